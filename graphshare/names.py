@@ -1,0 +1,42 @@
+"""Names: labels of nodes, keys of parameter records, and near misses.
+
+A name identifies nothing in a graph (edges do); these functions only read and build text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+KINDS = ("arg", "aux")
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """``arg:conv1_weight`` -> ``("arg", "conv1_weight")``; a key without a known prefix -> ``("", key)``.
+
+    MXNet splits at the first colon, so ``arg:a:b`` names ``a:b``. Unknown prefixes belong to the name (Gluon's bare names
+    may hold colons).
+    """
+    kind, colon, name = key.partition(":")
+    return (kind, name) if colon and kind in KINDS else ("", key)
+
+
+def join_key(kind: str, name: str) -> str:
+    """The inverse of :func:`split_key`."""
+    return f"{kind}:{name}" if kind else name
+
+
+def suggestions(name: str, known: Collection[str], *, limit: int = 3) -> list[str]:
+    """Up to ``limit`` names of ``known`` that ``name`` may have been meant for, best first.
+
+    Looks at 20,000 names at most, so that a typing error in a huge graph is still answered at once.
+    """
+    from difflib import get_close_matches
+    from itertools import islice
+
+    return get_close_matches(name, list(islice(known, 20_000)), n=limit, cutoff=0.6)
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """A hint for an unknown name, or an empty string when nothing is near."""
+    near = suggestions(name, known)
+    return f"did you mean {' or '.join(repr(n) for n in near)}?" if near else ""

@@ -1,0 +1,1 @@
+"""Which names and roles a plan speaks of."""

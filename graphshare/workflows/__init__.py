@@ -1,0 +1,1 @@
+"""One file per operation: where files, graphs and parameters meet."""
