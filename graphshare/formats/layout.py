@@ -1,0 +1,276 @@
+"""A graph to the text of a symbol file, in any of the layouts, MXNet's own to the byte.
+
+MXNet's layout (formats it writes since 1.0, and in 2015): two blanks a level, a blank behind every comma, graph and node
+objects on lines of their own, attribute maps only from two keys on, lists from eleven elements on, no final newline, and in
+strings only the escapes ``\\" \\\\ \\n \\r \\t``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.ir.graph import VARIABLE, Dialect, Entry, Graph, Node, NodeForm
+
+_CHUNK = 4096  # nodes joined at a time, about a megabyte of text
+_SPECIAL = re.compile('[\x00-\x1f"\\\\\x7f-\U0010ffff]')
+_MXNET_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+def write_symbol(graph: Graph) -> Iterator[bytes]:
+    """The bytes of ``graph`` in its dialect, in pieces of about a megabyte.
+
+    Raises:
+        RefusedError: a text holds a NUL character, which ends a string for MXNet.
+    """
+    texts = _Texts(graph.dialect)
+    pending: list[str] = []
+    for piece in _graph_pieces(graph, texts, 0):
+        pending.append(piece)
+        if len(pending) >= _CHUNK:
+            yield _encoded(pending, graph.dialect)
+            pending = []
+    pending.append(graph.dialect.tail.replace("\r\n", "\n"))
+    yield _encoded(pending, graph.dialect)
+
+
+def _encoded(pieces: list[str], dialect: Dialect) -> bytes:
+    text = "".join(pieces)
+    return (text if dialect.newline == "\n" else text.replace("\n", dialect.newline)).encode()
+
+
+class _Texts:
+    """Arrays, objects and strings as a dialect spells them."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        layout = dialect.layout
+        self.comma = "," if layout == "compact" else ", "
+        self.colon = ":" if layout == "compact" else ": "
+        self.indent = " " * (dialect.indent if layout == "indent" else 2)
+        self.break_comma = ", \n" if layout == "mxnet" else ",\n"
+        self.quote = {"mxnet": _quote_for_mxnet, "json": _quote_json, "ascii": json.dumps}[dialect.escapes]
+        # From how many elements on an array or map stands on lines of its own.
+        least = {"mxnet": (2, 11, 1), "trimmed": (2, 11, 1), "indent": (1, 1, 1)}.get(layout)
+        self.break_map, self.break_list, self.break_record = least or (1 << 62,) * 3
+        self.break_entry = 1 if layout == "indent" else 1 << 62
+
+    def array(self, items: Sequence[str], level: int, least: int) -> str:
+        """``items`` in brackets at ``level``, broken into lines from ``least`` items on."""
+        if len(items) < least:
+            return f"[{self.comma.join(items)}]"
+        start, end = self._breaks(level)
+        return f"[{start}{(self.break_comma + start[1:]).join(items)}{end}]"
+
+    def object(self, pairs: Sequence[tuple[str, str]], level: int, least: int) -> str:
+        """``pairs`` of a key and the text of its value, in braces."""
+        items = [f"{self.quote(key)}{self.colon}{value}" for key, value in pairs]
+        if len(items) < least:
+            return f"{{{self.comma.join(items)}}}"
+        start, end = self._breaks(level)
+        return f"{{{start}{(self.break_comma + start[1:]).join(items)}{end}}}"
+
+    def _breaks(self, level: int) -> tuple[str, str]:
+        return "\n" + self.indent * (level + 1), "\n" + self.indent * level
+
+    def map(self, values: Mapping[str, str], level: int) -> str:
+        """A map of strings."""
+        return self.object([(key, self.quote(value)) for key, value in values.items()], level, self.break_map)
+
+    def ids(self, values: Sequence[int], level: int) -> str:
+        return self.array([str(value) for value in values], level, self.break_list)
+
+    def value(self, value: Any, level: int) -> str:
+        """Any JSON value, for keys without a meaning here."""
+        if isinstance(value, str):
+            return self.quote(value)
+        if isinstance(value, Mapping):
+            return self.object([(k, self.value(v, level + 1)) for k, v in value.items()], level, self.break_map)
+        if isinstance(value, (list, tuple)):
+            return self.array([self.value(item, level + 1) for item in value], level, self.break_list)
+        return json.dumps(value)
+
+
+def _quote_for_mxnet(text: str) -> str:
+    if _SPECIAL.search(text) is None:
+        return f'"{text}"'
+    if "\0" in text:
+        hint = "MXNet ends a string at NUL; rename it first, or write another layout with its escapes kept"
+        raise RefusedError(Fault(f"{text!r} holds a NUL character, which MXNet cannot read", hint=hint))
+    return f'"{text.translate(_MXNET_ESCAPES)}"'
+
+
+def _quote_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _graph_pieces(graph: Graph, texts: _Texts, level: int) -> Iterator[str]:
+    """The text of a graph object at ``level``, node by node."""
+    ids = {node: i for i, node in enumerate(graph.nodes)}
+    values = _graph_values(graph, texts, ids, level + 1)
+    least = texts.break_record
+    start, end = ("\n" + texts.indent * (level + 1), "\n" + texts.indent * level) if least == 1 else ("", "")
+    comma = texts.break_comma.rstrip("\n") if least == 1 else texts.comma
+    yield "{"
+    for position, key in enumerate([key for key in graph.dialect.keys if key in values]):
+        yield f"{comma if position else ''}{start}{texts.quote(key)}{texts.colon}"
+        if key == "nodes":
+            yield from _node_pieces(graph, texts, ids, level + 1)
+        else:
+            yield values[key]
+    yield f"{end}}}"
+
+
+def _graph_values(graph: Graph, texts: _Texts, ids: Mapping[Node, int], level: int) -> dict[str, str]:
+    """The text of every key of the graph object but ``nodes``; keys that cannot be known are absent."""
+    irregular = graph.dialect.irregular
+    arg_nodes = irregular.get("arg_nodes")
+    if arg_nodes is None:
+        arg_nodes = [i for i, node in enumerate(graph.nodes) if node.op == VARIABLE]
+    row_ptr = irregular.get("node_row_ptr", _row_ptr(graph.nodes))
+    values = {
+        "nodes": "",
+        "arg_nodes": texts.ids(arg_nodes, level),
+        "heads": texts.array([_entry_text(e, ids, texts, level + 1) for e in graph.heads], level, texts.break_list),
+        "attrs": texts.object([(k, texts.value(v, level + 1)) for k, v in graph.attrs.items()], level, texts.break_map),
+    }
+    if row_ptr is not None:
+        values["node_row_ptr"] = texts.ids(row_ptr, level)
+    values.update({key: texts.value(value, level) for key, value in graph.extra.items()})
+    return values
+
+
+def _row_ptr(nodes: Sequence[Node]) -> list[int] | None:
+    """The running sum of output counts; None when one is unknown."""
+    total, sums = 0, [0]
+    for node in nodes:
+        if node.num_outputs is None:
+            return None
+        total += node.num_outputs
+        sums.append(total)
+    return sums
+
+
+def _entry_text(entry: Entry, ids: Mapping[Node, int], texts: _Texts, level: int) -> str:
+    numbers = [str(ids[entry.node]), str(entry.index)]
+    if entry.version is not None:
+        numbers.append(str(entry.version))
+    return texts.array(numbers, level, texts.break_entry)
+
+
+class _Template(msgspec.Struct, gc=False):
+    """The text of all nodes that differ in name and inputs only, with those two left out."""
+
+    head: str
+    middle: str
+    tail: str
+
+
+def _node_pieces(graph: Graph, texts: _Texts, ids: Mapping[Node, int], level: int) -> Iterator[str]:
+    """The array of nodes. Nodes alike but for name and inputs are formatted once; this loop is most of what writing costs."""
+    if not graph.nodes:
+        yield "[]"
+        return
+    entry_texts = _EntryTexts(ids, lambda entry: _entry_text(entry, ids, texts, level + 3))
+    broken = texts.break_record == 1
+    start = "\n" + texts.indent * (level + 1) if broken else ""
+    comma = (texts.break_comma.rstrip("\n") if broken else texts.comma) + start
+    clean = _SPECIAL.search("".join([node.name for node in graph.nodes])) is None
+    templates: dict[tuple[int, str, int, int], _Template | None] = {}
+    simple_inputs = texts.break_list > 10 and texts.comma
+    default = graph.dialect.form
+    separator = "[" + start
+    for node in graph.nodes:
+        template = None
+        if not node.control_deps and not node.subgraphs:
+            key = (id(node.form), node.op, id(node.attrs), id(node.extra))
+            try:
+                template = templates[key]
+            except KeyError:
+                template = templates[key] = _template(node, default, texts, level + 1)
+        entries = [entry_texts[entry] for entry in node.inputs]
+        inputs = f"[{simple_inputs.join(entries)}]" if simple_inputs and len(entries) < 11 else texts.array(entries, level + 2, texts.break_list)
+        if template is None:
+            yield separator + _node_text(node, inputs, ids, default, texts, level + 1)
+        else:
+            name = node.name if clean else texts.quote(node.name)[1:-1]
+            yield f"{separator}{template.head}{name}{template.middle}{inputs}{template.tail}"
+        separator = comma
+    yield ("\n" + texts.indent * level if broken else "") + "]"
+
+
+class _EntryTexts(dict[Entry, str]):
+    """Entry to its text, made when first asked for: consumers of one output share the entry."""
+
+    def __init__(self, ids: Mapping[Node, int], text_of: Callable[[Entry], str]) -> None:
+        self._text_of = text_of
+
+    def __missing__(self, entry: Entry) -> str:
+        text = self[entry] = self._text_of(entry)
+        return text
+
+
+_NAME, _INPUTS = "\0name\0", "\0inputs\0"
+
+
+def _template(node: Node, default: NodeForm, texts: _Texts, level: int) -> _Template | None:
+    """The template for nodes like ``node``; None when its inputs come before its name."""
+    pairs = [(key, _INPUTS if key == "inputs" else value) for key, value in _pairs(node, "", {}, default, texts, level + 1)]
+    pairs = [(key, f'"{_NAME}"' if key == "name" else value) for key, value in pairs]
+    head, found, rest = texts.object(pairs, level, texts.break_record).partition(_NAME)
+    middle, also_found, tail = rest.partition(_INPUTS)
+    return _Template(head, middle, tail) if found and also_found else None
+
+
+def _node_text(node: Node, inputs: str, ids: Mapping[Node, int], default: NodeForm, texts: _Texts, level: int) -> str:
+    return texts.object(_pairs(node, inputs, ids, default, texts, level + 1), level, texts.break_record)
+
+
+def _pairs(
+    node: Node, inputs: str, ids: Mapping[Node, int], default: NodeForm, texts: _Texts, level: int
+) -> list[tuple[str, str]]:
+    """Each key of a node with the text of its value, in the order of its form."""
+    pairs: list[tuple[str, str]] = []
+    param = node.form.param if node.form is not None else None
+    for key in _keys(node, default):
+        if key == "op":
+            text = texts.quote(node.op)
+        elif key == "name":
+            text = texts.quote(node.name)
+        elif key == "inputs":
+            text = inputs
+        elif key in node.extra:
+            text = texts.value(node.extra[key], level)
+        elif key == "control_deps":
+            text = texts.ids([ids[dep] for dep in node.control_deps], level)
+        elif key == "subgraphs":
+            graphs = ["".join(_graph_pieces(graph, texts, level + 1)) for graph in node.subgraphs]
+            text = texts.array(graphs, level, texts.break_record)
+        elif param is not None:  # attributes stand in two maps
+            in_param = key == "param"
+            text = texts.map({k: v for k, v in node.attrs.items() if (k in param) == in_param}, level)
+        else:
+            text = texts.map(node.attrs, level)
+        pairs.append((key, text))
+    return pairs
+
+
+def _keys(node: Node, default: NodeForm) -> list[str]:
+    """The keys to write for ``node``: those of its own form, and what it has that the form has not."""
+    if node.form is None:
+        keys = [k for k in default.keys if k not in ("control_deps", "subgraphs") and (k not in ("attrs", "attr") or node.attrs)]
+        keys = [k for k in keys if k in _MEANT or k in node.extra]
+    else:
+        keys = list(node.form.keys)
+    if node.attrs and not {"attrs", "attr", "param"} & set(keys):
+        usual = [k for k in default.keys if k in ("attrs", "attr", "param")]
+        keys.insert(keys.index("name") + 1, usual[0] if usual else "attrs")
+    keys += [k for k in ("control_deps", "subgraphs") if getattr(node, k) and k not in keys]
+    return keys
+
+
+_MEANT = frozenset(("op", "name", "attrs", "attr", "param", "inputs"))

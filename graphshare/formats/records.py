@@ -1,0 +1,74 @@
+"""One node record of a symbol file to a node, whatever the generation wrote it.
+
+Equal attribute maps become one object and so do equal operator names: real graphs repeat both, and the writer formats each
+distinct map once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from graphshare.formats import document
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeForm
+
+
+class Shape:
+    """How records with these keys come apart."""
+
+    __slots__ = ("attr_key", "extra", "form", "only_attrs", "param")
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        maps = [key for key in keys if key in ("attrs", "attr")]
+        # MXNet reads both keys into one map and the later replaces the earlier; ``param`` only fills in what is absent.
+        self.attr_key = maps[-1] if maps else "param" if "param" in keys else ""
+        self.param = "param" in keys and bool(maps)
+        inert = {*maps[:-1], "backward_source_id"}
+        self.extra = tuple(key for key in keys if key in inert or key not in document.NODE_KEYS)
+        self.only_attrs = not (self.param or self.extra or "control_deps" in keys or "subgraphs" in keys)
+        self.form = NodeForm(keys)
+
+
+class NodeReader:
+    """Makes nodes of the records of one graph. ``read_graph`` links a sub-graph found in a record."""
+
+    def __init__(self, read_graph: Callable[[dict[str, Any]], Graph]) -> None:
+        self._read_graph = read_graph
+        self._shapes: dict[tuple[str, ...], Shape] = {}
+        self._texts: dict[str, str] = {}
+        self._maps: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {(): EMPTY}
+        self._extras: dict[tuple[tuple[str, int], ...], Mapping[str, Any]] = {(): EMPTY}
+
+    def shape(self, record: Mapping[str, Any]) -> Shape:
+        keys = tuple(record)
+        shape = self._shapes.get(keys)
+        if shape is None:
+            shape = self._shapes[keys] = Shape(keys)
+        return shape
+
+    def text(self, text: str) -> str:
+        """The one object for this text."""
+        return self._texts.setdefault(text, text)
+
+    def attrs(self, attrs: Mapping[str, str]) -> Mapping[str, str]:
+        """The one object for maps equal to ``attrs``, order of keys included."""
+        return self._maps.setdefault(tuple(attrs.items()), attrs)
+
+    def node(self, record: dict[str, Any], inputs: tuple[Entry, ...], deps: tuple[Node, ...], count: int | None) -> Node:
+        """The node of ``record``; ``inputs`` and ``deps`` are linked already. ``count`` is its number of outputs, if known."""
+        shape = self.shape(record)
+        attrs = self.attrs(record[shape.attr_key]) if shape.attr_key else EMPTY
+        form, extra = shape.form, self._extra(record, shape)
+        if shape.param:
+            param = record["param"]
+            if attrs.keys() & param.keys():  # an attribute that ``attr`` overrides: keep what it hides
+                extra = {**extra, "param": param}
+            form = NodeForm(form.keys, tuple(param))
+            attrs = self.attrs({**attrs, **{key: value for key, value in param.items() if key not in attrs}})
+        subgraphs = tuple(self._read_graph(graph) for graph in record.get("subgraphs", ()))
+        return Node(self.text(record["op"]), record["name"], attrs, inputs, count, deps, subgraphs, extra, form)
+
+    def _extra(self, record: dict[str, Any], shape: Shape) -> Mapping[str, Any]:
+        if shape.extra == ("backward_source_id",):  # every node of a 2015 file has it, nearly always -1
+            return self._extras.setdefault((("backward_source_id", record["backward_source_id"]),), {"backward_source_id": record["backward_source_id"]})
+        return {key: record[key] for key in shape.extra} or EMPTY

@@ -1,0 +1,164 @@
+"""The graph: frozen nodes compared by identity, edges that are object references, and what a rewrite made of which node.
+
+A name is a label and identifies nothing: two variables may share one. Two consumers share a parameter when their entries hold
+the same node. Nothing here is ever changed in place; a transform builds new nodes and returns a :class:`Rewrite`.
+
+The records are msgspec Structs that the garbage collector does not track: a frozen graph has no cycles, and a million
+tracked nodes would make every collection slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+VARIABLE = "null"
+
+
+class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """An input edge (NNVM's NodeEntry): output ``index`` of ``node``.
+
+    ``version`` counts in-place mutations of a variable and is kept as read; None where the file had two numbers instead of
+    three (2015 generation).
+    """
+
+    node: Node
+    index: int = 0
+    version: int | None = 0
+
+
+class NodeForm(msgspec.Struct, frozen=True):
+    """How a node was written: its keys in file order, and which attributes stood under ``param`` beside an ``attr`` map."""
+
+    keys: tuple[str, ...]
+    param: tuple[str, ...] | None = None
+
+
+class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """A variable (``op == "null"``) or the application of an operator.
+
+    ``num_outputs`` counts all outputs, hidden ones included, and is None where neither the file nor an operator told.
+    ``extra`` holds keys this package gives no meaning to, in file order. ``form`` is None for a node that no file had.
+    Sub-graphs are whole graphs; their names are never touched (binding to the outer node is by position).
+    """
+
+    op: str
+    name: str
+    attrs: Mapping[str, str] = EMPTY
+    inputs: tuple[Entry, ...] = ()
+    num_outputs: int | None = None
+    control_deps: tuple[Node, ...] = ()
+    subgraphs: tuple[Graph, ...] = ()
+    extra: Mapping[str, Any] = EMPTY
+    form: NodeForm | None = None
+
+    @property
+    def is_variable(self) -> bool:
+        return self.op == VARIABLE
+
+
+class Dialect(msgspec.Struct, frozen=True):
+    """How a graph file is written.
+
+    ``layout`` is ``mxnet`` (MXNet's own), ``trimmed`` (the same without blanks at line ends), ``compact`` (no white space), ``spaced`` (json.dumps without arguments) or
+    ``indent`` (json.dumps with ``indent`` blanks). ``escapes`` tells which characters strings escape: ``mxnet`` the five that
+    MXNet reads, ``json`` those and control characters as json.dumps does, ``ascii`` what is outside ASCII too; MXNet reads
+    neither of the last two. ``tail`` follows the last brace. ``keys`` are the keys of the graph object in order, ``form``
+    serves nodes without one. ``irregular`` keeps an ``arg_nodes`` or ``node_row_ptr`` that does not follow from the nodes.
+    """
+
+    layout: str = "mxnet"
+    indent: int = 2
+    newline: str = "\n"
+    tail: str = ""
+    escapes: str = "mxnet"
+    keys: tuple[str, ...] = ("nodes", "arg_nodes", "node_row_ptr", "heads", "attrs")
+    form: NodeForm = NodeForm(("op", "name", "attrs", "inputs"))
+    irregular: Mapping[str, Any] = EMPTY
+
+    def rewritten(self) -> Dialect:
+        """The dialect for a graph that is no longer the one that was read: lists are derived anew, MXNet can read the strings."""
+        return msgspec.structs.replace(self, irregular=EMPTY, escapes="mxnet")
+
+
+class Graph(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """``nodes`` in file order (inputs may come later than their consumers), ``heads`` the outputs, ``attrs`` the graph's own."""
+
+    nodes: tuple[Node, ...]
+    heads: tuple[Entry, ...]
+    attrs: Mapping[str, Any] = EMPTY
+    dialect: Dialect = Dialect()
+    extra: Mapping[str, Any] = EMPTY
+
+    @property
+    def version(self) -> int | None:
+        """``mxnet_version`` (major*10000 + minor*100 + patch), or None where the file has none."""
+        value = self.attrs.get("mxnet_version")
+        return value[1] if isinstance(value, (list, tuple)) and len(value) == 2 and isinstance(value[1], int) else None
+
+    def variables(self) -> Iterator[Node]:
+        """The variable nodes in file order."""
+        return (node for node in self.nodes if node.op == VARIABLE)
+
+
+class Branch(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """What one branch of a rewrite made of one source graph.
+
+    ``images`` maps each source node to its new node; a node that is absent was dropped. ``label`` names the branch: the prefix
+    of a copy, an empty text for nodes that stayed as they were.
+    """
+
+    label: str
+    source: Graph
+    images: Mapping[Node, Node]
+
+
+class Rename(msgspec.Struct, frozen=True):
+    """A name that no node bears and that changed all the same: an implied auxiliary state in ``branch``."""
+
+    branch: str
+    old: str
+    new: str
+
+
+class Rewrite(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """What every transform returns: the new graph, and for each branch which node became which."""
+
+    graph: Graph
+    branches: tuple[Branch, ...]
+    renames: tuple[Rename, ...] = ()
+
+    def images(self, source: Graph, node: Node) -> list[tuple[str, Node]]:
+        """The ``(branch, new node)`` pairs that ``node`` of ``source`` became; empty when it was dropped."""
+        return [(b.label, b.images[node]) for b in self.branches if b.source is source and node in b.images]
+
+    @property
+    def origin(self) -> dict[Node, list[tuple[Graph, Node]]]:
+        """New node to the source nodes it came from; a node that the transform added is absent."""
+        origin: dict[Node, list[tuple[Graph, Node]]] = {}
+        for branch in self.branches:
+            for old, new in branch.images.items():
+                origin.setdefault(new, []).append((branch.source, old))
+        return origin
+
+    def then(self, later: Rewrite) -> Rewrite:
+        """This rewrite followed by ``later``, which must have been made from this one's graph.
+
+        A branch of the result joins a branch of each; its label is the later one's where that has one.
+        """
+        joined = []
+        for first in self.branches:
+            for second in later.branches:
+                if second.source is not self.graph:
+                    continue
+                images = {old: second.images[new] for old, new in first.images.items() if new in second.images}
+                joined.append(Branch(second.label or first.label, first.source, images))
+        foreign = [b for b in later.branches if b.source is not self.graph]
+        carried = {(r.branch, r.old): r.new for r in later.renames}
+        renames = [Rename(r.branch, r.old, carried.pop((r.branch, r.new), r.new)) for r in self.renames]
+        renames += [Rename(branch, old, new) for (branch, old), new in carried.items()]
+        return Rewrite(later.graph, (*joined, *foreign), tuple(renames))

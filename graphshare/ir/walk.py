@@ -1,0 +1,76 @@
+"""Walks over graphs, none of them recursive: real graphs are chains of thousands of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
+
+
+def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[Node]:
+    """Every node that ``roots`` need, each once, inputs before consumers: MXNet's own order.
+
+    Depth first in the order of the roots; of a node the inputs in order, then its control dependencies. ``stop`` nodes are
+    listed but not entered.
+    """
+    order: list[Node] = []
+    seen: set[Node] = set()
+    stack: list[tuple[Node, bool]] = []
+    for root in roots:
+        if root in seen:
+            continue
+        stack.append((root, False))
+        while stack:
+            node, entered = stack.pop()
+            if entered:
+                order.append(node)
+                continue
+            if node in seen:
+                continue
+            seen.add(node)
+            if not node.inputs and not node.control_deps or node in stop:
+                order.append(node)
+                continue
+            stack.append((node, True))
+            stack.extend([(dep, False) for dep in reversed(node.control_deps) if dep not in seen])
+            stack.extend([(entry.node, False) for entry in reversed(node.inputs) if entry.node not in seen])
+    return order
+
+
+def reachable(graph: Graph) -> list[Node]:
+    """The nodes that the heads need, in MXNet's order."""
+    return post_order(entry.node for entry in graph.heads)
+
+
+def consumers(nodes: Iterable[Node]) -> dict[Node, list[tuple[Node, int]]]:
+    """For each node that feeds another: ``(consumer, input position)`` pairs in order."""
+    found: dict[Node, list[tuple[Node, int]]] = {}
+    for node in nodes:
+        for position, entry in enumerate(node.inputs):
+            found.setdefault(entry.node, []).append((node, position))
+    return found
+
+
+def is_topological(nodes: Iterable[Node]) -> bool:
+    """Whether every node comes after its inputs and control dependencies."""
+    seen: set[Node] = set()
+    for node in nodes:
+        if any(entry.node not in seen for entry in node.inputs) or any(dep not in seen for dep in node.control_deps):
+            return False
+        seen.add(node)
+    return True
+
+
+def topological(graph: Graph) -> tuple[Node, ...]:
+    """All nodes, unreachable ones too, inputs before consumers; file order where that already holds."""
+    return graph.nodes if is_topological(graph.nodes) else tuple(post_order(graph.nodes))
+
+
+def redirected(entry: Entry, node: Node) -> Entry:
+    """``entry`` pointing at ``node`` instead; the same object when it already does."""
+    return entry if entry.node is node else Entry(node, entry.index, entry.version)
+
+
+def variables_of(nodes: Iterable[Node]) -> list[Node]:
+    """The variables among ``nodes``, in order."""
+    return [node for node in nodes if node.op == VARIABLE]
