@@ -15,7 +15,7 @@ from graphshare.errors import Fault, InputError
 from graphshare.formats import document
 from graphshare.formats.dialects import dialect_of
 from graphshare.formats.links import building_order, check_arg_nodes, check_references
-from graphshare.formats.records import NodeReader
+from graphshare.formats.node_records import NodeReader
 from graphshare.ir.graph import EMPTY, VARIABLE, Dialect, Entry, Graph, Node
 
 

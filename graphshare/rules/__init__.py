@@ -1,1 +1,1 @@
-"""Which names and roles a plan speaks of."""
+"""What names and roles mean: MXNet's name lists, which variable is an input, which node a pattern or target speaks of."""

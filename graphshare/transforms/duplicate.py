@@ -1,0 +1,163 @@
+"""Branches: copies of a graph beside the original, on parameters of their own or on shared ones.
+
+A copied node gets the branch's prefix before its name; a shared one stays the single node that all branches point at, which
+is the only form that MXNet trains as tied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.ir.graph import Branch, Entry, Graph, Node, Rename, Rewrite
+from graphshare.ir.walk import post_order, topological
+from graphshare.rules.implied import implied_variables
+from graphshare.transforms.naming import check_collisions, check_prefixes
+
+# A SyncBatchNorm's ``key`` names a barrier of the process: two nodes with one key would wait for each other.
+_BARRIER_OPERATOR, _BARRIER_KEY = "_contrib_SyncBatchNorm", "key"
+
+
+def duplicate(
+    graph: Graph,
+    prefixes: Sequence[str],
+    *,
+    shared: Collection[Node] = (),
+    upto: Sequence[Entry] | None = None,
+    drop_original: bool = False,
+    other_names: Collection[str] = (),
+) -> Rewrite:
+    """One more branch of ``graph`` for each prefix, grouped: heads of the original first, then branch by branch.
+
+    ``shared`` variables are not copied: every branch uses the original node. ``upto`` gives the outputs of which the copies
+    hold what they need, instead of the heads. ``drop_original`` leaves the copies alone in the graph. ``other_names`` are
+    names outside the graph that no copy may get (records of a parameter file).
+
+    Raises:
+        RefusedError: a prefix is unusable, or new names collide; all collisions are listed.
+    """
+    check_prefixes(prefixes)
+    heads = graph.heads if upto is None else tuple(upto)
+    source = topological(graph)
+    if upto is not None:
+        needed = set(post_order(entry.node for entry in heads))
+        source = tuple(node for node in source if node in needed)
+    _check_names(graph, source, prefixes, shared, drop_original, other_names)
+
+    branches: list[Branch] = []
+    nodes: list[Node] = []
+    if not drop_original:
+        branches.append(Branch("", graph, {node: node for node in graph.nodes}))
+        nodes.extend(graph.nodes)
+    versions = _last_versions(source, shared)
+    placed = set(nodes) if shared and not drop_original else set()
+    all_heads: list[Entry] = [] if drop_original else list(graph.heads)
+    for number, prefix in enumerate(prefixes, start=0 if drop_original else 1):
+        images, entries = _copy(source, prefix, shared, {node: number * last for node, last in versions.items()})
+        branches.append(Branch(prefix, graph, images))
+        for node in images.values():
+            if node not in placed:
+                nodes.append(node)
+        placed.update(node for node in shared if node in images)
+        all_heads.extend(_image(entry, images, entries) for entry in heads)
+    result = Graph(tuple(nodes), tuple(all_heads), graph.attrs, graph.dialect.rewritten(), graph.extra)
+    return Rewrite(result, tuple(branches), _implied_renames(graph, source, prefixes))
+
+
+def _copy(
+    source: Sequence[Node], prefix: str, shared: Collection[Node], mutations: dict[Node, int]
+) -> tuple[dict[Node, Node], dict[Entry, Entry]]:
+    """The image of every node of ``source`` in the branch ``prefix``, and that of every entry between them.
+
+    Consumers that shared an entry share its image. ``mutations`` counts how often earlier branches mutate a shared variable.
+    """
+    images: dict[Node, Node] = {}
+    entries: dict[Entry, Entry] = {}
+    for node in source:
+        if node in shared:
+            images[node] = node
+            continue
+        inputs = []
+        for entry in node.inputs:
+            image = entries.get(entry)
+            if image is None:
+                target = images[entry.node]
+                version = entry.version
+                if version and target is entry.node:
+                    version += mutations.get(target, 0)
+                unchanged = target is entry.node and version == entry.version
+                image = entries[entry] = entry if unchanged else Entry(target, entry.index, version)
+            inputs.append(image)
+        attrs = node.attrs
+        if node.op == _BARRIER_OPERATOR and _BARRIER_KEY in attrs:
+            attrs = {**attrs, _BARRIER_KEY: prefix + attrs[_BARRIER_KEY]}
+        deps = tuple([images[dep] for dep in node.control_deps]) if node.control_deps else ()
+        name = prefix + node.name if node.name else ""
+        images[node] = Node(
+            node.op, name, attrs, tuple(inputs), node.num_outputs, deps, node.subgraphs, node.extra, node.form
+        )
+    return images, entries
+
+
+def _image(entry: Entry, images: dict[Node, Node], entries: dict[Entry, Entry]) -> Entry:
+    return entries.get(entry) or Entry(images[entry.node], entry.index, entry.version)
+
+
+def _last_versions(source: Sequence[Node], shared: Collection[Node]) -> dict[Node, int]:
+    """How often one branch mutates each shared variable: the highest version that an entry to it bears."""
+    last: dict[Node, int] = {}
+    if shared:
+        for node in source:
+            for entry in node.inputs:
+                if entry.version and entry.node in shared:
+                    last[entry.node] = max(last.get(entry.node, 0), entry.version)
+    return last
+
+
+def _implied_renames(graph: Graph, source: Sequence[Node], prefixes: Sequence[str]) -> tuple[Rename, ...]:
+    """Records that no node bears: every branch has one of its own beside the operator that implies it."""
+    copied = set(source)
+    implied = [found for found in implied_variables(graph) if found.node in copied]
+    return tuple(
+        Rename(prefix, found.name, prefix + found.name if found.node.name else found.name) for prefix in prefixes for found in implied
+    )
+
+
+def _check_names(
+    graph: Graph,
+    source: Sequence[Node],
+    prefixes: Sequence[str],
+    shared: Collection[Node],
+    drop_original: bool,
+    other_names: Collection[str],
+) -> None:
+    kept = {node.name for node in (shared if drop_original else graph.nodes)}
+    kept.update(other_names)
+    old = [node.name for node in source if node.name and node not in shared]
+    implied = [found for found in implied_variables(graph)]
+    if not drop_original:
+        kept.update(found.name for found in implied)
+    unnamed = [found for found in implied if not found.node.name]
+    if unnamed:
+        ops = ", ".join(sorted({found.node.op for found in unnamed}))
+        hint = "run `graphshare upgrade` first: it gives the states nodes of their own"
+        raise RefusedError(Fault(f"an operator without a name ({ops}) implies states that every copy would share", hint=hint))
+    old += [found.name for found in implied if found.node.name]
+    check_collisions(kept, ((name, prefix + name) for prefix in prefixes for name in old))
+
+
+def refuse_implied_for_tie(graph: Graph) -> None:
+    """Refuses to tie what has no node.
+
+    Raises:
+        RefusedError: every implied auxiliary state.
+    """
+    faults = [
+        Fault(f"auxiliary state {found.name!r} is implied by the file and has no node that could be shared", node=found.node.name)
+        for found in implied_variables(graph)
+    ]
+    if faults:
+        last = msgspec.structs.replace(faults[-1], hint="give it one with `graphshare upgrade` first, or add --upgrade to this command")
+        raise RefusedError([*faults[:-1], last])

@@ -1,0 +1,108 @@
+"""The minimal sub-graph for some outputs, cut at others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.ir.graph import VARIABLE, Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.walk import topological
+
+
+def extract(graph: Graph, targets: Sequence[Entry], *, cuts: Mapping[tuple[Node, int], str] | None = None) -> Rewrite:
+    """What ``targets`` need, in file order; they become the heads, in their own order.
+
+    ``cuts`` maps an output, as a node and an index, to the name of the variable that takes its place. Nodes that stay keep
+    their identity, unless something they need was cut.
+
+    Raises:
+        RefusedError: a cut lies on no way to a target, or its name belongs to another node that stays; all are listed.
+    """
+    cuts = cuts or {}
+    rebuilt = _Rebuilt(cuts)
+    needed = _needed(targets, cuts)
+    images: dict[Node, Node] = {}
+    for node in topological(graph):
+        if node in needed:
+            images[node] = rebuilt.node(node)
+    heads = tuple(rebuilt.entry(entry) for entry in targets)
+    _check_cuts(cuts, rebuilt.used, images)
+    nodes = _in_order(graph, images, rebuilt.variables)
+    dialect = graph.dialect.rewritten()
+    return Rewrite(Graph(tuple(nodes), heads, graph.attrs, dialect, graph.extra), (Branch("", graph, images),))
+
+
+def _needed(targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str]) -> set[Node]:
+    """The nodes that stay: a backward walk that does not pass a cut output."""
+    needed: set[Node] = set()
+    stack = [entry.node for entry in targets if (entry.node, entry.index) not in cuts]
+    while stack:
+        node = stack.pop()
+        if node in needed:
+            continue
+        needed.add(node)
+        stack.extend(entry.node for entry in node.inputs if (entry.node, entry.index) not in cuts)
+        stack.extend(node.control_deps)
+    return needed
+
+
+class _Rebuilt:
+    """Nodes with cut inputs replaced; a node that nothing cut concerns stays the object it is."""
+
+    def __init__(self, cuts: Mapping[tuple[Node, int], str]) -> None:
+        self._cuts = cuts
+        self._images: dict[Node, Node] = {}
+        self.variables: dict[tuple[Node, int], Node] = {}
+        self.used: set[tuple[Node, int]] = set()
+
+    def node(self, node: Node) -> Node:
+        inputs = tuple(map(self.entry, node.inputs))
+        deps = tuple(self._images[dep] for dep in node.control_deps)
+        unchanged = all(map(_same, inputs, node.inputs)) and all(map(_same, deps, node.control_deps))
+        image = node if unchanged else msgspec.structs.replace(node, inputs=inputs, control_deps=deps)
+        self._images[node] = image
+        return image
+
+    def entry(self, entry: Entry) -> Entry:
+        key = (entry.node, entry.index)
+        if key in self._cuts:
+            self.used.add(key)
+            variable = self.variables.get(key)
+            if variable is None:
+                variable = self.variables[key] = Node(VARIABLE, self._cuts[key], num_outputs=1)
+            return Entry(variable, 0, entry.version)
+        image = self._images[entry.node]
+        return entry if image is entry.node else Entry(image, entry.index, entry.version)
+
+
+def _same(a: object, b: object) -> bool:
+    return a is b
+
+
+def _in_order(graph: Graph, images: Mapping[Node, Node], variables: Mapping[tuple[Node, int], Node]) -> list[Node]:
+    """Nodes in file order, a cut's variable where the node stood whose output it replaces."""
+    by_node: dict[Node, list[Node]] = {}
+    for (node, _), variable in sorted(variables.items(), key=lambda item: item[0][1]):
+        by_node.setdefault(node, []).append(variable)
+    nodes: list[Node] = []
+    for node in topological(graph):
+        nodes.extend(by_node.get(node, ()))
+        if node in images:
+            nodes.append(images[node])
+    return nodes
+
+
+def _check_cuts(cuts: Mapping[tuple[Node, int], str], used: set[tuple[Node, int]], images: Mapping[Node, Node]) -> None:
+    faults = []
+    names = {node.name for node in images}
+    for key, name in cuts.items():
+        if key not in used:
+            hint = "a cut must lie between the targets and the inputs; another cut may stand before it"
+            faults.append(Fault(f"--cut {name!r} is not needed by any target", hint=hint))
+        elif name in names:
+            faults.append(Fault(f"--cut {name!r}: a node of that name stays in the graph", hint="rename that node first"))
+    if faults:
+        raise RefusedError(faults)
+
