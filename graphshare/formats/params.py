@@ -39,7 +39,7 @@ Rank 0 has no single meaning:
 
 Sparse V3 records do not exist: 1.9.1 neither writes nor reads them.
 
-Limits beyond the format, so that a small hostile file stays cheap: rank 255, names of 1 MiB, 4,194,304 records.
+Limits beyond the format, so that a small hostile file stays cheap: rank 255, names of 1 MiB, 1,048,576 records.
 """
 
 from __future__ import annotations
@@ -50,14 +50,23 @@ from typing import Literal, NoReturn
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.cursor import DAMAGED, Cursor
-from graphshare.formats.records import ITEM_SIZES, Layout, ParameterFile, Record, SparsePart, Storage, decode_key, element_count
+from graphshare.formats.records import (
+    ITEM_SIZES,
+    MAX_RANK,
+    MAX_RECORDS,
+    Layout,
+    ParameterFile,
+    Record,
+    SparsePart,
+    Storage,
+    decode_key,
+    element_count,
+)
 
 MAGIC = 0x112
 MAGIC_V1, MAGIC_V2, MAGIC_V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
 HEADER_SIZE = 24
-MAX_RANK = 255
 MAX_NAME_SIZE = 1 << 20
-MAX_RECORDS = 1 << 22
 SMALLEST_RECORD = 4  # bytes: V0 of rank 0 in its bare form
 
 TYPE_FLAGS = {

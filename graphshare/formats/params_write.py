@@ -21,11 +21,11 @@ from graphshare.formats.params import (
     MAGIC_V2,
     MAGIC_V3,
     MAX_NAME_SIZE,
-    MAX_RANK,
     TYPE_FLAGS,
+    UNLOADABLE_DTYPES,
     read_params_index,
 )
-from graphshare.formats.records import ParameterFile, Record, displayed, encode_key
+from graphshare.formats.records import MAX_RANK, MAX_RECORDS, Chunks, ParameterFile, Record, displayed, encode_key
 
 Plan = Sequence[tuple[Record, str | None]]
 """Which records to write, in order, and under what key; all keys None for a list without names."""
@@ -62,6 +62,8 @@ def write_params(source: ParameterFile, plan: Plan, out: BinaryIO) -> int:
 
 def planned_names(plan: Plan) -> list[bytes]:
     """The keys of ``plan`` as they are written; empty for a list without names. Raises RefusedError as :func:`write_params`."""
+    if len(plan) > MAX_RECORDS:
+        raise RefusedError(f"{len(plan):,} arrays are to be written; graphshare reads up to {MAX_RECORDS:,}")
     keys = [key for _, key in plan]
     if all(key is None for key in keys):
         return []
@@ -104,6 +106,30 @@ def encode_dense_header(shape: tuple[int, ...], dtype: str, *, np_shape: bool) -
         raise RefusedError(f"has rank {len(shape)}; ranks go up to {MAX_RANK}")
     magic = MAGIC_V3 if np_shape else MAGIC_V2
     return struct.pack(f"<Iii{len(shape)}qiii", magic, 0, len(shape), *shape, 1, 0, _FLAGS[dtype])
+
+
+def write_dense_params(plan: Plan, out: BinaryIO, chunks: Chunks, *, np_shape: bool) -> None:
+    """Write each record's dense form under its key, as ``mx.nd.save`` of MXNet 1.9.1 does, from the bytes ``chunks`` gives.
+
+    The caller has made sure that each has a place (:func:`params_refusal`). Memory does not grow with the arrays.
+    """
+    names = planned_names(plan)
+    write_all(out, encode_header(len(plan)))
+    for record, _ in plan:
+        shape, dtype = record.filled()
+        write_all(out, encode_dense_header(shape, dtype, np_shape=np_shape))
+        for chunk in chunks(record):
+            write_all(out, chunk)
+    write_all(out, encode_names(names))
+
+
+def params_refusal(record: Record, *, np_shape: bool) -> Fault | None:
+    """Why MXNet 1.9.1 could not load ``record`` from a ``.params`` file, if so."""
+    if record.dtype in UNLOADABLE_DTYPES:
+        return Fault(f"is {record.dtype}, which MXNet neither saves nor loads", hint="cast it first, for instance to int32")
+    if record.shape == () and not np_shape:
+        return Fault("is a scalar, which only np-shape (V3) files hold", hint="write V3 records (np_shape), or make it (1,)")
+    return None
 
 
 def verify_written(path: str, source: ParameterFile, plan: Plan, *, bytes_too: bool = False) -> ParameterFile:

@@ -5,13 +5,20 @@ A parameter file (``.params``, ``.npz`` or ``.safetensors``) is read as an index
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
 
+from graphshare.errors import RefusedError
+
 Format = Literal["params", "npz", "safetensors"]
 Layout = Literal["V0", "V1", "V2", "V3", "npy", "safetensors"]
 Storage = Literal["default", "row_sparse", "csr"]
+
+#: Bounds on what is read, beyond those of the formats, so that a small hostile file stays cheap.
+MAX_RANK = 255
+MAX_RECORDS = 1 << 20
 
 #: Size in bytes of one element, by dtype name. The names are numpy's, and ``bfloat16``.
 ITEM_SIZES = {
@@ -70,6 +77,12 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         """The name as it stands in the file; empty in a list without names."""
         return encode_key(self.key or "")
 
+    def filled(self) -> tuple[tuple[int, ...], str]:
+        """Shape and dtype. Raises RefusedError for an array that was never filled."""
+        if self.shape is None or self.dtype is None:
+            raise RefusedError(f"{displayed(self.key, None)} was never filled: there is no array")
+        return self.shape, self.dtype
+
     @property
     def dense_size(self) -> int:
         """Bytes of the array in dense form, with the dtype that the file has."""
@@ -99,6 +112,10 @@ class ParameterFile(msgspec.Struct, frozen=True):
         return {record.key: record for record in self.records if record.key is not None}
 
 
+Chunks = Callable[[Record], Iterable[bytes | memoryview]]
+"""Gives an array's bytes in dense C order, little endian, piece by piece."""
+
+
 def element_count(shape: tuple[int, ...]) -> int:
     """The product of the dimensions; 1 for a scalar."""
     count = 1
@@ -120,9 +137,10 @@ def encode_key(key: str) -> bytes:
         return key.encode("utf-8", "surrogatepass")
 
 
-def displayed(key: str | None, number: int) -> str:
+def displayed(key: str | None, number: int | None) -> str:
     """How a message names record ``number`` (from 0): ``record 12 "arg:w"``, lone surrogates escaped."""
+    place = "record" if number is None else f"record {number}"
     if key is None:
-        return f"record {number}"
+        return place
     shown = key if len(key) <= 200 else key[:197] + "..."
-    return f'record {number} "{shown.encode("utf-8", "backslashreplace").decode()}"'
+    return f'{place} "{shown.encode("utf-8", "backslashreplace").decode()}"'
