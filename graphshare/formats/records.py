@@ -1,0 +1,146 @@
+"""What is known of an array in a parameter file without reading it.
+
+A parameter file (``.params``, ``.npz`` or ``.safetensors``) is read as an index: names, shapes, types and where the bytes are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import msgspec
+
+from graphshare.errors import RefusedError
+
+Format = Literal["params", "npz", "safetensors"]
+Layout = Literal["V0", "V1", "V2", "V3", "npy", "safetensors"]
+Storage = Literal["default", "row_sparse", "csr"]
+
+#: Bounds on what is read, beyond those of the formats, so that a small hostile file stays cheap.
+MAX_RANK = 255
+MAX_RECORDS = 1 << 20
+
+#: Size in bytes of one element, by dtype name. The names are numpy's, and ``bfloat16``.
+ITEM_SIZES = {
+    "float32": 4,
+    "float64": 8,
+    "float16": 2,
+    "bfloat16": 2,
+    "bool": 1,
+    "int8": 1,
+    "uint8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "int64": 8,
+    "uint64": 8,
+}
+
+
+class SparsePart(msgspec.Struct, frozen=True, gc=False):
+    """One index array of a sparse record: ``shape`` in elements, ``offset`` and ``size`` of its data in bytes."""
+
+    role: Literal["indices", "indptr"]
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    size: int
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One array of a parameter file. Offsets and sizes are in bytes, counted from the start of the file.
+
+    ``key`` is the name as the file has it (``arg:conv1_weight``), None in a list without names. Bytes that are not UTF-8 are
+    kept as lone surrogates (``surrogateescape``). ``shape`` is None for an array that was never filled: it has a name and no
+    content, and then ``dtype`` is None too. ``offset`` and ``size`` span the whole record with its header; ``data_offset`` is
+    None where the data cannot be addressed in the file (a compressed member), ``data_size`` counts the data without the sparse
+    parts. ``storage_shape`` is the shape of the stored values of a sparse array.
+    """
+
+    key: str | None
+    shape: tuple[int, ...] | None
+    dtype: str | None
+    layout: Layout
+    offset: int
+    size: int
+    data_offset: int | None
+    data_size: int
+    storage: Storage = "default"
+    storage_shape: tuple[int, ...] = ()
+    parts: tuple[SparsePart, ...] = ()
+    fortran_order: bool = False
+    big_endian: bool = False
+
+    @property
+    def key_bytes(self) -> bytes:
+        """The name as it stands in the file; empty in a list without names."""
+        return encode_key(self.key or "")
+
+    def filled(self) -> tuple[tuple[int, ...], str]:
+        """Shape and dtype. Raises RefusedError for an array that was never filled."""
+        if self.shape is None or self.dtype is None:
+            raise RefusedError(f"{displayed(self.key, None)} was never filled: there is no array")
+        return self.shape, self.dtype
+
+    @property
+    def dense_size(self) -> int:
+        """Bytes of the array in dense form, with the dtype that the file has."""
+        if self.shape is None or self.dtype is None:
+            return 0
+        return element_count(self.shape) * ITEM_SIZES[self.dtype]
+
+
+class ParameterFile(msgspec.Struct, frozen=True):
+    """The index of one parameter file. ``size`` is in bytes.
+
+    ``named`` is False for a list without names (and for an empty file, where nothing tells). ``trailing`` counts bytes after
+    the last name, which MXNet ignores and a rewrite drops; ``reserved`` is the header's unused word, kept by a rewrite.
+    """
+
+    path: str
+    size: int
+    format: Format
+    records: tuple[Record, ...]
+    named: bool
+    reserved: int = 0
+    trailing: int = 0
+    metadata: dict[str, str] = {}
+
+    def by_key(self) -> dict[str, Record]:
+        """Records by name; of records with one name the last, as ``mx.nd.load`` has it."""
+        return {record.key: record for record in self.records if record.key is not None}
+
+
+Chunks = Callable[[Record], Iterable[bytes | memoryview]]
+"""Gives an array's bytes in dense C order, little endian, piece by piece."""
+
+
+def element_count(shape: tuple[int, ...]) -> int:
+    """The product of the dimensions; 1 for a scalar."""
+    count = 1
+    for dimension in shape:
+        count *= dimension
+    return count
+
+
+def decode_key(raw: bytes) -> str:
+    """A name as text; bytes that are not UTF-8 become lone surrogates, which :func:`encode_key` turns back."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def encode_key(key: str) -> bytes:
+    """The inverse of :func:`decode_key`. Surrogates that stand for no byte (U+D800) are written as UTF-8 would, if it could."""
+    try:
+        return key.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return key.encode("utf-8", "surrogatepass")
+
+
+def displayed(key: str | None, number: int | None) -> str:
+    """How a message names record ``number`` (from 0): ``record 12 "arg:w"``, lone surrogates escaped."""
+    place = "record" if number is None else f"record {number}"
+    if key is None:
+        return place
+    shown = key if len(key) <= 200 else key[:197] + "..."
+    return f'{place} "{shown.encode("utf-8", "backslashreplace").decode()}"'

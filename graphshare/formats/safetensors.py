@@ -1,0 +1,152 @@
+"""``.safetensors``, read as an index by seeking and written as a stream.
+
+The format::
+
+    0       8    uint64 N, little endian
+    8       N    a JSON object: {"<key>": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...};
+                 it may end in spaces; "__metadata__" is no array but an object of strings
+    8 + N   ...  the data; offsets count from here, and the arrays cover it without a hole or an overlap
+
+The header's order of keys is free. graphshare writes the keys in the order of the plan and the data by falling element size, so
+that every array is aligned to its elements (readers that view the data in place need that) and the order still survives.
+
+Why the format is read here and not by the ``safetensors`` package: that one's reader maps the file into memory and its writer
+wants all arrays at once; an index needs a few kilobytes, and a conversion streams.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import BinaryIO
+
+import msgspec
+
+from graphshare.errors import Fault, InputError
+from graphshare.formats.byte_ranges import write_all
+from graphshare.formats.cursor import DAMAGED, Cursor
+from graphshare.formats.records import ITEM_SIZES, MAX_RANK, Chunks, ParameterFile, Record, displayed, element_count
+
+MAX_HEADER_SIZE = 100_000_000  # bytes; the limit of the format's own library
+METADATA = "__metadata__"
+
+_CODES = {
+    "float32": "F32",
+    "float64": "F64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "bool": "BOOL",
+    "int8": "I8",
+    "uint8": "U8",
+    "int16": "I16",
+    "uint16": "U16",
+    "int32": "I32",
+    "uint32": "U32",
+    "int64": "I64",
+    "uint64": "U64",
+}
+_DTYPES = {code: dtype for dtype, code in _CODES.items()}
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    dtype: str
+    shape: tuple[int, ...]
+    data_offsets: tuple[int, int]
+
+
+def read_safetensors_index(path: str) -> ParameterFile:
+    """The index of the ``.safetensors`` file at ``path``. Raises InputError with everything that is wrong."""
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            cursor = Cursor(file.fileno(), path, size)
+            length = int.from_bytes(cursor.take(8, "the header's length"), "little")
+            if length > size - 8:
+                cursor.cut_short(length, "the header")
+            if length > MAX_HEADER_SIZE:
+                cursor.fail(f"has a header of {length:,} bytes; the format allows {MAX_HEADER_SIZE:,}", at=0)
+            header = cursor.take(length, "the header")
+    except OSError as error:
+        raise InputError(Fault(f"cannot be read: {error.strerror}", where=path)) from error
+    try:
+        entries, metadata = _decode(header)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(Fault(f"has a header that is not as it should be: {error}", where=path, path="byte 8")) from error
+    start = 8 + length
+    faults = list(_misfits(entries, size - start))
+    if faults:
+        raise InputError([msgspec.structs.replace(fault, where=path) for fault in faults])
+    records = tuple(_record(key, entry, start) for key, entry in entries.items())
+    return ParameterFile(path, size, "safetensors", records, named=bool(records), metadata=metadata)
+
+
+def _decode(header: bytes) -> tuple[dict[str, _Entry], dict[str, str]]:
+    raw = msgspec.json.decode(header, type=dict[str, msgspec.Raw])
+    metadata: dict[str, str] = {}
+    if METADATA in raw:
+        metadata = msgspec.json.decode(raw.pop(METADATA), type=dict[str, str])
+    decoder = msgspec.json.Decoder(_Entry)
+    return {key: decoder.decode(value) for key, value in raw.items()}, metadata
+
+
+def _misfits(entries: Mapping[str, _Entry], data_size: int) -> Iterator[Fault]:
+    end = 0
+    numbered = sorted(enumerate(entries.items()), key=lambda item: item[1][1].data_offsets)
+    for number, (key, entry) in numbered:
+        place = displayed(key, number)
+        begin, stop = entry.data_offsets
+        dtype = _DTYPES.get(entry.dtype)
+        if dtype is None:
+            yield Fault(f"has dtype {entry.dtype[:40]!r}, which no parameter file holds", path=place)
+        elif len(entry.shape) > MAX_RANK or (entry.shape and min(entry.shape) < 0):
+            yield Fault(f"has a negative dimension or a rank above {MAX_RANK}", path=place)
+        elif stop - begin != element_count(entry.shape) * ITEM_SIZES[dtype]:
+            yield Fault(f"has {stop - begin:,} bytes, which is not what its shape and dtype need", path=place)
+        if begin != end:
+            yield Fault(f"starts at byte {begin:,} of the data, where {end:,} was due", path=place, hint=DAMAGED)
+        end = max(stop, end)
+    if end != data_size:
+        yield Fault(f"has {data_size:,} bytes of data; its header speaks of {end:,}", hint=DAMAGED)
+
+
+def _record(key: str, entry: _Entry, start: int) -> Record:
+    begin, stop = entry.data_offsets
+    offset, size = start + begin, stop - begin
+    return Record(key, entry.shape, _DTYPES[entry.dtype], "safetensors", offset, size, offset, size)
+
+
+def write_safetensors(
+    plan: Sequence[tuple[Record, str]], out: BinaryIO, chunks: Chunks, *, metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write each record under its key. Keys differ and are text (:func:`safetensors_refusal`); memory does not grow."""
+    placed = sorted(plan, key=lambda item: -ITEM_SIZES[item[0].dtype or "bool"])  # stable: else in the plan's order
+    offsets: dict[str, tuple[int, int]] = {}
+    end = 0
+    for record, key in placed:
+        offsets[key] = (end, end + record.dense_size)
+        end += record.dense_size
+    header: dict[str, object] = {METADATA: dict(metadata)} if metadata else {}
+    for record, key in plan:
+        shape, dtype = record.filled()
+        header[key] = _Entry(_CODES[dtype], shape, offsets[key])
+    encoded = msgspec.json.encode(header)
+    encoded += b" " * (-len(encoded) % 8)
+    write_all(out, len(encoded).to_bytes(8, "little") + encoded)
+    for record, _ in placed:
+        _write_chunks(out, chunks(record))
+
+
+def _write_chunks(out: BinaryIO, chunks: Iterable[bytes | memoryview]) -> None:
+    for chunk in chunks:
+        write_all(out, chunk)
+
+
+def safetensors_refusal(record: Record, key: str) -> Fault | None:
+    """Why ``record`` has no place in a ``.safetensors`` file under ``key``, if so."""
+    if key == METADATA:
+        return Fault(f"is called {METADATA}, which the format keeps for itself", hint="rename it first")
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return Fault("has a name that is not UTF-8", hint="rename it first")
+    return None

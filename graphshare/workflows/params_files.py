@@ -1,0 +1,250 @@
+"""Parameter files as a whole: list one, convert one into another format, write one under new names.
+
+Keys keep their ``arg:`` and ``aux:`` in every format. A list without names gets the keys ``arr_0``, ``arr_1`` ... where the
+target needs some, as ``numpy.savez`` names what has no name: the position is all that a consumer of such a list knows, and it
+survives. Converting back gives a file with these names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+import msgspec
+
+from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
+from graphshare.formats.arrays import ArrayReader
+from graphshare.formats.atomic import Staged, StagedFile, staged_outputs
+from graphshare.formats.parameter_files import read_index
+from graphshare.formats.params import UNLOADABLE_DTYPES
+from graphshare.formats.params_write import Plan, params_refusal, verify_written, write_dense_params, write_params
+from graphshare.formats.records import Format, ParameterFile, Record, displayed
+from graphshare.names import split_key
+
+SUFFIXES: dict[str, Format] = {".params": "params", ".npz": "npz", ".safetensors": "safetensors"}
+
+
+class ListedArray(msgspec.Struct, frozen=True):
+    """One row of a listing. ``kind`` is ``arg``, ``aux`` or empty; ``size`` the record's bytes in the file, header included."""
+
+    key: str | None
+    kind: str
+    name: str | None
+    shape: tuple[int, ...] | None
+    dtype: str | None
+    storage: str
+    layout: str
+    size: int
+
+
+class ParameterListing(msgspec.Struct, frozen=True):
+    """What a parameter file holds. ``data_size`` counts the arrays' bytes as stored, without headers and names."""
+
+    path: str
+    format: Format
+    size: int
+    named: bool
+    arrays: tuple[ListedArray, ...]
+    data_size: int
+    remarks: tuple[Fault, ...] = ()
+
+
+class Conversion(msgspec.Struct, frozen=True):
+    """What :func:`convert_params` did. ``densified`` and ``named_by_position`` hold the keys as they are in ``target``."""
+
+    source: ParameterFile
+    target: str
+    format: Format
+    densified: tuple[str, ...] = ()
+    named_by_position: tuple[str, ...] = ()
+
+
+def list_params(path: str | os.PathLike[str]) -> ParameterListing:
+    """What the parameter file at ``path`` holds, and what is odd about it. Reads no array. Raises InputError."""
+    file = read_index(path)
+    return ParameterListing(
+        path=file.path,
+        format=file.format,
+        size=file.size,
+        named=file.named,
+        arrays=tuple(_listed(record) for record in file.records),
+        data_size=sum(record.data_size + sum(part.size for part in record.parts) for record in file.records),
+        remarks=tuple(_remarks(file)),
+    )
+
+
+def _listed(record: Record) -> ListedArray:
+    kind, name = ("", None) if record.key is None else split_key(record.key)
+    return ListedArray(record.key, kind, name, record.shape, record.dtype, record.storage, record.layout, record.size)
+
+
+def _remarks(file: ParameterFile) -> Iterator[Fault]:
+    """What a reader of the file may stumble over."""
+    if file.trailing:
+        yield Fault(
+            f"has {file.trailing:,} bytes after the last name; MXNet ignores them, a rewrite drops them", where=file.path
+        )
+    seen: set[str] = set()
+    for number, record in enumerate(file.records):
+        place = displayed(record.key, number)
+        if record.key is not None and record.key in seen:
+            yield Fault("has the name of an earlier record; MXNet keeps the last", where=file.path, path=place)
+        if record.key is not None:
+            seen.add(record.key)
+        if record.shape is None:
+            yield Fault("was never filled: it has no array", where=file.path, path=place)
+        if file.format == "params" and record.dtype in UNLOADABLE_DTYPES:
+            yield Fault(f"is {record.dtype}, which MXNet 1.9.1 does not load", where=file.path, path=place)
+
+
+def convert_params(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    to: Format | None = None,
+    densify: bool = False,
+    np_shape: bool = False,
+) -> Conversion:
+    """Convert the parameter file ``source`` (format by content) to ``target`` (format ``to``, or by its suffix).
+
+    ``.params`` from another format is what ``mx.nd.save`` writes: V3 records when ``np_shape``, else V2; a scalar needs V3.
+    Within one format the arrays stay as they are, sparse ones too; elsewhere sparse arrays are refused unless ``densify``.
+    Streams one array at a time. Raises InputError, RefusedError (naming every record that has no place in the target),
+    OutputError or SelfCheckError; ``target`` is then as it was.
+    """
+    target = os.fspath(target)
+    format_ = to or format_of(target)
+    file = read_index(source)
+    plan = _keyed(file, format_)
+    with staged_outputs() as stage:
+        rewrite_params(file, plan, stage, target, to=format_, densify=densify, np_shape=np_shape)
+        stage.commit()
+    changes = file.format != format_
+    return Conversion(
+        source=file,
+        target=target,
+        format=format_,
+        densified=tuple(key or "" for record, key in plan if changes and record.storage != "default"),
+        named_by_position=tuple(key or "" for record, key in plan if record.key is None and key is not None),
+    )
+
+
+def format_of(path: str) -> Format:
+    """The format a file is to have by its suffix. Raises RefusedError for a suffix that says nothing."""
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix not in SUFFIXES:
+        raise RefusedError(
+            Fault(
+                f"the suffix {suffix!r} names no format", where=path, hint=f"end it in {', '.join(SUFFIXES)} or give the format"
+            )
+        )
+    return SUFFIXES[suffix]
+
+
+def rewrite_params(
+    source: ParameterFile,
+    plan: Plan,
+    stage: Staged,
+    target: str | os.PathLike[str],
+    *,
+    to: Format | None = None,
+    densify: bool = False,
+    np_shape: bool = False,
+    verify_bytes: bool = False,
+) -> ParameterFile | None:
+    """Stage ``target`` with the planned records of ``source`` under their new keys; returns its index as read back.
+
+    The format is the source's unless ``to`` says otherwise. Within ``.params`` byte ranges are copied and nothing is decoded.
+    None is returned for an output that cannot be read back (a pipe). Nothing is in place before the caller commits ``stage``.
+    ``verify_bytes`` compares the data too, for a ``.params`` file from one. Raises RefusedError, InputError, OutputError,
+    SelfCheckError.
+    """
+    format_ = to or source.format
+    refused = refusals(source, plan, format_, densify=densify, np_shape=np_shape)
+    if refused:
+        raise RefusedError(refused)
+    out = stage.open(target)
+    copies = source.format == "params" and format_ == "params"
+    if copies:
+        write_params(source, plan, out)
+    else:
+        _convert(source, plan, out, format_, np_shape)
+    out.flush()
+    if not os.path.isfile(out.name):
+        return None
+    return verify_written(out.name, source, plan, bytes_too=verify_bytes) if copies else _verify_converted(out, plan, format_)
+
+
+def _convert(source: ParameterFile, plan: Plan, out: BinaryIO, format_: Format, np_shape: bool) -> None:
+    with ArrayReader(source) as reader:
+        if format_ == "params":
+            write_dense_params(plan, out, reader.chunks, np_shape=np_shape)
+            return
+        named = [(record, key or "") for record, key in plan]
+        if format_ == "npz":
+            from graphshare.formats.npz import write_npz
+
+            write_npz(named, out, reader.chunks)
+            return
+        from graphshare.formats.safetensors import write_safetensors
+
+        write_safetensors(named, out, reader.chunks, metadata=source.metadata)
+
+
+def _verify_converted(out: StagedFile, plan: Plan, format_: Format) -> ParameterFile:
+    """Read the staged file's index and hold keys, shapes and dtypes against the plan."""
+    try:
+        written = read_index(out.name)
+    except InputError as error:
+        raise SelfCheckError(error.faults) from error
+    found = [(record.key, record.shape, record.dtype) for record in written.records]
+    wanted = [(key, record.shape, record.dtype) for record, key in plan]
+    if written.format != format_ or found != wanted:
+        raise SelfCheckError(Fault("does not read back with the names, shapes and types that were written", where=out.target))
+    return written
+
+
+def _keyed(file: ParameterFile, format_: Format) -> list[tuple[Record, str | None]]:
+    if file.named or format_ == "params":
+        return [(record, record.key) for record in file.records]
+    return [(record, f"arr_{number}") for number, record in enumerate(file.records)]
+
+
+def refusals(file: ParameterFile, plan: Plan, format_: Format, *, densify: bool, np_shape: bool) -> list[Fault]:
+    """Every reason why a planned record has no place in the target format; empty when all have one."""
+    if file.format == format_ == "params":
+        return []
+    faults = [] if format_ == "params" else list(_repeated(plan))
+    for number, (record, key) in enumerate(plan):
+        fault = _refusal(record, key, format_, densify, np_shape)
+        if fault is not None:
+            faults.append(msgspec.structs.replace(fault, path=displayed(key, number)))
+    return [msgspec.structs.replace(fault, where=file.path) for fault in faults]
+
+
+def _refusal(record: Record, key: str | None, format_: Format, densify: bool, np_shape: bool) -> Fault | None:
+    if record.shape is None:
+        return Fault("was never filled: there is no array to convert")
+    if record.storage != "default" and not densify:
+        return Fault(f"is sparse ({record.storage})", hint="convert it in dense form with densify")
+    if format_ == "params":
+        return params_refusal(record, np_shape=np_shape)
+    if key is None:
+        return Fault(f"has no name, which {format_} needs")
+    if format_ == "npz":
+        from graphshare.formats.npz import npz_refusal
+
+        return npz_refusal(record, key)
+    from graphshare.formats.safetensors import safetensors_refusal
+
+    return safetensors_refusal(record, key)
+
+
+def _repeated(plan: Sequence[tuple[Record, str | None]]) -> Iterator[Fault]:
+    seen: set[str] = set()
+    for number, (_, key) in enumerate(plan):
+        if key is not None and key in seen:
+            yield Fault("has the name of an earlier record; this format needs each once", path=displayed(key, number))
+        if key is not None:
+            seen.add(key)
