@@ -1,0 +1,135 @@
+"""What the word GRAPH on a command line means: a path, standard input, or the stem of a checkpoint.
+
+A checkpoint is a pair of files as MXNet's ``save_checkpoint`` names them: ``STEM-symbol.json`` and ``STEM-0007.params``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+import msgspec
+
+from graphshare.errors import Fault, InputError, UsageError
+from graphshare.formats.parameter_files import read_index
+from graphshare.formats.records import ParameterFile
+from graphshare.formats.symbol import read_symbol
+from graphshare.ir.graph import Graph
+
+STDIN = "<stdin>"
+_EPOCH = re.compile(r"-(\d{4,})\.params$")
+_SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
+
+
+class Checkpoint(msgspec.Struct, frozen=True, eq=False):
+    """A graph with where it came from, and its parameter file where there is one.
+
+    ``data`` are the graph file's bytes; ``stem`` is empty unless GRAPH was one.
+    """
+
+    where: str
+    data: bytes
+    graph: Graph
+    params: ParameterFile | None = None
+    stem: str = ""
+    epoch: int = 0
+
+
+def load_checkpoint(source: str, *, epoch: int | None = None, params: str | None = None) -> Checkpoint:
+    """The graph that ``source`` means, and its parameter file: ``params``, or for a stem the one beside it.
+
+    Raises:
+        InputError: a file cannot be read or is broken.
+        UsageError: a stem has several parameter files and ``epoch`` does not choose one.
+    """
+    path, stem = _graph_path(source)
+    data = _read(path)
+    graph = read_symbol(data, where=path)
+    if params is None and stem:
+        params = _sibling(stem, epoch)
+    elif params is None and epoch is not None:
+        raise UsageError(Fault(f"--epoch {epoch} needs a stem, but {source!r} is a file", hint="name the parameter file with --params"))
+    found = _EPOCH.search(params or "")
+    return Checkpoint(path, data, graph, read_index(params) if params else None, stem, int(found[1]) if found else epoch or 0)
+
+
+def _graph_path(source: str) -> tuple[str, str]:
+    if source == "-":
+        return STDIN, ""
+    if os.path.exists(source) and not os.path.isdir(source):
+        return source, ""
+    symbol = f"{source}-symbol.json"
+    if os.path.exists(symbol):
+        return symbol, source
+    if os.path.isdir(source):
+        raise InputError(Fault("is a directory", where=source, hint="give a symbol file or the stem of a checkpoint"))
+    hint = f"neither this file nor {symbol} is there"
+    raise InputError(Fault("does not exist", where=source, hint=hint))
+
+
+def _read(path: str) -> bytes:
+    try:
+        if path == STDIN:
+            return sys.stdin.buffer.read()
+        with open(path, "rb") as file:
+            return file.read()
+    except (OSError, ValueError) as error:
+        raise InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)) from error
+    except MemoryError:
+        raise InputError(Fault("does not fit in memory", where=path, hint="is this a symbol file?")) from None
+
+
+def _sibling(stem: str, epoch: int | None) -> str | None:
+    """The parameter file beside a stem's graph; None when there is none and none was asked for."""
+    if epoch is not None:
+        path = params_path(stem, epoch)
+        if not os.path.exists(path):
+            raise InputError(Fault("does not exist", where=path, hint=_epochs_hint(stem)))
+        return path
+    found = _siblings(stem)
+    if len(found) > 1:
+        raise UsageError(Fault(f"{stem} has {len(found)} parameter files", where=stem, hint=_epochs_hint(stem)))
+    return found[0] if found else None
+
+
+def _siblings(stem: str) -> list[str]:
+    folder, name = os.path.split(stem)
+    try:
+        entries = sorted(os.listdir(folder or "."))
+    except OSError:
+        return []
+    return [os.path.join(folder, e) for e in entries if e.startswith(f"{name}-") and _EPOCH.fullmatch(e[len(name) :])]
+
+
+def _epochs_hint(stem: str) -> str:
+    epochs = [str(int(match[1])) for path in _siblings(stem) if (match := _EPOCH.search(path))]
+    return f"there are epochs {', '.join(epochs)}: choose with --epoch" if epochs else f"no {stem}-NNNN.params is there"
+
+
+def params_path(stem: str, epoch: int) -> str:
+    """The parameter file of a checkpoint, as MXNet names it."""
+    return f"{stem}-{epoch:04d}.params"
+
+
+class Outputs(msgspec.Struct, frozen=True):
+    """Where results go; ``graph`` may be ``-`` for standard output, an empty text means nowhere."""
+
+    graph: str = "-"
+    params: str = ""
+    map: str = ""
+
+
+def resolve_outputs(out: str | None, params_out: str | None, map_out: str | None, source: Checkpoint) -> Outputs:
+    """``-o`` as a path, ``-`` or a stem; a stem also names the parameter file, where there are parameters."""
+    if out is None or out == "-":
+        return Outputs("-", params_out or "", map_out or "")
+    if is_stem(out):
+        params = params_out or (params_path(out, source.epoch) if source.params is not None else "")
+        return Outputs(f"{out}-symbol.json", params, map_out or "")
+    return Outputs(out, params_out or "", map_out or "")
+
+
+def is_stem(out: str) -> bool:
+    """Whether ``-o`` names a checkpoint rather than a file: it has no suffix and is no existing file or device."""
+    return _SUFFIX.search(out) is None and not (os.path.exists(out) and not os.path.isdir(out))

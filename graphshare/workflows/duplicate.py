@@ -1,0 +1,143 @@
+"""``duplicate``: branches on copied or tied parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.ir.graph import Graph, Node, Rewrite
+from graphshare.names import did_you_mean
+from graphshare.rules.implied import implied_variables
+from graphshare.rules.patterns import matcher
+from graphshare.rules.roles import Kind, Role, assign_roles
+from graphshare.rules.targets import resolve_targets
+from graphshare.transforms.duplicate import duplicate as make_branches
+from graphshare.transforms.duplicate import refuse_implied_for_tie
+
+Mode = Literal["copy", "tie"]
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One ``--tie`` or ``--copy`` of the command line, in its order."""
+
+    mode: Mode
+    pattern: str
+
+
+class Duplication(msgspec.Struct, frozen=True, eq=False):
+    """What :func:`plan_duplicate` decided and made. ``tied`` and ``copied`` are parameters, ``inputs`` by branch label."""
+
+    rewrite: Rewrite
+    roles: Mapping[Node, Role]
+    tied: tuple[Node, ...]
+    copied: tuple[Node, ...]
+    shared_inputs: tuple[Node, ...]
+    notes: tuple[str, ...]
+
+
+def plan_duplicate(
+    graph: Graph,
+    prefixes: Sequence[str],
+    *,
+    mode: Mode = "copy",
+    choices: Sequence[Choice] = (),
+    share_inputs: Sequence[str] = (),
+    upto: Sequence[str] = (),
+    drop_original: bool = False,
+    as_input: Collection[str] = (),
+    as_parameter: Collection[str] = (),
+    held: frozenset[str] | None = None,
+) -> Duplication:
+    """Branches of ``graph`` with the given prefixes, grouped with the original.
+
+    ``mode`` says whether parameters and auxiliary states are copied or tied; ``choices`` change that by pattern, the last match
+    wins. ``share_inputs`` are patterns of inputs and labels that all branches use together. ``upto`` names outputs: the copies
+    hold what these need and have them as heads. ``held`` are the names in the parameter file, if there is one.
+
+    Raises:
+        RefusedError: names collide, a pattern matches nothing or the wrong kind, a target is unknown, or in tie mode a
+            variable's role cannot be told.
+    """
+    if not prefixes:
+        raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in --prefix sha-"))
+    _check_named(graph, {"--as-input": as_input, "--as-parameter": as_parameter})
+    roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
+    tied = _tied(roles, mode, choices)
+    shared_inputs = _shared_inputs(roles, share_inputs)
+    notes = _unknown_roles(roles, tied, mode)
+    if tied and any(implied.auxiliary for implied in implied_variables(graph)) and mode == "tie":
+        refuse_implied_for_tie(graph)
+    targets = resolve_targets(upto, graph.nodes, option="--upto") if upto else None
+    surplus = held - {node.name for node in roles} - {i.name for i in implied_variables(graph)} if held else ()
+    shared = dict.fromkeys([*tied, *shared_inputs])
+    rewrite = make_branches(
+        graph, prefixes, shared=shared.keys(), upto=targets, drop_original=drop_original, other_names=surplus
+    )
+    last = rewrite.branches[-1]
+    copied = tuple(n for n, role in roles.items() if _is_parameter(role) and n not in tied and n in last.images)
+    return Duplication(rewrite, roles, tuple(n for n in tied if n in last.images), copied, tuple(shared_inputs), tuple(notes))
+
+
+def _is_parameter(role: Role) -> bool:
+    return role.kind in (Kind.PARAMETER, Kind.AUXILIARY)
+
+
+def _tied(roles: Mapping[Node, Role], mode: Mode, choices: Sequence[Choice]) -> dict[Node, None]:
+    """The parameters that all branches share, in file order."""
+    decided: dict[Node, Mode] = {node: mode for node, role in roles.items() if _is_parameter(role)}
+    faults = []
+    for choice in choices:
+        option = f"--{choice.mode} {choice.pattern!r}"
+        matches = matcher(choice.pattern)
+        hit = [node for node in roles if matches(node.name)]
+        wrong = [node for node in hit if node not in decided]
+        if not hit:
+            faults.append(Fault(f"{option} matches no variable", hint=did_you_mean(choice.pattern, [n.name for n in decided])))
+        for node in wrong:
+            hint = f"if it is one after all, add --as-parameter {node.name}; inputs are shared with --share-input"
+            faults.append(Fault(f"{option} matches {node.name!r}, which is no parameter ({roles[node].reason})", hint=hint))
+        decided.update((node, choice.mode) for node in hit if node in decided)
+    if faults:
+        raise RefusedError(faults)
+    return {node: None for node, how in decided.items() if how == "tie"}
+
+
+def _shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> dict[Node, None]:
+    shared: dict[Node, None] = {}
+    faults = []
+    inputs = [node for node, role in roles.items() if not _is_parameter(role)]
+    for pattern in patterns:
+        matches = matcher(pattern)
+        hit = [node for node in inputs if matches(node.name)]
+        if not hit:
+            wrong = [node.name for node, role in roles.items() if _is_parameter(role) and matches(node.name)]
+            hint = "parameters are shared with --tie" if wrong else did_you_mean(pattern, [node.name for node in inputs])
+            faults.append(Fault(f"--share-input {pattern!r} matches no input", hint=hint))
+        shared.update(dict.fromkeys(hit))
+    if faults:
+        raise RefusedError(faults)
+    return shared
+
+
+def _unknown_roles(roles: Mapping[Node, Role], tied: Collection[Node], mode: Mode) -> list[str]:
+    """What is said of variables whose role nothing tells: refused where something is tied by mode, a note otherwise."""
+    unknown = [node for node, role in roles.items() if role.kind is Kind.UNKNOWN]
+    if mode == "tie" and unknown:
+        hint = "say what it is with --as-input or --as-parameter, or give the parameter file with --params"
+        raise RefusedError([Fault(f"cannot tell whether {n.name!r} is a parameter: {roles[n].reason}", hint=hint) for n in unknown])
+    return [f"{node.name!r} may be an input or a parameter: {roles[node].reason}" for node in unknown]
+
+
+def _check_named(graph: Graph, options: Mapping[str, Collection[str]]) -> None:
+    names = {node.name for node in graph.variables()}
+    faults = [
+        Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, names))
+        for option, given in options.items()
+        for name in given
+        if name not in names
+    ]
+    if faults:
+        raise RefusedError(faults)

@@ -1,0 +1,136 @@
+"""The map file: which node of which source became which node of the result, by id, because names repeat."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from graphshare.errors import Fault, InputError
+from graphshare.ir.graph import VARIABLE, Graph, Node, Rewrite
+from graphshare.workflows.checkpoint import Checkpoint
+
+MAP_VERSION = 1
+
+
+def map_of(rewrite: Rewrite, sources: Mapping[Graph, Checkpoint]) -> dict[str, Any]:
+    """The map of a rewrite as plain data; ``schemas/map.schema.json`` describes it.
+
+    ``how`` is ``kept`` (the same node), ``renamed``, ``copied`` (several images), ``tied`` (one node for several branches),
+    ``dropped`` or ``implied`` (a name without a node).
+    """
+    numbers = {graph: i for i, graph in enumerate(sources)}
+    new_ids = {node: i for i, node in enumerate(rewrite.graph.nodes)}
+    shared = _images_by_count(rewrite)
+    entries = []
+    for branch in rewrite.branches:
+        for i, node in enumerate(branch.source.nodes):
+            image = branch.images.get(node)
+            entries.append(
+                {
+                    "branch": branch.label,
+                    "graph": numbers[branch.source],
+                    "from": {"id": i, "name": node.name, "kind": "variable" if node.op == VARIABLE else "operator"},
+                    "to": None if image is None else {"id": new_ids[image], "name": image.name},
+                    "how": _how(node, image, shared, len(rewrite.branches)),
+                }
+            )
+    for rename in rewrite.renames:
+        graph = next(numbers[b.source] for b in rewrite.branches if b.label == rename.branch)
+        entries.append(
+            {
+                "branch": rename.branch,
+                "graph": graph,
+                "from": {"id": None, "name": rename.old, "kind": "variable"},
+                "to": {"id": None, "name": rename.new},
+                "how": "implied",
+            }
+        )
+    files = [{"file": source.where, "sha256": hashlib.sha256(source.data).hexdigest()} for source in sources.values()]
+    return {"version": MAP_VERSION, "sources": files, "entries": entries}
+
+
+def _images_by_count(rewrite: Rewrite) -> dict[Node, int]:
+    """How many branches each new node serves."""
+    counts: dict[Node, int] = {}
+    for branch in rewrite.branches:
+        for image in branch.images.values():
+            counts[image] = counts.get(image, 0) + 1
+    return counts
+
+
+def _how(node: Node, image: Node | None, shared: Mapping[Node, int], branches: int) -> str:
+    if image is None:
+        return "dropped"
+    if shared[image] > 1:
+        return "tied"
+    if image is node or image.name == node.name:
+        return "kept"
+    return "copied" if branches > 1 else "renamed"
+
+
+def map_text(rewrite: Rewrite, sources: Mapping[Graph, Checkpoint]) -> str:
+    """The map file's text."""
+    return msgspec.json.format(msgspec.json.encode(map_of(rewrite, sources)), indent=2).decode() + "\n"
+
+
+class _Place(msgspec.Struct):
+    id: int | None
+    name: str
+
+
+class _MapEntry(msgspec.Struct, rename={"source": "from", "target": "to"}):
+    source: _Place
+    target: _Place | None
+
+
+class _MapFile(msgspec.Struct):
+    entries: list[_MapEntry]
+
+
+def names_from_map(data: bytes, graph: Graph, *, where: str) -> dict[Node, str]:
+    """New names for nodes of ``graph`` from a map file, or from a plain object of old names and new ones.
+
+    Raises:
+        InputError: the file is neither, or speaks of nodes and names that the graph does not have; all are listed.
+    """
+    try:
+        if msgspec.json.decode(data, type=dict[str, msgspec.Raw]).keys() >= {"version", "entries"}:
+            return _by_id(msgspec.json.decode(data, type=_MapFile), graph, where)
+        return _by_name(msgspec.json.decode(data, type=dict[str, str]), graph, where)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        hint = 'a map is a graphshare map file, or an object {"old name": "new name"}'
+        raise InputError(Fault(f"is no map: {error}", where=where, hint=hint)) from None
+
+
+def _by_id(found: _MapFile, graph: Graph, where: str) -> dict[Node, str]:
+    names: dict[Node, str] = {}
+    faults = []
+    for i, entry in enumerate(found.entries):
+        if entry.target is None or entry.source.id is None:
+            continue
+        node = graph.nodes[entry.source.id] if 0 <= entry.source.id < len(graph.nodes) else None
+        if node is None or node.name != entry.source.name:
+            message = f"speaks of node {entry.source.id} named {entry.source.name!r}, which the graph does not have"
+            faults.append(Fault(message, where=where, path=f"$.entries[{i}].from"))
+        elif names.setdefault(node, entry.target.name) != entry.target.name:
+            faults.append(Fault(f"gives node {entry.source.id} two names", where=where, path=f"$.entries[{i}].to"))
+    if faults:
+        raise InputError(faults)
+    return names
+
+
+def _by_name(found: dict[str, str], graph: Graph, where: str) -> dict[Node, str]:
+    from graphshare.names import did_you_mean
+
+    by_name: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        by_name.setdefault(node.name, []).append(node)
+    unknown = [name for name in found if name not in by_name]
+    if unknown:
+        raise InputError(
+            [Fault(f"the graph has no node named {name!r}", where=where, hint=did_you_mean(name, by_name)) for name in unknown]
+        )
+    return {node: new for old, new in found.items() for node in by_name[old]}

@@ -1,0 +1,57 @@
+"""The tool's proof of its own output: what was written is read back and held against the graph and its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+
+from graphshare.errors import Fault, InputError, SelfCheckError
+from graphshare.formats.written import differences
+from graphshare.ir.graph import Graph, Node, Rewrite
+
+_REPORTED = 20
+_BUG = "this is a bug of graphshare; nothing was written, please report it"
+
+
+def check_written(data: bytes, graph: Graph, *, where: str) -> None:
+    """Holds the bytes of a written file against the graph they came from.
+
+    Raises:
+        SelfCheckError: they do not read back as that graph.
+    """
+    try:
+        faults = list(islice(differences(data, graph), _REPORTED))
+    except InputError as error:
+        faults = list(error.faults)
+    if faults:
+        raise SelfCheckError([Fault(f.message, where=where, path=f.path, node=f.node, hint=_BUG) for f in faults])
+
+
+def check_isomorphic(rewrite: Rewrite, *, attributes_may_differ: frozenset[tuple[str, str]] = frozenset()) -> None:
+    """Holds a rewrite against its source: every image is its source node but for the name, and its inputs are images.
+
+    ``attributes_may_differ`` are pairs of operator and attribute that the transform changes on purpose.
+
+    Raises:
+        SelfCheckError: a branch is not isomorphic to what it was made from.
+    """
+    exempt = {op for op, _ in attributes_may_differ}
+    faults: list[Fault] = []
+    for branch in rewrite.branches:
+        for node, image in branch.images.items():
+            if image is node:
+                continue
+            attrs_fit = image.attrs is node.attrs or image.attrs == node.attrs or node.op in exempt
+            if image.op != node.op or not attrs_fit or not _linked_alike(node, image, branch.images):
+                faults.append(Fault(f"is not what node {node.name!r} became", node=image.name, hint=_BUG))
+    if faults:
+        raise SelfCheckError(faults[:_REPORTED])
+
+
+def _linked_alike(node: Node, image: Node, images: Mapping[Node, Node]) -> bool:
+    if len(node.inputs) != len(image.inputs) or len(node.control_deps) != len(image.control_deps):
+        return False
+    for entry, new in zip(node.inputs, image.inputs, strict=True):
+        if images[entry.node] is not new.node or entry.index != new.index:
+            return False
+    return all(images[dep] is new for dep, new in zip(node.control_deps, image.control_deps, strict=True))

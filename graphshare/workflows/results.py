@@ -1,0 +1,96 @@
+"""Writing what a rewrite made: the graph, its parameters and the map, proved before any is put in place."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+
+from graphshare.errors import Fault, UsageError
+from graphshare.formats.atomic import Staged, output_error, staged_outputs
+from graphshare.formats.layout import write_symbol
+from graphshare.formats.records import ParameterFile
+from graphshare.ir.graph import Graph
+from graphshare.workflows.checkpoint import Outputs
+from graphshare.workflows.parameters import Plan
+from graphshare.workflows.readback import check_written
+
+STDOUT = "<stdout>"
+
+
+def write_results(
+    graph: Graph,
+    outputs: Outputs,
+    *,
+    params: tuple[ParameterFile, Plan] | None = None,
+    map_text: str | None = None,
+    verify_bytes: bool = False,
+) -> None:
+    """Writes ``graph`` and, where ``outputs`` names places for them, parameters and map; all of them or none.
+
+    The graph is read back and checked before anything is in place. On standard output it is flushed before a file is replaced.
+
+    Raises:
+        OutputError: something could not be written; what stood there before still stands.
+        SelfCheckError: the result does not read back as it should.
+    """
+    with staged_outputs() as stage:
+        text = _stage_graph(graph, outputs.graph, stage)
+        if params is not None and outputs.params:
+            _stage_params(params, outputs.params, stage, verify_bytes)
+        if map_text is not None and outputs.map:
+            stage.open(outputs.map).write(map_text.encode())
+        if text is not None:
+            write_stdout(text)
+        stage.commit()
+
+
+def _stage_graph(graph: Graph, target: str, stage: Staged) -> list[bytes] | None:
+    """Writes the graph beside its target and checks it; what is bound for standard output is returned instead."""
+    if target == "-":
+        pieces = list(write_symbol(graph))
+        check_written(b"".join(pieces), graph, where=STDOUT)
+        return pieces
+    out = stage.open(target)
+    for piece in write_symbol(graph):
+        out.write(piece)
+    out.flush()
+    data = _read_again(out.name)
+    if data is None:  # a pipe or a device: it cannot be read back, so the text itself is
+        data = b"".join(write_symbol(graph))
+    check_written(data, graph, where=target)
+    return None
+
+
+def _read_again(path: str) -> bytes | None:
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _stage_params(params: tuple[ParameterFile, Plan], target: str, stage: Staged, verify_bytes: bool) -> None:
+    from graphshare.workflows.params_files import SUFFIXES, rewrite_params
+
+    source, plan = params
+    suffix = next((s for s in SUFFIXES if target.lower().endswith(s)), "")
+    if target == "-":
+        raise UsageError(Fault("parameters cannot go to standard output", hint="name a file with --params-out"))
+    rewrite_params(source, plan, stage, target, to=SUFFIXES.get(suffix, source.format), verify_bytes=verify_bytes)
+
+
+def write_stdout(pieces: Iterable[bytes]) -> None:
+    """Writes to standard output and flushes it.
+
+    Raises:
+        OutputError: it cannot be written; a closed pipe stays a BrokenPipeError for the edge to end quietly.
+    """
+    try:
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise output_error(error, STDOUT) from error
+
