@@ -6,10 +6,12 @@ it passes auxiliary states on as plain arguments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from graphshare.operators.signature import Attributes, Signature
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphshare.operators.signature import Attributes, Signature
 
 
 def convolution_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:

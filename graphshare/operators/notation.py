@@ -44,7 +44,7 @@ class Condition(NamedTuple):
 
 
 class Term(NamedTuple):
-    """One name, or a numbered run of names as long as the attribute ``counted_by`` says, under conditions that must all hold."""
+    """One name, or a numbered run as long as the attribute ``counted_by`` says, under conditions that must all hold."""
 
     name: str
     counted_by: str

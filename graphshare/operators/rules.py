@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from graphshare.operators.signature import Attributes, InputRule, OutputRule, Outputs, Signature, SlotRule
+from graphshare.operators.signature import Outputs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphshare.operators.signature import Attributes, InputRule, OutputRule, Signature, SlotRule
 
 
 def numbered(count: int, visible: int | None = None) -> Outputs:

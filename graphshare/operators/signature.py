@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from graphshare.operators.notation import Condition, Parameter, Term, read_parameters, read_terms
 from graphshare.operators.values import read_value, spellings
 
-__all__ = ["Attributes", "Outputs", "Parameter", "Signature"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
-Attributes = Mapping[str, str]
+    Attributes = Mapping[str, str]
+    InputRule = Callable[["Signature", Attributes, Sequence[Any]], tuple[str, ...]]
+    OutputRule = Callable[["Signature", Attributes], "Outputs | None"]
+    SlotRule = Callable[["Signature", Attributes, int, Sequence[Any]], tuple[int, ...]]
+    LoadCheck = Callable[[Mapping[str, Any]], str | None]
+
+__all__ = ["Outputs", "Parameter", "Signature"]
 
 
 class Outputs(NamedTuple):
@@ -21,12 +27,6 @@ class Outputs(NamedTuple):
     total: int
     visible: int
     labels: tuple[str, ...]
-
-
-InputRule = Callable[["Signature", Attributes, Sequence[Any]], tuple[str, ...]]
-OutputRule = Callable[["Signature", Attributes], Outputs | None]
-SlotRule = Callable[["Signature", Attributes, int, Sequence[Any]], tuple[int, ...]]
-LoadCheck = Callable[[Mapping[str, Any]], str | None]
 
 
 class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):

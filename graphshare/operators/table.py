@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from graphshare.operators.signature import InputRule, Signature
+from graphshare.operators.signature import Signature
+
+if TYPE_CHECKING:
+    from graphshare.operators.signature import InputRule
 
 
 def define(names: str, inputs: str | InputRule = "", attributes: str | None = None, **facts: Any) -> list[Signature]:

@@ -23,25 +23,29 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Reading = tuple[Any, int]
+    Member = Callable[[str, int], Reading]
 
 _SPACE = " \t\n\v\f\r"
-_INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?)([0-9]+)")
-_REAL = re.compile(r"[ \t\n\v\f\r]*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+|\.)(?:(?<=[0-9.])[eE][+-]?[0-9]*)?)")
-_WHOLE_REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_BLANKS = r"[ \t\n\v\f\r]*"
+_DIGITS = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
+_INTEGER = re.compile(_BLANKS + r"([+-]?)([0-9]+)")
+_STREAM_REAL = re.compile(_BLANKS + rf"([+-]?{_DIGITS}(?:[eE][+-]?[0-9]*)?)")
+_REAL = re.compile(rf"[+-]?{_DIGITS}(?:[eE][+-]?[0-9]+)?")
 _STOF = re.compile(
-    r"[ \t\n\v\f\r]*(?P<sign>[+-]?)(?:(?P<inf>inf(?:inity)?)|(?P<nan>nan(?:\([0-9a-z_]*\))?)"
+    _BLANKS + r"(?P<sign>[+-]?)(?:(?P<inf>inf(?:inity)?)|(?P<nan>nan(?:\([0-9a-z_]*\))?)"
     r"|(?P<digits>[0-9]*(?:\.[0-9]*)?)(?:e(?P<exponent>[+-]?[0-9]*))?f?)",
     re.IGNORECASE | re.ASCII,
 )
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _LARGEST = {"float": (38, 3.402823466, 1.175494351), "double": (308, 1.79769313486231570, 2.22507385850720138)}
 _BITS = {"int": (-(2**31), 2**31 - 1), "uint": (0, 2**32 - 1), "int64": (-(2**63), 2**63 - 1), "uint64": (0, 2**64 - 1)}
-
-Reading = tuple[Any, int]
-Member = Callable[[str, int], Reading]
 
 
 def _after_blanks(text: str, position: int) -> int:
@@ -77,8 +81,8 @@ def _real(kind: str) -> Member:
     largest = float.fromhex("0x1.fffffep+127") if kind == "float" else float.fromhex("0x1.fffffffffffffp+1023")
 
     def read(text: str, position: int) -> Reading:
-        match = _REAL.match(text, position)
-        if match is None or _WHOLE_REAL.fullmatch(match[1]) is None:
+        match = _STREAM_REAL.match(text, position)
+        if match is None or _REAL.fullmatch(match[1]) is None:
             raise ValueError(text)
         value = float(match[1])
         if abs(value) > largest:
