@@ -1,0 +1,267 @@
+"""Attribute texts: which spellings MXNet 1.9.1 accepts for each kind of parameter, and the value they mean.
+
+A parameter's kind names the C++ type that its text is read into, with a question mark for ``dmlc::optional``:
+
+=============================  =====================================================================================
+``bool`` ``bool?``             True, False, 1 or 0 in any case
+``int`` ``uint`` ``int64``     whole numbers of 32 or 64 bits (``uint64``, ``int?``, ``int64?``); unsigned ones wrap
+``float`` ``double``           numbers as ``dmlc::stof`` and ``stod`` read them; ``float`` is rounded to single precision
+``float?`` ``double?``         numbers as a C++ stream reads them: neither ``inf`` nor ``nan``
+``shape`` ``shape?``           tuples of 64 bit numbers, ``None`` for an unknown rank
+``slice``                      tuples whose members may be ``None``
+``tuple64`` ``tuple_uint``     as ``shape``, members of 64 bits and of 32 unsigned bits
+``floats`` ``doubles``         tuples of numbers; ``doubles?`` may be ``None``
+``shapes``                     tuples of tuples
+``enum`` ``enum?``             one of the declared spellings; ``enum?`` also ``None``
+``string`` ``char`` ``ptr``    any text; one character; nothing at all (not made for files)
+=============================  =====================================================================================
+
+The two readers of numbers, streams and ``dmlc::stof``, differ in what they let pass; both are followed character by character.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Reading = tuple[Any, int]
+    Member = Callable[[str, int], Reading]
+
+_SPACE = " \t\n\v\f\r"
+_BLANKS = r"[ \t\n\v\f\r]*"
+_DIGITS = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
+_INTEGER = re.compile(_BLANKS + r"([+-]?)([0-9]+)")
+_STREAM_REAL = re.compile(_BLANKS + rf"([+-]?{_DIGITS}(?:[eE][+-]?[0-9]*)?)")
+_REAL = re.compile(rf"[+-]?{_DIGITS}(?:[eE][+-]?[0-9]+)?")
+_STOF = re.compile(
+    _BLANKS + r"(?P<sign>[+-]?)(?:(?P<inf>inf(?:inity)?)|(?P<nan>nan(?:\([0-9a-z_]*\))?)"
+    r"|(?P<digits>[0-9]*(?:\.[0-9]*)?)(?:e(?P<exponent>[+-]?[0-9]*))?f?)",
+    re.IGNORECASE | re.ASCII,
+)
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+_LARGEST = {"float": (38, 3.402823466, 1.175494351), "double": (308, 1.79769313486231570, 2.22507385850720138)}
+_BITS = {"int": (-(2**31), 2**31 - 1), "uint": (0, 2**32 - 1), "int64": (-(2**63), 2**63 - 1), "uint64": (0, 2**64 - 1)}
+
+
+def _after_blanks(text: str, position: int) -> int:
+    while position < len(text) and text[position] in _SPACE:
+        position += 1
+    return position
+
+
+def _integer(kind: str) -> Member:
+    """A stream's reading of a whole number. Unsigned kinds take a minus sign and wrap."""
+    low, high = _BITS[kind]
+
+    def read(text: str, position: int) -> Reading:
+        match = _INTEGER.match(text, position)
+        if match is None:
+            raise ValueError(text)
+        value = int(match[2])
+        if low == 0:
+            if value > high:
+                raise ValueError(text)
+            value = -value % (high + 1) if match[1] == "-" else value
+        else:
+            value = -value if match[1] == "-" else value
+            if not low <= value <= high:
+                raise ValueError(text)
+        return value, match.end()
+
+    return read
+
+
+def _real(kind: str) -> Member:
+    """A stream's reading of a number: no ``inf``, no ``nan``, no suffix; too large fails, too small is 0."""
+    largest = float.fromhex("0x1.fffffep+127") if kind == "float" else float.fromhex("0x1.fffffffffffffp+1023")
+
+    def read(text: str, position: int) -> Reading:
+        match = _STREAM_REAL.match(text, position)
+        if match is None or _REAL.fullmatch(match[1]) is None:
+            raise ValueError(text)
+        value = float(match[1])
+        if abs(value) > largest:
+            raise ValueError(text)
+        return _rounded(value, kind), match.end()
+
+    return read
+
+
+def _optional(member: Member, *, long_suffix: bool = False) -> Member:
+    """``dmlc::optional``: the four letters None right here, or what ``member`` reads, perhaps with an ``L`` behind it."""
+
+    def read(text: str, position: int) -> Reading:
+        if text.startswith("None", position):
+            return None, position + 4
+        value, position = member(text, position)
+        return value, position + (long_suffix and text.startswith("L", position))
+
+    return read
+
+
+def _members(member: Member, *, long_suffix: bool) -> Member:
+    """``mxnet::Tuple``: brackets of either form, a bare number for one member, None for an unknown rank."""
+
+    def read(text: str, position: int) -> Reading:
+        position = _after_blanks(text, position)
+        first = text[position : position + 1]
+        if first and first in "-0123456789":
+            value, position = member(text, position)
+            return (value,), position
+        if text.startswith("None", position) and (len(text) == position + 4 or text[position + 4] in _SPACE):
+            return None, position + 4
+        if not first or first not in "([":
+            raise ValueError(text)
+        position = _after_blanks(text, position + 1)
+        if text[position : position + 1] in (")", "]"):
+            return (), position + 1
+        values = []
+        while True:
+            value, position = member(text, position)
+            values.append(value)
+            position = _after_blanks(text, position)
+            position += long_suffix and text.startswith("L", position)
+            closing = text[position : position + 1]
+            position += 1
+            if closing == ",":
+                position = _after_blanks(text, position)
+                if text[position : position + 1] in (")", "]"):
+                    return tuple(values), position + 1
+            elif closing and closing in ")]":
+                return tuple(values), position
+            else:
+                raise ValueError(text)
+
+    return read
+
+
+def _whole(member: Member) -> Callable[[str], Any]:
+    """Nothing but white space may follow."""
+
+    def read(text: str) -> Any:
+        value, position = member(text, 0)
+        if _after_blanks(text, position) != len(text):
+            raise ValueError(text)
+        return value
+
+    return read
+
+
+def _boolean(text: str) -> bool:
+    return _BOOLEANS[text.lower()]
+
+
+def _optional_boolean(text: str) -> bool | None:
+    word = text.strip(_SPACE).lower()
+    return None if word == "none" else _BOOLEANS[word]
+
+
+def _rounded(value: float, kind: str) -> float:
+    """``value`` as the kind holds it."""
+    if kind == "double":
+        return value
+    single: float = struct.unpack("f", struct.pack("f", value))[0]
+    return single
+
+
+def _stof(kind: str) -> Callable[[str], float]:
+    """``dmlc::stof`` / ``stod``: lenient about missing digits, strict about range and about anything behind."""
+    highest, largest, smallest = _LARGEST[kind]
+
+    def read(text: str) -> float:
+        match = _STOF.fullmatch(text)
+        if match is None or not text:
+            raise ValueError(text)
+        sign = -1.0 if match["sign"] == "-" else 1.0
+        if match["inf"]:
+            return sign * float("inf")
+        if match["nan"]:
+            return float("nan")
+        digits = match["digits"].strip(".") and match["digits"]
+        value = float(digits) if digits else 0.0
+        exponent = match["exponent"] or "0"
+        power = abs(int(exponent)) if exponent not in "+-" else 0
+        negative = exponent.startswith("-")
+        if power > highest or (power == highest and (value < smallest if negative else value > largest)):
+            raise ValueError(text)
+        value = float(f"{digits or 0}e{-power if negative else power}")
+        if kind == "float" and abs(value) > float.fromhex("0x1.fffffep+127"):
+            return sign * float("inf")
+        return _rounded(sign * value, kind)
+
+    return read
+
+
+def _character(text: str) -> str:
+    stripped = text.strip(_SPACE)
+    if len(stripped) != 1:
+        raise ValueError(text)
+    return stripped
+
+
+def _nothing(text: str) -> Any:
+    raise ValueError(text)
+
+
+_DIMENSIONS = _members(_integer("int64"), long_suffix=True)
+_READERS: dict[str, Callable[[str], Any]] = {
+    "bool": _boolean,
+    "bool?": _optional_boolean,
+    **{kind: _whole(_integer(kind)) for kind in _BITS},
+    **{f"{kind}?": _whole(_optional(_integer(kind), long_suffix=True)) for kind in ("int", "int64")},
+    "float": _stof("float"),
+    "double": _stof("double"),
+    "float?": _whole(_optional(_real("float"))),
+    "double?": _whole(_optional(_real("double"))),
+    "shape": _whole(_DIMENSIONS),
+    "shape?": _whole(_optional(_DIMENSIONS)),
+    "slice": _whole(_members(_optional(_integer("int"), long_suffix=True), long_suffix=False)),
+    "tuple64": _whole(_DIMENSIONS),
+    "tuple_uint": _whole(_members(_integer("uint"), long_suffix=True)),
+    "floats": _whole(_members(_real("float"), long_suffix=False)),
+    "doubles": _whole(_members(_real("double"), long_suffix=False)),
+    "doubles?": _whole(_optional(_members(_real("double"), long_suffix=False))),
+    "shapes": _whole(_members(_DIMENSIONS, long_suffix=False)),
+    "string": str,
+    "char": _character,
+    "ptr": _nothing,
+}
+KINDS = (*_READERS, "enum", "enum?")
+
+_SPELLINGS = {
+    "bool": "True, False, 1 or 0",
+    "int": "a whole number as 3 or -1",
+    "uint": "a whole number as 3",
+    "float": "a number as 0.5 or 1e-05",
+    "shape": "a tuple as (3, 3), (3,) or ()",
+    "slice": "a tuple as (0, None)",
+    "floats": "a tuple of numbers as (0.5, 1)",
+    "shapes": "a tuple of tuples as ((0, 0), (1, 1))",
+    "string": "any text",
+    "char": "one character",
+    "ptr": "nothing that a file can hold",
+}
+_LIKE = {"int64": "int", "uint64": "uint", "double": "float", "tuple64": "shape", "tuple_uint": "shape", "doubles": "floats"}
+
+
+@lru_cache(maxsize=65536)
+def read_value(kind: str, text: str) -> Any:
+    """The value that ``text`` means for a parameter of ``kind`` (not an enum). Raises ValueError where MXNet refuses it."""
+    try:
+        return _READERS[kind](text)
+    except KeyError:
+        if kind not in _READERS:
+            raise
+        raise ValueError(text) from None
+
+
+def spellings(kind: str, choices: tuple[str, ...] = ()) -> str:
+    """In words what a parameter of this kind may be written as."""
+    base = kind.removesuffix("?")
+    words = "one of " + ", ".join(choices) if base == "enum" else _SPELLINGS[_LIKE.get(base, base)]
+    return f"{words}, or None" if kind.endswith("?") else words
