@@ -1,0 +1,62 @@
+"""The command group. Commands are imported when called: ``--help`` must not wait for what it does not run."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+import graphshare
+
+# Command, the function that runs it, and what ``--help`` says of it; a test holds the text against the command's own.
+COMMANDS = {
+    "duplicate": ("graphshare.cli.duplicate:duplicate", "Add branches on copied or tied parameters."),
+    "extract": ("graphshare.cli.extract:extract", "Cut out the minimal sub-graph for some outputs."),
+    "rename": ("graphshare.cli.rename:rename", "Give nodes other names, parameters along."),
+    "upgrade": ("graphshare.cli.upgrade:upgrade", "Write what MXNet 1.9.1 would write after loading the file."),
+    "format": ("graphshare.cli.format:format_", "Lay the file out anew, or check its layout."),
+    "inspect": ("graphshare.cli.inspect:inspect", "Show arguments, states, outputs, operators and roles."),
+    "params": ("graphshare.cli.params:params", "List and convert parameter files."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are modules that load on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS:
+            from graphshare.names import did_you_mean
+
+            near = did_you_mean(args[0], COMMANDS)
+            ctx.fail(f"no such command {args[0]!r}" + (f"; {near}" if near else ""))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(cls=LazyGroup, context_settings=CONTEXT)
+@click.version_option(graphshare.__version__, message="graphshare %(version)s")
+@click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
+def cli(debug: bool) -> None:
+    """Share parameters inside serialized MXNet/NNVM graphs.
+
+    GRAPH is a symbol file, - for standard input, or the stem of a checkpoint (nin for nin-symbol.json and nin-0000.params).
+
+    Exit codes: 0 done or it holds, 1 the answer is no, 2 it could not be answered.
+    """

@@ -1,0 +1,35 @@
+"""Talk to the person on standard error; standard output is for data."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+_COLORS = {"error": "red", "warning": "yellow", "hint": "cyan", "note": None}
+_PREFIXES = {"error": "error: ", "warning": "warning: ", "hint": "  hint: ", "note": ""}
+
+
+def say(message: str, *, style: str = "note") -> None:
+    """One message on standard error: ``error``, ``warning``, ``hint`` or ``note``. Colour only on a terminal."""
+    prefix = _PREFIXES[style]
+    color = _COLORS[style]
+    if prefix and color and colored(sys.stderr):
+        prefix = click.style(prefix, fg=color, bold=style == "error")
+    try:
+        click.echo(prefix + printable(message), err=True, color=True)
+    except OSError:
+        pass  # nobody listens; the exit code still tells
+
+
+def colored(stream: object) -> bool:
+    """Whether to colour: a terminal, and the user did not forbid it (https://no-color.org)."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and bool(getattr(stream, "isatty", bool)())
+
+
+def printable(text: str) -> str:
+    """``text`` with control characters shown instead of sent to the terminal, and nothing that cannot be encoded."""
+    shown = "".join(c if c in "\n\t" or c.isprintable() else repr(c)[1:-1] for c in text)
+    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+    return shown.encode(encoding, "backslashreplace").decode(encoding)

@@ -1,0 +1,83 @@
+"""``graphshare duplicate``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from graphshare.cli import options
+from graphshare.cli.emit import deliver
+from graphshare.cli.summary import say_branches
+from graphshare.workflows.checkpoint import load_checkpoint
+from graphshare.workflows.duplicate import Choice, plan_duplicate
+from graphshare.workflows.parameters import held_names
+from graphshare.workflows.upgrade import upgraded
+
+
+class _KeepsOrder(click.Command):
+    """A command in which ``--tie`` and ``--copy`` are one list: click itself keeps the order within each option only."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        values, _, order = self.make_parser(ctx).parse_args(list(args))
+        given = {name: iter(values.get(name, ())) for name in ("tie", "copy")}
+        names = [parameter.name for parameter in order]
+        ctx.meta["choices"] = [Choice(name, next(given[name])) for name in names if name in ("tie", "copy")]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_KeepsOrder)
+@options.rewriting
+@click.option("--prefix", "prefixes", metavar="P", multiple=True, required=True, help="Prefix of a new branch; repeat for more.")
+@click.option("--mode", type=click.Choice(["copy", "tie"]), default="copy", help="What becomes of parameters [copy].")
+@click.option("--tie", metavar="PATTERN", multiple=True, help="Share these parameters; the last match wins.")
+@click.option("--copy", metavar="PATTERN", multiple=True, help="Copy these parameters; the last match wins.")
+@click.option("--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all branches use.")
+@click.option("--upto", metavar="NAME", multiple=True, help="Copy only what this output needs; the original keeps its heads.")
+@click.option("--drop-original", is_flag=True, help="Leave the copies alone in the graph.")
+@click.option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade the graph to MXNet 1.9.1 first.")
+@options.as_input
+@options.as_parameter
+@click.pass_context
+def duplicate(
+    ctx: click.Context,
+    graph: str,
+    epoch: int | None,
+    params: str | None,
+    prefixes: tuple[str, ...],
+    mode: Any,
+    share_inputs: tuple[str, ...],
+    upto: tuple[str, ...],
+    drop_original: bool,
+    upgrade_first: bool,
+    as_input: tuple[str, ...],
+    as_parameter: tuple[str, ...],
+    **delivery: Any,
+) -> None:
+    """Add branches on copied or tied parameters.
+
+    Every --prefix adds a branch whose nodes bear it; the graph's heads are the original's, then each branch's in turn. In
+    mode copy every branch has parameters of its own, which start equal; in mode tie all use one set.
+
+    Patterns are globs; =name is a literal name.
+    """
+    source = load_checkpoint(graph, epoch=epoch, params=params)
+    held = held_names(source.params)
+    first = upgraded(source) if upgrade_first else None
+    made = plan_duplicate(
+        first.graph if first else source.graph,
+        prefixes,
+        mode=mode,
+        choices=ctx.meta["choices"],
+        share_inputs=share_inputs,
+        upto=upto,
+        drop_original=drop_original,
+        as_input=as_input,
+        as_parameter=as_parameter,
+        held=held,
+    )
+    rewrite = first.then(made.rewrite) if first else made.rewrite
+    done = options.delivery(delivery)
+    outputs = deliver(rewrite, source, done, needs_params_out=bool(made.copied), notes=made.notes)
+    if not done.dry_run:
+        say_branches(made, rewrite, outputs)

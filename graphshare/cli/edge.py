@@ -1,0 +1,88 @@
+"""Where the command line meets the process: errors become exit codes here and nowhere else.
+
+0: it holds or is done. 1: the question was answered "no". 2: it could not be answered (usage, broken input, a refused plan, I/O,
+a closed pipe, a bug).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from graphshare.cli.app import cli
+from graphshare.cli.console import say
+from graphshare.errors import GraphshareError
+
+FAILED = 2
+
+
+class Terminated(BaseException):
+    """SIGTERM as an exception, so that half-written files are cleaned up."""
+
+
+def main() -> NoReturn:
+    """The ``graphshare`` command."""
+    # A frozen graph has no cycles to collect, and every collection would walk a million nodes.
+    gc.disable()
+    signal.signal(signal.SIGTERM, _terminate)
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Runs one command and returns its exit code."""
+    debug = "--debug" in arguments
+    try:
+        result = cli.main(arguments, prog_name="graphshare", standalone_mode=False)
+        sys.stdout.flush()
+    except GraphshareError as error:
+        say_faults(error)
+    except click.ClickException as error:
+        _say_usage(error)
+    except (click.Abort, KeyboardInterrupt, Terminated):
+        say("interrupted; nothing was changed", style="error")
+    except BrokenPipeError:
+        _silence_stdout()
+    except OSError as error:
+        _silence_stdout()
+        say(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""), style="error")
+    except (MemoryError, RecursionError) as error:
+        say(f"the input is too large for this machine ({type(error).__name__})", style="error")
+    except Exception as error:  # a bug: said as one, with the way to its traceback
+        if debug:
+            raise
+        say(f"this is a bug of graphshare: {type(error).__name__}: {error}", style="error")
+        say("please report it with the output of the same command and --debug", style="hint")
+    else:
+        return result if isinstance(result, int) else 0
+    return FAILED
+
+
+def say_faults(error: GraphshareError) -> None:
+    """Every fault with its hint on standard error; a hint that repeats is said once."""
+    for i, fault in enumerate(error.faults):
+        say(str(fault), style="error")
+        following = error.faults[i + 1].hint if i + 1 < len(error.faults) else ""
+        if fault.hint and fault.hint != following:
+            say(fault.hint, style="hint")
+
+
+def _say_usage(error: click.ClickException) -> None:
+    say(error.format_message(), style="error")
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        say(f"see `{context.command_path} --help`", style="hint")
+
+
+def _silence_stdout() -> None:
+    """Lets the interpreter end without a second complaint about a pipe that nobody reads."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise Terminated

@@ -1,0 +1,79 @@
+"""What every rewriting command does with its result: print the plan, or write it and say what was done."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from graphshare.cli.console import say
+from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.ir.graph import Rewrite
+from graphshare.workflows.checkpoint import Checkpoint, Outputs, resolve_outputs
+from graphshare.workflows.mapfile import map_of, map_text
+from graphshare.workflows.parameters import Plan, plan_records
+from graphshare.workflows.results import write_results
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """The output options of a command line."""
+
+    out: str | None
+    params_out: str | None
+    map_out: str | None
+    dry_run: bool
+    format: str
+    verify_bytes: bool
+    strict: bool
+
+
+def deliver(
+    rewrite: Rewrite,
+    source: Checkpoint,
+    delivery: Delivery,
+    *,
+    drop_unused: bool = False,
+    needs_params_out: bool = False,
+    notes: Sequence[str] = (),
+) -> Outputs:
+    """Writes the rewrite of ``source``, or prints it as a plan; ``notes`` become warnings, or refusals with ``--strict``.
+
+    ``needs_params_out`` says that the new graph uses names which the old parameter file does not hold.
+    """
+    outputs = resolve_outputs(delivery.out, delivery.params_out, delivery.map_out, source)
+    if delivery.strict and notes:
+        raise RefusedError([Fault(note) for note in notes])
+    if source.params is None and outputs.params:
+        hint = "name the parameter file with --params"
+        raise UsageError(Fault("--params-out has nothing to write: there is no parameter file", hint=hint))
+    if source.params is not None and not outputs.params and needs_params_out and not delivery.dry_run:
+        hint = "add --params-out FILE, or write both under a stem (-o siam)"
+        raise UsageError(Fault("the parameters get new names, and nothing says where to write them", hint=hint))
+    for note in notes:
+        say(note, style="warning")
+    plan = None if source.params is None else plan_records(source.params, rewrite, drop_unused=drop_unused)
+    if delivery.dry_run:
+        _print_plan(rewrite, source, plan, delivery.format)
+        return outputs
+    if outputs.graph == "-" and sys.stdout.isatty():
+        raise UsageError(Fault("the graph would go to the terminal", hint="add -o FILE, or pipe it on"))
+    params = None if source.params is None or plan is None else (source.params, plan)
+    text = map_text(rewrite, {source.graph: source}) if outputs.map else None
+    write_results(rewrite.graph, outputs, params=params, map_text=text, verify_bytes=delivery.verify_bytes)
+    return outputs
+
+
+def _print_plan(rewrite: Rewrite, source: Checkpoint, plan: Plan | None, format_: str) -> None:
+    records = [{"from": record.key, "to": key} for record, key in plan or ()]
+    if format_ == "json":
+        found: dict[str, Any] = {**map_of(rewrite, {source.graph: source}), "records": records}
+        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        return
+    for entry in map_of(rewrite, {source.graph: source})["entries"]:
+        new = entry["to"]["name"] if entry["to"] else "-"
+        click.echo(f"{entry['how']:8} {entry['from']['kind']:8} {entry['from']['name']} -> {new}")
+    for record in records:
+        click.echo(f"{'record':8} {'':8} {record['from']} -> {record['to']}")

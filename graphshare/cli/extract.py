@@ -1,0 +1,39 @@
+"""``graphshare extract``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from graphshare.cli import options
+from graphshare.cli.console import say
+from graphshare.cli.emit import deliver
+from graphshare.cli.summary import say_written, shown
+from graphshare.rules.listing import NameLists
+from graphshare.workflows.checkpoint import load_checkpoint
+from graphshare.workflows.extract import extract as extract_graph
+from graphshare.workflows.parameters import held_names
+
+
+@click.command
+@options.rewriting
+@click.option("--target", "targets", metavar="NAME", multiple=True, required=True, help="An output that is wanted; repeatable.")
+@click.option("--cut", "cuts", metavar="NAME", multiple=True, help="Stop at this output: it becomes an input of that name.")
+def extract(
+    graph: str, epoch: int | None, params: str | None, targets: tuple[str, ...], cuts: tuple[str, ...], **delivery: Any
+) -> None:
+    """Cut out the minimal sub-graph for some outputs.
+
+    NAME is an output (conv1_output) or a node (conv1: all its outputs). Parameters that are no longer needed are left out of
+    the parameter file.
+    """
+    source = load_checkpoint(graph, epoch=epoch, params=params)
+    held_names(source.params)
+    rewrite = extract_graph(source.graph, targets, cuts=cuts)
+    done = options.delivery(delivery)
+    outputs = deliver(rewrite, source, done, drop_unused=True)
+    if not done.dry_run:
+        lists = NameLists(rewrite.graph)
+        say(f"kept {len(rewrite.graph.nodes)} of {len(source.graph.nodes)} nodes; arguments {shown(lists.arguments)}")
+        say_written(outputs)

@@ -1,0 +1,35 @@
+"""``graphshare format``."""
+
+from __future__ import annotations
+
+import click
+
+from graphshare.cli import options
+from graphshare.cli.console import say
+from graphshare.cli.summary import say_written
+from graphshare.formats.layout import write_symbol
+from graphshare.workflows.checkpoint import load_checkpoint, resolve_outputs
+from graphshare.workflows.relayout import relayout
+from graphshare.workflows.results import write_results
+
+
+@click.command("format")
+@options.GRAPH
+@options.out
+@click.option("--layout", metavar="LAYOUT", help="mxnet, compact or indent:N; without it the file's own.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 if the file would change.")
+def format_(graph: str, out: str | None, layout: str | None, check: bool) -> int:
+    """Lay the file out anew, or check its layout.
+
+    The graph stays as it is, unknown keys and order of nodes included. --layout mxnet is MXNet's own layout to the byte.
+    """
+    source = load_checkpoint(graph)
+    result = relayout(source.graph, layout)
+    if check:
+        changes = b"".join(write_symbol(result)) != source.data
+        say(f"{source.where}: {'would change' if changes else 'is laid out so already'}")
+        return int(changes)
+    outputs = resolve_outputs(out, None, None, source)
+    write_results(result, outputs)
+    say_written(outputs)
+    return 0

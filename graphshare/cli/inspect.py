@@ -1,0 +1,77 @@
+"""``graphshare inspect``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from graphshare.cli import options
+from graphshare.cli.console import say
+from graphshare.rules.roles import assign_roles, disagreements
+from graphshare.workflows.checkpoint import Checkpoint, load_checkpoint
+from graphshare.workflows.inspect import Inspection, module_names
+from graphshare.workflows.inspect import inspect as inspect_graph
+from graphshare.workflows.parameters import held_names
+
+
+@click.command
+@options.GRAPH
+@options.epoch
+@options.params
+@options.format_
+@options.as_input
+@options.as_parameter
+@click.option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
+def inspect(
+    graph: str,
+    epoch: int | None,
+    params: str | None,
+    format_: str,
+    as_input: tuple[str, ...],
+    as_parameter: tuple[str, ...],
+    module: bool,
+) -> None:
+    """Show arguments, states, outputs, operators and roles.
+
+    The lists are MXNet's own, in MXNet's order.
+    """
+    source = load_checkpoint(graph, epoch=epoch, params=params)
+    held = held_names(source.params)
+    _warn(source, held)
+    if module:
+        names = module_names(source.graph, held=held)
+        click.echo(_json(names) if format_ == "json" else "\n".join(f"{k}={v!r}" for k, v in msgspec.structs.asdict(names).items()))
+        return
+    found = inspect_graph(source.graph, held=held, as_input=as_input, as_parameter=as_parameter)
+    click.echo(_json(found) if format_ == "json" else "\n".join(_lines(found)))
+
+
+def _warn(source: Checkpoint, held: frozenset[str] | None) -> None:
+    if held is not None:
+        for note in disagreements(assign_roles(source.graph, held=held), held):
+            say(note, style="warning")
+
+
+def _json(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def _lines(found: Inspection) -> Iterator[str]:
+    yield f"generation        {found.generation}"
+    yield f"mxnet_version     {found.mxnet_version if found.mxnet_version is not None else 'none (MXNet takes it for 0.8.0)'}"
+    yield f"nodes             {found.nodes}"
+    yield f"operators         {', '.join(f'{op} {count}' for op, count in found.ops.items()) or 'none'}"
+    for title, names in (
+        ("outputs", found.outputs),
+        ("inputs", found.inputs),
+        ("auxiliary states", found.auxiliary_states),
+        ("implied states", found.implied),
+    ):
+        yield f"{title:17} {', '.join(names) or 'none'}"
+    yield f"parameters        {len(found.parameters)}"
+    yield "variables"
+    width = max((len(role.name) for role in found.roles), default=0)
+    for role in found.roles:
+        yield f"  {role.name:{width}}  {role.kind:9}  {role.reason}"

@@ -1,0 +1,43 @@
+"""Options that mean the same in every command that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from graphshare.cli.emit import Delivery
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+GRAPH = click.argument("graph", metavar="GRAPH")
+
+
+def _option(*names: str, **settings: Any) -> Callable[[F], F]:
+    return click.option(*names, **settings)
+
+
+epoch = _option("--epoch", type=click.IntRange(min=0), metavar="N", help="Which parameter file of a stem: STEM-000N.params.")
+params = _option("--params", metavar="FILE", help="The graph's parameter file (.params, .npz, .safetensors).")
+out = _option("-o", "--out", metavar="OUT", help="A path, - for standard output, or a stem (siam for siam-symbol.json).")
+params_out = _option("--params-out", metavar="FILE", help="Where the rewritten parameters go; the suffix chooses the format.")
+map_out = _option("--map-out", metavar="FILE", help="Write which node became which, as JSON.")
+dry_run = _option("--dry-run", is_flag=True, help="Print the plan on standard output and write nothing.")
+as_input = _option("--as-input", metavar="NAME", multiple=True, help="This variable is an input, whatever it looks like.")
+as_parameter = _option("--as-parameter", metavar="NAME", multiple=True, help="This variable is a parameter.")
+verify_bytes = _option("--verify-bytes", is_flag=True, help="Compare the written parameters with their source, byte by byte.")
+strict = _option("--strict", is_flag=True, help="Refuse where there would be a warning.")
+format_ = _option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="How to print [text].")
+
+
+def rewriting(command: F) -> F:
+    """The options of every command that reads a graph and writes another."""
+    for option in reversed((GRAPH, epoch, params, out, params_out, map_out, dry_run, format_, verify_bytes, strict)):
+        command = option(command)
+    return command
+
+
+def delivery(given: dict[str, Any]) -> Delivery:
+    """The output options among a rewriting command's keyword arguments."""
+    return Delivery(**{name: given["format_" if name == "format" else name] for name in Delivery.__struct_fields__})

@@ -1,0 +1,40 @@
+"""``format``: the same graph in another layout."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from graphshare.errors import Fault, UsageError
+from graphshare.ir.graph import Dialect, Graph
+
+_INDENT = re.compile(r"indent:(\d{1,2})")
+
+
+def relayout(graph: Graph, layout: str | None) -> Graph:
+    """``graph`` to be written as ``mxnet``, ``compact`` or ``indent:N``; None keeps its layout.
+
+    A layout that is asked for starts from its own conventions: plain line ends, no final newline for MXNet's, one for the others'
+    broken lines, and strings that MXNet can read.
+
+    Raises:
+        UsageError: there is no such layout.
+    """
+    if layout is None:
+        return graph
+    return msgspec.structs.replace(graph, dialect=_dialect(graph.dialect, layout))
+
+
+def _dialect(dialect: Dialect, layout: str) -> Dialect:
+    indent = _INDENT.fullmatch(layout)
+    if layout not in ("mxnet", "compact") and indent is None:
+        raise UsageError(Fault(f"there is no layout {layout!r}", hint="layouts are mxnet, compact and indent:N, as in indent:2"))
+    return msgspec.structs.replace(
+        dialect,
+        layout="indent" if indent else layout,
+        indent=int(indent[1]) if indent else 2,
+        newline="\n",
+        tail="\n" if indent else "",
+        escapes="mxnet",
+    )

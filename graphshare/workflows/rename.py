@@ -1,0 +1,72 @@
+"""``rename``: a prefix added or taken away, or names from a map."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import Enum
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.ir.graph import VARIABLE, Graph, Node, Rewrite
+from graphshare.rules.roles import Kind, Role, assign_roles
+from graphshare.transforms.rename import rename as give_names
+
+
+class Only(str, Enum):
+    """Which nodes a rename speaks of. Parameters include auxiliary states, inputs include labels and states."""
+
+    VARIABLES = "variables"
+    OPS = "ops"
+    INPUTS = "inputs"
+    PARAMETERS = "parameters"
+
+
+def rename(
+    graph: Graph,
+    *,
+    prefix: str = "",
+    strip_prefix: str = "",
+    names: Mapping[Node, str] | None = None,
+    only: Collection[Only] = (),
+    held: frozenset[str] | None = None,
+) -> Rewrite:
+    """``graph`` with other names: first ``strip_prefix`` is taken away, then ``prefix`` put before; or ``names`` as they are.
+
+    ``only`` limits it to kinds of nodes. Unnamed nodes stay unnamed.
+
+    Raises:
+        RefusedError: nothing would change, a node would lose its whole name, or names collide; all are listed.
+    """
+    chosen = _chosen(graph, only, held)
+    if names is not None:
+        new = {node: name for node, name in names.items() if node in chosen}
+    else:
+        new = {node: prefix + node.name.removeprefix(strip_prefix) for node in chosen if node.name}
+    new = {node: name for node, name in new.items() if name != node.name}
+    _check(new, strip_prefix)
+    return give_names(graph, new)
+
+
+def _chosen(graph: Graph, only: Collection[Only], held: frozenset[str] | None) -> dict[Node, None]:
+    if not only:
+        return dict.fromkeys(graph.nodes)
+    roles = assign_roles(graph, held=held)
+    return {node: None for node in graph.nodes if any(_is(node, kind, roles) for kind in only)}
+
+
+def _is(node: Node, kind: Only, roles: Mapping[Node, Role]) -> bool:
+    if kind is Only.OPS:
+        return node.op != VARIABLE
+    if node.op != VARIABLE:
+        return False
+    is_parameter = roles[node].kind in (Kind.PARAMETER, Kind.AUXILIARY)
+    return kind is Only.VARIABLES or is_parameter == (kind is Only.PARAMETERS)
+
+
+def _check(new: Mapping[Node, str], strip_prefix: str) -> None:
+    if not new:
+        hint = f"no name begins with {strip_prefix!r}" if strip_prefix else "check --only and the map"
+        raise RefusedError(Fault("no name would change", hint=hint))
+    faults = [Fault("would be left without a name", node=node.name) for node, name in new.items() if not name]
+    faults += [Fault(f"would get a name with a NUL character, {name!r}", node=n.name) for n, name in new.items() if "\0" in name]
+    if faults:
+        raise RefusedError(faults)
