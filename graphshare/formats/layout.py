@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -29,19 +30,9 @@ def write_symbol(graph: Graph) -> Iterator[bytes]:
         RefusedError: a text holds a NUL character, which ends a string for MXNet.
     """
     texts = _Texts(graph.dialect)
-    pending: list[str] = []
-    for piece in _graph_pieces(graph, texts, 0):
-        pending.append(piece)
-        if len(pending) >= _CHUNK:
-            yield _encoded(pending, graph.dialect)
-            pending = []
-    pending.append(graph.dialect.tail.replace("\r\n", "\n"))
-    yield _encoded(pending, graph.dialect)
-
-
-def _encoded(pieces: list[str], dialect: Dialect) -> bytes:
-    text = "".join(pieces)
-    return (text if dialect.newline == "\n" else text.replace("\n", dialect.newline)).encode()
+    newline = graph.dialect.newline
+    for piece in chain(_graph_pieces(graph, texts, 0), (graph.dialect.tail.replace("\r\n", "\n"),)):
+        yield (piece if newline == "\n" else piece.replace("\n", newline)).encode()
 
 
 class _Texts:
@@ -165,53 +156,82 @@ def _entry_text(entry: Entry, ids: Mapping[Node, int], texts: _Texts, level: int
 class _Template(msgspec.Struct, gc=False):
     """The text of all nodes that differ in name and inputs only, with those two left out."""
 
+    form: NodeForm | None
+    extra: Mapping[str, Any]
     head: str
     middle: str
     tail: str
 
 
 def _node_pieces(graph: Graph, texts: _Texts, ids: Mapping[Node, int], level: int) -> Iterator[str]:
-    """The array of nodes. Nodes alike but for name and inputs are formatted once; this loop is most of what writing costs."""
+    """The array of nodes, some thousand at a time.
+
+    Nodes alike but for name and inputs are formatted once; this loop is most of what writing costs.
+    """
     if not graph.nodes:
         yield "[]"
         return
-    entry_texts = _EntryTexts(ids, lambda entry: _entry_text(entry, ids, texts, level + 3))
     broken = texts.break_record == 1
     start = "\n" + texts.indent * (level + 1) if broken else ""
     comma = (texts.break_comma.rstrip("\n") if broken else texts.comma) + start
-    clean = _SPECIAL.search("".join([node.name for node in graph.nodes])) is None
-    templates: dict[tuple[int, str, int, int], _Template | None] = {}
-    simple_inputs = texts.break_list > 10 and texts.comma
-    default = graph.dialect.form
-    separator = "[" + start
-    for node in graph.nodes:
-        template = None
-        if not node.control_deps and not node.subgraphs:
-            key = (id(node.form), node.op, id(node.attrs), id(node.extra))
-            try:
-                template = templates[key]
-            except KeyError:
-                template = templates[key] = _template(node, default, texts, level + 1)
-        entries = [entry_texts[entry] for entry in node.inputs]
-        inputs = f"[{simple_inputs.join(entries)}]" if simple_inputs and len(entries) < 11 else texts.array(entries, level + 2, texts.break_list)
-        if template is None:
-            yield separator + _node_text(node, inputs, ids, default, texts, level + 1)
-        else:
-            name = node.name if clean else texts.quote(node.name)[1:-1]
-            yield f"{separator}{template.head}{name}{template.middle}{inputs}{template.tail}"
-        separator = comma
+    text_of = _NodeTexts(graph, texts, ids, level + 1)
+    yield "[" + start
+    for i in range(0, len(graph.nodes), _CHUNK):
+        yield (comma if i else "") + comma.join(text_of.nodes(graph.nodes[i : i + _CHUNK]))
     yield ("\n" + texts.indent * level if broken else "") + "]"
 
 
-class _EntryTexts(dict[Entry, str]):
-    """Entry to its text, made when first asked for: consumers of one output share the entry."""
+class _NodeTexts:
+    """The texts of nodes, each by the template of its kind."""
 
-    def __init__(self, ids: Mapping[Node, int], text_of: Callable[[Entry], str]) -> None:
-        self._text_of = text_of
+    def __init__(self, graph: Graph, texts: _Texts, ids: Mapping[Node, int], level: int) -> None:
+        self._texts, self._ids, self._level = texts, ids, level
+        self._default = graph.dialect.form
+        self._templates: dict[str, dict[int, _Template]] = {}
+        # The text of an entry for a node's first output at version 0, which nearly all entries are, made for all at once.
+        plain = texts.array(["%d", "0", "0"], level + 2, texts.break_entry)
+        self._plain = dict(zip(graph.nodes, map(plain.__mod__, range(len(graph.nodes))), strict=True))
+        # Most names need no escape; one search over all of them is cheaper than one a name.
+        self._clean = _SPECIAL.search("".join([node.name for node in graph.nodes])) is None
 
-    def __missing__(self, entry: Entry) -> str:
-        text = self[entry] = self._text_of(entry)
-        return text
+    def nodes(self, nodes: Sequence[Node]) -> list[str]:
+        plain, templates, texts, clean, inline = self._plain, self._templates, self._texts, self._clean, self._texts.break_list - 1
+        comma, entry_text = texts.comma, self._entry
+        found: list[str] = []
+        for node in nodes:
+            inputs = node.inputs
+            if not inputs:
+                text = "[]"
+            elif len(inputs) > inline:
+                text = texts.array([entry_text(e) for e in inputs], self._level + 1, texts.break_list)
+            else:
+                numbers = [plain[e.node] if e.version == 0 and not e.index else entry_text(e) for e in inputs]
+                text = f"[{comma.join(numbers)}]"
+            try:
+                template = templates[node.op][id(node.attrs)]
+            except KeyError:
+                template = self._learn(node)
+            if template is None or template.form is not node.form or template.extra is not node.extra or node.control_deps or node.subgraphs:
+                found.append(self._general(node, text))
+            else:
+                name = node.name if clean else texts.quote(node.name)[1:-1]
+                found.append(f"{template.head}{name}{template.middle}{text}{template.tail}")
+        return found
+
+    def _entry(self, entry: Entry) -> str:
+        return _entry_text(entry, self._ids, self._texts, self._level + 2)
+
+    def _learn(self, node: Node) -> _Template | None:
+        if node.control_deps or node.subgraphs:
+            return None
+        template = _template(node, self._default, self._texts, self._level)
+        if template is not None:
+            self._templates.setdefault(node.op, {})[id(node.attrs)] = template
+        return template
+
+    def _general(self, node: Node, inputs: str) -> str:
+        pairs = _pairs(node, inputs, self._ids, self._default, self._texts, self._level + 1)
+        return self._texts.object(pairs, self._level, self._texts.break_record)
 
 
 _NAME, _INPUTS = "\0name\0", "\0inputs\0"
@@ -223,11 +243,7 @@ def _template(node: Node, default: NodeForm, texts: _Texts, level: int) -> _Temp
     pairs = [(key, f'"{_NAME}"' if key == "name" else value) for key, value in pairs]
     head, found, rest = texts.object(pairs, level, texts.break_record).partition(_NAME)
     middle, also_found, tail = rest.partition(_INPUTS)
-    return _Template(head, middle, tail) if found and also_found else None
-
-
-def _node_text(node: Node, inputs: str, ids: Mapping[Node, int], default: NodeForm, texts: _Texts, level: int) -> str:
-    return texts.object(_pairs(node, inputs, ids, default, texts, level + 1), level, texts.break_record)
+    return _Template(node.form, node.extra, head, middle, tail) if found and also_found else None
 
 
 def _pairs(

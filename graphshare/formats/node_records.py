@@ -29,46 +29,47 @@ class Shape:
         self.form = NodeForm(keys)
 
 
+class _Shapes(dict[tuple[str, ...], Shape]):
+    """Keys of a record to how it comes apart."""
+
+    def __missing__(self, keys: tuple[str, ...]) -> Shape:
+        shape = self[keys] = Shape(keys)
+        return shape
+
+
 class NodeReader:
-    """Makes nodes of the records of one graph. ``read_graph`` links a sub-graph found in a record."""
+    """Makes nodes of the records of one graph. ``read_graph`` links a sub-graph found in a record.
+
+    ``texts`` and ``maps`` hold the one object for each operator name and attribute map met so far.
+    """
 
     def __init__(self, read_graph: Callable[[dict[str, Any]], Graph]) -> None:
         self._read_graph = read_graph
-        self._shapes: dict[tuple[str, ...], Shape] = {}
-        self._texts: dict[str, str] = {}
-        self._maps: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {(): EMPTY}
+        self.shapes = _Shapes()
+        self.texts: dict[str, str] = {}
+        self.maps: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {(): EMPTY}
         self._extras: dict[tuple[tuple[str, int], ...], Mapping[str, Any]] = {(): EMPTY}
-
-    def shape(self, record: Mapping[str, Any]) -> Shape:
-        keys = tuple(record)
-        shape = self._shapes.get(keys)
-        if shape is None:
-            shape = self._shapes[keys] = Shape(keys)
-        return shape
-
-    def text(self, text: str) -> str:
-        """The one object for this text."""
-        return self._texts.setdefault(text, text)
-
-    def attrs(self, attrs: Mapping[str, str]) -> Mapping[str, str]:
-        """The one object for maps equal to ``attrs``, order of keys included."""
-        return self._maps.setdefault(tuple(attrs.items()), attrs)
 
     def node(self, record: dict[str, Any], inputs: tuple[Entry, ...], deps: tuple[Node, ...], count: int | None) -> Node:
         """The node of ``record``; ``inputs`` and ``deps`` are linked already. ``count`` is its number of outputs, if known."""
-        shape = self.shape(record)
-        attrs = self.attrs(record[shape.attr_key]) if shape.attr_key else EMPTY
+        shape = self.shapes[tuple(record)]
+        attrs = self._shared(record[shape.attr_key]) if shape.attr_key else EMPTY
         form, extra = shape.form, self._extra(record, shape)
         if shape.param:
             param = record["param"]
             if attrs.keys() & param.keys():  # an attribute that ``attr`` overrides: keep what it hides
                 extra = {**extra, "param": param}
             form = NodeForm(form.keys, tuple(param))
-            attrs = self.attrs({**attrs, **{key: value for key, value in param.items() if key not in attrs}})
+            attrs = self._shared({**attrs, **{key: value for key, value in param.items() if key not in attrs}})
         subgraphs = tuple(self._read_graph(graph) for graph in record.get("subgraphs", ()))
-        return Node(self.text(record["op"]), record["name"], attrs, inputs, count, deps, subgraphs, extra, form)
+        return Node(self.texts.setdefault(record["op"], record["op"]), record["name"], attrs, inputs, count, deps, subgraphs, extra, form)
+
+    def _shared(self, attrs: Mapping[str, str]) -> Mapping[str, str]:
+        """The one object for maps equal to ``attrs``, order of keys included."""
+        return self.maps.setdefault(tuple(attrs.items()), attrs)
 
     def _extra(self, record: dict[str, Any], shape: Shape) -> Mapping[str, Any]:
         if shape.extra == ("backward_source_id",):  # every node of a 2015 file has it, nearly always -1
-            return self._extras.setdefault((("backward_source_id", record["backward_source_id"]),), {"backward_source_id": record["backward_source_id"]})
+            extra = {"backward_source_id": record["backward_source_id"]}
+            return self._extras.setdefault(tuple(extra.items()), extra)
         return {key: record[key] for key in shape.extra} or EMPTY

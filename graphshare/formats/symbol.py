@@ -64,9 +64,9 @@ def _link_in_file_order(records: list[dict[str, Any]], counts: list[int | None],
     """
     nodes: list[Node] = []
     first: list[Entry] = []
-    shape_of, text_of, attrs_of = reader.shape, reader.text, reader.attrs
+    shapes, texts, maps = reader.shapes, reader.texts, reader.maps
     for record, count in zip(records, counts, strict=True):
-        shape = shape_of(record)
+        shape = shapes[tuple(record)]
         op, name = record["op"], record["name"]
         if type(name) is not str or type(op) is not str:
             raise TypeError
@@ -75,8 +75,11 @@ def _link_in_file_order(records: list[dict[str, Any]], counts: list[int | None],
                 [first[e[0]] if len(e) == 3 and not e[1] and not e[2] else _entry(e, nodes[e[0]]) for e in record["inputs"]]
             )
             if shape.only_attrs:
-                attrs = attrs_of(record[shape.attr_key]) if shape.attr_key else EMPTY
-                node = Node(text_of(op), name, attrs, inputs, count, (), (), EMPTY, shape.form)
+                attrs = EMPTY
+                if shape.attr_key:
+                    attrs = record[shape.attr_key]
+                    attrs = maps.setdefault(tuple(attrs.items()), attrs)
+                node = Node(texts.setdefault(op, op), name, attrs, inputs, count, (), (), EMPTY, shape.form)
             else:
                 deps = tuple([nodes[i] for i in record.get("control_deps", ())])
                 node = reader.node(record, inputs, deps, count)

@@ -5,13 +5,14 @@ Faster than reading a second graph, and independent of the writer: it goes throu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import repeat
 from typing import Any
 
 from graphshare.errors import Fault
 from graphshare.formats import document
 from graphshare.formats.symbol import read_symbol
-from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeForm
 
 
 def differences(data: bytes, graph: Graph) -> Iterator[Fault]:
@@ -24,41 +25,47 @@ def differences(data: bytes, graph: Graph) -> Iterator[Fault]:
     if found is None or not _usual(graph):
         yield from _graph_differences(read_symbol(data), graph)
         return
-    expected = _Numbers(graph)
     records = found["nodes"]
     if len(records) != len(graph.nodes):
         yield Fault(f"holds {len(records)} nodes instead of {len(graph.nodes)}")
         return
-    for i, (record, node) in enumerate(zip(records, graph.nodes, strict=True)):
-        inputs = record["inputs"]
+    # What an entry for a node's first output at version 0 is written as, which nearly all entries are.
+    plain = dict(zip(graph.nodes, zip(range(len(records)), repeat(0), repeat(0)), strict=False))
+    attr_keys = _AttrKeys()
+    for record, node in zip(records, graph.nodes, strict=True):
+        inputs = [plain[e.node] if e.version == 0 and not e.index else _numbers(e, plain) for e in node.inputs]
+        key = attr_keys[node.form]
         if (
             record["op"] != node.op
             or record["name"] != node.name
-            or (inputs or node.inputs) and inputs != [expected[entry] for entry in node.inputs]
-            or (record.get("attrs") or record.get("attr") or record.get("param") or {}) != node.attrs
+            or record["inputs"] != inputs
+            or record.get(key, EMPTY) != node.attrs
         ):
-            yield Fault("does not read back as it was", path=f"$.nodes[{i}]", node=node.name)
-    if found["heads"] != [expected[entry] for entry in graph.heads]:
+            yield Fault("does not read back as it was", path=f"$.nodes[{plain[node][0]}]", node=node.name)
+    if found["heads"] != [_numbers(entry, plain) for entry in graph.heads]:
         yield Fault("do not read back as they were", path="$.heads")
+
+
+class _AttrKeys(dict[NodeForm | None, str]):
+    """Form to the key of its attribute map."""
+
+    def __missing__(self, form: NodeForm | None) -> str:
+        keys = form.keys if form is not None else ()
+        key = self[form] = next((k for k in reversed(keys) if k in ("attrs", "attr", "param")), "attrs")
+        return key
+
+
+def _numbers(entry: Entry, plain: Mapping[Node, tuple[int, int, int]]) -> tuple[int, ...]:
+    i = plain[entry.node][0]
+    return (i, entry.index) if entry.version is None else (i, entry.index, entry.version)
 
 
 def _usual(graph: Graph) -> bool:
     """Whether no node has what a plain look at its record misses: attributes in two maps, sub-graphs, control dependencies."""
-    return not any(
-        node.subgraphs or node.control_deps or (node.form is not None and node.form.param is not None) for node in graph.nodes
-    )
-
-
-class _Numbers(dict[Entry, tuple[int, ...]]):
-    """Entry to the numbers it is written as."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._ids = {node: i for i, node in enumerate(graph.nodes)}
-
-    def __missing__(self, entry: Entry) -> tuple[int, ...]:
-        i = self._ids[entry.node]
-        numbers = self[entry] = (i, entry.index) if entry.version is None else (i, entry.index, entry.version)
-        return numbers
+    forms = {node.form for node in graph.nodes}
+    if any(form is not None and form.param is not None for form in forms):
+        return False
+    return not any(node.subgraphs or node.control_deps for node in graph.nodes)
 
 
 def _graph_differences(found: Graph, graph: Graph, path: str = "$") -> Iterator[Fault]:
@@ -73,14 +80,14 @@ def _graph_differences(found: Graph, graph: Graph, path: str = "$") -> Iterator[
             continue
         for k, (inner, wanted) in enumerate(zip(a.subgraphs, b.subgraphs, strict=True)):
             yield from _graph_differences(inner, wanted, f"{path}.nodes[{i}].subgraphs[{k}]")
-    if [_numbers(e, found_ids) for e in found.heads] != [_numbers(e, ids) for e in graph.heads]:
+    if [_triple(e, found_ids) for e in found.heads] != [_triple(e, ids) for e in graph.heads]:
         yield Fault("do not read back as they were", path=f"{path}.heads")
 
 
 def _content(node: Node, ids: dict[Node, int]) -> tuple[Any, ...]:
-    inputs = [_numbers(entry, ids) for entry in node.inputs]
+    inputs = [_triple(entry, ids) for entry in node.inputs]
     return node.op, node.name, dict(node.attrs), inputs, [ids[dep] for dep in node.control_deps]
 
 
-def _numbers(entry: Entry, ids: dict[Node, int]) -> tuple[int, int, int | None]:
+def _triple(entry: Entry, ids: dict[Node, int]) -> tuple[int, int, int | None]:
     return ids[entry.node], entry.index, entry.version

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
+
 from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.operators.registry import lookup
+from graphshare.rules.implied import implied_inputs, implies_variables
 
 
 def auxiliary_slots(node: Node) -> tuple[int, ...]:
@@ -30,28 +33,40 @@ def auxiliary_variables(nodes: Iterable[Node]) -> set[Node]:
     return found
 
 
+class Listed(msgspec.Struct, frozen=True, eq=False):
+    """A variable in MXNet's order; ``node`` is None for one that MXNet invents while loading an old file."""
+
+    name: str
+    node: Node | None
+    auxiliary: bool
+
+
 class NameLists:
-    """``list_arguments``, ``list_auxiliary_states``, ``list_outputs`` and ``list_inputs`` of a graph, as nodes and as names."""
+    """``list_arguments``, ``list_auxiliary_states``, ``list_outputs`` and ``list_inputs`` as MXNet gives them after loading."""
 
     def __init__(self, graph: Graph) -> None:
-        self.nodes: list[Node] = reachable(graph)
-        self._graph = graph
-        auxiliary = auxiliary_variables(self.nodes)
-        self.variables = [node for node in self.nodes if node.op == VARIABLE]
-        self.argument_nodes = [node for node in self.variables if node not in auxiliary]
-        self.auxiliary_nodes = [node for node in self.variables if node in auxiliary]
+        nodes = reachable(graph)
+        auxiliary = auxiliary_variables(nodes)
+        implies = implies_variables(graph)
+        self._heads = graph.heads
+        self.variables: list[Listed] = []
+        for node in nodes:
+            if node.op == VARIABLE:
+                self.variables.append(Listed(node.name, node, node in auxiliary))
+            elif implies:  # the invented variables are the operator's last inputs, so they come right before it
+                self.variables += [Listed(found.name, None, found.auxiliary) for found in implied_inputs(node)]
 
     @property
     def arguments(self) -> list[str]:
-        return [node.name for node in self.argument_nodes]
+        return [variable.name for variable in self.variables if not variable.auxiliary]
 
     @property
     def auxiliary_states(self) -> list[str]:
-        return [node.name for node in self.auxiliary_nodes]
+        return [variable.name for variable in self.variables if variable.auxiliary]
 
     @property
     def outputs(self) -> list[str]:
-        return [output_name(entry) for entry in self._graph.heads]
+        return [output_name(entry) for entry in self._heads]
 
 
 def output_name(entry: Entry) -> str:

@@ -13,12 +13,12 @@ from enum import Enum
 import msgspec
 
 from graphshare.ir.graph import VARIABLE, Graph, Node
-from graphshare.ir.walk import consumers
 from graphshare.operators.registry import lookup
-from graphshare.rules.listing import auxiliary_slots
 
 # Formal inputs that hold what training changes. All others (data, lhs, indices, rois ...) carry values through the graph.
-PARAMETER_FORMALS = frozenset(("weight", "bias", "gamma", "beta", "parameters", "mean", "var", "moving_mean", "moving_var", "moving_avg"))
+PARAMETER_FORMALS = frozenset(
+    ("weight", "bias", "gamma", "beta", "parameters", "mean", "var", "moving_mean", "moving_var", "moving_avg")
+)
 LABEL_FORMALS = frozenset(("label", "data_lengths", "label_lengths"))
 STATE_FORMALS = frozenset(("state", "state_cell", "sequence_length"))
 # The endings that MXNet's initialisers know, those of Gluon, and that of the fused RNN.
@@ -33,13 +33,25 @@ class Kind(str, Enum):
     UNKNOWN = "unknown"
 
 
-class Role(msgspec.Struct, frozen=True):
-    """What a variable is and the reason in words. ``is_label`` and ``is_state`` tell two sorts of inputs apart from data."""
+class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """What a variable is and why. ``user`` is the operator that decided, if one did.
+
+    ``is_label`` and ``is_state`` tell two sorts of inputs apart from data.
+    """
 
     kind: Kind
-    reason: str
+    why: str
+    user: Node | None = None
     is_label: bool = False
     is_state: bool = False
+
+    @property
+    def reason(self) -> str:
+        """The reason in words."""
+        return f"{self.why} {self.user.op} {self.user.name!r}" if self.user is not None else self.why
+
+
+_HELD, _NOT_HELD = "the parameter file holds it", "the parameter file does not hold it"
 
 
 def assign_roles(
@@ -53,74 +65,107 @@ def assign_roles(
 
     ``held`` are the names a parameter file holds, or None without one; ``as_input`` and ``as_parameter`` what the user said.
     """
-    uses = consumers(graph.nodes)
+    uses = _decisive_uses(graph)
+    said = as_input or as_parameter
     roles = {}
     for node in graph.nodes:
-        if node.op == VARIABLE:
-            roles[node] = _role(node, _Uses(node, uses.get(node, [])), held, as_input, as_parameter)
+        if node.op != VARIABLE:
+            continue
+        use = uses.get(node, _UNUSED)
+        if said and node.name in as_input:
+            role = Role(Kind.INPUT, "--as-input")
+        elif said and node.name in as_parameter:
+            role = Role(Kind.AUXILIARY if use.rank == _MUTATED else Kind.PARAMETER, "--as-parameter")
+        else:
+            role = _by_graph(node, use)
+            if held is not None:
+                role = _with_file(node, role, held)
+        roles[node] = role
     return roles
 
 
-class _Uses:
-    """How operators use one variable."""
-
-    def __init__(self, variable: Node, pairs: list[tuple[Node, int]]) -> None:
-        self.mutated_by: Node | None = None
-        self.formals: dict[str, Node] = {}
-        self.unknown = 0
-        self.count = len(pairs)
-        for consumer, position in pairs:
-            signature = lookup(consumer.op)
-            if signature is None:
-                self.unknown += 1
-                continue
-            if position in auxiliary_slots(consumer):
-                self.mutated_by = self.mutated_by or consumer
-            names = signature.input_names(consumer.attrs, len(consumer.inputs), subgraphs=consumer.subgraphs)
-            if names and position < len(names):
-                self.formals.setdefault(names[position], consumer)
-
-    def formal_in(self, formals: Collection[str]) -> tuple[str, Node] | None:
-        return next(((formal, node) for formal, node in self.formals.items() if formal in formals), None)
+# What a use makes of a variable, the stronger the lower.
+_MUTATED, _TRAINED, _LABEL, _STATE, _DATA, _FOREIGN, _NONE = range(7)
 
 
-def _role(node: Node, uses: _Uses, held: Collection[str] | None, as_input: Collection[str], as_parameter: Collection[str]) -> Role:
-    if node.name in as_input:
-        return Role(Kind.INPUT, "--as-input")
-    if node.name in as_parameter:
-        return Role(Kind.AUXILIARY if uses.mutated_by else Kind.PARAMETER, "--as-parameter")
-    if uses.mutated_by is not None:
-        return Role(Kind.AUXILIARY, f"{uses.mutated_by.op} {uses.mutated_by.name!r} mutates it")
-    by_graph = _role_by_graph(node, uses)
-    if held is None or (node.name in held) == (by_graph.kind is Kind.PARAMETER):
-        return by_graph
-    if node.name in held:
-        return Role(Kind.PARAMETER, "the parameter file holds it")
-    if by_graph.kind is Kind.UNKNOWN:
-        return Role(Kind.INPUT, "the parameter file does not hold it")
-    return by_graph
+class _Use(msgspec.Struct, frozen=True, eq=False, gc=False):
+    rank: int
+    formal: str = ""
+    user: Node | None = None
 
 
-def _role_by_graph(node: Node, uses: _Uses) -> Role:
-    found = uses.formal_in(PARAMETER_FORMALS)
-    if found:
-        return Role(Kind.PARAMETER, f"{found[0]} of {found[1].op} {found[1].name!r}")
-    found = uses.formal_in(LABEL_FORMALS)
-    if found:
-        return Role(Kind.INPUT, f"{found[0]} of {found[1].op} {found[1].name!r}", is_label=True)
+_UNUSED = _Use(_NONE)
+
+
+def _decisive_uses(graph: Graph) -> dict[Node, _Use]:
+    """For each variable that an operator uses, the use that says most."""
+    found: dict[Node, _Use] = {}
+    formals: dict[tuple[str, int, int], tuple[tuple[int, str], ...]] = {}
+    for node in graph.nodes:
+        if node.op == VARIABLE:
+            continue
+        # Equal attribute maps are one object, so its identity stands for its content; sub-graphs are asked each time.
+        key = (node.op, id(node.attrs), len(node.inputs))
+        ranked = formals.get(key)
+        if ranked is None:
+            ranked = _ranked_formals(node)
+            if not node.subgraphs:
+                formals[key] = ranked
+        for entry, (rank, formal) in zip(node.inputs, ranked, strict=True):
+            variable = entry.node
+            if variable.op == VARIABLE:
+                known = found.get(variable)
+                if known is None or rank < known.rank:
+                    found[variable] = _Use(rank, formal, node)
+    return found
+
+
+def _ranked_formals(node: Node) -> tuple[tuple[int, str], ...]:
+    """For each input of an operator what it makes of a variable, and what it is called there."""
+    signature = lookup(node.op)
+    count = len(node.inputs)
+    if signature is None:
+        return ((_FOREIGN, ""),) * count
+    names = signature.input_names(node.attrs, count, subgraphs=node.subgraphs) or ()
+    slots = signature.auxiliary_slots(node.attrs, count, subgraphs=node.subgraphs)
+    names = (*names[:count], *[""] * (count - len(names)))
+    return tuple((_MUTATED if i in slots else _rank(name), name) for i, name in enumerate(names))
+
+
+def _rank(formal: str) -> int:
+    if formal in PARAMETER_FORMALS:
+        return _TRAINED
+    if formal in LABEL_FORMALS:
+        return _LABEL
+    return _STATE if formal in STATE_FORMALS else _DATA
+
+
+def _by_graph(node: Node, use: _Use) -> Role:
+    if use.rank == _MUTATED:
+        return Role(Kind.AUXILIARY, "mutated by", use.user)
+    if use.rank == _TRAINED:
+        return Role(Kind.PARAMETER, f"{use.formal} of", use.user)
+    if use.rank == _LABEL:
+        return Role(Kind.INPUT, f"{use.formal} of", use.user, is_label=True)
     if node.name.endswith("label"):
         return Role(Kind.INPUT, "its name ends in label", is_label=True)
-    found = uses.formal_in(STATE_FORMALS)
-    if found:
-        return Role(Kind.INPUT, f"{found[0]} of {found[1].op} {found[1].name!r}", is_state=True)
+    if use.rank == _STATE:
+        return Role(Kind.INPUT, f"{use.formal} of", use.user, is_state=True)
     if "__init__" in node.attrs:
         return Role(Kind.PARAMETER, "it has an initialiser (__init__)")
     suffix = next((suffix for suffix in SUFFIXES if node.name.endswith(suffix)), None)
     if suffix:
         return Role(Kind.PARAMETER, f"its name ends in {suffix}")
-    if uses.count and uses.unknown == uses.count:
+    if use.rank == _FOREIGN:
         return Role(Kind.UNKNOWN, "only operators that nobody registered use it")
-    return Role(Kind.INPUT, "nothing makes it a parameter" if uses.count else "no operator uses it")
+    return Role(Kind.INPUT, "nothing makes it a parameter" if use.rank == _DATA else "no operator uses it")
+
+
+def _with_file(node: Node, role: Role, held: Collection[str]) -> Role:
+    """What a parameter file changes: it holds parameters and nothing else."""
+    if role.kind is not Kind.AUXILIARY and node.name in held and role.kind is not Kind.PARAMETER:
+        return Role(Kind.PARAMETER, _HELD)
+    return Role(Kind.INPUT, _NOT_HELD) if role.kind is Kind.UNKNOWN else role
 
 
 def disagreements(roles: Mapping[Node, Role], held: Collection[str]) -> list[str]:
@@ -129,6 +174,6 @@ def disagreements(roles: Mapping[Node, Role], held: Collection[str]) -> list[str
     for node, role in roles.items():
         if role.kind in (Kind.PARAMETER, Kind.AUXILIARY) and node.name not in held:
             notes.append(f"{node.name!r} is a parameter by the graph ({role.reason}), but the parameter file does not hold it")
-        elif role.reason == "the parameter file holds it":
+        elif role.why == _HELD:
             notes.append(f"{node.name!r} is taken for a parameter because the parameter file holds it; the graph makes it an input")
     return notes

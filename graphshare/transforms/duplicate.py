@@ -12,7 +12,7 @@ import msgspec
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rename, Rewrite
-from graphshare.ir.walk import post_order, topological
+from graphshare.ir.walk import post_order
 from graphshare.rules.implied import implied_variables
 from graphshare.transforms.naming import check_collisions, check_prefixes
 
@@ -40,10 +40,7 @@ def duplicate(
     """
     check_prefixes(prefixes)
     heads = graph.heads if upto is None else tuple(upto)
-    source = topological(graph)
-    if upto is not None:
-        needed = set(post_order(entry.node for entry in heads))
-        source = tuple(node for node in source if node in needed)
+    source: Sequence[Node] = graph.nodes if upto is None else _needed(graph, heads)
     _check_names(graph, source, prefixes, shared, drop_original, other_names)
 
     branches: list[Branch] = []
@@ -55,7 +52,12 @@ def duplicate(
     placed = set(nodes) if shared and not drop_original else set()
     all_heads: list[Entry] = [] if drop_original else list(graph.heads)
     for number, prefix in enumerate(prefixes, start=0 if drop_original else 1):
-        images, entries = _copy(source, prefix, shared, {node: number * last for node, last in versions.items()})
+        mutations = {node: number * last for node, last in versions.items()}
+        try:
+            images, entries = _copy(source, prefix, shared, mutations)
+        except KeyError:  # a node stands before one that it needs
+            source = post_order(source)
+            images, entries = _copy(source, prefix, shared, mutations)
         branches.append(Branch(prefix, graph, images))
         for node in images.values():
             if node not in placed:
@@ -64,6 +66,11 @@ def duplicate(
         all_heads.extend(_image(entry, images, entries) for entry in heads)
     result = Graph(tuple(nodes), tuple(all_heads), graph.attrs, graph.dialect.rewritten(), graph.extra)
     return Rewrite(result, tuple(branches), _implied_renames(graph, source, prefixes))
+
+
+def _needed(graph: Graph, heads: Sequence[Entry]) -> list[Node]:
+    needed = set(post_order(entry.node for entry in heads))
+    return [node for node in graph.nodes if node in needed]
 
 
 def _copy(
@@ -133,19 +140,28 @@ def _check_names(
     drop_original: bool,
     other_names: Collection[str],
 ) -> None:
-    kept = {node.name for node in (shared if drop_original else graph.nodes)}
-    kept.update(other_names)
-    old = [node.name for node in source if node.name and node not in shared]
-    implied = [found for found in implied_variables(graph)]
-    if not drop_original:
-        kept.update(found.name for found in implied)
+    implied = list(implied_variables(graph))
     unnamed = [found for found in implied if not found.node.name]
     if unnamed:
         ops = ", ".join(sorted({found.node.op for found in unnamed}))
         hint = "run `graphshare upgrade` first: it gives the states nodes of their own"
         raise RefusedError(Fault(f"an operator without a name ({ops}) implies states that every copy would share", hint=hint))
+    kept = [node.name for node in (shared if drop_original else graph.nodes)]
+    kept += other_names
+    kept += [] if drop_original else [found.name for found in implied]
+    if not _may_collide(kept, prefixes):
+        return
+    old = [node.name for node in source if node.name and node not in shared]
     old += [found.name for found in implied if found.node.name]
     check_collisions(kept, ((name, prefix + name) for prefix in prefixes for name in old))
+
+
+def _may_collide(kept: Collection[str], prefixes: Sequence[str]) -> bool:
+    """Whether a prefixed name can meet any other at all: an existing one begins with the prefix, or one prefix with another."""
+    if any(a != b and a.startswith(b) for a in prefixes for b in prefixes):
+        return True
+    starts = tuple(prefixes)
+    return any(name.startswith(starts) for name in kept)
 
 
 def refuse_implied_for_tie(graph: Graph) -> None:

@@ -74,8 +74,8 @@ def inspect(
         arguments=lists.arguments,
         auxiliary_states=lists.auxiliary_states,
         outputs=lists.outputs,
-        inputs=[node.name for node in lists.variables if roles[node].kind in (Kind.INPUT, Kind.UNKNOWN)],
-        parameters=[node.name for node in lists.variables if roles[node].kind in (Kind.PARAMETER, Kind.AUXILIARY)],
+        inputs=[v.name for v in lists.variables if v.node is not None and roles[v.node].kind in (Kind.INPUT, Kind.UNKNOWN)],
+        parameters=[v.name for v in lists.variables if v.node is None or roles[v.node].kind in (Kind.PARAMETER, Kind.AUXILIARY)],
         implied=[found.name for found in implied],
         ops=dict(Counter(node.op for node in graph.nodes if node.op != VARIABLE).most_common()),
         roles=listed,
@@ -85,7 +85,8 @@ def inspect(
 def module_names(graph: Graph, *, held: frozenset[str] | None = None) -> ModuleNames:
     """The names that ``mx.mod.Module(symbol, data_names, label_names, state_names)`` needs for ``graph``."""
     roles = assign_roles(graph, held=held)
-    inputs = [(node.name, roles[node]) for node in NameLists(graph).variables if roles[node].kind is Kind.INPUT]
+    variables = [variable for variable in NameLists(graph).variables if variable.node is not None]
+    inputs = [(v.name, roles[v.node]) for v in variables if v.node and roles[v.node].kind in (Kind.INPUT, Kind.UNKNOWN)]
 
     def names(wanted: tuple[bool, bool]) -> list[str]:
         return list(dict.fromkeys(name for name, role in inputs if _sort(role) == wanted))
