@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -17,10 +18,8 @@ def say(message: str, *, style: str = "note") -> None:
     color = _COLORS[style]
     if prefix and color and colored(sys.stderr):
         prefix = click.style(prefix, fg=color, bold=style == "error")
-    try:
+    with contextlib.suppress(OSError):  # when nobody listens, the exit code still tells
         click.echo(prefix + printable(message), err=True, color=True)
-    except OSError:
-        pass  # nobody listens; the exit code still tells
 
 
 def colored(stream: object) -> bool:

@@ -20,19 +20,23 @@ class _KeepsOrder(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         values, _, order = self.make_parser(ctx).parse_args(list(args))
-        given = {name: iter(values.get(name, ())) for name in ("tie", "copy")}
-        names = [parameter.name for parameter in order]
-        ctx.meta["choices"] = [Choice(name, next(given[name])) for name in names if name in ("tie", "copy")]
+        tie, copy = iter(values.get("tie", ())), iter(values.get("copy", ()))
+        names = [parameter.name for parameter in order if parameter.name in ("tie", "copy")]
+        ctx.meta["choices"] = [Choice("tie", next(tie)) if name == "tie" else Choice("copy", next(copy)) for name in names]
         return super().parse_args(ctx, args)
 
 
 @click.command(cls=_KeepsOrder)
 @options.rewriting
-@click.option("--prefix", "prefixes", metavar="P", multiple=True, required=True, help="Prefix of a new branch; repeat for more.")
+@click.option(
+    "--prefix", "prefixes", metavar="P", multiple=True, required=True, help="Prefix of a new branch; repeat for more."
+)
 @click.option("--mode", type=click.Choice(["copy", "tie"]), default="copy", help="What becomes of parameters [copy].")
 @click.option("--tie", metavar="PATTERN", multiple=True, help="Share these parameters; the last match wins.")
 @click.option("--copy", metavar="PATTERN", multiple=True, help="Copy these parameters; the last match wins.")
-@click.option("--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all branches use.")
+@click.option(
+    "--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all branches use."
+)
 @click.option("--upto", metavar="NAME", multiple=True, help="Copy only what this output needs; the original keeps its heads.")
 @click.option("--drop-original", is_flag=True, help="Leave the copies alone in the graph.")
 @click.option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade the graph to MXNet 1.9.1 first.")
@@ -41,6 +45,7 @@ class _KeepsOrder(click.Command):
 @click.pass_context
 def duplicate(
     ctx: click.Context,
+    /,
     graph: str,
     epoch: int | None,
     params: str | None,

@@ -1,7 +1,7 @@
 """Where the command line meets the process: errors become exit codes here and nowhere else.
 
-0: it holds or is done. 1: the question was answered "no". 2: it could not be answered (usage, broken input, a refused plan, I/O,
-a closed pipe, a bug).
+0: it holds or is done. 1: the question was answered "no". 2: it could not be answered (usage, broken input, a refused plan,
+I/O, a closed pipe, a bug).
 """
 
 from __future__ import annotations

@@ -42,7 +42,9 @@ def inspect(
     _warn(source, held)
     if module:
         names = module_names(source.graph, held=held)
-        click.echo(_json(names) if format_ == "json" else "\n".join(f"{k}={v!r}" for k, v in msgspec.structs.asdict(names).items()))
+        click.echo(
+            _json(names) if format_ == "json" else "\n".join(f"{k}={v!r}" for k, v in msgspec.structs.asdict(names).items())
+        )
         return
     found = inspect_graph(source.graph, held=held, as_input=as_input, as_parameter=as_parameter)
     click.echo(_json(found) if format_ == "json" else "\n".join(_lines(found)))

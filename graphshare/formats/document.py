@@ -8,6 +8,9 @@ the schema explains every fault. Refused with the reason: a byte order mark, inv
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from mmap import mmap
 from typing import Annotated, Any
 
 import msgspec
@@ -21,23 +24,63 @@ Triple = Annotated[tuple[Id, ...], msgspec.Meta(min_length=2, max_length=3)]
 NodeRecord = dict[str, str | int | dict[str, str] | list[Triple | Id | dict[str, Any]]]
 GraphRecord = dict[str, list[NodeRecord | Triple | Id] | dict[str, Any] | str | int]
 
+Buffer = bytes | mmap
+
 NODE_KEYS = frozenset(("op", "name", "attrs", "attr", "param", "inputs", "control_deps", "subgraphs", "backward_source_id"))
 GRAPH_KEYS = frozenset(("nodes", "arg_nodes", "node_row_ptr", "heads", "attrs"))
 MAX_NESTING = 64
 
 _decoder = msgspec.json.Decoder(GraphRecord)
+_chunk_decoder = msgspec.json.Decoder(list[NodeRecord])
+
+# MXNet's layout lets a large file be decoded a megabyte at a time, without a million records in memory at once: a line break
+# cannot stand inside a string, so these texts stand between nodes of the outermost graph and nowhere else.
+_OPENING = b'{\n  "nodes": [\n    {'
+_BETWEEN = b"\n    }, \n    {"
+_CLOSING = b'\n    }\n  ], \n  "'
+_BRACE = len(b"\n    }")
+_CHUNK = 1 << 20
 
 
-def parse_fast(data: bytes) -> dict[str, Any] | None:
-    """The graph object, values typed but not yet held against their keys; None when the tolerant pass must look."""
-    try:
-        return _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+Records = Iterable[dict[str, Any]]
+
+
+def parse_in_chunks(data: Buffer) -> tuple[dict[str, Any], Records] | None:
+    """The graph object without its nodes, and the node records as they are decoded; None for a small file or another layout.
+
+    Values are typed but not yet held against their keys. Decoding the records may raise ValueError: then the text is no
+    symbol file or holds what strict JSON forbids.
+    """
+    if len(data) < 2 * _CHUNK or data[: len(_OPENING)] != _OPENING:
         return None
+    end = data.rfind(_CLOSING)
+    frame = data[: len(_OPENING) - 1] + data[end + _BRACE :]
+    if end < 0 or frame.count(b'"nodes"') != 1:
+        return None
+    return _decoder.decode(frame), chain.from_iterable(_chunks(data, end + _BRACE))
 
 
-def parse_tolerantly(data: bytes) -> dict[str, Any]:
-    """The graph object, checked against the schema.
+def parse_whole(data: Buffer) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The graph object and its node records, values typed but not yet held against their keys.
+
+    Raises:
+        ValueError: the text is no symbol file, or holds what strict JSON forbids.
+    """
+    found: dict[str, Any] = _decoder.decode(data)
+    return found, found["nodes"]
+
+
+def _chunks(data: Buffer, end: int) -> Iterator[list[dict[str, Any]]]:
+    start = len(_OPENING) - 1
+    while start < end:
+        at = data.find(_BETWEEN, start + _CHUNK, end)
+        stop = end if at < 0 else at + _BRACE
+        yield _chunk_decoder.decode(b"[" + data[start:stop] + b"]")
+        start = stop if at < 0 else at + len(_BETWEEN) - 1
+
+
+def parse_tolerantly(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The graph object and its node records, checked against the schema.
 
     Raises:
         InputError: the bytes are not JSON, or not a graph; every fault the schema finds is listed.
@@ -61,12 +104,14 @@ def parse_tolerantly(data: bytes) -> dict[str, Any]:
     faults = explain(loaded, "symbol")
     if faults:
         raise InputError(faults)
-    return dict(loaded)
+    return loaded, loaded["nodes"]
 
 
 def _refuse_encodings(data: bytes) -> None:
     if data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
-        raise InputError(Fault("starts with a byte order mark; MXNet refuses it too", path="byte 0", hint="save it as UTF-8 without BOM"))
+        raise InputError(
+            Fault("starts with a byte order mark; MXNet refuses it too", path="byte 0", hint="save it as UTF-8 without BOM")
+        )
     if not data.strip():
         raise InputError(Fault("is empty", hint="a symbol file is a JSON object with nodes, arg_nodes and heads"))
 

@@ -44,7 +44,7 @@ class _Texts:
         self.colon = ":" if layout == "compact" else ": "
         self.indent = " " * (dialect.indent if layout == "indent" else 2)
         self.break_comma = ", \n" if layout == "mxnet" else ",\n"
-        self.quote = {"mxnet": _quote_for_mxnet, "json": _quote_json, "ascii": json.dumps}[dialect.escapes]
+        self.quote: Callable[[str], str] = _QUOTES[dialect.escapes]
         # From how many elements on an array or map stands on lines of its own.
         least = {"mxnet": (2, 11, 1), "trimmed": (2, 11, 1), "indent": (1, 1, 1)}.get(layout)
         self.break_map, self.break_list, self.break_record = least or (1 << 62,) * 3
@@ -97,6 +97,9 @@ def _quote_for_mxnet(text: str) -> str:
 
 def _quote_json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
+
+
+_QUOTES: dict[str, Callable[[str], str]] = {"mxnet": _quote_for_mxnet, "json": _quote_json, "ascii": json.dumps}
 
 
 def _graph_pieces(graph: Graph, texts: _Texts, level: int) -> Iterator[str]:
@@ -188,16 +191,16 @@ class _NodeTexts:
         self._texts, self._ids, self._level = texts, ids, level
         self._default = graph.dialect.form
         self._templates: dict[str, dict[int, _Template]] = {}
-        # The text of an entry for a node's first output at version 0, which nearly all entries are, made for all at once.
-        plain = texts.array(["%d", "0", "0"], level + 2, texts.break_entry)
-        self._plain = dict(zip(graph.nodes, map(plain.__mod__, range(len(graph.nodes))), strict=True))
+        # What surrounds the id of an entry for a node's first output at version 0, which nearly all entries are.
+        self._before, self._after = texts.array(["%d", "0", "0"], level + 2, texts.break_entry).split("%d")
         # Most names need no escape; one search over all of them is cheaper than one a name.
         self._clean = _SPECIAL.search("".join([node.name for node in graph.nodes])) is None
 
     def nodes(self, nodes: Sequence[Node]) -> list[str]:
-        plain, templates, texts, clean, inline = self._plain, self._templates, self._texts, self._clean, self._texts.break_list - 1
-        comma, entry_text = texts.comma, self._entry
+        ids, templates, texts, clean = self._ids, self._templates, self._texts, self._clean
+        comma, inline, before, after, entry_text = texts.comma, texts.break_list - 1, self._before, self._after, self._entry
         found: list[str] = []
+        template: _Template | None
         for node in nodes:
             inputs = node.inputs
             if not inputs:
@@ -205,13 +208,19 @@ class _NodeTexts:
             elif len(inputs) > inline:
                 text = texts.array([entry_text(e) for e in inputs], self._level + 1, texts.break_list)
             else:
-                numbers = [plain[e.node] if e.version == 0 and not e.index else entry_text(e) for e in inputs]
+                numbers = [f"{before}{ids[e.node]}{after}" if e.version == 0 and not e.index else entry_text(e) for e in inputs]
                 text = f"[{comma.join(numbers)}]"
             try:
                 template = templates[node.op][id(node.attrs)]
             except KeyError:
                 template = self._learn(node)
-            if template is None or template.form is not node.form or template.extra is not node.extra or node.control_deps or node.subgraphs:
+            if (
+                template is None
+                or template.form is not node.form
+                or template.extra is not node.extra
+                or node.control_deps
+                or node.subgraphs
+            ):
                 found.append(self._general(node, text))
             else:
                 name = node.name if clean else texts.quote(node.name)[1:-1]
@@ -278,7 +287,9 @@ def _pairs(
 def _keys(node: Node, default: NodeForm) -> list[str]:
     """The keys to write for ``node``: those of its own form, and what it has that the form has not."""
     if node.form is None:
-        keys = [k for k in default.keys if k not in ("control_deps", "subgraphs") and (k not in ("attrs", "attr") or node.attrs)]
+        keys = [
+            k for k in default.keys if k not in ("control_deps", "subgraphs") and (k not in ("attrs", "attr") or node.attrs)
+        ]
         keys = [k for k in keys if k in _MEANT or k in node.extra]
     else:
         keys = list(node.form.keys)

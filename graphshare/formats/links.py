@@ -5,23 +5,44 @@ Used when nodes do not simply refer to earlier ones. Every fault is found before
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphshare.errors import Fault, InputError
+from graphshare.ir.graph import VARIABLE
 
 Records = Sequence[dict[str, Any]]
+
+
+def check_ids(graph: Mapping[str, Any], records: Records) -> None:
+    """Holds every id of a graph object against its node records: inputs, control dependencies, heads, ``arg_nodes``.
+
+    Raises:
+        InputError: ids that are out of range, or in ``arg_nodes`` name an operator, which MXNet refuses; all are listed.
+    """
+    count = len(records)
+    faults: list[Fault] = []
+    for i, record in enumerate(records):
+        _check_entries(faults, record["inputs"], count, f"$.nodes[{i}].inputs", record["name"])
+        deps = [(dep,) for dep in record.get("control_deps", ())]
+        _check_entries(faults, deps, count, f"$.nodes[{i}].control_deps", record["name"])
+    _check_entries(faults, [(i,) for i in graph["arg_nodes"]], count, "$.arg_nodes")
+    for position, i in enumerate(graph["arg_nodes"]):
+        if i < count and records[i]["op"] != VARIABLE:
+            hint = "arg_nodes lists the ids of the variables (op null) and nothing else"
+            message = f"refers to node {i}, which is an operator ({records[i]['op']})"
+            faults.append(Fault(message, path=f"$.arg_nodes[{position}]", node=records[i]["name"], hint=hint))
+    _check_entries(faults, graph["heads"], count, "$.heads")
+    if faults:
+        raise InputError(faults)
 
 
 def building_order(records: Records) -> list[int]:
     """The ids of ``records`` so that each comes after the ids it refers to, otherwise as early as in MXNet's walk.
 
     Raises:
-        InputError: an id is out of range, or nodes need each other in a circle, which is shown as a path.
+        InputError: nodes need each other in a circle, which is shown as a path.
     """
-    faults = [fault for i, record in enumerate(records) for fault in _out_of_range(i, record, len(records))]
-    if faults:
-        raise InputError(faults)
     order: list[int] = []
     state = bytearray(len(records))  # 0 unseen, 1 on the path, 2 done
     for root in range(len(records)):
@@ -50,51 +71,25 @@ def _visit(root: int, records: Records, state: bytearray, order: list[int]) -> N
             order.append(done)
 
 
-def check_references(faults: list[Fault], entries: Sequence[Sequence[int]], count: int, path: str, node: str | None = None) -> None:
-    """Adds a fault for each entry of ``entries`` whose node id is not below ``count``."""
-    for position, entry in enumerate(entries):
-        if entry[0] >= count:
-            faults.append(_missing(entry[0], count, f"{path}[{position}]", node))
-
-
-def check_arg_nodes(ids: Sequence[int], records: Records) -> None:
-    """Holds ``arg_nodes`` against the nodes: MXNet refuses a file in which one is no variable.
-
-    Raises:
-        InputError: every id that is out of range or names an operator.
-    """
-    faults = []
-    for position, i in enumerate(ids):
-        path = f"$.arg_nodes[{position}]"
-        if i >= len(records):
-            faults.append(_missing(i, len(records), path, None))
-        elif records[i]["op"] != "null":
-            record = records[i]
-            hint = "arg_nodes lists the ids of the variables (op null) and nothing else"
-            faults.append(Fault(f"refers to node {i}, which is an operator ({record['op']})", path=path, node=record["name"], hint=hint))
-    if faults:
-        raise InputError(faults)
-
-
 def _references(record: dict[str, Any]) -> list[int]:
     return [entry[0] for entry in record["inputs"]] + list(record.get("control_deps", ()))
 
 
-def _out_of_range(i: int, record: dict[str, Any], count: int) -> list[Fault]:
-    faults: list[Fault] = []
-    check_references(faults, record["inputs"], count, f"$.nodes[{i}].inputs", record["name"])
-    check_references(faults, [(dep,) for dep in record.get("control_deps", ())], count, f"$.nodes[{i}].control_deps", record["name"])
-    return faults
-
-
-def _missing(i: int, count: int, path: str, node: str | None) -> Fault:
+def _check_entries(
+    faults: list[Fault], entries: Sequence[Sequence[int]], count: int, path: str, node: str | None = None
+) -> None:
     hint = "ids count from 0 in the order of $.nodes; the file was cut or edited by hand"
-    return Fault(f"refers to node {i}, but there are {count} nodes", path=path, node=node, hint=hint)
+    for position, entry in enumerate(entries):
+        if entry[0] >= count:
+            message = f"refers to node {entry[0]}, but there are {count} nodes"
+            faults.append(Fault(message, path=f"{path}[{position}]", node=node, hint=hint))
 
 
 def _cycle(ids: list[int], records: Records) -> Fault:
     shown = ids if len(ids) <= 8 else [*ids[:4], -1, *ids[-3:]]
-    names = [f"{records[i]['name'] or records[i]['op']} (node {i})" if i >= 0 else f"... {len(ids) - 7} more ..." for i in shown]
+    names = [
+        f"{records[i]['name'] or records[i]['op']} (node {i})" if i >= 0 else f"... {len(ids) - 7} more ..." for i in shown
+    ]
     path = " <- ".join([*names, names[0]])
     hint = "a graph must be acyclic; MXNet loads such a file without complaint and computes nonsense"
     return Fault(f"needs its own output: {path}", path=f"$.nodes[{ids[0]}].inputs", node=records[ids[0]]["name"], hint=hint)

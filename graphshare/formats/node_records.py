@@ -62,7 +62,17 @@ class NodeReader:
             form = NodeForm(form.keys, tuple(param))
             attrs = self._shared({**attrs, **{key: value for key, value in param.items() if key not in attrs}})
         subgraphs = tuple(self._read_graph(graph) for graph in record.get("subgraphs", ()))
-        return Node(self.texts.setdefault(record["op"], record["op"]), record["name"], attrs, inputs, count, deps, subgraphs, extra, form)
+        return Node(
+            self.texts.setdefault(record["op"], record["op"]),
+            record["name"],
+            attrs,
+            inputs,
+            count,
+            deps,
+            subgraphs,
+            extra,
+            form,
+        )
 
     def _shared(self, attrs: Mapping[str, str]) -> Mapping[str, str]:
         """The one object for maps equal to ``attrs``, order of keys included."""

@@ -6,7 +6,7 @@ Faster than reading a second graph, and independent of the writer: it goes throu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import repeat
+from itertools import zip_longest
 from typing import Any
 
 from graphshare.errors import Fault
@@ -15,34 +15,38 @@ from graphshare.formats.symbol import read_symbol
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeForm
 
 
-def differences(data: bytes, graph: Graph) -> Iterator[Fault]:
+def differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
     """What of ``graph`` the file's bytes do not say.
 
     Raises:
         InputError: the bytes are no symbol file at all.
     """
-    found = document.parse_fast(data)
-    if found is None or not _usual(graph):
-        yield from _graph_differences(read_symbol(data), graph)
+    if not _usual(graph):
+        yield from _graph_differences(read_symbol(bytes(data)), graph)
         return
-    records = found["nodes"]
-    if len(records) != len(graph.nodes):
-        yield Fault(f"holds {len(records)} nodes instead of {len(graph.nodes)}")
-        return
-    # What an entry for a node's first output at version 0 is written as, which nearly all entries are.
-    plain = dict(zip(graph.nodes, zip(range(len(records)), repeat(0), repeat(0)), strict=False))
+    try:
+        found, records = document.parse_in_chunks(data) or document.parse_whole(data)
+        yield from _record_differences(found, records, graph)
+    except (ValueError, TypeError, KeyError, AttributeError):  # not what the fast pass reads, raw control characters for one
+        yield from _graph_differences(read_symbol(bytes(data)), graph)
+
+
+def _record_differences(found: Mapping[str, Any], records: document.Records, graph: Graph) -> Iterator[Fault]:
+    ids = {node: i for i, node in enumerate(graph.nodes)}
     attr_keys = _AttrKeys()
-    for record, node in zip(records, graph.nodes, strict=True):
-        inputs = [plain[e.node] if e.version == 0 and not e.index else _numbers(e, plain) for e in node.inputs]
-        key = attr_keys[node.form]
+    for position, (record, node) in enumerate(zip_longest(records, graph.nodes)):
+        if record is None or node is None:
+            yield Fault(f"holds another number of nodes than {len(graph.nodes)}")
+            break
         if (
             record["op"] != node.op
             or record["name"] != node.name
-            or record["inputs"] != inputs
-            or record.get(key, EMPTY) != node.attrs
+            or record["inputs"]
+            != [(ids[e.node], 0, 0) if e.version == 0 and not e.index else _numbers(e, ids) for e in node.inputs]
+            or record.get(attr_keys[node.form], EMPTY) != node.attrs
         ):
-            yield Fault("does not read back as it was", path=f"$.nodes[{plain[node][0]}]", node=node.name)
-    if found["heads"] != [_numbers(entry, plain) for entry in graph.heads]:
+            yield Fault("does not read back as it was", path=f"$.nodes[{position}]", node=node.name)
+    if found["heads"] != [_numbers(entry, ids) for entry in graph.heads]:
         yield Fault("do not read back as they were", path="$.heads")
 
 
@@ -55,8 +59,8 @@ class _AttrKeys(dict[NodeForm | None, str]):
         return key
 
 
-def _numbers(entry: Entry, plain: Mapping[Node, tuple[int, int, int]]) -> tuple[int, ...]:
-    i = plain[entry.node][0]
+def _numbers(entry: Entry, ids: Mapping[Node, int]) -> tuple[int, ...]:
+    i = ids[entry.node]
     return (i, entry.index) if entry.version is None else (i, entry.index, entry.version)
 
 

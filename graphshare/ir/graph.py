@@ -64,11 +64,12 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
 class Dialect(msgspec.Struct, frozen=True):
     """How a graph file is written.
 
-    ``layout`` is ``mxnet`` (MXNet's own), ``trimmed`` (the same without blanks at line ends), ``compact`` (no white space), ``spaced`` (json.dumps without arguments) or
-    ``indent`` (json.dumps with ``indent`` blanks). ``escapes`` tells which characters strings escape: ``mxnet`` the five that
-    MXNet reads, ``json`` those and control characters as json.dumps does, ``ascii`` what is outside ASCII too; MXNet reads
-    neither of the last two. ``tail`` follows the last brace. ``keys`` are the keys of the graph object in order, ``form``
-    serves nodes without one. ``irregular`` keeps an ``arg_nodes`` or ``node_row_ptr`` that does not follow from the nodes.
+    ``layout`` is ``mxnet`` (MXNet's own), ``trimmed`` (the same without blanks at line ends), ``compact`` (no white space),
+    ``spaced`` (json.dumps without arguments) or ``indent`` (json.dumps with ``indent`` blanks). ``escapes`` tells which
+    characters strings escape: ``mxnet`` the five that MXNet reads, ``json`` those and control characters as json.dumps does,
+    ``ascii`` what is outside ASCII too; MXNet reads neither of the last two. ``tail`` follows the last brace. ``keys`` are the
+    keys of the graph object in order, ``form`` serves nodes without one. ``irregular`` keeps an ``arg_nodes`` or
+    ``node_row_ptr`` that does not follow from the nodes.
     """
 
     layout: str = "mxnet"
@@ -81,12 +82,12 @@ class Dialect(msgspec.Struct, frozen=True):
     irregular: Mapping[str, Any] = EMPTY
 
     def rewritten(self) -> Dialect:
-        """The dialect for a graph that is no longer the one that was read: lists are derived anew, MXNet can read the strings."""
+        """The dialect for a graph that is no longer the one that was read: lists are derived anew, strings are MXNet's."""
         return msgspec.structs.replace(self, irregular=EMPTY, escapes="mxnet")
 
 
 class Graph(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """``nodes`` in file order (inputs may come later than their consumers), ``heads`` the outputs, ``attrs`` the graph's own."""
+    """``nodes`` in file order (inputs may come after consumers), ``heads`` the outputs, ``attrs`` the graph's own."""
 
     nodes: tuple[Node, ...]
     heads: tuple[Entry, ...]

@@ -28,7 +28,7 @@ def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[No
             if node in seen:
                 continue
             seen.add(node)
-            if not node.inputs and not node.control_deps or node in stop:
+            if (not node.inputs and not node.control_deps) or node in stop:
                 order.append(node)
                 continue
             stack.append((node, True))

@@ -175,5 +175,7 @@ def disagreements(roles: Mapping[Node, Role], held: Collection[str]) -> list[str
         if role.kind in (Kind.PARAMETER, Kind.AUXILIARY) and node.name not in held:
             notes.append(f"{node.name!r} is a parameter by the graph ({role.reason}), but the parameter file does not hold it")
         elif role.why == _HELD:
-            notes.append(f"{node.name!r} is taken for a parameter because the parameter file holds it; the graph makes it an input")
+            notes.append(
+                f"{node.name!r} is taken for a parameter because the parameter file holds it; the graph makes it an input"
+            )
     return notes

@@ -39,7 +39,9 @@ def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str)
             hint = "names repeat in this graph; rename one of the nodes first (`graphshare rename --map`)"
             faults.append(Fault(f"{option} {name!r} means {len(owners)} nodes ({ops})", hint=hint))
         else:
-            faults.append(Fault(f"{option} {name!r} names no output and no node", hint=did_you_mean(name, [*outputs, *by_name])))
+            faults.append(
+                Fault(f"{option} {name!r} names no output and no node", hint=did_you_mean(name, [*outputs, *by_name]))
+            )
     if faults:
         raise RefusedError(faults)
     return found

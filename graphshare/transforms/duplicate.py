@@ -102,9 +102,7 @@ def _copy(
             attrs = {**attrs, _BARRIER_KEY: prefix + attrs[_BARRIER_KEY]}
         deps = tuple([images[dep] for dep in node.control_deps]) if node.control_deps else ()
         name = prefix + node.name if node.name else ""
-        images[node] = Node(
-            node.op, name, attrs, tuple(inputs), node.num_outputs, deps, node.subgraphs, node.extra, node.form
-        )
+        images[node] = Node(node.op, name, attrs, tuple(inputs), node.num_outputs, deps, node.subgraphs, node.extra, node.form)
     return images, entries
 
 
@@ -128,7 +126,9 @@ def _implied_renames(graph: Graph, source: Sequence[Node], prefixes: Sequence[st
     copied = set(source)
     implied = [found for found in implied_variables(graph) if found.node in copied]
     return tuple(
-        Rename(prefix, found.name, prefix + found.name if found.node.name else found.name) for prefix in prefixes for found in implied
+        Rename(prefix, found.name, prefix + found.name if found.node.name else found.name)
+        for prefix in prefixes
+        for found in implied
     )
 
 
@@ -171,9 +171,13 @@ def refuse_implied_for_tie(graph: Graph) -> None:
         RefusedError: every implied auxiliary state.
     """
     faults = [
-        Fault(f"auxiliary state {found.name!r} is implied by the file and has no node that could be shared", node=found.node.name)
+        Fault(
+            f"auxiliary state {found.name!r} is implied by the file and has no node that could be shared", node=found.node.name
+        )
         for found in implied_variables(graph)
     ]
     if faults:
-        last = msgspec.structs.replace(faults[-1], hint="give it one with `graphshare upgrade` first, or add --upgrade to this command")
+        last = msgspec.structs.replace(
+            faults[-1], hint="give it one with `graphshare upgrade` first, or add --upgrade to this command"
+        )
         raise RefusedError([*faults[:-1], last])

@@ -105,4 +105,3 @@ def _check_cuts(cuts: Mapping[tuple[Node, int], str], used: set[tuple[Node, int]
             faults.append(Fault(f"--cut {name!r}: a node of that name stays in the graph", hint="rename that node first"))
     if faults:
         raise RefusedError(faults)
-

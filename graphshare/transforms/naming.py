@@ -41,7 +41,9 @@ def check_prefixes(prefixes: Iterable[str]) -> None:
     seen: set[str] = set()
     for prefix in prefixes:
         if not prefix:
-            faults.append(Fault("an empty prefix gives every copy the name of its original", hint="give --prefix some text, as in sha-"))
+            faults.append(
+                Fault("an empty prefix gives every copy the name of its original", hint="give --prefix some text, as in sha-")
+            )
         elif "\0" in prefix:
             faults.append(Fault(f"prefix {prefix!r} holds a NUL character, which MXNet cannot read"))
         elif prefix in seen:

@@ -39,7 +39,9 @@ def rename(graph: Graph, names: Mapping[Node, str]) -> Rewrite:
     # Ids stand still under a rename, so lists that did not follow from the nodes stay as they were too.
     dialect = msgspec.structs.replace(graph.dialect, escapes="mxnet")
     result = Graph(nodes, heads, graph.attrs, dialect, graph.extra)
-    return Rewrite(result, (Branch("", graph, images),), tuple(Rename("", old, new) for old, new in implied_pairs if old != new))
+    return Rewrite(
+        result, (Branch("", graph, images),), tuple(Rename("", old, new) for old, new in implied_pairs if old != new)
+    )
 
 
 def _image(entry: Entry, images: Mapping[Node, Node], entries: dict[Entry, Entry]) -> Entry:

@@ -132,7 +132,9 @@ def _unparsable(draft: Draft) -> Iterable[Fault]:
 def _add_implied(draft: Draft) -> None:
     """Step C: missing inputs become variables named after the operator, each with a copy of its attributes."""
     if draft.op != VARIABLE:
-        for implied in implied_inputs(Node(draft.op, draft.name, draft.attrs, draft.placeholder_inputs(), subgraphs=draft.subgraphs)):
+        for implied in implied_inputs(
+            Node(draft.op, draft.name, draft.attrs, draft.placeholder_inputs(), subgraphs=draft.subgraphs)
+        ):
             draft.inputs.append((Draft(VARIABLE, implied.name, dict(draft.attrs)), 0, 0))
 
 
@@ -161,10 +163,13 @@ def _remove_casts(order: list[Draft], heads: set[Draft]) -> None:
     """Consumers of a cast take over its own input, version included. One that a head or a control dependency names stays."""
     fixed = heads | {dep for draft in order for dep in draft.control_deps}
     for draft in order:
-        for position, (source, index, version) in enumerate(draft.inputs):
-            while source.op in _CASTS and source not in fixed:
-                source, index, version = source.inputs[index]
-            draft.inputs[position] = (source, index, version)
+        draft.inputs = [_behind_casts(edge, fixed) for edge in draft.inputs]
+
+
+def _behind_casts(edge: tuple[Draft, int, int], fixed: set[Draft]) -> tuple[Draft, int, int]:
+    while edge[0].op in _CASTS and edge[0] not in fixed:
+        edge = edge[0].inputs[edge[1]]
+    return edge
 
 
 def _frozen(graph: Graph, drafts: dict[Node, Draft], heads: list[tuple[Draft, int, int]]) -> Rewrite:

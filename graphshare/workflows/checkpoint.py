@@ -49,7 +49,9 @@ def load_checkpoint(source: str, *, epoch: int | None = None, params: str | None
     if params is None and stem:
         params = _sibling(stem, epoch)
     elif params is None and epoch is not None:
-        raise UsageError(Fault(f"--epoch {epoch} needs a stem, but {source!r} is a file", hint="name the parameter file with --params"))
+        raise UsageError(
+            Fault(f"--epoch {epoch} needs a stem, but {source!r} is a file", hint="name the parameter file with --params")
+        )
     found = _EPOCH.search(params or "")
     return Checkpoint(path, data, graph, read_index(params) if params else None, stem, int(found[1]) if found else epoch or 0)
 

@@ -127,7 +127,9 @@ def _unknown_roles(roles: Mapping[Node, Role], tied: Collection[Node], mode: Mod
     unknown = [node for node, role in roles.items() if role.kind is Kind.UNKNOWN]
     if mode == "tie" and unknown:
         hint = "say what it is with --as-input or --as-parameter, or give the parameter file with --params"
-        raise RefusedError([Fault(f"cannot tell whether {n.name!r} is a parameter: {roles[n].reason}", hint=hint) for n in unknown])
+        raise RefusedError(
+            [Fault(f"cannot tell whether {n.name!r} is a parameter: {roles[n].reason}", hint=hint) for n in unknown]
+        )
     return [f"{node.name!r} may be an input or a parameter: {roles[node].reason}" for node in unknown]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import msgspec
 
@@ -64,7 +63,13 @@ def inspect(
     implied = list(implied_variables(graph))
     listed = [VariableRole(ids[n], n.name, role.kind.value, role.reason, len(uses.get(n, ()))) for n, role in roles.items()]
     listed += [
-        VariableRole(None, i.name, (Kind.AUXILIARY if i.auxiliary else Kind.PARAMETER).value, f"{i.node.op} {i.node.name!r} implies it", 1)
+        VariableRole(
+            None,
+            i.name,
+            (Kind.AUXILIARY if i.auxiliary else Kind.PARAMETER).value,
+            f"{i.node.op} {i.node.name!r} implies it",
+            1,
+        )
         for i in implied
     ]
     return Inspection(
@@ -75,7 +80,9 @@ def inspect(
         auxiliary_states=lists.auxiliary_states,
         outputs=lists.outputs,
         inputs=[v.name for v in lists.variables if v.node is not None and roles[v.node].kind in (Kind.INPUT, Kind.UNKNOWN)],
-        parameters=[v.name for v in lists.variables if v.node is None or roles[v.node].kind in (Kind.PARAMETER, Kind.AUXILIARY)],
+        parameters=[
+            v.name for v in lists.variables if v.node is None or roles[v.node].kind in (Kind.PARAMETER, Kind.AUXILIARY)
+        ],
         implied=[found.name for found in implied],
         ops=dict(Counter(node.op for node in graph.nodes if node.op != VARIABLE).most_common()),
         roles=listed,

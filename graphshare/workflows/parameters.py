@@ -47,7 +47,9 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
             for key in (join_key(kind, n) for n in new):
                 owner = taken.setdefault(key, record.key or "")
                 if owner != record.key:
-                    faults.setdefault(key, Fault(f"records {owner!r} and {record.key!r} would both become {key!r}", where=params.path))
+                    faults.setdefault(
+                        key, Fault(f"records {owner!r} and {record.key!r} would both become {key!r}", where=params.path)
+                    )
                 elif not _planned(plan, record, key, number):
                     plan.append((record, key))
     if faults:

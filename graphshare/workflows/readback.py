@@ -38,20 +38,19 @@ def check_isomorphic(rewrite: Rewrite, *, attributes_may_differ: frozenset[tuple
     exempt = {op for op, _ in attributes_may_differ}
     faults: list[Fault] = []
     for branch in rewrite.branches:
-        for node, image in branch.images.items():
+        images = branch.images
+        for node, image in images.items():
             if image is node:
                 continue
-            attrs_fit = image.attrs is node.attrs or image.attrs == node.attrs or node.op in exempt
-            if image.op != node.op or not attrs_fit or not _linked_alike(node, image, branch.images):
+            alike = image.op == node.op and (image.attrs is node.attrs or image.attrs == node.attrs or node.op in exempt)
+            inputs = [images[e.node] for e in node.inputs]
+            if not alike or inputs != [e.node for e in image.inputs] or not _details_alike(node, image, images):
                 faults.append(Fault(f"is not what node {node.name!r} became", node=image.name, hint=_BUG))
     if faults:
         raise SelfCheckError(faults[:_REPORTED])
 
 
-def _linked_alike(node: Node, image: Node, images: Mapping[Node, Node]) -> bool:
-    if len(node.inputs) != len(image.inputs) or len(node.control_deps) != len(image.control_deps):
+def _details_alike(node: Node, image: Node, images: Mapping[Node, Node]) -> bool:
+    if [e.index for e in node.inputs] != [e.index for e in image.inputs]:
         return False
-    for entry, new in zip(node.inputs, image.inputs, strict=True):
-        if images[entry.node] is not new.node or entry.index != new.index:
-            return False
-    return all(images[dep] is new for dep, new in zip(node.control_deps, image.control_deps, strict=True))
+    return not node.control_deps or [images[dep] for dep in node.control_deps] == list(image.control_deps)

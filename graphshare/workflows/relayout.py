@@ -15,8 +15,8 @@ _INDENT = re.compile(r"indent:(\d{1,2})")
 def relayout(graph: Graph, layout: str | None) -> Graph:
     """``graph`` to be written as ``mxnet``, ``compact`` or ``indent:N``; None keeps its layout.
 
-    A layout that is asked for starts from its own conventions: plain line ends, no final newline for MXNet's, one for the others'
-    broken lines, and strings that MXNet can read.
+    A layout that is asked for starts from its own conventions: plain line ends, a final newline for ``indent:N`` only, and
+    strings that MXNet can read.
 
     Raises:
         UsageError: there is no such layout.
@@ -29,7 +29,9 @@ def relayout(graph: Graph, layout: str | None) -> Graph:
 def _dialect(dialect: Dialect, layout: str) -> Dialect:
     indent = _INDENT.fullmatch(layout)
     if layout not in ("mxnet", "compact") and indent is None:
-        raise UsageError(Fault(f"there is no layout {layout!r}", hint="layouts are mxnet, compact and indent:N, as in indent:2"))
+        raise UsageError(
+            Fault(f"there is no layout {layout!r}", hint="layouts are mxnet, compact and indent:N, as in indent:2")
+        )
     return msgspec.structs.replace(
         dialect,
         layout="indent" if indent else layout,

@@ -67,6 +67,8 @@ def _check(new: Mapping[Node, str], strip_prefix: str) -> None:
         hint = f"no name begins with {strip_prefix!r}" if strip_prefix else "check --only and the map"
         raise RefusedError(Fault("no name would change", hint=hint))
     faults = [Fault("would be left without a name", node=node.name) for node, name in new.items() if not name]
-    faults += [Fault(f"would get a name with a NUL character, {name!r}", node=n.name) for n, name in new.items() if "\0" in name]
+    faults += [
+        Fault(f"would get a name with a NUL character, {name!r}", node=n.name) for n, name in new.items() if "\0" in name
+    ]
     if faults:
         raise RefusedError(faults)

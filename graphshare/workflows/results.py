@@ -93,4 +93,3 @@ def write_stdout(pieces: Iterable[bytes]) -> None:
         raise
     except OSError as error:
         raise output_error(error, STDOUT) from error
-

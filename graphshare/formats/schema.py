@@ -1,0 +1,82 @@
+"""JSON Schemas: what the files of this package may hold, and a refusal explained fault by fault.
+
+The schemas lie in ``schemas/`` beside the package in a checkout and inside it when installed. jsonschema is slow and is
+imported only here, when a faster check has already failed.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from graphshare.errors import Fault
+
+MAX_FAULTS = 100
+_PLACES = (Path(__file__).parents[1] / "schemas", Path(__file__).parents[2] / "schemas")
+
+
+@cache
+def load_schema(name: str) -> dict[str, Any]:
+    """The schema ``name`` (``symbol``, ``map``, ``inspect`` ...) as plain data."""
+    path = next(place for place in _PLACES if (place / f"{name}.schema.json").exists()) / f"{name}.schema.json"
+    schema: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return schema
+
+
+def explain(document: Any, name: str) -> list[Fault]:
+    """Every place where ``document`` departs from the schema ``name``, at most ``MAX_FAULTS``; empty when it fits."""
+    from jsonschema import Draft202012Validator
+
+    validator = Draft202012Validator(load_schema(name))
+    found = list(islice(validator.iter_errors(document), MAX_FAULTS + 1))
+    faults = [
+        Fault(_message(error), path=error.json_path, node=_node_name(document, error), hint=_hint(error)) for error in found
+    ]
+    if len(faults) > MAX_FAULTS:
+        faults[MAX_FAULTS:] = [Fault(f"and more: only the first {MAX_FAULTS} faults are listed")]
+    return faults
+
+
+def _message(error: Any) -> str:
+    shown = json.dumps(error.instance, ensure_ascii=False)
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    if error.validator == "required":
+        missing = [key for key in error.validator_value if key not in error.instance]
+        return f"has no {', '.join(map(repr, missing))}"
+    if error.validator == "type":
+        return f"is {_kind(error.instance)} ({shown}), not {_article(error.validator_value)}"
+    if error.validator in ("minItems", "maxItems"):
+        return (
+            f"has {len(error.instance)} elements ({shown}), which is too {'few' if error.validator == 'minItems' else 'many'}"
+        )
+    return f"{shown}: {error.message}" if len(error.message) < 200 else f"{shown} does not fit"
+
+
+_KINDS = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", int: "an integer", float: "a number"}
+
+
+def _kind(value: object) -> str:
+    return "null" if value is None else _KINDS.get(type(value), "a value")
+
+
+def _article(kind: str | list[str]) -> str:
+    kinds = [kind] if isinstance(kind, str) else kind
+    return " or ".join(("an " if k[0] in "aeiou" else "a ") + k for k in kinds)
+
+
+def _hint(error: Any) -> str:
+    schema = error.schema if isinstance(error.schema, dict) else {}
+    return str(schema.get("description", "")) if error.validator in ("type", "minItems", "maxItems", "required") else ""
+
+
+def _node_name(document: Any, error: Any) -> str | None:
+    """The name of the node that a fault lies in."""
+    path = list(error.absolute_path)
+    if len(path) >= 2 and path[0] == "nodes" and isinstance(path[1], int):
+        node = document["nodes"][path[1]]
+        name = node.get("name") if isinstance(node, dict) else None
+        return name if isinstance(name, str) else None
+    return None
