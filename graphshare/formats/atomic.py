@@ -221,7 +221,8 @@ def _keep_mode(fd: int, status: os.stat_result) -> None:
     if hasattr(os, "fchown") and (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
         with contextlib.suppress(OSError):  # only the superuser may give files away
             os.fchown(fd, status.st_uid, status.st_gid)
-    os.chmod(fd if os.chmod in os.supports_fd else "", stat.S_IMODE(status.st_mode))
+    if hasattr(os, "fchmod"):
+        os.fchmod(fd, stat.S_IMODE(status.st_mode))
 
 
 def _complete(output: _Output) -> None:
