@@ -15,7 +15,6 @@ import errno
 import io
 import os
 import re
-import secrets
 import stat
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -66,14 +65,19 @@ class _Raw(io.FileIO):
 
 
 class StagedFile(io.BufferedWriter):
-    """What :meth:`Staged.open` returns; ``target`` is the path that was asked for, ``name`` where the bytes are until then."""
+    """What :meth:`Staged.open` returns.
 
-    def __init__(self, fd: int, name: str, target: str) -> None:
+    ``target`` is the path that was asked for, ``name`` where the bytes are until the commit. ``direct`` says that they go where
+    they cannot be read back or taken back from: a pipe, a device, a redirected standard output.
+    """
+
+    def __init__(self, fd: int, name: str, target: str, *, direct: bool = False) -> None:
         raw = _Raw(fd, "wb")
         raw.name = name
         raw.target = target
         super().__init__(raw)
         self.target = target
+        self.direct = direct
 
 
 class _Output(msgspec.Struct, eq=False):
@@ -98,6 +102,8 @@ class Staged:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         if not self._committed:
             self._roll_back()
+        for output in self._outputs:
+            _remove(output.backup)
 
     def open(self, path: str | os.PathLike[str]) -> StagedFile:
         """A binary file whose content becomes ``path`` on :meth:`commit`.
@@ -138,7 +144,7 @@ class Staged:
     def _direct(self, target: str, fd: int) -> StagedFile:
         output = _Output(target, "")
         self._outputs.append(output)
-        output.file = StagedFile(fd, target, target)
+        output.file = StagedFile(fd, target, target, direct=True)
         return output.file
 
     def commit(self) -> None:
@@ -157,8 +163,6 @@ class Staged:
         for directory in dict.fromkeys(os.path.dirname(output.place) for output in staged):
             _sync_directory(directory)
         self._committed = True
-        for output in staged:
-            _remove(output.backup)
 
     def _roll_back(self) -> None:
         for output in reversed(self._outputs):
@@ -214,7 +218,7 @@ def _create_beside(output: _Output, mode: int) -> int:
 
 
 def _beside(output: _Output) -> str:
-    return os.path.join(os.path.dirname(output.place), f".graphshare-{secrets.token_hex(8)}.tmp")
+    return os.path.join(os.path.dirname(output.place), f".graphshare-{os.urandom(8).hex()}.tmp")
 
 
 def _keep_mode(fd: int, status: os.stat_result) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ast
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -52,6 +53,7 @@ _CANNOT_READ = (
     OSError,
     ValueError,
     OverflowError,
+    struct.error,
 )
 
 _DESCRS = {

@@ -160,7 +160,9 @@ def _differences(written: ParameterFile, plan: Plan) -> Iterator[Fault]:
 
 def _content(record: Record) -> tuple[object, ...]:
     """What a copied record must have in common with its source: all but the name and the place."""
-    parts = tuple((part.role, part.dtype, part.shape, part.size, part.offset - record.offset) for part in record.parts)
+    parts: tuple[object, ...] = ()
+    if record.parts:
+        parts = tuple((part.role, part.dtype, part.shape, part.size, part.offset - record.offset) for part in record.parts)
     place = None if record.data_offset is None else record.data_offset - record.offset
     return record.layout, record.storage, record.shape, record.dtype, record.storage_shape, record.size, place, parts
 

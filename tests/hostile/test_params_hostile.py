@@ -143,6 +143,29 @@ def test_hostile_files_are_refused_with_little_memory_to_allocate(tmp_path: Path
     assert done.stdout == "refused\n" * len(hostile)
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RLIMIT_AS is not kept elsewhere")
+@pytest.mark.parametrize("format_", ["params", "npz", "safetensors"])
+def test_large_arrays_are_written_in_flat_memory(tmp_path: Path, format_: str) -> None:
+    source = tmp_path / "x.params"
+    size = 96 << 20
+    with open(source, "wb") as file:
+        file.write(struct.pack("<QQQ", 0x112, 0, 1) + build.dense((size // 4,), data=b""))
+        file.seek(size, os.SEEK_CUR)
+        file.write(struct.pack("<QQ", 1, 1) + b"w")
+    code = (
+        "import resource, sys\n"
+        "import graphshare.formats.npz, graphshare.formats.safetensors\n"
+        "from graphshare.workflows.params_files import convert_params\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20),) * 2)\n"
+        "convert_params(sys.argv[1], sys.argv[2], to=sys.argv[3])\n"
+    )
+    target = tmp_path / "out"
+    done = subprocess.run([sys.executable, "-c", code, str(source), str(target), format_], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert read_index(target).records[0].data_size == size
+
+
 def bomb(claimed: int, header: bytes) -> bytes:
     """A deflated member whose central directory claims ``claimed`` bytes."""
     content = bytearray(build.archive([("a.npy", header)], zipfile.ZIP_DEFLATED))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -133,6 +135,35 @@ def test_sparse_arrays_are_refused_all_at_once_or_made_dense_on_request(tmp_path
         assert loaded["c"].tolist() == [[0, 8]]
 
 
+def test_sparse_arrays_are_made_dense_within_params_too(tmp_path: Path) -> None:
+    source = tmp_path / "x.params"
+    source.write_bytes(build.container([build.row_sparse((3, 1), [2], build.floats(7)), build.dense((1,))], ["r", "d"]))
+    assert convert_params(source, source, densify=True).densified == ("r",)
+    expected = [build.dense((3, 1), data=build.floats(0, 0, 7)), build.dense((1,))]
+    assert source.read_bytes() == build.container(expected, ["r", "d"])
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="no /dev/stdout here")
+@pytest.mark.parametrize("format_", FORMATS)
+def test_a_conversion_to_standard_output_behind_what_is_there(plain: Path, tmp_path: Path, format_: str) -> None:
+    code = (
+        "import sys; from graphshare.workflows.params_files import convert_params\n"
+        "convert_params(sys.argv[1], '/dev/stdout', to=sys.argv[2])"
+    )
+    with open(tmp_path / "log", "ab") as log:
+        log.write(b"before")
+        log.flush()
+        subprocess.run([sys.executable, "-c", code, str(plain), format_], stdout=log, check=True)
+    convert_params(plain, tmp_path / "same", to=format_)
+    piped = subprocess.run([sys.executable, "-c", code, str(plain), format_], stdout=subprocess.PIPE, check=True).stdout
+    logged = (tmp_path / "log").read_bytes()
+    assert logged.startswith(b"before")
+    if format_ != "npz":  # a zip archive's offsets count from the start of the file it is in
+        assert logged == b"before" + (tmp_path / "same").read_bytes()
+    (tmp_path / "piped").write_bytes(piped)
+    assert content(tmp_path / "piped") == content(plain)
+
+
 def test_a_dense_form_too_large_for_memory_is_an_input_error_and_leaves_nothing(tmp_path: Path) -> None:
     source = tmp_path / "x.params"
     source.write_bytes(build.container([build.row_sparse((1 << 60, 1), [2], build.floats(7))], ["r"]))
@@ -214,7 +245,8 @@ def test_a_file_that_reads_back_otherwise_is_not_put_in_place(plain: Path, tmp_p
     convert_params(plain, tmp_path / "x.npz")
     monkeypatch.setattr(params_files, "write_dense_params", wrong)
     before = plain.read_bytes()
-    with pytest.raises(SelfCheckError):
+    with pytest.raises(SelfCheckError) as caught:
         convert_params(tmp_path / "x.npz", plain)
+    assert caught.value.faults[0].where == str(plain)
     assert plain.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["plain.params", "x.npz"]
