@@ -62,6 +62,7 @@ class ArrayReader:
         if self.file.format == "npz":
             from graphshare.formats.npz import NpzReader
 
+            open_unchanged(self.file).close()
             self._npz = NpzReader(path)
             return self
         self._bytes = open_unchanged(self.file)

@@ -100,10 +100,12 @@ class Staged:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        if not self._committed:
-            self._roll_back()
+        stranded = [] if self._committed else self._roll_back()
         for output in self._outputs:
-            _remove(output.backup)
+            if output not in stranded:
+                _remove(output.backup)
+        if stranded:
+            raise OutputError([_stranded(output) for output in stranded]) from value
 
     def open(self, path: str | os.PathLike[str]) -> StagedFile:
         """A binary file whose content becomes ``path`` on :meth:`commit`.
@@ -164,14 +166,17 @@ class Staged:
             _sync_directory(directory)
         self._committed = True
 
-    def _roll_back(self) -> None:
+    def _roll_back(self) -> list[_Output]:
+        """Put everything back; returns the outputs of which that was not possible."""
+        stranded = []
         for output in reversed(self._outputs):
             if output.file is not None:
                 # What is left in the buffer may fail to be written once more; the descriptor is closed all the same.
                 with contextlib.suppress(OSError, OutputError, ValueError):
                     output.file.close()
-            if output.place:
-                _restore(output)
+            if output.place and not _restore(output):
+                stranded.append(output)
+        return stranded
 
 
 def staged_outputs() -> Staged:
@@ -251,15 +256,27 @@ def _put_in_place(output: _Output) -> None:
     os.replace(output.temporary, output.place)
 
 
-def _restore(output: _Output) -> None:
+def _restore(output: _Output) -> bool:
+    """Put back what stood at the place of ``output``; False when it could not be, and then the backup is kept."""
+    restored = True
     placed = bool(output.temporary) and output.file is not None and not os.path.lexists(output.temporary)
     if output.backup and os.path.lexists(output.backup):
-        with contextlib.suppress(OSError):
+        try:
             os.replace(output.backup, output.place)
-        _remove(output.backup)  # still there when both were names of one file
+        except OSError:
+            restored = False
+        else:
+            _remove(output.backup)  # still there when both were names of one file
     elif placed and not output.existed:
         _remove(output.place)
     _remove(output.temporary)
+    return restored
+
+
+def _stranded(output: _Output) -> Fault:
+    return Fault(
+        "could neither be written nor put back", where=output.target, hint=f"what stood there before is in {output.backup}"
+    )
 
 
 def _remove(path: str) -> None:

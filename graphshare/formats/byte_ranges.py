@@ -100,7 +100,7 @@ def _start_writing(target: int, count: int) -> None:
     """Let the disk begin with the last ``count`` bytes, so that the closing fsync finds little left to do.
 
     On Linux this advice starts writing dirty pages out (and drops clean ones of the output, which nobody reads again soon).
-    Measured with 1 GB: two thirds of the time without it.
+    Measured with ``benchmarks/params_duplicate.py``: about two thirds of the time without it.
     """
     if count < _SYSTEM_CHUNK or not hasattr(os, "posix_fadvise"):
         return

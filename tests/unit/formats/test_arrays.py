@@ -107,3 +107,11 @@ def test_a_file_that_changed_since_it_was_indexed(written) -> None:
     Path(file.path).write_bytes(b"")
     with pytest.raises(InputError, match="changed"):
         read_array(file, file.records[0])
+
+
+def test_an_npz_that_changed_since_it_was_indexed(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", a=np.ones(2))
+    file = read_index(tmp_path / "x.npz")
+    np.savez(tmp_path / "x.npz", a=np.ones(3))
+    with pytest.raises(InputError, match="changed"):
+        read_array(file, file.records[0])

@@ -134,6 +134,26 @@ def test_without_hard_links_all_are_put_back_too(tmp_path: Path, monkeypatch, fa
     assert names(tmp_path) == ["a", "b"]
 
 
+def test_what_cannot_be_put_back_is_kept_and_said_where(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    real, calls = os.replace, []
+
+    def failing(source: str, target: str) -> None:
+        calls.append(target)
+        if len(calls) > 1:
+            raise OSError(errno.EIO, "the disk is gone")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(OutputError, match="could neither be written nor put back") as caught:
+        write([tmp_path / "a", tmp_path / "b"])
+    (fault,) = caught.value.faults
+    (kept,) = [name for name in names(tmp_path) if name != "a"]
+    assert fault.where == str(tmp_path / "a")
+    assert fault.hint.endswith(kept)
+    assert (tmp_path / kept).read_bytes() == b"old"
+
+
 def test_nothing_is_put_in_place_before_all_are_on_the_disk(tmp_path: Path, monkeypatch) -> None:
     real, calls = os.fsync, []
 
