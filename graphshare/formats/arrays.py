@@ -7,14 +7,14 @@ so); those of ``.npz`` are read through their checksum into memory.
 from __future__ import annotations
 
 import mmap
-import os
 from collections.abc import Iterator
+from io import FileIO
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.byte_ranges import CHUNK
+from graphshare.formats.byte_ranges import CHUNK, open_unchanged
 from graphshare.formats.records import ParameterFile, Record, displayed
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class ArrayReader:
     def __init__(self, file: ParameterFile) -> None:
         self.file = file
         self._npz: NpzReader | None = None
-        self._fd = -1
+        self._bytes: FileIO | None = None
         self._map: mmap.mmap | None = None
 
     def __enter__(self) -> ArrayReader:
@@ -62,23 +62,17 @@ class ArrayReader:
         if self.file.format == "npz":
             from graphshare.formats.npz import NpzReader
 
+            open_unchanged(self.file).close()
             self._npz = NpzReader(path)
             return self
-        try:
-            self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        except OSError as error:
-            raise InputError(Fault(f"cannot be read: {error.strerror}", where=path)) from error
-        if os.fstat(self._fd).st_size != self.file.size:
-            self.__exit__()
-            raise InputError(Fault("changed since it was indexed", where=path, hint="something else writes this file"))
+        self._bytes = open_unchanged(self.file)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._npz is not None:
             self._npz.__exit__()
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self._bytes is not None:
+            self._bytes.close()
 
     def read(self, record: Record) -> Array:
         """The array in dense form. bfloat16 becomes float32 with the same values; all else keeps its dtype."""
@@ -111,12 +105,14 @@ class ArrayReader:
         if self._npz is not None:
             yield from self._npz.chunks(record)
             return
-        offset, end = record.data_offset or 0, (record.data_offset or 0) + record.data_size
-        while offset < end:
-            chunk = os.pread(self._fd, min(CHUNK, end - offset), offset)
+        assert self._bytes is not None
+        self._bytes.seek(record.data_offset or 0)
+        left = record.data_size
+        while left:
+            chunk = self._bytes.read(min(CHUNK, left))
             if not chunk:
                 raise self._fault("shrank while it was being read", record)
-            offset += len(chunk)
+            left -= len(chunk)
             yield chunk
 
     def _raw(self, record: Record) -> Array:
@@ -166,7 +162,8 @@ class ArrayReader:
         if count == 0:
             return np.empty(shape, little)
         if self._map is None:
-            self._map = mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ)
+            assert self._bytes is not None
+            self._map = mmap.mmap(self._bytes.fileno(), 0, access=mmap.ACCESS_READ)
         return np.frombuffer(self._map, little, count, offset or 0).reshape(shape)
 
     def _fault(self, message: str, record: Record) -> InputError:

@@ -15,7 +15,6 @@ import errno
 import io
 import os
 import re
-import secrets
 import stat
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -66,14 +65,19 @@ class _Raw(io.FileIO):
 
 
 class StagedFile(io.BufferedWriter):
-    """What :meth:`Staged.open` returns; ``target`` is the path that was asked for, ``name`` where the bytes are until then."""
+    """What :meth:`Staged.open` returns.
 
-    def __init__(self, fd: int, name: str, target: str) -> None:
+    ``target`` is the path that was asked for, ``name`` where the bytes are until the commit. ``direct`` says that they go where
+    they cannot be read back or taken back from: a pipe, a device, a redirected standard output.
+    """
+
+    def __init__(self, fd: int, name: str, target: str, *, direct: bool = False) -> None:
         raw = _Raw(fd, "wb")
         raw.name = name
         raw.target = target
         super().__init__(raw)
         self.target = target
+        self.direct = direct
 
 
 class _Output(msgspec.Struct, eq=False):
@@ -96,8 +100,12 @@ class Staged:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        if not self._committed:
-            self._roll_back()
+        stranded = [] if self._committed else self._roll_back()
+        for output in self._outputs:
+            if output not in stranded:
+                _remove(output.backup)
+        if stranded:
+            raise OutputError([_stranded(output) for output in stranded]) from value
 
     def open(self, path: str | os.PathLike[str]) -> StagedFile:
         """A binary file whose content becomes ``path`` on :meth:`commit`.
@@ -138,7 +146,7 @@ class Staged:
     def _direct(self, target: str, fd: int) -> StagedFile:
         output = _Output(target, "")
         self._outputs.append(output)
-        output.file = StagedFile(fd, target, target)
+        output.file = StagedFile(fd, target, target, direct=True)
         return output.file
 
     def commit(self) -> None:
@@ -157,17 +165,18 @@ class Staged:
         for directory in dict.fromkeys(os.path.dirname(output.place) for output in staged):
             _sync_directory(directory)
         self._committed = True
-        for output in staged:
-            _remove(output.backup)
 
-    def _roll_back(self) -> None:
+    def _roll_back(self) -> list[_Output]:
+        """Put everything back; returns the outputs of which that was not possible."""
+        stranded = []
         for output in reversed(self._outputs):
             if output.file is not None:
                 # What is left in the buffer may fail to be written once more; the descriptor is closed all the same.
                 with contextlib.suppress(OSError, OutputError, ValueError):
                     output.file.close()
-            if output.place:
-                _restore(output)
+            if output.place and not _restore(output):
+                stranded.append(output)
+        return stranded
 
 
 def staged_outputs() -> Staged:
@@ -214,14 +223,15 @@ def _create_beside(output: _Output, mode: int) -> int:
 
 
 def _beside(output: _Output) -> str:
-    return os.path.join(os.path.dirname(output.place), f".graphshare-{secrets.token_hex(8)}.tmp")
+    return os.path.join(os.path.dirname(output.place), f".graphshare-{os.urandom(8).hex()}.tmp")
 
 
 def _keep_mode(fd: int, status: os.stat_result) -> None:
     if hasattr(os, "fchown") and (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
         with contextlib.suppress(OSError):  # only the superuser may give files away
             os.fchown(fd, status.st_uid, status.st_gid)
-    os.chmod(fd if os.chmod in os.supports_fd else "", stat.S_IMODE(status.st_mode))
+    if hasattr(os, "fchmod"):
+        os.fchmod(fd, stat.S_IMODE(status.st_mode))
 
 
 def _complete(output: _Output) -> None:
@@ -246,15 +256,27 @@ def _put_in_place(output: _Output) -> None:
     os.replace(output.temporary, output.place)
 
 
-def _restore(output: _Output) -> None:
+def _restore(output: _Output) -> bool:
+    """Put back what stood at the place of ``output``; False when it could not be, and then the backup is kept."""
+    restored = True
     placed = bool(output.temporary) and output.file is not None and not os.path.lexists(output.temporary)
     if output.backup and os.path.lexists(output.backup):
-        with contextlib.suppress(OSError):
+        try:
             os.replace(output.backup, output.place)
-        _remove(output.backup)  # still there when both were names of one file
+        except OSError:
+            restored = False
+        else:
+            _remove(output.backup)  # still there when both were names of one file
     elif placed and not output.existed:
         _remove(output.place)
     _remove(output.temporary)
+    return restored
+
+
+def _stranded(output: _Output) -> Fault:
+    return Fault(
+        "could neither be written nor put back", where=output.target, hint=f"what stood there before is in {output.backup}"
+    )
 
 
 def _remove(path: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from io import FileIO
 from struct import Struct
 from typing import NoReturn
 
@@ -18,10 +18,10 @@ class Cursor:
     ``record`` is the number of the array being read, -1 before and after them. Raises InputError throughout.
     """
 
-    __slots__ = ("ambiguous", "buffer", "fd", "path", "position", "record", "size", "start")
+    __slots__ = ("ambiguous", "buffer", "file", "path", "position", "record", "size", "start")
 
-    def __init__(self, fd: int, path: str, size: int) -> None:
-        self.fd, self.path, self.size = fd, path, size
+    def __init__(self, file: FileIO, path: str, size: int) -> None:
+        self.file, self.path, self.size = file, path, size
         self.position = self.start = 0
         self.buffer = b""
         self.record = -1
@@ -57,8 +57,9 @@ class Cursor:
         chunks: list[bytes] = []
         wanted = max(count, _WINDOW)
         have = 0
+        self.file.seek(self.position)
         while have < count:
-            chunk = os.pread(self.fd, wanted - have, self.position + have)
+            chunk = self.file.read(wanted - have)
             if not chunk:
                 self.fail(f"shrank while {what} was being read", hint="something else is writing this file")
             chunks.append(chunk)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ast
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -52,6 +53,7 @@ _CANNOT_READ = (
     OSError,
     ValueError,
     OverflowError,
+    struct.error,
 )
 
 _DESCRS = {
@@ -123,6 +125,8 @@ class NpzReader:
             raise InputError("is encrypted")
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise InputError(f"is compressed by method {member.compress_type}", hint="save it with numpy.savez")
+        if member.compress_type == zipfile.ZIP_STORED and member.file_size != member.compress_size:
+            raise InputError(f"claims {member.file_size:,} bytes, stored in {member.compress_size:,}")
         if member.file_size > member.compress_size * _DEFLATE_RATIO:
             raise InputError(f"claims {member.file_size:,} bytes, more than {member.compress_size:,} compressed ones can hold")
         try:
@@ -225,7 +229,7 @@ def _parse_header(text: str) -> tuple[str, bool, tuple[int, ...]]:
 
 
 def _unsupported(descr: object) -> InputError:
-    if isinstance(descr, str) and descr[1:2] == "O":
+    if isinstance(descr, str) and "O" in descr[:2]:
         return InputError(
             "holds pickled Python objects, which are never unpickled", hint="save plain numeric arrays (no dtype=object)"
         )

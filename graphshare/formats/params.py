@@ -45,6 +45,7 @@ Limits beyond the format, so that a small hostile file stays cheap: rank 255, na
 from __future__ import annotations
 
 import os
+from io import FileIO
 from struct import Struct
 from typing import Literal, NoReturn
 
@@ -107,27 +108,21 @@ def read_params_index(path: str) -> ParameterFile:
     Raises InputError when it is no such file, is cut short or holds what cannot be; the fault says the record and the byte.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        with open(path, "rb", buffering=0) as file:
+            return _read(file, path, os.fstat(file.fileno()).st_size)
     except OSError as error:
         raise InputError(Fault(f"cannot be read: {error.strerror}", where=path)) from error
-    try:
-        size = os.fstat(fd).st_size
-        return _read(fd, path, size)
-    except OSError as error:
-        raise InputError(Fault(f"cannot be read: {error.strerror}", where=path)) from error
-    finally:
-        os.close(fd)
 
 
-def _read(fd: int, path: str, size: int) -> ParameterFile:
-    cursor = Cursor(fd, path, size)
+def _read(file: FileIO, path: str, size: int) -> ParameterFile:
+    cursor = Cursor(file, path, size)
     try:
         return _read_file(cursor, bare=False)
     except InputError:
         if not cursor.ambiguous:
             raise
         try:
-            return _read_file(Cursor(fd, path, size), bare=True)
+            return _read_file(Cursor(file, path, size), bare=True)
         except InputError:
             pass
         raise  # neither fits: the complaint about MXNet's own reading stands

@@ -6,15 +6,15 @@ they are; only the count in front and the names behind are new. The format is de
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 import msgspec
 
-from graphshare.errors import Fault, InputError, OutputError, RefusedError, SelfCheckError
-from graphshare.formats.byte_ranges import copy_ranges, first_difference, write_all
+from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
+from graphshare.formats.atomic import output_error
+from graphshare.formats.byte_ranges import copy_ranges, first_difference, open_unchanged, write_all
 from graphshare.formats.params import (
     HEADER_SIZE,
     MAGIC,
@@ -41,22 +41,17 @@ def write_params(source: ParameterFile, plan: Plan, out: BinaryIO) -> int:
     OutputError when writing fails.
     """
     names = planned_names(plan)
+    file = open_unchanged(source)
     try:
-        fd = os.open(source.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-    except OSError as error:
-        raise InputError(Fault(f"cannot be read: {error.strerror}", where=source.path)) from error
-    try:
-        if os.fstat(fd).st_size != source.size:
-            raise InputError(Fault("changed since it was indexed", where=source.path, hint="something else writes this file"))
         write_all(out, encode_header(len(plan), source.reserved))
-        copied = copy_ranges(fd, source.path, ((record.offset, record.size) for record, _ in plan), out)
+        copied = copy_ranges(file, source.path, ((record.offset, record.size) for record, _ in plan), out)
         tail = encode_names(names)
         write_all(out, tail)
         out.flush()
     except OSError as error:
-        raise OutputError(Fault(f"writing failed: {error.strerror or error}", where=_target(out))) from error
+        raise output_error(error, _target(out)) from error
     finally:
-        os.close(fd)
+        file.close()
     return HEADER_SIZE + copied + len(tail)
 
 
@@ -165,7 +160,9 @@ def _differences(written: ParameterFile, plan: Plan) -> Iterator[Fault]:
 
 def _content(record: Record) -> tuple[object, ...]:
     """What a copied record must have in common with its source: all but the name and the place."""
-    parts = tuple((part.role, part.dtype, part.shape, part.size, part.offset - record.offset) for part in record.parts)
+    parts: tuple[object, ...] = ()
+    if record.parts:
+        parts = tuple((part.role, part.dtype, part.shape, part.size, part.offset - record.offset) for part in record.parts)
     place = None if record.data_offset is None else record.data_offset - record.offset
     return record.layout, record.storage, record.shape, record.dtype, record.storage_shape, record.size, place, parts
 
@@ -173,7 +170,7 @@ def _content(record: Record) -> tuple[object, ...]:
 def _byte_differences(written: ParameterFile, source: ParameterFile, plan: Plan) -> Iterator[Fault]:
     with open(written.path, "rb") as new, open(source.path, "rb") as old:
         for number, (found, (wanted, key)) in enumerate(zip(written.records, plan, strict=True)):
-            at = first_difference(old.fileno(), wanted.offset, wanted.size, new.fileno(), found.offset)
+            at = first_difference(old, wanted.offset, wanted.size, new, found.offset)
             if at is not None:
                 yield Fault(f"differs from its source at byte {at} of the record", path=displayed(key, number))
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
 import msgspec
 
@@ -48,18 +48,21 @@ _CODES = {
 _DTYPES = {code: dtype for dtype, code in _CODES.items()}
 
 
+_Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+
 class _Entry(msgspec.Struct, frozen=True):
     dtype: str
-    shape: tuple[int, ...]
-    data_offsets: tuple[int, int]
+    shape: tuple[_Count, ...]
+    data_offsets: tuple[_Count, _Count]
 
 
 def read_safetensors_index(path: str) -> ParameterFile:
     """The index of the ``.safetensors`` file at ``path``. Raises InputError with everything that is wrong."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
-            cursor = Cursor(file.fileno(), path, size)
+            cursor = Cursor(file, path, size)
             length = int.from_bytes(cursor.take(8, "the header's length"), "little")
             if length > size - 8:
                 cursor.cut_short(length, "the header")
@@ -98,8 +101,8 @@ def _misfits(entries: Mapping[str, _Entry], data_size: int) -> Iterator[Fault]:
         dtype = _DTYPES.get(entry.dtype)
         if dtype is None:
             yield Fault(f"has dtype {entry.dtype[:40]!r}, which no parameter file holds", path=place)
-        elif len(entry.shape) > MAX_RANK or (entry.shape and min(entry.shape) < 0):
-            yield Fault(f"has a negative dimension or a rank above {MAX_RANK}", path=place)
+        elif len(entry.shape) > MAX_RANK:
+            yield Fault(f"has rank {len(entry.shape)}; ranks go up to {MAX_RANK}", path=place)
         elif stop - begin != element_count(entry.shape) * ITEM_SIZES[dtype]:
             yield Fault(f"has {stop - begin:,} bytes, which is not what its shape and dtype need", path=place)
         if begin != end:

@@ -15,7 +15,7 @@ import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
 from graphshare.formats.arrays import ArrayReader
-from graphshare.formats.atomic import Staged, StagedFile, staged_outputs
+from graphshare.formats.atomic import Staged, staged_outputs
 from graphshare.formats.parameter_files import read_index
 from graphshare.formats.params import UNLOADABLE_DTYPES
 from graphshare.formats.params_write import Plan, params_refusal, verify_written, write_dense_params, write_params
@@ -109,7 +109,8 @@ def convert_params(
     """Convert the parameter file ``source`` (format by content) to ``target`` (format ``to``, or by its suffix).
 
     ``.params`` from another format is what ``mx.nd.save`` writes: V3 records when ``np_shape``, else V2; a scalar needs V3.
-    Within one format the arrays stay as they are, sparse ones too; elsewhere sparse arrays are refused unless ``densify``.
+    Within ``.params`` records are copied as they are, sparse ones too, unless ``densify`` makes those dense; the other formats
+    have no sparse form, so that they need ``densify``.
     Streams one array at a time. Raises InputError, RefusedError (naming every record that has no place in the target),
     OutputError or SelfCheckError; ``target`` is then as it was.
     """
@@ -120,12 +121,12 @@ def convert_params(
     with staged_outputs() as stage:
         rewrite_params(file, plan, stage, target, to=format_, densify=densify, np_shape=np_shape)
         stage.commit()
-    changes = file.format != format_
+    copies = _copies(file, plan, format_, densify)
     return Conversion(
         source=file,
         target=target,
         format=format_,
-        densified=tuple(key or "" for record, key in plan if changes and record.storage != "default"),
+        densified=tuple(key or "" for record, key in plan if not copies and record.storage != "default"),
         named_by_position=tuple(key or "" for record, key in plan if record.key is None and key is not None),
     )
 
@@ -165,15 +166,28 @@ def rewrite_params(
     if refused:
         raise RefusedError(refused)
     out = stage.open(target)
-    copies = source.format == "params" and format_ == "params"
+    copies = _copies(source, plan, format_, densify)
     if copies:
         write_params(source, plan, out)
     else:
         _convert(source, plan, out, format_, np_shape)
     out.flush()
-    if not os.path.isfile(out.name):
+    if out.direct:
         return None
-    return verify_written(out.name, source, plan, bytes_too=verify_bytes) if copies else _verify_converted(out, plan, format_)
+    try:
+        if copies:
+            written = verify_written(out.name, source, plan, bytes_too=verify_bytes)
+        else:
+            written = _verify_converted(out.name, plan, format_)
+    except SelfCheckError as error:  # speak of the file that was asked for, not of the one beside it
+        raise SelfCheckError([msgspec.structs.replace(fault, where=out.target) for fault in error.faults]) from error
+    return msgspec.structs.replace(written, path=out.target)
+
+
+def _copies(source: ParameterFile, plan: Plan, format_: Format, densify: bool) -> bool:
+    """Whether records are copied as they are, header and all."""
+    sparse = densify and any(record.storage != "default" for record, _ in plan)
+    return source.format == format_ == "params" and not sparse
 
 
 def _convert(source: ParameterFile, plan: Plan, out: BinaryIO, format_: Format, np_shape: bool) -> None:
@@ -192,16 +206,16 @@ def _convert(source: ParameterFile, plan: Plan, out: BinaryIO, format_: Format, 
         write_safetensors(named, out, reader.chunks, metadata=source.metadata)
 
 
-def _verify_converted(out: StagedFile, plan: Plan, format_: Format) -> ParameterFile:
+def _verify_converted(path: str, plan: Plan, format_: Format) -> ParameterFile:
     """Read the staged file's index and hold keys, shapes and dtypes against the plan."""
     try:
-        written = read_index(out.name)
+        written = read_index(path)
     except InputError as error:
         raise SelfCheckError(error.faults) from error
     found = [(record.key, record.shape, record.dtype) for record in written.records]
     wanted = [(key, record.shape, record.dtype) for record, key in plan]
     if written.format != format_ or found != wanted:
-        raise SelfCheckError(Fault("does not read back with the names, shapes and types that were written", where=out.target))
+        raise SelfCheckError("does not read back with the names, shapes and types that were written")
     return written
 
 
@@ -213,7 +227,7 @@ def _keyed(file: ParameterFile, format_: Format) -> list[tuple[Record, str | Non
 
 def refusals(file: ParameterFile, plan: Plan, format_: Format, *, densify: bool, np_shape: bool) -> list[Fault]:
     """Every reason why a planned record has no place in the target format; empty when all have one."""
-    if file.format == format_ == "params":
+    if _copies(file, plan, format_, densify):
         return []
     faults = [] if format_ == "params" else list(_repeated(plan))
     for number, (record, key) in enumerate(plan):

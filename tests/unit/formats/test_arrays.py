@@ -1,0 +1,117 @@
+"""Arrays decoded from their records: by value, dense or sparse, never writable through the map."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphshare.errors import InputError
+from graphshare.formats.arrays import ArrayReader, read_array
+from graphshare.formats.parameter_files import read_index
+from tests import params_bytes as build
+
+
+@pytest.fixture
+def written(tmp_path: Path):
+    def write(*records: bytes):
+        path = tmp_path / "x.params"
+        path.write_bytes(build.container(records))
+        return read_index(path)
+
+    return write
+
+
+def test_a_dense_array_is_a_read_only_view_that_outlives_the_reader(written) -> None:
+    file = written(build.dense((1,), "int8"), build.dense((2, 3), data=build.floats(1, 2, 3, 4, 5, 6)))
+    array = read_array(file, file.records[1])
+    np.testing.assert_array_equal(array, np.array([[1, 2, 3], [4, 5, 6]], "f4"), strict=True)
+    assert not array.flags.writeable
+    assert not array.flags.owndata
+
+
+def test_bfloat16_is_read_by_value(written) -> None:
+    file = written(build.dense((5,), "bfloat16", struct.pack("<5H", 0x3F80, 0xC000, 0x7F80, 0x0001, 0x7FC0)))
+    expected = np.array([1, -2, np.inf, 9.183549615799121e-41, np.nan], "f4")
+    np.testing.assert_array_equal(read_array(file, file.records[0]), expected, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("record", "shape", "dtype"),
+    [(build.dense((), "int64", magic=build.V3), (), "int64"), (build.dense((0, 3)), (0, 3), "float32")]
+    + [(build.dense((2,), dtype), (2,), dtype) for dtype in build.FLAGS if dtype != "bfloat16"],
+)
+def test_shapes_and_dtypes(written, record: bytes, shape: tuple[int, ...], dtype: str) -> None:
+    file = written(build.dense((1,)), record)
+    array = read_array(file, file.records[1])
+    assert (array.shape, array.dtype) == (shape, np.dtype(dtype))
+    assert array.tobytes() == build.pattern(array.nbytes)
+
+
+def test_sparse_arrays_dense_and_as_stored(written) -> None:
+    file = written(
+        build.row_sparse((4, 2), [3, 1], build.floats(1, 2, 3, 4)),
+        build.csr((3, 4), [0, 1, 1, 3], [2, 0, 3], build.floats(5, 6, 7)),
+        build.row_sparse((2, 2), [], b""),
+        build.csr((2, 2), [0, 0, 0], [], b""),
+    )
+    with ArrayReader(file) as reader:
+        rows, matrix, no_rows, no_values = map(reader.read, file.records)
+        stored = reader.read_sparse(file.records[1])
+        assert b"".join(reader.chunks(file.records[0])) == rows.tobytes()
+    np.testing.assert_array_equal(rows, [[0, 0], [3, 4], [0, 0], [1, 2]])
+    np.testing.assert_array_equal(matrix, [[0, 0, 5, 0], [0, 0, 0, 0], [6, 0, 0, 7]])
+    assert not no_rows.any()
+    assert not no_values.any()
+    assert (stored.storage, stored.shape, list(stored.indptr), list(stored.indices)) == ("csr", (3, 4), [0, 1, 1, 3], [2, 0, 3])
+
+
+def test_a_sparse_bfloat16_array_by_value(written) -> None:
+    file = written(build.row_sparse((2, 1), [1], struct.pack("<H", 0x3F80), "bfloat16"))
+    np.testing.assert_array_equal(read_array(file, file.records[0]), np.array([[0], [1]], "f4"), strict=True)
+    with ArrayReader(file) as reader:
+        assert reader.read_sparse(file.records[0]).values.dtype == np.float32
+        assert b"".join(reader.chunks(file.records[0])) == b"\0\0\x80\x3f"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        build.row_sparse((4, 2), [4, 1], build.floats(1, 2, 3, 4)),
+        build.row_sparse((4, 2), [-1, 1], build.floats(1, 2, 3, 4)),
+        build.csr((3, 4), [0, 1, 1, 2], [2, 0, 3], build.floats(5, 6, 7)),
+        build.csr((3, 4), [0, 2, 1, 3], [2, 0, 3], build.floats(5, 6, 7)),
+        build.csr((3, 4), [1, 1, 1, 3], [2, 0, 3], build.floats(5, 6, 7)),
+        build.csr((3, 4), [0, 1, 3], [2, 0, 3], build.floats(5, 6, 7)),
+        build.csr((3, 4), [0, 1, 1, 3], [2, 0, 4], build.floats(5, 6, 7)),
+        build.csr((3,), [0, 1, 1, 3], [2, 0, 3], build.floats(5, 6, 7)),
+    ],
+)
+def test_indices_that_do_not_fit_the_shape_are_input_errors(written, record: bytes) -> None:
+    file = written(record)
+    with pytest.raises(InputError, match=r"record 0"):
+        read_array(file, file.records[0])
+
+
+def test_what_cannot_be_read(written) -> None:
+    file = written(build.never_filled(), build.dense((1,) * 100), build.row_sparse((1 << 60, 1), [1], build.floats(1)))
+    for record, message in zip(file.records, ("never filled", "cannot be held", "cannot be held"), strict=True):
+        with pytest.raises(InputError, match=message):
+            read_array(file, record)
+
+
+def test_a_file_that_changed_since_it_was_indexed(written) -> None:
+    file = written(build.dense((1,)))
+    Path(file.path).write_bytes(b"")
+    with pytest.raises(InputError, match="changed"):
+        read_array(file, file.records[0])
+
+
+def test_an_npz_that_changed_since_it_was_indexed(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", a=np.ones(2))
+    file = read_index(tmp_path / "x.npz")
+    np.savez(tmp_path / "x.npz", a=np.ones(3))
+    with pytest.raises(InputError, match="changed"):
+        read_array(file, file.records[0])

@@ -1,0 +1,205 @@
+"""``.npz``: what numpy writes is read, what graphshare writes numpy reads, and nothing is unpickled."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphshare.errors import InputError
+from graphshare.formats.arrays import ArrayReader, read_array
+from graphshare.formats.npz import npy_header, npz_refusal, read_npz_index, write_npz
+from graphshare.formats.records import Record
+from tests import params_bytes as build
+
+
+@pytest.fixture
+def index(tmp_path: Path):
+    def read(content: bytes):
+        path = tmp_path / "x.npz"
+        path.write_bytes(content)
+        return read_npz_index(str(path))
+
+    return read
+
+
+def faults(index, content: bytes):
+    with pytest.raises(InputError) as caught:
+        index(content)
+    return caught.value.faults
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_what_numpy_writes_is_read(tmp_path: Path, save) -> None:
+    arrays = {
+        "arg:w": np.arange(12, dtype="f4").reshape(3, 4),
+        "aux:m": np.arange(6, dtype="<i8").reshape(2, 3).T,
+        "big": np.arange(4, dtype=">f8"),
+        "scalar": np.float16(1.5),
+        "empty": np.zeros((0, 3), "u1"),
+        "flags": np.array([True, False]),
+        "层/..": np.ones(3, "i2"),
+    }
+    save(tmp_path / "x.npz", **arrays)
+    file = read_npz_index(str(tmp_path / "x.npz"))
+    assert {record.key: (record.shape, record.dtype) for record in file.records} == {
+        key: (np.shape(array), array.dtype.name) for key, array in arrays.items()
+    }
+    with ArrayReader(file) as reader:
+        for record in file.records:
+            array = reader.read(record)
+            np.testing.assert_array_equal(array, arrays[record.key])
+            assert array.dtype.isnative
+            expected = np.asarray(arrays[record.key], order="C")
+            assert b"".join(reader.chunks(record)) == expected.astype(expected.dtype.newbyteorder("<")).tobytes()
+
+
+def test_what_is_written_numpy_reads_and_is_always_the_same(tmp_path: Path) -> None:
+    keys = ["arg:w", "", "/etc/passwd", "../up", "a b\tc", "层", "x.npy", "dir/"]
+    plan = [(Record(key, (2, number), "float32", "V2", 0, 0, 0, 8 * number), key) for number, key in enumerate(keys)]
+
+    def chunks(record: Record):
+        data = build.pattern(record.data_size)
+        return [data[:5], data[5:]]
+
+    outs = []
+    for _ in range(2):
+        outs.append(io.BytesIO())
+        write_npz(plan, outs[-1], chunks)
+    assert outs[0].getvalue() == outs[1].getvalue()
+    (tmp_path / "x.npz").write_bytes(outs[0].getvalue())
+    with np.load(tmp_path / "x.npz") as loaded:
+        assert loaded.files == keys
+        for record, key in plan:
+            assert loaded[key].shape == record.shape
+            assert loaded[key].tobytes() == build.pattern(record.data_size)
+    assert [record.key for record in read_npz_index(str(tmp_path / "x.npz")).records] == keys
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (1,) * 64])
+@pytest.mark.parametrize("dtype", ["float32", "bool", "uint64"])
+def test_the_npy_header_is_one_numpy_reads_and_aligned(shape: tuple[int, ...], dtype: str) -> None:
+    header = npy_header(shape, dtype)
+    assert len(header) % 64 == 0
+    stream = io.BytesIO(header)
+    assert np.lib.format.read_magic(stream) == (1, 0)
+    assert np.lib.format.read_array_header_1_0(stream) == (shape, False, np.dtype(dtype))
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_each_version_of_the_header(index, version: int) -> None:
+    (record,) = index(build.archive([("a.npy", build.npy("<f4", (2,), bytes(8), version=version))])).records
+    assert (record.key, record.shape, record.dtype) == ("a", (2,), "float32")
+
+
+def test_a_shape_as_python_2_wrote_it(index) -> None:
+    text = "{'descr': '<f4', 'fortran_order': False, 'shape': (3L, 2L), }"
+    (record,) = index(build.archive([("a.npy", build.npy("", (), bytes(24), text=text))])).records
+    assert record.shape == (3, 2)
+
+
+def test_a_member_without_the_suffix_and_an_empty_archive(index) -> None:
+    assert index(build.archive([("a", build.npy("|u1", (1,), b"x"))])).records[0].key == "a"
+    assert index(build.archive([])).records == ()
+
+
+class Boom:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+@pytest.mark.parametrize("descr", ["|O", "O", "<O8"])
+def test_a_pickle_is_never_unpickled(index, tmp_path: Path, descr: str) -> None:
+    trap = tmp_path / "trap"
+    payload = pickle.dumps(Boom(trap))
+    (fault,) = faults(index, build.archive([("arg:w.npy", build.npy(descr, (1,), payload))]))
+    assert "never unpickled" in fault.message
+    assert 'record 0 "arg:w"' in fault.path
+    assert not trap.exists()
+    pickle.loads(payload).close()
+    assert trap.exists(), "the trap must work, or the test shows nothing"
+
+
+def test_an_object_array_of_numpy_is_refused(index) -> None:
+    out = io.BytesIO()
+    np.savez(out, a=np.array([{}], dtype=object), b=np.ones(2))
+    (fault,) = faults(index, out.getvalue())
+    assert "never unpickled" in fault.message
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        (b"text", "is not an .npy array"),
+        (b"", "is not an .npy array"),
+        (b"\x93NUMPY\x04\x00" + bytes(100), "version 4.0"),
+        (build.npy("<c8", (1,), bytes(8)), "dtype '<c8'"),
+        (build.npy("<U3", (1,), bytes(12)), "dtype '<U3'"),
+        (build.npy("|V2", (1,), bytes(2)), "dtype '|V2'"),
+        (build.npy("?", (1,), bytes(2)), "dtype '?'"),
+        (build.npy("", (1,), b"", text="{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}"), "dtype [("),
+        (build.npy("<f4", (3,), bytes(8)), "needs"),
+        (build.npy("<f4", (1 << 62, 1 << 62), b""), "needs more than"),
+        (build.npy("<f4", (1,) * 300, bytes(4)), "rank 300"),
+        (build.npy("", (), b"", text="{'descr': '<f4', 'fortran_order': 0, 'shape': ()}"), "'fortran_order'"),
+        (build.npy("", (), b"", text="{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}"), "'shape'"),
+        (build.npy("", (), b"", text="{'descr': '<f4', 'fortran_order': False, 'shape': (True,)}"), "'shape'"),
+        (build.npy("", (), b"", text="__import__('os').system('true')"), "not a dict"),
+        (build.npy("", (), b"", text="{" * 9000), "not a dict"),
+        (build.npy("", (), b"", text="-" * 9000 + "1"), "not a dict"),
+        (build.npy("", (), b"", version=2, text=" " * 20_000), "more than 10,000"),
+        (b"\x93NUMPY\x02\x00" + struct.pack("<I", 0xFFFFFFF0), "more than 10,000"),
+        (b"\x93NUMPY\x01\x00\x50\x00{", "ends inside its .npy header"),
+    ],
+)
+def test_members_that_are_no_arrays_of_ours(index, member: bytes, message: str) -> None:
+    good = build.npy("<f4", (1,), bytes(4))
+    (fault,) = faults(index, build.archive([("good.npy", good), ("bad.npy", member)]))
+    assert message in fault.message
+    assert fault.path == 'record 1 "bad"'
+
+
+def test_all_bad_members_are_named_at_once(index) -> None:
+    assert len(faults(index, build.archive([("a.npy", b"x"), ("b.npy", build.npy("|u1", (), b"x")), ("c.npy", b"y")]))) == 2
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_other_compressions_are_refused(index, method: int) -> None:
+    (fault,) = faults(index, build.archive([("a.npy", build.npy("|u1", (9,), bytes(9)))], method))
+    assert "compressed by method" in fault.message
+
+
+def test_an_encrypted_member_is_refused(index) -> None:
+    content = bytearray(build.archive([("a.npy", build.npy("|u1", (1,), b"x"))]))
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    (fault,) = faults(index, bytes(content))
+    assert "encrypted" in fault.message
+
+
+def test_a_flipped_bit_in_the_data_fails_the_checksum(index) -> None:
+    content = bytearray(build.archive([("a.npy", build.npy("|u1", (100_009,), bytes(100_000) + b"datadata!"))]))
+    content[content.index(b"datadata!")] ^= 1
+    file = index(bytes(content))
+    with pytest.raises(InputError, match="CRC"):
+        read_array(file, file.records[0])
+
+
+def test_what_has_no_place_in_an_npz() -> None:
+    def refusal(key: str = "a", shape: tuple[int, ...] = (1,), dtype: str = "float32") -> str:
+        fault = npz_refusal(Record(key, shape, dtype, "V2", 0, 0, 0, 4), key)
+        return fault.message if fault else ""
+
+    assert refusal() == ""
+    assert "bfloat16" in refusal(dtype="bfloat16")
+    assert "NUL" in refusal("a\0b")
+    assert "UTF-8" in refusal("\udcff")
+    assert "too long" in refusal("x" * 65_532)
+    assert "rank 65" in refusal(shape=(1,) * 65)
