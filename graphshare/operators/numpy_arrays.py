@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphshare.operators.creation import ARANGE
-from graphshare.operators.rules import averaged, counted, split, unique
+from graphshare.operators.rules import asked_for, averaged, counted, split, unique
 from graphshare.operators.shape import SPLIT
 from graphshare.operators.table import define
 
@@ -54,7 +54,7 @@ OPERATORS = (
     *define("_npi_concatenate", "data*num_args", "num_args:int[1:]=!; axis:int?=0", results="out"),
     *define(
         "_npi_delete",
-        "arr obj[int_ind=None]",
+        "arr obj[step=None&int_ind=None]",
         "start:int?=None; stop:int?=None; step:int?=None; int_ind:int?=None; axis:int?=None",
     ),
     *define("_npi_diag_indices_from", "data"),
@@ -63,7 +63,7 @@ OPERATORS = (
     *define("_npi_dstack _npi_hstack", "data*num_args", "num_args:int[1:]=!; dim:int=1", results="out"),
     *define(
         "_npi_ediff1d",
-        "input1 input2[to_begin_arr_given] input3[to_end_arr_given]",
+        asked_for("", "to_begin_arr_given", "to_end_arr_given"),
         "to_begin_arr_given:bool=False; to_end_arr_given:bool=False; to_begin_scalar:double?=None; to_end_scalar:double?=None",
     ),
     *define("_npi_eig", "A", results="output0 output1"),

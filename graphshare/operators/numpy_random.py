@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphshare.operators.rules import asked_for, standing_in
 from graphshare.operators.table import define
 
 OPERATORS = (
@@ -10,13 +11,11 @@ OPERATORS = (
         "input1[prob=None&logit=None]",
         "prob:float?=!; logit:float?=!; size:shape?=None; ctx:string=cpu; "
         "dtype:{bool/float16/float32/float64/int32/uint8}=float32; is_logit:bool=!",
-        registers_inputs=False,
     ),
     *define(
         "_npi_choice",
-        "input1[a=None] input2[weighted]",
+        asked_for("a", "weighted"),
         "a:int64?=!; size:shape?=!; ctx:string=cpu; replace:bool=True; weighted:bool=False",
-        registers_inputs=False,
     ),
     *define(
         "_npi_exponential _npi_rayleigh",
@@ -24,30 +23,26 @@ OPERATORS = (
         "scale:float?=1; size:shape?=None; ctx:string=cpu",
         results="output0 output1",
         visible=1,
-        registers_inputs=False,
     ),
     *define(
         "_npi_gamma",
-        "input1[shape=None] input2[scale=None]",
+        standing_in("shape", "scale"),
         "shape:float?=!; scale:float?=!; size:shape?=None; ctx:string=cpu; dtype:{float16/float32/float64}=float32",
-        registers_inputs=False,
     ),
     *define(
         "_npi_gumbel _npi_logistic",
-        "input1[loc=None] input2[scale=None]",
+        standing_in("loc", "scale"),
         "loc:float?=!; scale:float?=!; size:shape?=None; ctx:string=cpu",
         results="output0 output1",
         visible=1,
-        registers_inputs=False,
     ),
     *define("_npi_multinomial", "a", "n:int=!; pvals:doubles?=None; size:shape?=None", registers_inputs=False),
     *define(
         "_npi_normal _npi_normal_n",
-        "input1[loc=None] input2[scale=None]",
+        standing_in("loc", "scale"),
         "loc:float?=!; scale:float?=!; size:shape?=None; ctx:string=cpu; dtype:{float16/float32/float64}=float32",
         results="output0 output1",
         visible=1,
-        registers_inputs=False,
     ),
     *define(
         "_npi_pareto _npi_weibull",
@@ -59,8 +54,7 @@ OPERATORS = (
     *define("_npi_powerd", "input1[a=None]", "a:float?=None; size:shape?=None"),
     *define(
         "_npi_uniform _npi_uniform_n",
-        "input1[low=None] input2[high=None]",
+        standing_in("low", "high"),
         "low:float?=!; high:float?=!; size:shape?=None; ctx:string=cpu; dtype:{float16/float32/float64}=float32",
-        registers_inputs=False,
     ),
 )

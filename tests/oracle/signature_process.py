@@ -34,14 +34,15 @@ def canonical(name):
 def load(question, head=0):
     """The symbol of a graph that holds the node and its variables."""
     count = question.get("inputs", 0)
-    nodes = [{"op": "null", "name": "v%d" % i, "inputs": []} for i in range(count)]
+    nodes = [{"op": "null", "name": f"v{i}", "inputs": []} for i in range(count)]
     node = {"op": question["op"], "name": "n", "attrs": question.get("attrs", {}), "inputs": [[i, 0, 0] for i in range(count)]}
     if question.get("subgraphs"):
         node["subgraphs"] = question["subgraphs"]
     graph = {"nodes": [*nodes, node], "arg_nodes": list(range(count)), "heads": [[count, head, 0]]}
     if question.get("version"):
         graph["attrs"] = {"mxnet_version": ["int", question["version"]]}
-    return mx.sym.load_json(json.dumps(graph))
+    text = json.dumps(graph).replace("\\u000b", "\v").replace("\\f", "\f")  # it reads these as they are, not escaped
+    return mx.sym.load_json(text)
 
 
 def answer(question):
