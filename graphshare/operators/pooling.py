@@ -12,7 +12,7 @@ POOLING = (
 )
 
 OPERATORS = (
-    *define("_contrib_AdaptiveAvgPooling2D", "data", "output_size:shape=[]", registers_inputs=False, couples_batch="never"),
+    *define("_contrib_AdaptiveAvgPooling2D", "data", "output_size:tuple32=[]", registers_inputs=False, couples_batch="never"),
     *define(
         "_contrib_DeformablePSROIPooling",
         "data rois trans[!no_trans]",
