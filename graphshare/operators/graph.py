@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphshare.operators.rules import compacted_graphs, mapped_subgraphs, sampled_subgraphs, subgraph_inputs
+from graphshare.operators.rules import compacted_graphs, compacted_inputs, mapped_subgraphs, sampled_subgraphs, subgraph_inputs
 from graphshare.operators.scalar import SCALAR
 from graphshare.operators.table import define
 
@@ -25,7 +25,7 @@ OPERATORS = (
     ),
     *define(
         "_contrib_dgl_graph_compact",
-        "graph_data*num_args",
+        compacted_inputs,
         "num_args:int[2:]=!; return_mapping:bool=!; graph_sizes:tuple64=!",
         results=compacted_graphs,
     ),

@@ -48,7 +48,7 @@ OPERATORS = (
     *define(
         "_image_resize",
         "data",
-        "size:shape=[]; keep_ratio:bool=False; interp:int=1",
+        "size:tuple32=[]; keep_ratio:bool=False; interp:int=1",
         registers_inputs=False,
         couples_batch="never",
     ),

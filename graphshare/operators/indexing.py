@@ -12,7 +12,7 @@ EMBEDDING = (
 
 OPERATORS = (
     *define("_contrib_boolean_mask", "data index", "axis:int=0"),
-    *define("_contrib_index_array", "data", "axes:shape?=None"),
+    *define("_contrib_index_array", "data", "axes:tuple32?=None"),
     *define("_contrib_index_copy", "old_tensor index_vector new_tensor"),
     *define(
         "_contrib_SparseEmbedding",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from graphshare.operators.creation import ARANGE
-from graphshare.operators.rules import averaged, counted, split, unique
+from graphshare.operators.rules import asked_for, averaged, counted, split, unique
 from graphshare.operators.shape import SPLIT
 from graphshare.operators.table import define
 
 OPERATORS = (
-    *define("_np_all _np_any", "data", "axis:shape?=None; keepdims:bool=False"),
+    *define("_np_all _np_any", "data", "axis:tuple32?=None; keepdims:bool=False"),
     *define(
         "_np_atleast_1d _np_atleast_2d _np_atleast_3d",
         "ary*num_args",
@@ -20,24 +20,24 @@ OPERATORS = (
     *define("_np_diag _np_diagflat _npi_tril", "data", "k:int=0"),
     *define("_np_diagonal _np_trace", "data", "offset:int=0; axis1:int=0; axis2:int=1"),
     *define("_np_dot _npi_share_memory", "a b"),
-    *define("_np_max _np_min", "a", "axis:shape?=None; keepdims:bool=False; initial:double?=None"),
+    *define("_np_max _np_min", "a", "axis:tuple32?=None; keepdims:bool=False; initial:double?=None"),
     *define("_np_moveaxis", "a", "source:shape=!; destination:shape=!"),
     *define(
         "_np_prod _np_sum _npi_mean",
         "a",
-        "axis:shape?=None; dtype:{None/bool/float16/float32/float64/int32/int64/int8}=None; keepdims:bool=False; "
+        "axis:tuple32?=None; dtype:{None/bool/float16/float32/float64/int32/int64/int8}=None; keepdims:bool=False; "
         "initial:double?=None",
     ),
     *define("_np_reshape", "a", "newshape:shape=!; order:string=C"),
     *define("_np_roll", "data", "shift:shape?=None; axis:shape?=None"),
-    *define("_np_squeeze", "a", "axis:shape?=None"),
+    *define("_np_squeeze", "a", "axis:tuple32?=None"),
     *define("_np_transpose", "a", "axes:shape=None"),
     *define("_npi_arange", "", ARANGE),
     *define("_npi_argmax _npi_argmin", "data", "axis:int?=None; keepdims:bool=False", registers_inputs=False),
     *define(
         "_npi_average",
         "a weights[weighted]",
-        "axis:shape?=None; returned:bool=False; weighted:bool=True",
+        "axis:tuple32?=None; returned:bool=False; weighted:bool=True",
         results=averaged,
     ),
     *define("_npi_bincount", "data weights[has_weights]", "minlength:int=0; has_weights:bool=False"),
@@ -54,7 +54,7 @@ OPERATORS = (
     *define("_npi_concatenate", "data*num_args", "num_args:int[1:]=!; axis:int?=0", results="out"),
     *define(
         "_npi_delete",
-        "arr obj[int_ind=None]",
+        "arr obj[step=None&int_ind=None]",
         "start:int?=None; stop:int?=None; step:int?=None; int_ind:int?=None; axis:int?=None",
     ),
     *define("_npi_diag_indices_from", "data"),
@@ -63,7 +63,7 @@ OPERATORS = (
     *define("_npi_dstack _npi_hstack", "data*num_args", "num_args:int[1:]=!; dim:int=1", results="out"),
     *define(
         "_npi_ediff1d",
-        "input1 input2[to_begin_arr_given] input3[to_end_arr_given]",
+        asked_for("", "to_begin_arr_given", "to_end_arr_given"),
         "to_begin_arr_given:bool=False; to_end_arr_given:bool=False; to_begin_scalar:double?=None; to_end_scalar:double?=None",
     ),
     *define("_npi_eig", "A", results="output0 output1"),
@@ -77,7 +77,7 @@ OPERATORS = (
         "N:int64=!; M:int64?=None; k:int64=0; ctx:string=; "
         "dtype:{bfloat16/float16/float32/float64/int32/int64/int8/uint8}=float32",
     ),
-    *define("_npi_flip", "data", "axis:shape=!"),
+    *define("_npi_flip", "data", "axis:tuple32=!"),
     *define(
         "_npi_full_like",
         "a",
@@ -121,7 +121,7 @@ OPERATORS = (
     *define(
         "_npi_percentile",
         "a q[q_scalar=None]",
-        "axis:shape?=None; interpolation:{higher/linear/lower/midpoint/nearest}=linear; keepdims:bool=False; "
+        "axis:tuple32?=None; interpolation:{higher/linear/lower/midpoint/nearest}=linear; keepdims:bool=False; "
         "q_scalar:double?=None",
     ),
     *define("_npi_pinv", "A rcond", "hermitian:bool=False"),
@@ -132,15 +132,15 @@ OPERATORS = (
     *define(
         "_npi_std",
         "a",
-        "axis:shape?=None; dtype:{None/float16/float32/float64/int32/int64/int8}=None; ddof:int=0; keepdims:bool=False",
+        "axis:tuple32?=None; dtype:{None/float16/float32/float64/int32/int64/int8}=None; ddof:int=0; keepdims:bool=False",
         results="std mean",
         visible=1,
     ),
     *define("_npi_svd", "A", results="output0 output1 output2"),
-    *define("_npi_tensordot", "a b", "a_axes_summed:shape=!; b_axes_summed:shape=!"),
+    *define("_npi_tensordot", "a b", "a_axes_summed:tuple32=!; b_axes_summed:tuple32=!"),
     *define("_npi_tensordot_int_axes", "a b", "axes:int=!"),
     *define("_npi_tensorinv", "a", "ind:int=2"),
-    *define("_npi_tensorsolve", "a b", "a_axes:shape=[]"),
+    *define("_npi_tensorsolve", "a b", "a_axes:tuple32=[]"),
     *define(
         "_npi_unique",
         "data",
@@ -150,7 +150,7 @@ OPERATORS = (
     *define(
         "_npi_var",
         "a",
-        "axis:shape?=None; dtype:{None/float16/float32/float64/int32/int64/int8}=None; ddof:int=0; keepdims:bool=False",
+        "axis:tuple32?=None; dtype:{None/float16/float32/float64/int32/int64/int8}=None; ddof:int=0; keepdims:bool=False",
         results="var mean",
         visible=1,
     ),

@@ -2,65 +2,59 @@
 
 from __future__ import annotations
 
+from graphshare.operators.rules import asked_for, standing_in
 from graphshare.operators.table import define
 
 OPERATORS = (
     *define(
         "_npi_bernoulli",
         "input1[prob=None&logit=None]",
-        "prob:float?=!; logit:float?=!; size:shape?=None; ctx:string=cpu; "
+        "prob:float?=!; logit:float?=!; size:tuple32?=None; ctx:string=cpu; "
         "dtype:{bool/float16/float32/float64/int32/uint8}=float32; is_logit:bool=!",
-        registers_inputs=False,
     ),
     *define(
         "_npi_choice",
-        "input1[a=None] input2[weighted]",
+        asked_for("a", "weighted"),
         "a:int64?=!; size:shape?=!; ctx:string=cpu; replace:bool=True; weighted:bool=False",
-        registers_inputs=False,
     ),
     *define(
         "_npi_exponential _npi_rayleigh",
         "input1[scale=None]",
-        "scale:float?=1; size:shape?=None; ctx:string=cpu",
+        "scale:float?=1; size:tuple32?=None; ctx:string=cpu",
         results="output0 output1",
         visible=1,
-        registers_inputs=False,
     ),
     *define(
         "_npi_gamma",
-        "input1[shape=None] input2[scale=None]",
-        "shape:float?=!; scale:float?=!; size:shape?=None; ctx:string=cpu; dtype:{float16/float32/float64}=float32",
-        registers_inputs=False,
+        standing_in("shape", "scale"),
+        "shape:float?=!; scale:float?=!; size:tuple32?=None; ctx:string=cpu; dtype:{float16/float32/float64}=float32",
     ),
     *define(
         "_npi_gumbel _npi_logistic",
-        "input1[loc=None] input2[scale=None]",
-        "loc:float?=!; scale:float?=!; size:shape?=None; ctx:string=cpu",
+        standing_in("loc", "scale"),
+        "loc:float?=!; scale:float?=!; size:tuple32?=None; ctx:string=cpu",
         results="output0 output1",
         visible=1,
-        registers_inputs=False,
     ),
-    *define("_npi_multinomial", "a", "n:int=!; pvals:doubles?=None; size:shape?=None", registers_inputs=False),
+    *define("_npi_multinomial", "a", "n:int=!; pvals:doubles?=None; size:tuple32?=None", registers_inputs=False),
     *define(
         "_npi_normal _npi_normal_n",
-        "input1[loc=None] input2[scale=None]",
-        "loc:float?=!; scale:float?=!; size:shape?=None; ctx:string=cpu; dtype:{float16/float32/float64}=float32",
+        standing_in("loc", "scale"),
+        "loc:float?=!; scale:float?=!; size:tuple32?=None; ctx:string=cpu; dtype:{float16/float32/float64}=float32",
         results="output0 output1",
         visible=1,
-        registers_inputs=False,
     ),
     *define(
         "_npi_pareto _npi_weibull",
         "input1[a=None]",
-        "a:float?=None; size:shape?=None; ctx:string=cpu",
+        "a:float?=None; size:tuple32?=None; ctx:string=cpu",
         results="output0 output1",
         visible=1,
     ),
-    *define("_npi_powerd", "input1[a=None]", "a:float?=None; size:shape?=None"),
+    *define("_npi_powerd", "input1[a=None]", "a:float?=None; size:tuple32?=None"),
     *define(
         "_npi_uniform _npi_uniform_n",
-        "input1[low=None] input2[high=None]",
-        "low:float?=!; high:float?=!; size:shape?=None; ctx:string=cpu; dtype:{float16/float32/float64}=float32",
-        registers_inputs=False,
+        standing_in("low", "high"),
+        "low:float?=!; high:float?=!; size:tuple32?=None; ctx:string=cpu; dtype:{float16/float32/float64}=float32",
     ),
 )

@@ -42,7 +42,7 @@ OPERATORS = (
         fused_update(4, "num_tensors"),
         "learning_rates:floats=!; beta1:float=0.899999976; beta2:float=0.999000013; epsilon:float=9.99999997e-07; "
         "wds:floats=!; rescale_grad:float=1; lower_bound:float=-1; upper_bound:float=-1; clip_gradient:float=-1; "
-        "bias_correction:bool=True; step_count:shape=!; num_tensors:int=1",
+        "bias_correction:bool=True; step_count:tuple32=!; num_tensors:int=1",
         results=counted("num_tensors"),
         mutable=repeated_slots(4, (2, 3), "num_tensors"),
     ),
@@ -59,7 +59,7 @@ OPERATORS = (
         fused_update(5, "num_tensors"),
         "learning_rates:floats=!; beta1:float=0.899999976; beta2:float=0.999000013; epsilon:float=9.99999997e-07; "
         "wds:floats=!; rescale_grad:float=1; lower_bound:float=-1; upper_bound:float=-1; clip_gradient:float=-1; "
-        "bias_correction:bool=True; step_count:shape=!; num_tensors:int=1",
+        "bias_correction:bool=True; step_count:tuple32=!; num_tensors:int=1",
         results=counted("num_tensors"),
         mutable=repeated_slots(5, (2, 3, 4), "num_tensors"),
     ),

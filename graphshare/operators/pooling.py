@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphshare.operators.rules import pooled
+from graphshare.operators.rules import kernel_rank, pairs_of_sizes, pooled, without_zeros
 from graphshare.operators.table import define
 
 POOLING = (
@@ -12,7 +12,7 @@ POOLING = (
 )
 
 OPERATORS = (
-    *define("_contrib_AdaptiveAvgPooling2D", "data", "output_size:shape=[]", registers_inputs=False, couples_batch="never"),
+    *define("_contrib_AdaptiveAvgPooling2D", "data", "output_size:tuple32=[]", registers_inputs=False, couples_batch="never"),
     *define(
         "_contrib_DeformablePSROIPooling",
         "data rois trans[!no_trans]",
@@ -33,20 +33,30 @@ OPERATORS = (
         "data rois",
         "pooled_size:shape=!; spatial_scale:float[0:1]=!; sample_ratio:int=-1; position_sensitive:bool=False; "
         "aligned:bool=False",
+        load_checks=(pairs_of_sizes("pooled_size"), without_zeros("pooled_size")),
         couples_batch="always",
     ),
     *define(
         "_contrib_RROIAlign",
         "data rois",
         "pooled_size:shape=!; spatial_scale:float[0:1]=!; sampling_ratio:int=-1",
+        load_checks=(pairs_of_sizes("pooled_size"), without_zeros("pooled_size")),
         couples_batch="always",
     ),
-    *define("Pooling", "data", POOLING, results=pooled, couples_batch="never"),
+    *define(
+        "Pooling",
+        "data",
+        POOLING,
+        results=pooled,
+        load_checks=(without_zeros("kernel", "stride"), kernel_rank(1, 2, 3)),
+        couples_batch="never",
+    ),
     *define(
         "Pooling_v1",
         "data",
         "kernel:shape=[]; pool_type:{avg/max/sum}=max; global_pool:bool=False; pooling_convention:{full/valid}=valid; "
         "stride:shape=[]; pad:shape=[]",
+        load_checks=(without_zeros("kernel", "stride"), kernel_rank(1, 2, 3)),
         couples_batch="never",
     ),
     *define(
@@ -55,6 +65,7 @@ OPERATORS = (
         "pooled_size:shape=!; spatial_scale:float[0:1]=!",
         results="output maxidx",
         visible=1,
+        load_checks=(pairs_of_sizes("pooled_size"), without_zeros("pooled_size")),
         couples_batch="always",
     ),
 )

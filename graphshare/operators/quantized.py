@@ -9,7 +9,8 @@ from graphshare.operators.indexing import EMBEDDING
 from graphshare.operators.linear import FULLY_CONNECTED
 from graphshare.operators.normalization import BATCH_NORM
 from graphshare.operators.pooling import POOLING
-from graphshare.operators.rules import paired_ranges, ranks_agree
+from graphshare.operators.rules import kernel_rank, paired_ranges, ranks_agree, without_zeros
+from graphshare.operators.sequence import RECURRENT
 from graphshare.operators.table import define
 
 OPERATORS = (
@@ -66,7 +67,7 @@ OPERATORS = (
         "data weight bias[!no_bias] min_data max_data min_weight max_weight min_bias[!no_bias] max_bias[!no_bias]",
         CONVOLUTION,
         results="output min_output max_output",
-        load_checks=ranks_agree("stride", "dilate", "pad"),
+        load_checks=(kernel_rank(1, 2, 3), ranks_agree("stride", "dilate", "pad")),
         couples_batch="never",
     ),
     *define(
@@ -108,15 +109,14 @@ OPERATORS = (
         "data min_data max_data",
         POOLING,
         results="output min_output max_output",
+        load_checks=(without_zeros("kernel", "stride"), kernel_rank(1, 2, 3)),
         couples_batch="never",
     ),
     *define(
         "_contrib_quantized_rnn",
-        "data parameters state state_cell[mode=lstm] sequence_length[use_sequence_length]",
-        "state_size:uint=!; num_layers:uint=!; bidirectional:bool=False; mode:{gru/lstm/rnn_relu/rnn_tanh}=!; p:float=0; "
-        "state_outputs:bool=False; projection_size:int?=None; lstm_state_clip_min:double?=None; "
-        "lstm_state_clip_max:double?=None; lstm_state_clip_nan:bool=False; use_sequence_length:bool=False",
-        results="output state_output[state_outputs] statecell_output[state_outputs&mode=lstm]",
+        "data parameters state state_cell[mode=lstm] min_data max_data",
+        RECURRENT,
+        results="output state_output[state_outputs] statecell_ouput[state_outputs&mode=lstm]",
         couples_batch="always",
     ),
     *define(
@@ -145,16 +145,16 @@ OPERATORS = (
     ),
     *define(
         "_sg_mkldnn_selfatt_qk",
-        "queries_keys_values",
+        "queries_keys_values min_qkv[quantized] max_qkv[quantized]",
         "heads:int=!; quantized:bool=False; enable_float_output:bool=False; min_calib_range:float?=None; "
         "max_calib_range:float?=None",
-        results="output min_output[quantized] max_output[quantized]",
+        results="output min_output[quantized&!enable_float_output] max_output[quantized&!enable_float_output]",
     ),
     *define(
         "_sg_mkldnn_selfatt_valatt",
-        "queries_keys_values attention",
+        "queries_keys_values attention min_qkv[quantized] max_qkv[quantized] min_attention[quantized] max_attention[quantized]",
         "heads:int=!; quantized:bool=False; enable_float_output:bool=False; min_calib_range:float?=None; "
         "max_calib_range:float?=None",
-        results="output min_output[quantized] max_output[quantized]",
+        results="output min_output[quantized&!enable_float_output] max_output[quantized&!enable_float_output]",
     ),
 )

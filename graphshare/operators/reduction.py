@@ -13,7 +13,7 @@ OPERATORS = (
     ),
     *define(
         "_histogram",
-        "data bins",
+        "data bins[bin_cnt=None]",
         "bin_cnt:int?=None; range:doubles?=None",
         results="output0 output1",
         couples_batch="always",

@@ -9,7 +9,7 @@ from graphshare.operators.signature import Outputs
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphshare.operators.signature import Attributes, InputRule, OutputRule, Signature, SlotRule
+    from graphshare.operators.signature import Attributes, InputRule, LoadCheck, OutputRule, Signature, SlotRule
 
 
 def numbered(count: int, visible: int | None = None) -> Outputs:
@@ -112,19 +112,70 @@ def body_inputs(*bodies: str) -> InputRule:
     return rule
 
 
-def ranks_agree(*keys: str) -> tuple[Any, ...]:
-    """A load check: these tuples are empty or as long as ``kernel``."""
+def ranks_agree(*keys: str) -> LoadCheck:
+    """These tuples are empty or as long as ``kernel``."""
 
     def check(values: Mapping[str, Any]) -> str | None:
         kernel = values["kernel"]
-        rank = -1 if kernel is None else len(kernel)
         for key in keys:
             given = values[key]
-            if given is None or (given and len(given) != rank):
-                return f"attribute {key!r} must have {rank} members, as kernel has, or none: {given}"
+            if given is None or (given and len(given) != len(kernel)):
+                return f"attribute {key!r} must have {len(kernel)} members, as kernel has, or none: {given}"
         return None
 
-    return (check,)
+    return check
+
+
+def kernel_rank(*ranks: int) -> LoadCheck:
+    """``kernel`` has one of these ranks, unless the whole plane is pooled."""
+
+    def check(values: Mapping[str, Any]) -> str | None:
+        kernel = values["kernel"]
+        if values.get("global_pool") or (kernel is not None and len(kernel) in ranks):
+            return None
+        return f"attribute 'kernel' must have {' or '.join(map(str, ranks))} members: {kernel}"
+
+    return check
+
+
+def pairs_of_sizes(*keys: str) -> LoadCheck:
+    """These tuples have two members."""
+
+    def check(values: Mapping[str, Any]) -> str | None:
+        wrong = [key for key in keys if values[key] is None or len(values[key]) != 2]
+        return f"attribute {wrong[0]!r} must have 2 members: {values[wrong[0]]}" if wrong else None
+
+    return check
+
+
+def without_zeros(*keys: str) -> LoadCheck:
+    """These tuples have no member 0."""
+
+    def check(values: Mapping[str, Any]) -> str | None:
+        wrong = [key for key in keys if 0 in (values[key] or ())]
+        return f"attribute {wrong[0]!r} must not hold 0: {values[wrong[0]]}" if wrong else None
+
+    return check
+
+
+def standing_in(*keys: str) -> InputRule:
+    """``input1``, ``input2``: one for each of these parameters that is None, numbered without gaps."""
+
+    def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+        missing = [key for key in keys if signature.value(attrs, key) is None]
+        return tuple(f"input{i}" for i in range(1, len(missing) + 1))
+
+    return rule
+
+
+def asked_for(first: str, *flags: str) -> InputRule:
+    """``input1``, ``input2``...: one where ``first`` is None (always, if it is empty), one for each flag that is set."""
+
+    def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+        count = (not first or signature.value(attrs, first) is None) + sum(bool(signature.value(attrs, flag)) for flag in flags)
+        return tuple(f"input{i}" for i in range(1, count + 1))
+
+    return rule
 
 
 def paired_ranges(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
@@ -161,9 +212,15 @@ def mapped_subgraphs(signature: Signature, attrs: Attributes) -> Outputs:
 
 
 def compacted_graphs(signature: Signature, attrs: Attributes) -> Outputs:
-    """One graph for every graph given; with mappings the inputs come in pairs."""
-    count = count_of(signature, attrs, "num_args")
-    return numbered(count // 2 if signature.value(attrs, "return_mapping") else count)
+    """One graph for every graph given, and its mapping on request."""
+    graphs = count_of(signature, attrs, "num_args") // 2
+    return numbered(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)
+
+
+def compacted_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+    """The graphs, then the vertices of each."""
+    graphs = range(count_of(signature, attrs, "num_args") // 2)
+    return (*(f"graph{i}" for i in graphs), *(f"varray{i}" for i in graphs))
 
 
 def subgraph_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:

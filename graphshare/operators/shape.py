@@ -36,7 +36,7 @@ OPERATORS = (
     *define(
         "Reshape",
         "data",
-        "shape:shape=[]; reverse:bool=False; target_shape:shape=[]; keep_highest:bool=False",
+        "shape:tuple32=[]; reverse:bool=False; target_shape:shape=[]; keep_highest:bool=False",
         registers_inputs=False,
         couples_batch="shape",
     ),
@@ -46,10 +46,10 @@ OPERATORS = (
         "lhs_begin:int?=None; lhs_end:int?=None; rhs_begin:int?=None; rhs_end:int?=None",
         couples_batch="shape",
     ),
-    *define("reverse", "data", "axis:shape=!", couples_batch="axis"),
+    *define("reverse", "data", "axis:tuple32=!", couples_batch="axis"),
     *define("slice", "data", SLICE, registers_inputs=False, couples_batch="shape"),
     *define("slice_axis", "data", "axis:int=!; begin:int=!; end:int?=!", registers_inputs=False, couples_batch="axis"),
-    *define("slice_like", "data shape_like", "axes:shape=[]", couples_batch="shape"),
+    *define("slice_like", "data shape_like", "axes:tuple32=[]", couples_batch="shape"),
     *define(
         "SliceChannel",
         "data",
@@ -57,9 +57,9 @@ OPERATORS = (
         results=sliced,
         couples_batch="axis",
     ),
-    *define("squeeze", "data", "axis:shape?=None", couples_batch="axis"),
+    *define("squeeze", "data", "axis:tuple32?=None", couples_batch="axis"),
     *define("stack", "arg*num_args", "axis:int=0; num_args:int[1:]=!", couples_batch="axis"),
     *define("SwapAxis", "data", "dim1:int=0; dim2:int=0", couples_batch="axis"),
-    *define("tile", "data", "reps:shape=!", couples_batch="shape"),
+    *define("tile", "data", "reps:tuple32=!", couples_batch="shape"),
     *define("transpose", "data", "axes:shape=[]", registers_inputs=False, couples_batch="shape"),
 )

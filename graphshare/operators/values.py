@@ -10,6 +10,7 @@ A parameter's kind names the C++ type that its text is read into, with a questio
 ``shape`` ``shape?``           tuples of 64 bit numbers, ``None`` for an unknown rank
 ``slice``                      tuples whose members may be ``None``
 ``tuple64`` ``tuple_uint``     as ``shape``, members of 64 bits and of 32 unsigned bits
+``tuple32`` ``tuple32?``       as ``shape``, members of 32 bits (the axes of most reductions)
 ``floats`` ``doubles``         tuples of numbers; ``doubles?`` may be ``None``
 ``shapes``                     tuples of tuples
 ``enum`` ``enum?``             one of the declared spellings; ``enum?`` also ``None``
@@ -33,13 +34,14 @@ if TYPE_CHECKING:
     Member = Callable[[str, int], Reading]
 
 _SPACE = " \t\n\v\f\r"
+_TRAILING = " \t\n\f\r"  # a vertical tab behind a value is not blank to dmlc, before and inside it is to a stream
 _BLANKS = r"[ \t\n\v\f\r]*"
 _DIGITS = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
 _INTEGER = re.compile(_BLANKS + r"([+-]?)([0-9]+)")
 _STREAM_REAL = re.compile(_BLANKS + rf"([+-]?{_DIGITS}(?:[eE][+-]?[0-9]*)?)")
 _REAL = re.compile(rf"[+-]?{_DIGITS}(?:[eE][+-]?[0-9]+)?")
 _STOF = re.compile(
-    _BLANKS + r"(?P<sign>[+-]?)(?:(?P<inf>inf(?:inity)?)|(?P<nan>nan(?:\([0-9a-z_]*\))?)"
+    r"[ \t\n\f\r]*(?P<sign>[+-]?)(?:(?P<inf>inf(?:inity)?)|(?P<nan>nan(?:\([0-9a-z_]*\))?)"
     r"|(?P<digits>[0-9]*(?:\.[0-9]*)?)(?:e(?P<exponent>[+-]?[0-9]*))?f?)",
     re.IGNORECASE | re.ASCII,
 )
@@ -145,7 +147,7 @@ def _whole(member: Member) -> Callable[[str], Any]:
 
     def read(text: str) -> Any:
         value, position = member(text, 0)
-        if _after_blanks(text, position) != len(text):
+        if text[position:].strip(_TRAILING):
             raise ValueError(text)
         return value
 
@@ -157,7 +159,7 @@ def _boolean(text: str) -> bool:
 
 
 def _optional_boolean(text: str) -> bool | None:
-    word = text.strip(_SPACE).lower()
+    word = text.lstrip(_SPACE).rstrip(_TRAILING).lower()
     return None if word == "none" else _BOOLEANS[word]
 
 
@@ -198,7 +200,7 @@ def _stof(kind: str) -> Callable[[str], float]:
 
 
 def _character(text: str) -> str:
-    stripped = text.strip(_SPACE)
+    stripped = text.lstrip(_SPACE).rstrip(_TRAILING)
     if len(stripped) != 1:
         raise ValueError(text)
     return stripped
@@ -209,6 +211,7 @@ def _nothing(text: str) -> Any:
 
 
 _DIMENSIONS = _members(_integer("int64"), long_suffix=True)
+_MEMBERS_32 = _members(_integer("int"), long_suffix=True)
 _READERS: dict[str, Callable[[str], Any]] = {
     "bool": _boolean,
     "bool?": _optional_boolean,
@@ -226,7 +229,9 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "floats": _whole(_members(_real("float"), long_suffix=False)),
     "doubles": _whole(_members(_real("double"), long_suffix=False)),
     "doubles?": _whole(_optional(_members(_real("double"), long_suffix=False))),
-    "shapes": _whole(_members(_DIMENSIONS, long_suffix=False)),
+    "tuple32": _whole(_MEMBERS_32),
+    "tuple32?": _whole(_optional(_MEMBERS_32)),
+    "shapes": _whole(_members(_MEMBERS_32, long_suffix=False)),
     "string": str,
     "char": _character,
     "ptr": _nothing,
@@ -246,7 +251,15 @@ _SPELLINGS = {
     "char": "one character",
     "ptr": "nothing that a file can hold",
 }
-_LIKE = {"int64": "int", "uint64": "uint", "double": "float", "tuple64": "shape", "tuple_uint": "shape", "doubles": "floats"}
+_LIKE = {
+    "int64": "int",
+    "uint64": "uint",
+    "double": "float",
+    "tuple64": "shape",
+    "tuple_uint": "shape",
+    "tuple32": "shape",
+    "doubles": "floats",
+}
 
 
 @lru_cache(maxsize=65536)
