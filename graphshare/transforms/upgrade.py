@@ -6,7 +6,7 @@ without a version counts as 0.8.0. They work on drafts, because two of them chan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, VARIABLE, Branch, Dialect, Entry, Graph, Node, Rewrite
@@ -141,7 +141,8 @@ def _add_implied(draft: Draft) -> None:
 def _add_initializers(draft: Draft) -> None:
     """Step D: operators with a default initialiser write it on the variables that feed them."""
     signature = lookup(draft.op) if draft.op != VARIABLE else None
-    for slot, text in (signature.initializers if signature else EMPTY).items():
+    initializers: Mapping[int, str] = signature.initializers if signature else {}
+    for slot, text in initializers.items():
         if slot < len(draft.inputs) and draft.inputs[slot][0].op == VARIABLE:
             draft.inputs[slot][0].attrs.setdefault("__init__", text)
 
