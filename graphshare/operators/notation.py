@@ -1,6 +1,6 @@
 """The notation that the operator tables are written in, read when an operator is first asked for.
 
-Parameters, as in the project's notes on the formats: ``name:kind=default`` joined by semicolons, ``!`` for a required one, an
+Parameters: ``name:kind=default`` joined by semicolons, ``!`` for a required one, an
 enumeration in braces, bounds in brackets: ``kernel:shape=!; num_filter:uint[1:]=!; p:float[0:1]=0.5; mode:{clip/wrap}=clip``.
 An enumeration that lists None is an optional one.
 

@@ -1,0 +1,200 @@
+"""Attribute texts: what each kind accepts, what it means, what is refused and why."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphshare.operators import Parameter, Signature, lookup
+from graphshare.operators.notation import read_parameters, read_terms
+from graphshare.operators.values import read_value, spellings
+
+ACCEPTED: list[tuple[str, str, Any]] = [
+    *[("bool", text, True) for text in ("True", "true", "TRUE", "1")],
+    *[("bool", text, False) for text in ("False", "false", "0")],
+    *[("bool?", text, True) for text in (" True", "1 ")],
+    *[("bool?", text, None) for text in ("None", "none", " NONE ")],
+    *[("int", text, 1) for text in ("1", "+1", "01", " 1", "1 ", "\t1\n")],
+    ("int", "-2147483648", -(2**31)),
+    ("uint", "-1", 2**32 - 1),
+    ("uint64", "-1", 2**64 - 1),
+    ("int64", "9223372036854775807", 2**63 - 1),
+    *[("int?", text, 1) for text in ("1", "1L")],
+    *[("int?", text, None) for text in ("None", "None ")],
+    *[("float", text, 5.0) for text in ("5", "5.", " 5", "5f", "5F", "50e-1", "+5", "5e", "5e+")],
+    *[("float", text, 0.0) for text in ("e1", "+", "-", ".", "f")],
+    ("float", ".5", 0.5),
+    ("float", "0.1", 0.10000000149011612),
+    ("double", "0.1", 0.1),
+    ("double", "1e-50", 1e-50),
+    ("float", "-INFinity", -math.inf),
+    ("float?", "1e-50", 0.0),
+    ("float?", " 1 ", 1.0),
+    ("double?", "None ", None),
+    *[
+        ("shape", text, (3, 3))
+        for text in ("(3, 3)", "[3,3]", "(3,3,)", "( 3 , 3 )", "(3L, 3L)", "(3,3]", " (3,\n3) ", "(+3,03)")
+    ],
+    *[("shape", text, (3,)) for text in ("3", " 3 ", "(3)", "(3,)")],
+    *[("shape", text, ()) for text in ("()", "[]", "( )")],
+    ("shape", "None", None),
+    ("shape?", "None", None),
+    ("shape?", "-1", (-1,)),
+    ("slice", "(None, 3)", (None, 3)),
+    ("slice", "(0,None)", (0, None)),
+    ("slice", "2", (2,)),
+    ("tuple64", "(4294967296,)", (2**32,)),
+    ("tuple32", "(2147483647,)", (2**31 - 1,)),
+    ("floats", "(0.5, 1)", (0.5, 1.0)),
+    ("floats", "1", (1.0,)),
+    ("floats", "None", None),
+    ("shapes", "((0, 0), (1, 1))", ((0, 0), (1, 1))),
+    ("string", "", ""),
+    ("char", "U", "U"),
+]
+REFUSED = [
+    *[("bool", text) for text in ("yes", "T", "2", "1.0", "None", " True", "True ", "")],
+    *[("bool?", text) for text in ("2", "yes", "")],
+    *[("int", text) for text in ("4.0", "4L", "0x4", "1e1", "", "None", "2147483648", "1_0", "9" * 5000)],
+    *[("uint", text) for text in ("4294967296", "-4294967296", "1L", "")],
+    *[("int?", text) for text in ("none", " None", "(1)", "2147483648", "1l")],
+    *[("float", text) for text in ("1.5 ", "1,5", "0x4", "None", "1e-50", "1e50", "1.5d", "1L", "", "3.5e38x")],
+    *[("float?", text) for text in ("inf", "nan", "1.5f", " None", "1e50", "5e")],
+    *[
+        ("shape", text)
+        for text in ("3,3", "(3 3)", "(3,3", "(3.0,3)", "('3',3)", "(3l,3)", "(None, 3)", "", "(3,3)x", "+1", "1L")
+    ],
+    *[("shape", text) for text in ("(1,,1)", "(,1)", "((1,1))", "(3L ,3)", "(9223372036854775808,)")],
+    *[("shape?", text) for text in ("1L", "1.0", "")],
+    *[("tuple32", text) for text in ("(2147483648,)", "2147483648")],
+    *[("floats", text) for text in (".5", "+1", "(0.5f,1)", "(1L,1)", "(1,,1)", "(inf,1)")],
+    ("ptr", "0x1"),
+    ("char", "UL"),
+]
+
+
+@pytest.mark.parametrize(("kind", "text", "value"), ACCEPTED)
+def test_accepted(kind: str, text: str, value: Any) -> None:
+    assert read_value(kind, text) == value
+
+
+@pytest.mark.parametrize(("kind", "text"), REFUSED)
+def test_refused(kind: str, text: str) -> None:
+    with pytest.raises(ValueError, match=r"^"):
+        read_value(kind, text)
+    assert spellings(kind)
+
+
+def test_nan_is_a_float() -> None:
+    assert math.isnan(read_value("float", "NaN"))
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1)).map(tuple))
+def test_python_tuples_read_back(value: tuple[int, ...]) -> None:
+    assert read_value("shape", str(value)) == value
+    assert read_value("shape", str(list(value))) == value
+
+
+@given(st.floats(min_value=1e-300, max_value=1e300))
+def test_python_floats_read_back(value: float) -> None:
+    assert read_value("double", repr(value)) == value
+    assert read_value("double?", repr(-value)) == -value
+
+
+@given(st.text(max_size=12), st.sampled_from(["bool", "int", "float", "double?", "shape", "slice", "floats", "shapes", "int?"]))
+def test_any_text_is_read_or_refused(text: str, kind: str) -> None:
+    try:
+        read_value(kind, text)
+    except ValueError:
+        return
+
+
+def row(name: str) -> Signature:
+    found = lookup(name)
+    assert found is not None
+    return found
+
+
+def test_defaults_are_filled_in() -> None:
+    values, faults = row("Convolution").parse({"kernel": "(3, 3)", "num_filter": "8", "__lr_mult__": "2"})
+    assert faults == []
+    assert values["kernel"] == (3, 3)
+    assert values["workspace"] == 1024
+    assert values["no_bias"] is False
+    assert values["layout"] is None
+    assert "__lr_mult__" not in values
+    assert row("Deconvolution").value({}, "no_bias") is True
+    assert row("BatchNorm").parse({})[0]["eps"] == 0.0010000000474974513
+
+
+def test_every_fault_is_named_at_once() -> None:
+    faults = row("Convolution").parse({"num_filter": "x", "foo": "1", "layout": "nchw"})[1]
+    assert len(faults) == 4
+    assert any("missing attribute 'kernel'" in fault for fault in faults)
+    assert any("'num_filter' is 'x'; it takes a whole number as 3, at least 1" in fault for fault in faults)
+    assert any("'layout' is 'nchw'; it takes one of NCDHW, NCHW" in fault and "or None" in fault for fault in faults)
+    assert any("unknown attribute 'foo'; Convolution takes kernel, stride" in fault for fault in faults)
+
+
+@pytest.mark.parametrize(
+    ("name", "attrs", "sound"),
+    [
+        ("Convolution", {"kernel": "(3,3)", "num_filter": "1", "stride": "()"}, True),
+        ("Convolution", {"kernel": "(3,3)", "num_filter": "1", "stride": "1"}, False),
+        ("Convolution", {"kernel": "(3,3)", "num_filter": "1", "pad": "None"}, False),
+        ("Convolution", {"kernel": "()", "num_filter": "1"}, False),
+        ("Convolution", {"kernel": "(3,3)", "num_filter": "0"}, False),
+        ("Convolution_v1", {"kernel": "(3,3)", "num_filter": "1", "stride": "(1,)"}, True),
+        ("Deconvolution", {"kernel": "(3,3)", "num_filter": "1", "adj": "(1,)"}, False),
+        ("im2col", {"kernel": "(3,3)", "dilate": "(1,)"}, False),
+        ("Pooling", {}, False),
+        ("Pooling", {"global_pool": "1"}, True),
+        ("Pooling", {"kernel": "(2,2)", "stride": "(1,)"}, True),
+        ("Pooling", {"kernel": "(2,2)", "stride": "(0,0)"}, False),
+        ("ROIPooling", {"pooled_size": "7", "spatial_scale": "1"}, False),
+        ("Dropout", {"p": "1.5"}, False),
+        ("relu", {"anything": "goes"}, True),
+        ("elemwise_add", {"anything": "goes"}, True),
+        ("LinearRegressionOutput", {"grad_scale": "abc", "foo": "1"}, True),
+        ("Custom", {"op_type": "mine", "name": "x"}, True),
+        ("Custom", {}, False),
+        ("Activation", {"act_type": "Relu"}, False),
+        ("Activation", {"act_type": "relu", "____": "1"}, False),
+        ("Activation", {"act_type": "relu", "_____": "1"}, True),
+        ("smooth_l1", {"scalar": "1", "is_int": "False"}, True),
+        ("Cast", {"dtype": "bool"}, True),
+        ("Embedding", {"input_dim": "1", "output_dim": "1", "dtype": "bool"}, False),
+        ("_random_normal", {"dtype": "None"}, True),
+        ("_sg_mkldnn_conv", {"with_relu": "true"}, True),
+        ("_sg_mkldnn_conv", {"with_eltwise": "true"}, False),
+        ("squeeze", {"axis": "None"}, True),
+        ("squeeze", {"axis": "2147483648"}, False),
+    ],
+)
+def test_what_a_load_refuses(name: str, attrs: dict[str, str], sound: bool) -> None:
+    assert (row(name).parse(attrs)[1] == []) is sound
+
+
+def test_operators_without_parameters_keep_everything() -> None:
+    assert row("relu").parameters is None
+    assert row("relu").parse({"a": "b"}) == ({"a": "b"}, [])
+    assert row("sigmoid").parameter("a") is None
+
+
+def test_notation() -> None:
+    text = "a:shape=!; p:float[0:1]=0.5; n:int[1:]=!; m:{None/x/y}=None; d:{'None'/z}='None'; s:string=a: b"
+    parameters = read_parameters(text)
+    assert parameters[0] == Parameter("a", "shape", None, True)
+    assert parameters[1].bounds == (0.0, 1.0)
+    assert parameters[2].bounds == (1.0, None)
+    assert (parameters[3].kind, parameters[3].choices) == ("enum?", ("x", "y"))
+    assert (parameters[4].kind, parameters[4].choices) == ("enum", ("None", "z"))
+    assert parameters[5].default == "a: b"
+    (term,) = read_terms("arg*num_args[!a&b=c]")
+    assert (term.name, term.counted_by, len(term.conditions)) == ("arg", "num_args", 2)
+    with pytest.raises(AssertionError):
+        read_parameters("nonsense")

@@ -1,0 +1,129 @@
+"""The tables as a whole: names, aliases, foreign operators, the corpus."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphshare.operators import ALIASES, FOREIGN, REGISTERED, canonical, known_names, lookup
+from graphshare.operators.registry import _FAMILIES
+from graphshare.operators.values import KINDS
+
+CORPUS = Path(os.environ.get("GRAPHSHARE_CORPUS") or Path(__file__).resolve().parents[4] / "shared" / "corpus") / "graphs"
+
+
+def test_counts() -> None:
+    assert len(REGISTERED) == 611
+    assert len(ALIASES) == 281
+    assert sum(row.parameters is None for row in REGISTERED.values()) == 200
+
+
+def test_no_name_is_given_twice() -> None:
+    names = [row.name for family in _FAMILIES for row in family.OPERATORS]
+    assert len(names) == len(set(names))
+    assert len(list(known_names())) == len(set(known_names()))
+
+
+def test_aliases_lead_to_operators() -> None:
+    assert set(ALIASES.values()) <= set(REGISTERED)
+    assert not set(ALIASES) & set(REGISTERED)
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("Softmax", "SoftmaxOutput"),
+        ("_Plus", "elemwise_add"),
+        ("_sub", "elemwise_sub"),
+        ("ElementWiseSum", "add_n"),
+        ("_sparse_ElementWiseSum", "add_n"),
+        ("crop", "slice"),
+        ("_npx_relu", "_npx_relu"),
+        ("_npi_absolute", "_npi_absolute"),
+        ("_npi_abs", "_npi_absolute"),
+        ("_npx_reshape", "_npx_reshape"),
+        ("_npi_split", "_split_v2"),
+        ("random_normal", "_random_normal"),
+        ("normal", "_random_normal"),
+        ("linalg_gemm2", "_linalg_gemm2"),
+        ("_npx__image_resize", "_image_resize"),
+        ("nobody_knows_this", "nobody_knows_this"),
+    ],
+)
+def test_canonical(alias: str, name: str) -> None:
+    assert canonical(alias) == name
+
+
+def test_lookup() -> None:
+    assert lookup("Softmax") is lookup("SoftmaxOutput") is not None
+    assert lookup("null") is None
+    assert lookup("nobody_knows_this") is None
+
+
+def test_foreign_operators_are_known_but_not_registered() -> None:
+    assert not set(FOREIGN) & (set(REGISTERED) | set(ALIASES))
+    for name in FOREIGN:
+        row = lookup(name)
+        assert row is not None
+        assert not row.registered
+        assert row.outputs({}) is not None
+        assert row.parse({"anything": "goes", "num_filter": "x", "kernel": "(1,)", "num_hidden": "1"})[1] == []
+    assert all(row.registered for row in REGISTERED.values())
+
+
+def test_every_row_can_be_read() -> None:
+    for row in (*REGISTERED.values(), *FOREIGN.values()):
+        parameters = row.parameters or ()
+        assert all(parameter.kind in KINDS for parameter in parameters)
+        assert len({parameter.name for parameter in parameters}) == len(parameters)
+        assert row.couples_batch in ("never", "training", "axis", "shape", "always", None)
+        required = {parameter.name for parameter in parameters if parameter.required}
+        assert all(any(repr(name) in fault for name in required) for fault in row.parse({})[1] if fault.startswith("missing"))
+        row.formal_inputs({})
+        row.outputs({})
+        row.auxiliary_slots({}, 9)
+
+
+def test_every_default_is_itself_accepted() -> None:
+    for row in REGISTERED.values():
+        for parameter in row.parameters or ():
+            if parameter.default is not None:
+                faults = row.parse({parameter.name: parameter.default})[1]
+                assert not [fault for fault in faults if fault.startswith("attribute") and "must" not in fault], row.name
+
+
+def test_import_needs_nothing_heavy() -> None:
+    code = (
+        "import sys, graphshare.operators; print(*[m for m in ('numpy', 'click', 'dataclasses', 'rich') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def operators_of(graph: dict[str, Any]) -> Iterator[str]:
+    """Every operator of a graph and of what is inside it."""
+    pending = [graph]
+    while pending:
+        for node in pending.pop()["nodes"]:
+            yield node["op"]
+            pending.extend(node.get("subgraphs", ()))
+
+
+@pytest.mark.corpus
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus: GRAPHSHARE_CORPUS does not name its directory")
+def test_every_operator_of_the_corpus_has_a_signature() -> None:
+    unknown: dict[str, str] = {}
+    for path in sorted(CORPUS.glob("*.json")):
+        try:
+            graph = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"), strict=False)
+        except ValueError:
+            continue  # broken on purpose, or by its author
+        unknown.update({name: path.name for name in operators_of(graph) if name != "null" and lookup(name) is None})
+    assert not unknown
