@@ -13,10 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-import msgspec
-
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import VARIABLE, Dialect, Entry, Graph, Node, NodeForm
+from graphshare.ir.graph import EMPTY, VARIABLE, Dialect, Entry, Graph, Node, NodeForm
 
 _CHUNK = 4096  # nodes joined at a time, about a megabyte of text
 _SPECIAL = re.compile('[\x00-\x1f"\\\\\x7f-\U0010ffff]')
@@ -156,14 +154,10 @@ def _entry_text(entry: Entry, ids: Mapping[Node, int], texts: _Texts, level: int
     return texts.array(numbers, level, texts.break_entry)
 
 
-class _Template(msgspec.Struct, gc=False):
-    """The text of all nodes that differ in name and inputs only, with those two left out."""
-
-    form: NodeForm | None
-    extra: Mapping[str, Any]
-    head: str
-    middle: str
-    tail: str
+# The text of all nodes that differ in name and inputs only, in three parts around those two, behind the form and the unknown
+# keys of the node it was made of. None where no such text can be.
+_Template = tuple[NodeForm | None, Mapping[str, Any], str, str, str] | None
+_NO_TEMPLATE = (None, EMPTY, "", "", "")
 
 
 def _node_pieces(graph: Graph, texts: _Texts, ids: Mapping[Node, int], level: int) -> Iterator[str]:
@@ -190,52 +184,45 @@ class _NodeTexts:
     def __init__(self, graph: Graph, texts: _Texts, ids: Mapping[Node, int], level: int) -> None:
         self._texts, self._ids, self._level = texts, ids, level
         self._default = graph.dialect.form
-        self._templates: dict[str, dict[int, _Template]] = {}
+        self._templates: dict[str, dict[int, _Template]] = {}  # by operator and identity of the attribute map
         # What surrounds the id of an entry for a node's first output at version 0, which nearly all entries are.
         self._before, self._after = texts.array(["%d", "0", "0"], level + 2, texts.break_entry).split("%d")
         # Most names need no escape; one search over all of them is cheaper than one a name.
         self._clean = _SPECIAL.search("".join([node.name for node in graph.nodes])) is None
 
     def nodes(self, nodes: Sequence[Node]) -> list[str]:
+        """The text of each node."""
         ids, templates, texts, clean = self._ids, self._templates, self._texts, self._clean
         comma, inline, before, after, entry_text = texts.comma, texts.break_list - 1, self._before, self._after, self._entry
         found: list[str] = []
-        template: _Template | None
         for node in nodes:
             inputs = node.inputs
             if not inputs:
                 text = "[]"
-            elif len(inputs) > inline:
-                text = texts.array([entry_text(e) for e in inputs], self._level + 1, texts.break_list)
-            else:
+            elif len(inputs) <= inline:
                 numbers = [f"{before}{ids[e.node]}{after}" if e.version == 0 and not e.index else entry_text(e) for e in inputs]
                 text = f"[{comma.join(numbers)}]"
+            else:
+                text = texts.array([entry_text(e) for e in inputs], self._level + 1, texts.break_list)
             try:
-                template = templates[node.op][id(node.attrs)]
+                form, extra, head, middle, tail = templates[node.op][id(node.attrs)] or _NO_TEMPLATE
             except KeyError:
-                template = self._learn(node)
-            if (
-                template is None
-                or template.form is not node.form
-                or template.extra is not node.extra
-                or node.control_deps
-                or node.subgraphs
-            ):
+                form, extra, head, middle, tail = self._learn(node) or _NO_TEMPLATE
+            if not head or form is not node.form or extra is not node.extra or node.control_deps or node.subgraphs:
                 found.append(self._general(node, text))
             else:
                 name = node.name if clean else texts.quote(node.name)[1:-1]
-                found.append(f"{template.head}{name}{template.middle}{text}{template.tail}")
+                found.append(f"{head}{name}{middle}{text}{tail}")
         return found
 
     def _entry(self, entry: Entry) -> str:
         return _entry_text(entry, self._ids, self._texts, self._level + 2)
 
-    def _learn(self, node: Node) -> _Template | None:
-        if node.control_deps or node.subgraphs:
-            return None
-        template = _template(node, self._default, self._texts, self._level)
-        if template is not None:
-            self._templates.setdefault(node.op, {})[id(node.attrs)] = template
+    def _learn(self, node: Node) -> _Template:
+        template = None
+        if not node.control_deps and not node.subgraphs:
+            template = _template(node, self._default, self._texts, self._level)
+        self._templates.setdefault(node.op, {})[id(node.attrs)] = template
         return template
 
     def _general(self, node: Node, inputs: str) -> str:
@@ -246,13 +233,13 @@ class _NodeTexts:
 _NAME, _INPUTS = "\0name\0", "\0inputs\0"
 
 
-def _template(node: Node, default: NodeForm, texts: _Texts, level: int) -> _Template | None:
+def _template(node: Node, default: NodeForm, texts: _Texts, level: int) -> _Template:
     """The template for nodes like ``node``; None when its inputs come before its name."""
     pairs = [(key, _INPUTS if key == "inputs" else value) for key, value in _pairs(node, "", {}, default, texts, level + 1)]
     pairs = [(key, f'"{_NAME}"' if key == "name" else value) for key, value in pairs]
     head, found, rest = texts.object(pairs, level, texts.break_record).partition(_NAME)
     middle, also_found, tail = rest.partition(_INPUTS)
-    return _Template(node.form, node.extra, head, middle, tail) if found and also_found else None
+    return (node.form, node.extra, head, middle, tail) if found and also_found else None
 
 
 def _pairs(

@@ -46,6 +46,11 @@ class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
     is_state: bool = False
 
     @property
+    def is_parameter(self) -> bool:
+        """Whether training or a parameter file fills it: a parameter or an auxiliary state."""
+        return self.kind is Kind.PARAMETER or self.kind is Kind.AUXILIARY
+
+    @property
     def reason(self) -> str:
         """The reason in words."""
         return f"{self.why} {self.user.op} {self.user.name!r}" if self.user is not None else self.why

@@ -49,7 +49,7 @@ def duplicate(
         branches.append(Branch("", graph, {node: node for node in graph.nodes}))
         nodes.extend(graph.nodes)
     versions = _last_versions(source, shared)
-    placed = set(nodes) if shared and not drop_original else set()
+    placed: set[Node] = set() if drop_original else set(shared)
     all_heads: list[Entry] = [] if drop_original else list(graph.heads)
     for number, prefix in enumerate(prefixes, start=0 if drop_original else 1):
         mutations = {node: number * last for node, last in versions.items()}
@@ -59,9 +59,7 @@ def duplicate(
             source = post_order(source)
             images, entries = _copy(source, prefix, shared, mutations)
         branches.append(Branch(prefix, graph, images))
-        for node in images.values():
-            if node not in placed:
-                nodes.append(node)
+        nodes.extend([node for node in images.values() if node not in placed] if placed else images.values())
         placed.update(node for node in shared if node in images)
         all_heads.extend(_image(entry, images, entries) for entry in heads)
     result = Graph(tuple(nodes), tuple(all_heads), graph.attrs, graph.dialect.rewritten(), graph.extra)
@@ -83,7 +81,7 @@ def _copy(
     images: dict[Node, Node] = {}
     entries: dict[Entry, Entry] = {}
     for node in source:
-        if node in shared:
+        if shared and node in shared:
             images[node] = node
             continue
         inputs = []
@@ -91,11 +89,11 @@ def _copy(
             image = entries.get(entry)
             if image is None:
                 target = images[entry.node]
-                version = entry.version
-                if version and target is entry.node:
-                    version += mutations.get(target, 0)
-                unchanged = target is entry.node and version == entry.version
-                image = entries[entry] = entry if unchanged else Entry(target, entry.index, version)
+                if target is entry.node and mutations.get(target) and entry.version:
+                    image = Entry(target, entry.index, entry.version + mutations[target])
+                else:
+                    image = entry if target is entry.node else Entry(target, entry.index, entry.version)
+                entries[entry] = image
             inputs.append(image)
         attrs = node.attrs
         if node.op == _BARRIER_OPERATOR and _BARRIER_KEY in attrs:

@@ -77,17 +77,15 @@ def plan_duplicate(
         graph, prefixes, shared=shared.keys(), upto=targets, drop_original=drop_original, other_names=surplus
     )
     last = rewrite.branches[-1]
-    copied = tuple(n for n, role in roles.items() if _is_parameter(role) and n not in tied and n in last.images)
+    copied = tuple([n for n, role in roles.items() if role.is_parameter and n not in tied and n in last.images])
     return Duplication(rewrite, roles, tuple(n for n in tied if n in last.images), copied, tuple(shared_inputs), tuple(notes))
-
-
-def _is_parameter(role: Role) -> bool:
-    return role.kind in (Kind.PARAMETER, Kind.AUXILIARY)
 
 
 def _tied(roles: Mapping[Node, Role], mode: Mode, choices: Sequence[Choice]) -> dict[Node, None]:
     """The parameters that all branches share, in file order."""
-    decided: dict[Node, Mode] = {node: mode for node, role in roles.items() if _is_parameter(role)}
+    if mode == "copy" and not choices:
+        return {}
+    decided: dict[Node, Mode] = {node: mode for node, role in roles.items() if role.is_parameter}
     faults = []
     for choice in choices:
         option = f"--{choice.mode} {choice.pattern!r}"
@@ -108,12 +106,12 @@ def _tied(roles: Mapping[Node, Role], mode: Mode, choices: Sequence[Choice]) -> 
 def _shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> dict[Node, None]:
     shared: dict[Node, None] = {}
     faults = []
-    inputs = [node for node, role in roles.items() if not _is_parameter(role)]
+    inputs = [node for node, role in roles.items() if not role.is_parameter]
     for pattern in patterns:
         matches = matcher(pattern)
         hit = [node for node in inputs if matches(node.name)]
         if not hit:
-            wrong = [node.name for node, role in roles.items() if _is_parameter(role) and matches(node.name)]
+            wrong = [node.name for node, role in roles.items() if role.is_parameter and matches(node.name)]
             hint = "parameters are shared with --tie" if wrong else did_you_mean(pattern, [node.name for node in inputs])
             faults.append(Fault(f"--share-input {pattern!r} matches no input", hint=hint))
         shared.update(dict.fromkeys(hit))

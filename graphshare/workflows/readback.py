@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import islice
+from itertools import islice, zip_longest
 
 from graphshare.errors import Fault, InputError, SelfCheckError
 from graphshare.formats.written import differences
-from graphshare.ir.graph import Graph, Node, Rewrite
+from graphshare.ir.graph import Graph, Rewrite
 
 _REPORTED = 20
 _BUG = "this is a bug of graphshare; nothing was written, please report it"
@@ -43,14 +42,10 @@ def check_isomorphic(rewrite: Rewrite, *, attributes_may_differ: frozenset[tuple
             if image is node:
                 continue
             alike = image.op == node.op and (image.attrs is node.attrs or image.attrs == node.attrs or node.op in exempt)
-            inputs = [images[e.node] for e in node.inputs]
-            if not alike or inputs != [e.node for e in image.inputs] or not _details_alike(node, image, images):
+            for entry, new in zip_longest(node.inputs, image.inputs):
+                if entry is None or new is None or images[entry.node] is not new.node or entry.index != new.index:
+                    alike = False
+            if not alike or (node.control_deps and [images[dep] for dep in node.control_deps] != list(image.control_deps)):
                 faults.append(Fault(f"is not what node {node.name!r} became", node=image.name, hint=_BUG))
     if faults:
         raise SelfCheckError(faults[:_REPORTED])
-
-
-def _details_alike(node: Node, image: Node, images: Mapping[Node, Node]) -> bool:
-    if [e.index for e in node.inputs] != [e.index for e in image.inputs]:
-        return False
-    return not node.control_deps or [images[dep] for dep in node.control_deps] == list(image.control_deps)
