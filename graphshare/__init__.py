@@ -1,3 +1,59 @@
-"""graphshare: share parameters inside serialized MXNet/NNVM graphs, and prove that the result computes what it should."""
+"""graphshare: share parameters inside serialized MXNet/NNVM graphs, and prove that the result is right.
+
+Everything a command does is a typed function here. They take graphs and options, return a rewrite or a report, and print
+nothing::
+
+    import graphshare
+
+    source = graphshare.load("nin")
+    rewrite = graphshare.duplicate(source.graph, ["sha-"], mode="tie")
+    graphshare.save(rewrite, source, "siam")
+
+Names are imported when first used, so that a command pays only for what it needs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from graphshare.api import duplicate, extract, inspect, load, rename, save, upgrade
+    from graphshare.errors import Fault, GraphshareError
+    from graphshare.ir.graph import Entry, Graph, Node, Rewrite
+
+_HOMES = {
+    **dict.fromkeys(("duplicate", "extract", "inspect", "load", "rename", "save", "upgrade"), "graphshare.api"),
+    **dict.fromkeys(("Fault", "GraphshareError"), "graphshare.errors"),
+    **dict.fromkeys(("Entry", "Graph", "Node", "Rewrite"), "graphshare.ir.graph"),
+}
+
+__all__ = [
+    "Entry",
+    "Fault",
+    "Graph",
+    "GraphshareError",
+    "Node",
+    "Rewrite",
+    "__version__",
+    "duplicate",
+    "extract",
+    "inspect",
+    "load",
+    "rename",
+    "save",
+    "upgrade",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'graphshare' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -6,6 +6,7 @@ I/O, a closed pipe, a bug).
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -31,7 +32,12 @@ def main() -> NoReturn:
     # A frozen graph has no cycles to collect, and every collection would walk a million nodes.
     gc.disable()
     signal.signal(signal.SIGTERM, _terminate)
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    # Outputs are closed and flushed by now; taking a million nodes apart one by one would be all that is left to do.
+    os._exit(code)
 
 
 def run(arguments: list[str]) -> int:

@@ -66,6 +66,7 @@ def _lines(found: Inspection) -> Iterator[str]:
     yield f"nodes             {found.nodes}"
     yield f"operators         {', '.join(f'{op} {count}' for op, count in found.ops.items()) or 'none'}"
     for title, names in (
+        ("arguments", found.arguments),
         ("outputs", found.outputs),
         ("inputs", found.inputs),
         ("auxiliary states", found.auxiliary_states),

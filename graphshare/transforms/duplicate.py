@@ -17,7 +17,7 @@ from graphshare.rules.implied import implied_variables
 from graphshare.transforms.naming import check_collisions, check_prefixes
 
 # A SyncBatchNorm's ``key`` names a barrier of the process: two nodes with one key would wait for each other.
-_BARRIER_OPERATOR, _BARRIER_KEY = "_contrib_SyncBatchNorm", "key"
+BARRIER = ("_contrib_SyncBatchNorm", "key")
 
 
 def duplicate(
@@ -80,6 +80,7 @@ def _copy(
     """
     images: dict[Node, Node] = {}
     entries: dict[Entry, Entry] = {}
+    barrier, key = BARRIER
     for node in source:
         if shared and node in shared:
             images[node] = node
@@ -96,8 +97,8 @@ def _copy(
                 entries[entry] = image
             inputs.append(image)
         attrs = node.attrs
-        if node.op == _BARRIER_OPERATOR and _BARRIER_KEY in attrs:
-            attrs = {**attrs, _BARRIER_KEY: prefix + attrs[_BARRIER_KEY]}
+        if node.op == barrier and key in attrs:
+            attrs = {**attrs, key: prefix + attrs[key]}
         deps = tuple([images[dep] for dep in node.control_deps]) if node.control_deps else ()
         name = prefix + node.name if node.name else ""
         images[node] = Node(node.op, name, attrs, tuple(inputs), node.num_outputs, deps, node.subgraphs, node.extra, node.form)

@@ -14,8 +14,9 @@ from graphshare.rules.implied import implied_variables
 from graphshare.rules.patterns import matcher
 from graphshare.rules.roles import Kind, Role, assign_roles
 from graphshare.rules.targets import resolve_targets
+from graphshare.transforms.duplicate import BARRIER, refuse_implied_for_tie
 from graphshare.transforms.duplicate import duplicate as make_branches
-from graphshare.transforms.duplicate import refuse_implied_for_tie
+from graphshare.workflows.readback import check_isomorphic
 
 Mode = Literal["copy", "tie"]
 
@@ -76,9 +77,38 @@ def plan_duplicate(
     rewrite = make_branches(
         graph, prefixes, shared=shared.keys(), upto=targets, drop_original=drop_original, other_names=surplus
     )
+    check_isomorphic(rewrite, attributes_may_differ=frozenset({BARRIER}))
     last = rewrite.branches[-1]
     copied = tuple([n for n, role in roles.items() if role.is_parameter and n not in tied and n in last.images])
     return Duplication(rewrite, roles, tuple(n for n in tied if n in last.images), copied, tuple(shared_inputs), tuple(notes))
+
+
+def duplicate(
+    graph: Graph,
+    prefixes: Sequence[str],
+    *,
+    mode: Mode = "copy",
+    choices: Sequence[Choice] = (),
+    share_inputs: Sequence[str] = (),
+    upto: Sequence[str] = (),
+    drop_original: bool = False,
+    as_input: Collection[str] = (),
+    as_parameter: Collection[str] = (),
+    held: frozenset[str] | None = None,
+) -> Rewrite:
+    """The rewrite that :func:`plan_duplicate` makes; its options and errors are told there."""
+    return plan_duplicate(
+        graph,
+        prefixes,
+        mode=mode,
+        choices=choices,
+        share_inputs=share_inputs,
+        upto=upto,
+        drop_original=drop_original,
+        as_input=as_input,
+        as_parameter=as_parameter,
+        held=held,
+    ).rewrite
 
 
 def _tied(roles: Mapping[Node, Role], mode: Mode, choices: Sequence[Choice]) -> dict[Node, None]:

@@ -9,6 +9,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import VARIABLE, Graph, Node, Rewrite
 from graphshare.rules.roles import Kind, Role, assign_roles
 from graphshare.transforms.rename import rename as give_names
+from graphshare.workflows.readback import check_isomorphic
 
 
 class Only(str, Enum):
@@ -43,7 +44,9 @@ def rename(
         new = {node: prefix + node.name.removeprefix(strip_prefix) for node in chosen if node.name}
     new = {node: name for node, name in new.items() if name != node.name}
     _check(new, strip_prefix)
-    return give_names(graph, new)
+    rewrite = give_names(graph, new)
+    check_isomorphic(rewrite)
+    return rewrite
 
 
 def _chosen(graph: Graph, only: Collection[Only], held: frozenset[str] | None) -> dict[Node, None]:
