@@ -33,13 +33,13 @@ MAX_NESTING = 64
 _decoder = msgspec.json.Decoder(GraphRecord)
 _chunk_decoder = msgspec.json.Decoder(list[NodeRecord])
 
-# MXNet's layout lets a large file be decoded a megabyte at a time, without a million records in memory at once: a line break
+# MXNet's layout lets a large file be decoded piece by piece, without a million records in memory at once: a line break
 # cannot stand inside a string, so these texts stand between nodes of the outermost graph and nowhere else.
 _OPENING = b'{\n  "nodes": [\n    {'
 _BETWEEN = b"\n    }, \n    {"
 _CLOSING = b'\n    }\n  ], \n  "'
 _BRACE = len(b"\n    }")
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18  # bytes
 
 
 Records = Iterable[dict[str, Any]]

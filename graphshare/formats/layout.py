@@ -10,19 +10,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, VARIABLE, Dialect, Entry, Graph, Node, NodeForm
 
-_CHUNK = 4096  # nodes joined at a time, about a megabyte of text
+_CHUNK = 512  # nodes joined at a time, about 100 KiB of text: larger pieces are given back to the system and asked for anew
 _SPECIAL = re.compile('[\x00-\x1f"\\\\\x7f-\U0010ffff]')
 _MXNET_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
 def write_symbol(graph: Graph) -> Iterator[bytes]:
-    """The bytes of ``graph`` in its dialect, in pieces of about a megabyte.
+    """The bytes of ``graph`` in its dialect, in pieces of about 100 KiB.
 
     Raises:
         RefusedError: a text holds a NUL character, which ends a string for MXNet.
@@ -102,7 +102,7 @@ _QUOTES: dict[str, Callable[[str], str]] = {"mxnet": _quote_for_mxnet, "json": _
 
 def _graph_pieces(graph: Graph, texts: _Texts, level: int) -> Iterator[str]:
     """The text of a graph object at ``level``, node by node."""
-    ids = {node: i for i, node in enumerate(graph.nodes)}
+    ids = dict(zip(graph.nodes, range(len(graph.nodes)), strict=True))
     values = _graph_values(graph, texts, ids, level + 1)
     least = texts.break_record
     start, end = ("\n" + texts.indent * (level + 1), "\n" + texts.indent * level) if least == 1 else ("", "")
@@ -138,13 +138,9 @@ def _graph_values(graph: Graph, texts: _Texts, ids: Mapping[Node, int], level: i
 
 def _row_ptr(nodes: Sequence[Node]) -> list[int] | None:
     """The running sum of output counts; None when one is unknown."""
-    total, sums = 0, [0]
-    for node in nodes:
-        if node.num_outputs is None:
-            return None
-        total += node.num_outputs
-        sums.append(total)
-    return sums
+    counts = [node.num_outputs for node in nodes]
+    known = [count for count in counts if count is not None]
+    return list(accumulate(known, initial=0)) if len(known) == len(counts) else None
 
 
 def _entry_text(entry: Entry, ids: Mapping[Node, int], texts: _Texts, level: int) -> str:

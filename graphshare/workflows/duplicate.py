@@ -162,7 +162,7 @@ def _unknown_roles(roles: Mapping[Node, Role], tied: Collection[Node], mode: Mod
 
 
 def _check_named(graph: Graph, options: Mapping[str, Collection[str]]) -> None:
-    names = {node.name for node in graph.variables()}
+    names = {node.name for node in graph.variables()} if any(options.values()) else set()
     faults = [
         Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, names))
         for option, given in options.items()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import islice, zip_longest
 
 from graphshare.errors import Fault, InputError, SelfCheckError
+from graphshare.formats.document import Buffer
 from graphshare.formats.written import differences
 from graphshare.ir.graph import Graph, Node, Rewrite
 
@@ -13,7 +14,7 @@ _REPORTED = 20
 _BUG = "this is a bug of graphshare; nothing was written, please report it"
 
 
-def check_written(data: bytes, graph: Graph, *, where: str) -> None:
+def check_written(data: Buffer, graph: Graph, *, where: str) -> None:
     """Holds the bytes of a written file against the graph they came from.
 
     Raises:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable
+from mmap import ACCESS_READ, mmap
 
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.atomic import Staged, output_error, staged_outputs
@@ -55,18 +55,12 @@ def _stage_graph(graph: Graph, target: str, stage: Staged) -> list[bytes] | None
     for piece in write_symbol(graph):
         out.write(piece)
     out.flush()
-    data = _read_again(out.name)
-    if data is None:  # a pipe or a device: it cannot be read back, so the text itself is
-        data = b"".join(write_symbol(graph))
-    check_written(data, graph, where=target)
-    return None
-
-
-def _read_again(path: str) -> bytes | None:
-    if not os.path.isfile(path):
+    if out.direct:  # a pipe or a device: it cannot be read back, so the text itself is
+        check_written(b"".join(write_symbol(graph)), graph, where=target)
         return None
-    with open(path, "rb") as file:
-        return file.read()
+    with open(out.name, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+        check_written(data, graph, where=target)
+    return None
 
 
 def _stage_params(params: tuple[ParameterFile, Plan], target: str, stage: Staged, verify_bytes: bool) -> None:
