@@ -1,0 +1,24 @@
+"""The committed fixtures are what their scripts make."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+
+def test_nin_is_made_by_its_script(tmp_path: Path) -> None:
+    script = FIXTURES / "make_nin.py"
+    subprocess.run([sys.executable, str(script), str(tmp_path)], check=True, cwd=FIXTURES.parent, env=None)
+    assert (tmp_path / "nin-symbol.json").read_bytes() == (FIXTURES / "nin-symbol.json").read_bytes()
+
+
+@pytest.mark.oracle
+def test_the_others_are_made_by_mxnet(tmp_path: Path, oracle_python: str) -> None:
+    subprocess.run([oracle_python, str(FIXTURES / "make_with_mxnet.py"), str(tmp_path)], check=True, capture_output=True)
+    for name in ("blog-symbol.json", "blog-0000.params", "lenet-symbol.json", "lenet-0000.params"):
+        assert (tmp_path / name).read_bytes() == (FIXTURES / name).read_bytes(), name
