@@ -38,7 +38,7 @@ def oracle_path() -> str:
 
 
 def corpus_names(pattern: str, suffix: str) -> list[str]:
-    """Names of the corpus files that ``pattern`` finds, without ``suffix``; one that stands for none where there is no corpus."""
+    """Names of the corpus files that ``pattern`` finds, without ``suffix``; ``NONE`` where there is no corpus."""
     directory = corpus_directory()
     found = sorted(path.name.removesuffix(suffix) for path in directory.glob(pattern)) if directory else []
     return found or [NONE]

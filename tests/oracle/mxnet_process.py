@@ -79,7 +79,10 @@ def nd_load(question):
 
 
 def forward(question):
-    """The outputs of one run, is_train=False; ``values`` names .npz and .params files that hold the inputs by name."""
+    """The outputs of one run, is_train=False; ``values`` names .npz and .params files that hold the inputs by name.
+
+    ``keep`` is an .npz file for the outputs themselves.
+    """
     symbol = symbol_of(question)
     found = {}
     for path in question["values"]:
@@ -92,7 +95,11 @@ def forward(question):
     arguments = [found[name] for name in symbol.list_arguments()]
     states = [found[name].copy() for name in symbol.list_auxiliary_states()]
     bound = symbol.bind(mx.cpu(), args=arguments, aux_states=states, grad_req="null")
-    return {"outputs": [said(value(a)) for a in bound.forward(is_train=False)], "names": symbol.list_outputs()}
+    outputs = bound.forward(is_train=False)
+    names = symbol.list_outputs()
+    if "keep" in question:
+        np.savez(question["keep"], **{names[i]: array.asnumpy() for i, array in enumerate(outputs)})
+    return {"outputs": [said(value(a)) for a in outputs], "names": names}
 
 
 def module(question):

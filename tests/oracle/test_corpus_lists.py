@@ -89,8 +89,9 @@ def test_a_tied_graph(corpus: Path, oracle: Oracle, tmp_path: Path, stem: str) -
     own = twin["arguments"][len(single["arguments"]) :]
     assert twin["arguments"][: len(single["arguments"])] == single["arguments"]
     if meta.get("input_names"):
+        attributes = oracle.known("attributes", path=str(source), np_shape=np_shape)
         # Constants of Gluon (anchors, offsets) and what else has an initialiser are parameters, though nobody trains them.
-        constants = {name for name, attrs in meta["attr_dict"].items() if "__init__" in attrs}
+        constants = {name for name, attrs in attributes.items() if "__init__" in attrs}
         assert own == prefixed([n for n in single["arguments"] if n in meta["input_names"] and n not in constants])
     tied = {*single["auxiliary_states"], *single["arguments"]} - {name.removeprefix(PREFIX) for name in own}
     assert twin["outputs"] == single["outputs"] + second_outputs(graph, single["outputs"], tied)
