@@ -21,9 +21,9 @@ PARAMETER_FORMALS = frozenset(
 )
 LABEL_FORMALS = frozenset(("label", "data_lengths", "label_lengths"))
 STATE_FORMALS = frozenset(("state", "state_cell", "sequence_length"))
-# The endings that MXNet's initialisers know, those of Gluon, and that of the fused RNN.
+# The endings that MXNet's initialisers know, those of Gluon, those of its quantizer, and that of the fused RNN.
 SUFFIXES = ("weight", "bias", "gamma", "beta", "moving_mean", "moving_var", "moving_inv_var", "moving_avg", "running_mean",
-            "running_var", "_min", "_max", "_parameters")  # fmt: skip
+            "running_var", "_quantize", "_min", "_max", "_parameters")  # fmt: skip
 
 
 class Kind(str, Enum):

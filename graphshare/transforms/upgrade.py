@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, VARIABLE, Branch, Dialect, Entry, Graph, Node, Rewrite
 from graphshare.ir.walk import post_order
+from graphshare.operators.properties import OPERATOR_PROPERTIES
 from graphshare.operators.registry import canonical, lookup
 from graphshare.rules.implied import IMPLIED_BEFORE, implied_inputs
 from graphshare.rules.listing import total_outputs
@@ -52,7 +53,7 @@ def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
                 step(draft)
     heads = [(drafts[entry.node], entry.index, entry.version or 0) for entry in graph.heads]
     if not keep_amp_cast:
-        _remove_casts(order, {head for head, _, _ in heads})
+        _remove_casts(order)
     return _frozen(graph, drafts, heads)
 
 
@@ -101,15 +102,16 @@ def _give_hidden(order: list[Draft], hidden: dict[Draft, list[tuple[str, str]]])
                 variable.attrs[f"__{name}__"] = value
             else:
                 draft.attrs[key] = value
-                if draft.op != VARIABLE and _typed(draft):
+                if draft.op != VARIABLE and _is_parsed_again(draft):
                     hint = "MXNet refuses the file for it"
                     faults.append(Fault(f"attribute {key!r} is none of {draft.op}'s", node=draft.name, hint=hint))
     return faults
 
 
-def _typed(draft: Draft) -> bool:
+def _is_parsed_again(draft: Draft) -> bool:
+    """Whether MXNet objects to a key that step A put back: it reads the attributes again, but not those of its oldest kind."""
     signature = lookup(draft.op)
-    return signature is not None and signature.parameters is not None
+    return signature is not None and signature.parameters is not None and draft.op not in OPERATOR_PROPERTIES
 
 
 def _owner(draft: Draft, formal: str) -> Draft | None:
@@ -160,15 +162,26 @@ _STEPS: tuple[tuple[int, Callable[[Draft], None]], ...] = (
 )
 
 
-def _remove_casts(order: list[Draft], heads: set[Draft]) -> None:
-    """Consumers of a cast take over its own input, version included. One that a head or a control dependency names stays."""
-    fixed = heads | {dep for draft in order for dep in draft.control_deps}
+def _remove_casts(order: list[Draft]) -> None:
+    """Consumers of a cast take over its own input, version included. One that a head or a control dependency names stays.
+
+    Raises:
+        RefusedError: a consumer of a cast finds no input behind it; MXNet crashes on that.
+    """
+    faults = [
+        Fault(f"{source.op} has no input {index} for its consumer {draft.name!r}", node=source.name)
+        for draft in order
+        for source, index, _ in draft.inputs
+        if source.op in _CASTS and index >= len(source.inputs)
+    ]
+    if faults:
+        raise RefusedError(faults)
     for draft in order:
-        draft.inputs = [_behind_casts(edge, fixed) for edge in draft.inputs]
+        draft.inputs = [_behind_casts(edge) for edge in draft.inputs]
 
 
-def _behind_casts(edge: tuple[Draft, int, int], fixed: set[Draft]) -> tuple[Draft, int, int]:
-    while edge[0].op in _CASTS and edge[0] not in fixed:
+def _behind_casts(edge: tuple[Draft, int, int]) -> tuple[Draft, int, int]:
+    while edge[0].op in _CASTS:
         edge = edge[0].inputs[edge[1]]
     return edge
 

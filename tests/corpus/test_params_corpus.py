@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -14,23 +13,17 @@ from graphshare.formats.arrays import ArrayReader
 from graphshare.formats.parameter_files import read_index
 from graphshare.formats.params_write import write_params
 from graphshare.workflows.params_files import convert_params
+from tests.surroundings import corpus_names
 
 pytestmark = pytest.mark.corpus
 
-CORPUS = Path(os.environ.get("GRAPHSHARE_CORPUS") or Path(__file__).parents[2].parent / "shared" / "corpus")
-ANSWERS = sorted((CORPUS / "params_oracle").glob("*.json")) if CORPUS.is_dir() else []
-needs_corpus = pytest.mark.skipif(not ANSWERS, reason="no corpus: set GRAPHSHARE_CORPUS to its directory")
+FILES = corpus_names("params_oracle/*.json", ".json")
 
 
-def parameter_file(answer: Path) -> Path:
-    return CORPUS / "params" / answer.name.removesuffix(".json")
-
-
-@needs_corpus
-@pytest.mark.parametrize("answer", ANSWERS, ids=lambda path: path.name.removesuffix(".json"))
-def test_a_file_reads_as_recorded(answer: Path) -> None:
-    recorded = json.loads(answer.read_text())
-    path = parameter_file(answer)
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_reads_as_recorded(corpus: Path, name: str) -> None:
+    recorded = json.loads((corpus / "params_oracle" / f"{name}.json").read_text())
+    path = corpus / "params" / name
     file = read_index(path)
     assert file.size == recorded["bytes"]
     assert file.named == (recorded["named"] and bool(recorded["arrays"]))
@@ -55,10 +48,9 @@ def test_a_file_reads_as_recorded(answer: Path) -> None:
                 assert sparse.indptr is None or sparse.indptr.tolist() == wanted["aux"]["indptr"]
 
 
-@needs_corpus
-@pytest.mark.parametrize("answer", ANSWERS, ids=lambda path: path.name.removesuffix(".json"))
-def test_a_file_written_back_is_the_same_bytes(answer: Path, tmp_path: Path) -> None:
-    path = parameter_file(answer)
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_written_back_is_the_same_bytes(corpus: Path, name: str, tmp_path: Path) -> None:
+    path = corpus / "params" / name
     file = read_index(path)
     out = io.BytesIO()
     write_params(file, [(record, record.key) for record in file.records], out)
@@ -75,11 +67,10 @@ def test_a_file_written_back_is_the_same_bytes(answer: Path, tmp_path: Path) -> 
         assert (tmp_path / "x.params").read_bytes() == path.read_bytes()
 
 
-@needs_corpus
-def test_the_corpus_has_every_form() -> None:
+def test_the_corpus_has_every_form(corpus: Path) -> None:
     layouts, storages = set(), set()
-    for answer in ANSWERS:
-        for record in read_index(parameter_file(answer)).records:
+    for name in FILES:
+        for record in read_index(corpus / "params" / name).records:
             layouts.add(record.layout)
             storages.add(record.storage)
     assert layouts == {"V0", "V1", "V2", "V3"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import struct
 import subprocess
 from pathlib import Path
@@ -18,11 +17,7 @@ from graphshare.formats.parameter_files import read_index
 from graphshare.workflows.params_files import convert_params, rewrite_params
 from tests import params_bytes as build
 
-ORACLE = os.environ.get("GRAPHSHARE_ORACLE", "")
-pytestmark = [
-    pytest.mark.oracle,
-    pytest.mark.skipif(not ORACLE, reason="no oracle: set GRAPHSHARE_ORACLE to a Python that has MXNet 1.9.1"),
-]
+pytestmark = pytest.mark.oracle
 
 # Loads every *.params of a directory, says what is in it, and saves it again beside as *.resaved.
 SCRIPT = """
@@ -102,10 +97,10 @@ def sources(directory: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory):
+def answers(tmp_path_factory: pytest.TempPathFactory, oracle_python: str):
     directory = tmp_path_factory.mktemp("oracle")
     sources(directory)
-    done = subprocess.run([ORACLE, "-c", SCRIPT, str(directory)], capture_output=True, text=True)
+    done = subprocess.run([oracle_python, "-c", SCRIPT, str(directory)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return directory, json.loads(done.stdout.splitlines()[-1])
 

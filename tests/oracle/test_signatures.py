@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -15,12 +14,10 @@ from typing import Any
 import pytest
 
 from graphshare.operators import ALIASES, FOREIGN, REGISTERED, Parameter, Signature, lookup
+from tests.surroundings import oracle_path
 
-PYTHON = os.environ.get("GRAPHSHARE_ORACLE", "")
-pytestmark = [
-    pytest.mark.oracle,
-    pytest.mark.skipif(not PYTHON, reason="GRAPHSHARE_ORACLE does not name a Python with MXNet 1.9.1"),
-]
+PYTHON = oracle_path()
+pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("oracle_python")]
 PROCESS = Path(__file__).with_name("signature_process.py")
 
 # Operators that no file can hold: their parameters are pointers of a running process.

@@ -1,0 +1,58 @@
+"""What some tests need from outside: the corpus of real graphs, and a Python with MXNet 1.9.1.
+
+A test that misses one skips and says which variable to set, unless ``GRAPHSHARE_REQUIRE`` (as ``corpus,oracle``) lists it: then
+it fails. CI sets that, so that nothing is skipped unseen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NONE = "none"  # stands for the cases of a corpus that is not there
+
+
+def missing(what: str, reason: str) -> NoReturn:
+    """Skips the test, or fails it where ``what`` is required."""
+    if what in os.environ.get("GRAPHSHARE_REQUIRE", "").replace(" ", "").split(","):
+        pytest.fail(f"{reason} (GRAPHSHARE_REQUIRE lists {what})", pytrace=False)
+    pytest.skip(reason)
+
+
+def corpus_directory() -> Path | None:
+    """Where the corpus is, if it is anywhere."""
+    named = os.environ.get("GRAPHSHARE_CORPUS")
+    directory = Path(named) if named else ROOT.parent / "shared" / "corpus"
+    return directory if (directory / "graphs").is_dir() else None
+
+
+def oracle_path() -> str:
+    """The Python that has MXNet, or an empty text."""
+    return os.environ.get("GRAPHSHARE_ORACLE", "")
+
+
+def corpus_names(pattern: str, suffix: str) -> list[str]:
+    """Names of the corpus files that ``pattern`` finds, without ``suffix``; ``NONE`` where there is no corpus."""
+    directory = corpus_directory()
+    found = sorted(path.name.removesuffix(suffix) for path in directory.glob(pattern)) if directory else []
+    return found or [NONE]
+
+
+def corpus_stems(wanted: Callable[[dict[str, Any]], bool] = lambda meta: True) -> list[str]:
+    """The graphs whose recorded answers are ``wanted``."""
+    directory = corpus_directory()
+    if directory is None:
+        return [NONE]
+    return [stem for stem in corpus_names("graphs/*.json", ".json") if wanted(recorded(directory, stem))] or [NONE]
+
+
+def recorded(directory: Path, stem: str) -> dict[str, Any]:
+    """What is on record about a graph of the corpus."""
+    meta: dict[str, Any] = json.loads((directory / "oracle" / f"{stem}.meta.json").read_text())
+    return meta
