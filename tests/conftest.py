@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.surroundings import corpus_directory, missing, oracle_path
+
+# Tests start commands in folders of their own, where a relative PYTHONPATH would lead nowhere.
+if os.environ.get("PYTHONPATH"):
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, os.environ["PYTHONPATH"].split(os.pathsep)))
 
 
 @pytest.fixture(scope="session")
