@@ -1,0 +1,71 @@
+"""Activations: elementwise, result in the input's buffer where that is dead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphshare.kernels.buffers import target
+from graphshare.kernels.inference import same_shapes, same_types
+from graphshare.kernels.kernel import Array, Attrs, Context, Kernel
+
+
+def relu(context: Context, attrs: Attrs, x: Array) -> Array:
+    """max(x, 0)."""
+    result: Array = np.maximum(x, x.dtype.type(0), out=target(context, x))
+    return result
+
+
+def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
+    """1 / (1 + exp(-x)), without overflow on either side."""
+    out = np.negative(x, out=target(context, x))
+    with np.errstate(over="ignore"):
+        np.exp(out, out=out)
+    out += 1
+    return np.reciprocal(out, out=out)
+
+
+def tanh(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The hyperbolic tangent."""
+    result: Array = np.tanh(x, out=target(context, x))
+    return result
+
+
+def softrelu(context: Context, attrs: Attrs, x: Array) -> Array:
+    """log(1 + exp(x))."""
+    result: Array = np.logaddexp(x, x.dtype.type(0))
+    return result
+
+
+def softsign(context: Context, attrs: Attrs, x: Array) -> Array:
+    """x / (1 + abs(x))."""
+    return x / (1 + np.abs(x))
+
+
+_BY_TYPE: dict[str, Callable[[Context, Attrs, Array], Array]] = {
+    "relu": relu,
+    "sigmoid": sigmoid,
+    "tanh": tanh,
+    "softrelu": softrelu,
+    "softsign": softsign,
+}
+
+
+def activation(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The function that ``act_type`` names."""
+    return _BY_TYPE[attrs["act_type"]](context, attrs, x)
+
+
+def _elementwise(operator: str, forward: Any) -> Kernel:
+    return Kernel(operator, forward, same_shapes, same_types)
+
+
+KERNELS = (
+    _elementwise("Activation", activation),
+    _elementwise("relu", relu),
+    _elementwise("sigmoid", sigmoid),
+    _elementwise("tanh", tanh),
+    _elementwise("softsign", softsign),
+)

@@ -1,0 +1,72 @@
+"""What a kernel is. Kernels know no graph: attributes, shapes and arrays go in and out, and a small context.
+
+A kernel's three functions take the typed attributes of :meth:`graphshare.operators.Signature.parse`, defaults filled in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Attrs = Mapping[str, Any]
+Dim = int | None
+"""A dimension; None while unknown."""
+Shape = tuple[Dim, ...] | None
+"""A shape; None while even the rank is unknown."""
+Shapes = Sequence[Shape]
+Types = Sequence[str | None]
+"""dtype names (``float32``); None while unknown."""
+
+
+class KernelError(Exception):
+    """A kernel cannot take what it was given; the message says why. The interpreter adds the node and the shapes."""
+
+
+class Context(msgspec.Struct):
+    """What a kernel may ask of the run.
+
+    ``dead[i]`` tells that nobody needs the buffer of input ``i`` afterwards, so the result may be written into it.
+    ``num_outputs`` is how many outputs are wanted. ``run_subgraph(i, arrays)`` runs sub-graph ``i`` of the node on arrays for
+    its variables, in its own order, and gives its heads.
+    """
+
+    training: bool = False
+    rng: np.random.Generator | None = None
+    dead: tuple[bool, ...] = ()
+    num_outputs: int = 1
+    run_subgraph: Callable[[int, Sequence[Array]], list[Array]] | None = None
+
+
+class Result(NamedTuple):
+    """What a forward pass gives that has more to say than its outputs.
+
+    ``updates`` are new values of inputs that the operator mutates, by position; ``residuals`` serve a backward pass.
+    """
+
+    outputs: tuple[Array, ...]
+    updates: Mapping[int, Array] = {}
+    residuals: Any = None
+
+
+Forward = Callable[..., "Array | tuple[Array, ...] | Result"]
+ShapeRule = Callable[[Attrs, Shapes, Shapes], "tuple[Shapes, Shapes]"]
+TypeRule = Callable[[Attrs, Types, Types], "tuple[Types, Types]"]
+
+
+class Kernel(msgspec.Struct, frozen=True):
+    """How one operator computes.
+
+    ``forward(context, attrs, *inputs)`` gives an array, several, or a :class:`Result`. ``shapes(attrs, inputs, outputs)`` and
+    ``types`` take what is known of the inputs and the visible outputs and return as much as follows, in both directions;
+    they raise :class:`KernelError` for a contradiction. They are called again whenever something more is known.
+    """
+
+    operator: str
+    forward: Forward
+    shapes: ShapeRule
+    types: TypeRule

@@ -1,0 +1,42 @@
+"""Kernels by operator: the families of this package, and what others add.
+
+A package adds kernels of its own through the entry point group ``graphshare.kernels``: an object that is a tuple of
+:class:`~graphshare.kernels.kernel.Kernel`. In Python, :func:`register` does the same.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from graphshare.kernels.kernel import Kernel
+from graphshare.operators.registry import canonical
+
+_FAMILIES: tuple[str, ...] = ("activation",)
+
+_registered: dict[str, Kernel] = {}
+
+
+def find_kernel(operator: str) -> Kernel | None:
+    """The kernel of an operator, by any of its names; None when there is none."""
+    name = canonical(operator)
+    return _registered.get(name) or _known().get(name)
+
+
+def register(kernel: Kernel) -> None:
+    """Adds a kernel, or puts it in the place of the one for the same operator."""
+    _registered[canonical(kernel.operator)] = kernel
+
+
+@cache
+def _known() -> dict[str, Kernel]:
+    found: dict[str, Kernel] = {}
+    for family in _FAMILIES:
+        for kernel in import_module(f"graphshare.kernels.{family}").KERNELS:
+            assert kernel.operator not in found, f"two kernels for {kernel.operator}"
+            found[kernel.operator] = kernel
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group="graphshare.kernels"):
+        found.update((canonical(kernel.operator), kernel) for kernel in point.load())
+    return found

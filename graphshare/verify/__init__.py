@@ -1,0 +1,1 @@
+"""The proof that branches compute the same: structure, parameters, values."""

@@ -1,0 +1,80 @@
+"""Asks MXNet 1.9.1 what an operator computes, case by case, and keeps the answers in ``recorded/FAMILY.npz``.
+
+    ORACLE_PYTHON tests/kernels/record.py FAMILY ...
+
+A case has ``op``, ``attrs`` (texts, as in a symbol file) and ``inputs``: each a ``shape`` with, optionally, ``dtype``
+(float32), ``scale`` and ``shift`` of a standard normal, ``values`` (a flat list instead), ``low`` and ``high`` for integers,
+or ``value`` for a constant. Inputs are drawn from a stream seeded with the case's number and kept beside the outputs. ``train``
+True runs the forward pass in training mode; ``outputs`` limits how many outputs are kept.
+"""
+
+import importlib
+import json
+import os
+import sys
+from pathlib import Path
+
+os.environ["MXNET_SUBGRAPH_BACKEND"] = "NONE"
+
+import mxnet as mx
+import numpy as np
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parents[1]))
+
+
+def draw(stream, spec):
+    """One input."""
+    shape, dtype = tuple(spec["shape"]), spec.get("dtype", "float32")
+    if "values" in spec:
+        return np.array(spec["values"], dtype=dtype).reshape(shape)
+    if "value" in spec:
+        return np.full(shape, spec["value"], dtype=dtype)
+    if "low" in spec:
+        return stream.randint(spec["low"], spec["high"], size=shape).astype(dtype)
+    return (stream.standard_normal(shape) * spec.get("scale", 1.0) + spec.get("shift", 0.0)).astype(dtype)
+
+
+def ask(case, arrays):
+    """What MXNet computes for one case."""
+    count = len(arrays)
+    nodes = [{"op": "null", "name": "in%d" % i, "inputs": []} for i in range(count)]
+    inputs = [[i, 0, 0] for i in range(count)]
+    nodes.append({"op": case["op"], "name": "node", "attrs": case["attrs"], "inputs": inputs})
+    graph = {
+        "nodes": nodes,
+        "arg_nodes": list(range(count)),
+        "heads": [[count, 0, 0]],
+        "attrs": {"mxnet_version": ["int", 10901]},
+    }
+    symbol = mx.sym.load_json(json.dumps(graph))
+    outputs = len(list(mx.sym.load_json(json.dumps(graph)).get_internals())) - count
+    graph["heads"] = [[count, i, 0] for i in range(case.get("outputs", outputs))]
+    symbol = mx.sym.load_json(json.dumps(graph))
+    values = {"in%d" % i: mx.nd.array(x, dtype=x.dtype) for i, x in enumerate(arrays)}
+    states = {name: values[name] for name in symbol.list_auxiliary_states()}
+    arguments = {name: values[name] for name in symbol.list_arguments()}
+    executor = symbol.bind(mx.cpu(), args=arguments, aux_states=states, grad_req="null")
+    return [out.asnumpy() for out in executor.forward(is_train=case.get("train", False))]
+
+
+def record(family):
+    """Asks for all cases of a family."""
+    cases = importlib.import_module("tests.kernels.cases." + family).CASES
+    kept = {"cases": np.array(json.dumps(cases))}
+    for number, case in enumerate(cases):
+        stream = np.random.RandomState(number)
+        arrays = [draw(stream, spec) for spec in case["inputs"]]
+        try:
+            outputs = ask(case, arrays)
+        except Exception as error:
+            raise SystemExit("%s case %d %s: %s" % (family, number, case, str(error)[:2000]))
+        kept.update({"%d_in%d" % (number, i): x for i, x in enumerate(arrays)})
+        kept.update({"%d_out%d" % (number, i): x for i, x in enumerate(outputs)})
+    np.savez_compressed(str(HERE / "recorded" / (family + ".npz")), **kept)
+    print(family, len(cases), "cases")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        record(name)
