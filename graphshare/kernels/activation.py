@@ -24,7 +24,8 @@ def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
     with np.errstate(over="ignore"):
         np.exp(out, out=out)
     out += 1
-    return np.reciprocal(out, out=out)
+    result: Array = np.reciprocal(out, out=out)
+    return result
 
 
 def tanh(context: Context, attrs: Attrs, x: Array) -> Array:

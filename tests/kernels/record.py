@@ -68,7 +68,7 @@ def record(family):
         try:
             outputs = ask(case, arrays)
         except Exception as error:
-            raise SystemExit("%s case %d %s: %s" % (family, number, case, str(error)[:2000]))
+            raise SystemExit("%s case %d %s: %s" % (family, number, case, str(error)[:2000])) from None
         kept.update({"%d_in%d" % (number, i): x for i, x in enumerate(arrays)})
         kept.update({"%d_out%d" % (number, i): x for i, x in enumerate(outputs)})
     np.savez_compressed(str(HERE / "recorded" / (family + ".npz")), **kept)
