@@ -1,0 +1,171 @@
+"""Runs a plan: kernels in order, values freed after their last use, buffers written over where nobody needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.execute.plan import Plan, Step, make_plan
+from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
+from graphshare.ir.walk import reachable
+from graphshare.kernels.inference import shown
+from graphshare.kernels.kernel import Array, Context, KernelError, Result
+
+
+class Timing(msgspec.Struct, frozen=True):
+    """One step's cost: ``seconds``, and the ``bytes`` of its outputs."""
+
+    node: Node
+    seconds: float
+    bytes: int
+
+
+class Run(msgspec.Struct, eq=False):
+    """What a run gave. ``peak_bytes`` is the most that values held at one time, variables not counted."""
+
+    outputs: list[Array]
+    updates: dict[Node, Array]
+    peak_bytes: int
+    timings: list[Timing]
+
+
+def run_plan(
+    plan: Plan,
+    values: Mapping[Node, Array],
+    *,
+    training: bool = False,
+    rng: np.random.Generator | None = None,
+    profile: bool = False,
+    watch: Callable[[Node, Sequence[Array]], None] | None = None,
+) -> Run:
+    """Runs ``plan`` on the values of its variables, which are never written to.
+
+    ``watch`` is shown each node's outputs as they are made.
+
+    Raises:
+        RefusedError: a kernel cannot take its inputs; node and shapes are named.
+    """
+    state = _State(plan, values)
+    timings: list[Timing] = []
+    updates: dict[Node, Array] = {}
+    for step in plan.steps:
+        inputs = [state.values[slot] for slot in step.inputs]
+        context = Context(
+            training=training,
+            rng=rng,
+            dead=state.dead(step),
+            num_outputs=len(step.outputs),
+            run_subgraph=_subgraph_runner(step.node, training, rng) if step.node.subgraphs else None,
+        )
+        started = perf_counter() if profile else 0.0
+        result = _computed(step, context, inputs)
+        outputs = result.outputs
+        if profile:
+            timings.append(Timing(step.node, perf_counter() - started, sum(x.nbytes for x in outputs)))
+        for position, update in result.updates.items():
+            updates[step.node.inputs[position].node] = update
+        del inputs
+        state.keep(step, outputs)
+        if watch is not None:
+            watch(step.node, outputs)
+        state.free(step)
+    return Run([state.values[slot] for slot in plan.targets], updates, state.peak, timings)
+
+
+def _computed(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
+    """The kernel's result, brought into one form."""
+    try:
+        with np.errstate(all="ignore"):
+            result = step.kernel.forward(context, step.attrs, *inputs)
+    except (KernelError, ValueError, IndexError, TypeError, ZeroDivisionError) as error:
+        shapes = ", ".join(
+            f"{e.node.name or e.node.op} {shown(x.shape)}" for e, x in zip(step.node.inputs, inputs, strict=True)
+        )
+        raise RefusedError(Fault(f"{step.node.op} cannot take {shapes}: {error}", node=step.node.name)) from error
+    if isinstance(result, Result):
+        return result
+    if isinstance(result, tuple):
+        return Result(result)
+    return Result((result,))
+
+
+class _State:
+    """The values that live, and which of their buffers are shared.
+
+    A result may be a view of an input. Buffers are counted by the array that owns them, and one may be written over only when
+    a single slot still stands for it and no variable does.
+    """
+
+    def __init__(self, plan: Plan, values: Mapping[Node, Array]) -> None:
+        self.values: list[Any] = [None] * plan.slots
+        self._holders: dict[int, int] = {}
+        self._variables: set[int] = set()
+        self.bytes = 0
+        self.peak = 0
+        for node, slot in plan.variables.items():
+            self.values[slot] = values[node]
+            self._variables.add(id(_owner(values[node])))
+
+    def dead(self, step: Step) -> tuple[bool, ...]:
+        """For each input whether its buffer may be written over."""
+        return tuple([slot in step.last and self._holders.get(id(_owner(self.values[slot]))) == 1 for slot in step.inputs])
+
+    def keep(self, step: Step, outputs: Sequence[Array]) -> None:
+        for slot, value in zip(step.outputs, outputs, strict=False):
+            if slot < 0:
+                continue
+            self.values[slot] = value
+            owner = _owner(value)
+            if id(owner) in self._variables:
+                continue
+            holders = self._holders.get(id(owner), 0)
+            if not holders:
+                self.bytes += owner.nbytes
+                self.peak = max(self.peak, self.bytes)
+            self._holders[id(owner)] = holders + 1
+
+    def free(self, step: Step) -> None:
+        for slot in step.last:
+            value = self.values[slot]
+            if value is None:
+                continue
+            owner = _owner(value)
+            if id(owner) not in self._variables:
+                self._holders[id(owner)] -= 1
+                if not self._holders[id(owner)]:
+                    del self._holders[id(owner)]
+                    self.bytes -= owner.nbytes
+            self.values[slot] = None
+
+
+def _owner(array: Array) -> Array:
+    """The array that owns the buffer."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _subgraph_runner(
+    node: Node, training: bool, rng: np.random.Generator | None
+) -> Callable[[int, Sequence[Array]], list[Array]]:
+    """Runs a sub-graph of ``node`` on arrays for its variables, in MXNet's order of them. Its plan is made once."""
+    plans: dict[int, tuple[Plan, list[Node]]] = {}
+
+    def run_subgraph(number: int, arrays: Sequence[Array]) -> list[Array]:
+        if number not in plans:
+            graph: Graph = node.subgraphs[number]
+            plans[number] = (make_plan(graph.heads), [n for n in reachable(graph) if n.op == VARIABLE])
+        plan, variables = plans[number]
+        return run_plan(plan, dict(zip(variables, arrays, strict=True)), training=training, rng=rng).outputs
+
+    return run_subgraph
+
+
+def run_graph(targets: Sequence[Entry], values: Mapping[Node, Array]) -> list[Array]:
+    """The values of ``targets`` for these variables."""
+    return run_plan(make_plan(targets), values).outputs

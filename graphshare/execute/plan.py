@@ -1,0 +1,109 @@
+"""A plan made once: which kernels run in which order, on which slots, and when a value is needed no more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from graphshare.errors import Fault, GraphshareError
+from graphshare.ir.graph import VARIABLE, Entry, Node
+from graphshare.ir.walk import post_order
+from graphshare.kernels.kernel import Kernel
+from graphshare.kernels.registry import find_kernel
+from graphshare.operators.registry import lookup
+
+
+class UnsupportedError(GraphshareError):
+    """Operators that nothing here can compute; every node is listed, before anything runs."""
+
+
+class Step(msgspec.Struct, frozen=True, eq=False):
+    """One operator. ``inputs`` and ``outputs`` are slots; ``last`` are the slots nobody reads after this step."""
+
+    node: Node
+    kernel: Kernel
+    attrs: Mapping[str, Any]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    last: frozenset[int]
+
+
+class Plan(msgspec.Struct, frozen=True, eq=False):
+    """``variables`` gives the slot of each variable that is needed, ``targets`` the slots that are wanted at the end."""
+
+    steps: tuple[Step, ...]
+    slots: int
+    variables: Mapping[Node, int]
+    targets: tuple[int, ...]
+
+
+def unsupported(nodes: Sequence[Node]) -> list[Fault]:
+    """A fault for each operator without a kernel, and for attributes that cannot be read."""
+    faults = []
+    for node in nodes:
+        if node.op == VARIABLE:
+            continue
+        signature = lookup(node.op)
+        if signature is None or find_kernel(node.op) is None:
+            hint = "register a kernel for it (entry point graphshare.kernels), or compare structure and parameters only"
+            faults.append(Fault(f"operator {node.op} cannot be run", node=node.name, hint=hint))
+        else:
+            faults += [Fault(message, node=node.name) for message in signature.parse(node.attrs)[1]]
+    return faults
+
+
+def make_plan(targets: Sequence[Entry]) -> Plan:
+    """What must run to compute ``targets``, and nothing else.
+
+    Raises:
+        UnsupportedError: operators without a kernel; all are listed.
+    """
+    nodes = post_order(entry.node for entry in targets)
+    faults = unsupported(nodes)
+    if faults:
+        raise UnsupportedError(faults)
+    slots = _slots(nodes, targets)
+    wanted = tuple(slots[entry.node, entry.index] for entry in targets)
+    last = _last_uses(nodes, slots, wanted)
+    counts: dict[Node, int] = {}
+    for node, index in slots:
+        counts[node] = max(counts.get(node, 1), index + 1)
+    steps = tuple(_step(node, slots, counts, last) for node in nodes if node.op != VARIABLE)
+    variables = {node: slots[node, 0] for node in nodes if node.op == VARIABLE}
+    return Plan(steps, len(slots), variables, wanted)
+
+
+def _slots(nodes: Sequence[Node], targets: Sequence[Entry]) -> dict[tuple[Node, int], int]:
+    """A slot for each output that somebody reads, and for the first output of every node."""
+    read: dict[tuple[Node, int], None] = {}
+    for node in nodes:
+        read[node, 0] = None
+    for node in nodes:
+        read.update(dict.fromkeys((entry.node, entry.index) for entry in node.inputs))
+    read.update(dict.fromkeys((entry.node, entry.index) for entry in targets))
+    return {output: slot for slot, output in enumerate(read)}
+
+
+def _last_uses(nodes: Sequence[Node], slots: Mapping[tuple[Node, int], int], wanted: Sequence[int]) -> dict[Node, set[int]]:
+    """The slots that a node is the last to read; an output that nobody reads dies where it is made."""
+    last: dict[Node, set[int]] = {}
+    kept = set(wanted)
+    for node in reversed(nodes):
+        if node.op == VARIABLE:
+            continue
+        mine = {slots[entry.node, entry.index] for entry in node.inputs} | {slots[node, 0]}
+        last[node] = mine - kept
+        kept |= mine
+    return last
+
+
+def _step(node: Node, slots: Mapping[tuple[Node, int], int], counts: Mapping[Node, int], last: Mapping[Node, set[int]]) -> Step:
+    kernel, signature = find_kernel(node.op), lookup(node.op)
+    assert kernel is not None
+    assert signature is not None
+    count = counts.get(node, 1)
+    outputs = tuple(slots.get((node, index), -1) for index in range(count))
+    inputs = tuple(slots[entry.node, entry.index] for entry in node.inputs)
+    return Step(node, kernel, signature.parse(node.attrs)[0], inputs, outputs, frozenset(last[node]))
