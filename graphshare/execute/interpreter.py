@@ -81,7 +81,7 @@ def _computed(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
     """The kernel's result, brought into one form."""
     try:
         with np.errstate(all="ignore"):
-            result = step.kernel.forward(context, step.attrs, *inputs)
+            result: Any = step.kernel.forward(context, step.attrs, *inputs)
     except (KernelError, ValueError, IndexError, TypeError, ZeroDivisionError) as error:
         shapes = ", ".join(
             f"{e.node.name or e.node.op} {shown(x.shape)}" for e, x in zip(step.node.inputs, inputs, strict=True)

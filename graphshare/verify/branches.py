@@ -8,7 +8,7 @@ import msgspec
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Graph
-from graphshare.rules.listing import output_name
+from graphshare.rules.listing import internals, output_name
 
 
 class HeadPairs(msgspec.Struct, frozen=True, eq=False):
@@ -44,31 +44,37 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
         faults.append(Fault("there is only one branch", hint="give the prefix of another with --prefix"))
     if faults:
         raise RefusedError(faults)
-    return [_paired(named, labels[0], label) for label in labels[1:]]
+    return [_paired(graph, named, labels[0], label) for label in labels[1:]]
 
 
-def _paired(named: Mapping[str, list[tuple[str, Entry]]], reference: str, label: str) -> HeadPairs:
-    left, right = named[reference], named[label]
-    by_name: dict[str, list[Entry]] = {}
-    for name, entry in right:
-        by_name.setdefault(name, []).append(entry)
-    pairs = []
-    missing = []
-    for name, entry in left:
-        if by_name.get(name):
-            pairs.append((entry, by_name[name].pop(0)))
+def _paired(graph: Graph, named: Mapping[str, list[tuple[str, Entry]]], reference: str, label: str) -> HeadPairs:
+    """The heads of a branch beside those of the reference; every head must have a twin.
+
+    A copy made up to an inner output (``--upto``) has that as a head, while the original keeps its own heads: then the twin is
+    the inner output, and the original's heads have none.
+    """
+    heads: dict[str, list[Entry]] = {}
+    for name, entry in named[reference]:
+        heads.setdefault(name, []).append(entry)
+    inner: dict[str, list[Entry]] = {}
+    for name, entry in internals(graph.nodes):
+        inner.setdefault(name, []).append(entry)
+    pairs: list[tuple[Entry, Entry]] = []
+    faults = []
+    reaches_inside = False
+    for name, entry in named[label]:
+        if heads.get(name):
+            pairs.append((heads[name].pop(0), entry))
+        elif len(inner.get(reference + name, ())) == 1:
+            pairs.append((inner[reference + name][0], entry))
+            reaches_inside = True
         else:
-            missing.append(Fault(f"output {reference + name!r} has no counterpart {label + name!r}"))
-    missing += [
-        Fault(f"output {label + name!r} has no counterpart {reference + name!r}")
-        for name, rest in by_name.items()
-        for _ in rest
-    ]
-    # A copy made up to some inner output (--upto) has heads of its own; the original keeps what it had.
-    if missing and not pairs:
-        raise RefusedError(missing)
-    if missing and len(pairs) < len(left) and len(pairs) < len(right):
-        raise RefusedError(missing)
+            faults.append(Fault(f"output {label + name!r} has no counterpart {reference + name!r}"))
+    if not reaches_inside:
+        rest = [name for name, entries in heads.items() for _ in entries]
+        faults += [Fault(f"output {reference + name!r} has no counterpart {label + name!r}") for name in rest]
+    if faults:
+        raise RefusedError(faults)
     return HeadPairs(reference, label, tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
 
 

@@ -40,10 +40,10 @@ def compare_structure(left: Sequence[Entry], right: Sequence[Entry]) -> Pairing:
     found = Pairing([], [])
     back: dict[Node, Node] = {}
     pending: list[tuple[Node, Node]] = []
-    for a, b in zip(left, right, strict=True):
-        if a.index != b.index:
-            found.differences.append(Difference(a.node, b.node, f"heads are output {a.index} and output {b.index}"))
-        pending.append((a.node, b.node))
+    for head, twin in zip(left, right, strict=True):
+        if head.index != twin.index:
+            found.differences.append(Difference(head.node, twin.node, f"heads are output {head.index} and output {twin.index}"))
+        pending.append((head.node, twin.node))
     while pending:
         a, b = pending.pop()
         if partner.get(a) is b:
