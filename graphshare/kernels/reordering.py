@@ -16,7 +16,8 @@ def _permuting(operator: str, order: Order, rank_of: Callable[[Attrs], int | Non
     """A kernel whose output axis ``i`` is the input's axis ``order(attrs, rank)[i]``."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        return x.transpose(order(attrs, x.ndim))
+        result: Array = x.transpose(order(attrs, x.ndim))
+        return result
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         x, y = inputs[0], outputs[0]
@@ -69,7 +70,7 @@ def _any_rank(attrs: Attrs) -> int | None:
 def depth_to_space(context: Context, attrs: Attrs, x: Array) -> Array:
     """``(N, b*b*C, H, W)`` to ``(N, C, b*H, b*W)``: channel ``(i*b + j)*C + c`` is pixel ``(i, j)`` of the block."""
     b, (n, c, h, w) = attrs["block_size"], x.shape
-    blocks: Array = x.reshape(n, b, b, c // (b * b), h, w)
+    blocks = x.reshape(n, b, b, c // (b * b), h, w)
     result: Array = blocks.transpose(0, 3, 4, 1, 5, 2).reshape(n, c // (b * b), h * b, w * b)
     return result
 
@@ -77,7 +78,7 @@ def depth_to_space(context: Context, attrs: Attrs, x: Array) -> Array:
 def space_to_depth(context: Context, attrs: Attrs, x: Array) -> Array:
     """``(N, C, b*H, b*W)`` to ``(N, b*b*C, H, W)``, the way back of :func:`depth_to_space`."""
     b, (n, c, h, w) = attrs["block_size"], x.shape
-    blocks: Array = x.reshape(n, c, h // b, b, w // b, b)
+    blocks = x.reshape(n, c, h // b, b, w // b, b)
     result: Array = blocks.transpose(0, 3, 5, 1, 2, 4).reshape(n, c * b * b, h // b, w // b)
     return result
 
