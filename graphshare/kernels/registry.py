@@ -13,6 +13,9 @@ from graphshare.kernels.kernel import Kernel
 from graphshare.operators.registry import canonical
 
 _FAMILIES: tuple[str, ...] = (
+    "joining",
+    "slicing",
+    "stretching",
     "activation",
     "reordering",
     "reshaping",

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from graphshare.kernels.inference import axis_of, dims, is_known, same_types, shown, size_of, unify
+from graphshare.kernels.inference import axis_of, dims, first_type, is_known, same_types, shown, size_of, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 
 Dims = tuple[Dim, ...]
@@ -253,7 +253,7 @@ def _squeeze_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 KERNELS = (
     Kernel("Reshape", reshape, _reshape_shapes, same_types),
     Kernel("Flatten", flatten, _flatten_shapes, same_types),
-    Kernel("reshape_like", reshape_like, _reshape_like_shapes, same_types),
+    Kernel("reshape_like", reshape_like, _reshape_like_shapes, first_type),
     Kernel("expand_dims", expand_dims, _expand_dims_shapes, same_types),
     Kernel("squeeze", squeeze, _squeeze_shapes, same_types),
 )
