@@ -19,6 +19,7 @@ _FAMILIES: tuple[str, ...] = (
     "activation",
     "reordering",
     "reshaping",
+    "rnn",
 )
 
 _registered: dict[str, Kernel] = {}
