@@ -13,6 +13,8 @@ from graphshare.kernels.kernel import Kernel
 from graphshare.operators.registry import canonical
 
 _FAMILIES: tuple[str, ...] = (
+    "control",
+    "creation",
     "joining",
     "slicing",
     "stretching",
