@@ -16,6 +16,7 @@ _FAMILIES: tuple[str, ...] = (
     "control",
     "creation",
     "joining",
+    "sampling",
     "slicing",
     "stretching",
     "activation",
