@@ -20,6 +20,7 @@ _FAMILIES: tuple[str, ...] = (
     "slicing",
     "stretching",
     "activation",
+    "regions",
     "reordering",
     "reshaping",
     "rnn",
