@@ -13,6 +13,7 @@ from graphshare.kernels.kernel import Kernel
 from graphshare.operators.registry import canonical
 
 _FAMILIES: tuple[str, ...] = (
+    "boxes",
     "control",
     "creation",
     "joining",
