@@ -106,7 +106,9 @@ def _aligned(attrs: Attrs, sample: Array, region: Array) -> Array:
     height, width = attrs["pooled_size"]
     rows = _samples(start_y, size_y, height, attrs["sample_ratio"])
     columns = _samples(start_x, size_x, width, attrs["sample_ratio"])
-    seen = _interpolation(rows, sample.shape[1]) @ sample @ _interpolation(columns, sample.shape[2]).T
+    down, top = _interpolation(rows, sample.shape[1], sample.dtype)
+    along, left = _interpolation(columns, sample.shape[2], sample.dtype)
+    seen = down @ sample[:, top : top + down.shape[1], left : left + along.shape[1]] @ along.T
     bins = seen.reshape(sample.shape[0], height, len(rows) // height, width, len(columns) // width)
     result: Array = bins.mean(axis=(2, 4), dtype=np.float64).astype(sample.dtype)
     return result
@@ -122,17 +124,20 @@ def _samples(start: float, size: float, count: int, ratio: int) -> Array:
     return result
 
 
-def _interpolation(places: Array, size: int) -> Array:
-    """A matrix that interpolates between ``size`` pixels at ``places``; none that is farther than 1 outside counts."""
-    matrix: Array = np.zeros((len(places), size))
-    for row, place in zip(matrix, places, strict=True):
-        if not -1 <= place <= size:
-            continue
-        place = min(max(place, 0.0), size - 1.0)
-        low = int(place)
-        row[low] += 1 - (place - low)
-        row[min(low + 1, size - 1)] += place - low
-    return matrix
+def _interpolation(places: Array, size: int, dtype: np.dtype[np.generic]) -> tuple[Array, int]:
+    """A matrix that interpolates at ``places`` between the pixels it needs, and the first of these.
+
+    There are ``size`` pixels; a place more than 1 outside counts as 0.
+    """
+    inside = (places >= -1) & (places <= size)
+    places = places.clip(0, size - 1)
+    low = places.astype(np.intp)
+    high, part, row = np.minimum(low + 1, size - 1), places - low, np.arange(len(places))
+    first = int(low.min(initial=size - 1))
+    matrix: Array = np.zeros((len(places), int(high.max(initial=0)) - first + 1))
+    np.add.at(matrix, (row, low - first), np.where(inside, 1 - part, 0))
+    np.add.at(matrix, (row, high - first), np.where(inside, part, 0))
+    return matrix.astype(dtype), first
 
 
 def _pooled_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

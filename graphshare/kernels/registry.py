@@ -13,20 +13,21 @@ from graphshare.kernels.kernel import Kernel
 from graphshare.operators.registry import canonical
 
 _FAMILIES: tuple[str, ...] = (
+    "activation",
     "boxes",
     "control",
     "creation",
     "detection",
+    "drawing",
     "joining",
-    "sampling",
-    "slicing",
-    "stretching",
-    "activation",
     "proposals",
     "regions",
     "reordering",
     "reshaping",
     "rnn",
+    "sampling",
+    "slicing",
+    "stretching",
 )
 
 _registered: dict[str, Kernel] = {}
