@@ -174,7 +174,7 @@ def _flatten_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 def _span(begin: int | None, end: int | None, rank: int) -> tuple[int, int]:
     first = 0 if begin is None else begin + rank * (begin < 0)
     last = rank if end is None else end + rank * (end < 0)
-    if not 0 <= first <= last <= rank:
+    if not 0 <= first < last <= rank:
         raise KernelError(f"axes {begin} to {end} of an array with {rank} axes")
     return first, last
 

@@ -144,6 +144,7 @@ CONTRADICTIONS = [
     ("Reshape", {"shape": "(-4, 2, 2)"}, [(5,)], [N], "cannot be split into 2 and 2"),
     ("Reshape", {"shape": "(0, 0, 0)"}, [(3, 5)], [N], "finds no axis left"),
     ("Reshape", {"shape": "(-5,)"}, [(3, 5)], [N], "no code of Reshape"),
+    ("reshape_like", {"lhs_begin": "1", "lhs_end": "1"}, [(3, 5), (5,)], [N], "axes 1 to 1"),
     ("transpose", {"axes": "(0, 0)"}, [(3, 5)], [N], "each once"),
     ("squeeze", {"axis": "0"}, [(3, 5)], [N], "only axes of size 1"),
     ("depth_to_space", {"block_size": "2"}, [(1, 6, 2, 2)], [N], "blocks of 4"),
