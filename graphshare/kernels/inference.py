@@ -100,3 +100,13 @@ def same_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Type
         raise KernelError(f"types {' and '.join(sorted(known))} do not fit")
     dtype = known.pop() if known else None
     return [dtype] * len(inputs), [dtype] * len(outputs)
+
+
+def first_type(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """The outputs have the type of the first input; the other inputs have their own.
+
+    Raises:
+        KernelError: an output has another type.
+    """
+    (dtype,), results = same_types(attrs, inputs[:1], outputs)
+    return [dtype, *inputs[1:]], results

@@ -32,7 +32,8 @@ class Context(msgspec.Struct):
 
     ``dead[i]`` tells that nobody needs the buffer of input ``i`` afterwards, so the result may be written into it.
     ``num_outputs`` is how many outputs are wanted. ``run_subgraph(i, arrays)`` runs sub-graph ``i`` of the node on arrays for
-    its variables, in its own order, and gives its heads.
+    its variables, in its own order, and gives its heads. ``shapes`` are the inferred shapes of the outputs, for operators that
+    make arrays of a shape that only inference knows (``_zeros`` of shape ``(2, 0, 200)``); empty where nobody inferred.
     """
 
     training: bool = False
@@ -40,6 +41,7 @@ class Context(msgspec.Struct):
     dead: tuple[bool, ...] = ()
     num_outputs: int = 1
     run_subgraph: Callable[[int, Sequence[Array]], list[Array]] | None = None
+    shapes: Shapes = ()
 
 
 class Result(NamedTuple):

@@ -12,7 +12,23 @@ from importlib import import_module
 from graphshare.kernels.kernel import Kernel
 from graphshare.operators.registry import canonical
 
-_FAMILIES: tuple[str, ...] = ("activation",)
+_FAMILIES: tuple[str, ...] = (
+    "activation",
+    "boxes",
+    "control",
+    "creation",
+    "detection",
+    "drawing",
+    "joining",
+    "proposals",
+    "regions",
+    "reordering",
+    "reshaping",
+    "rnn",
+    "sampling",
+    "slicing",
+    "stretching",
+)
 
 _registered: dict[str, Kernel] = {}
 

@@ -1,0 +1,171 @@
+"""Arrays from nothing but attributes, or from the shape of another array.
+
+A dimension 0 (or -1) in ``shape`` is unknown; inference completes it from what the array is used for, and the run hands the
+shape over in ``context.shapes``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from graphshare.kernels.inference import axis_of, is_known, same_types, shown, unify
+from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+
+
+def type_of(attrs: Attrs) -> str:
+    """The type that ``dtype`` names.
+
+    Raises:
+        KernelError: it is one that numpy has not.
+    """
+    name: str = attrs["dtype"]
+    if name == "bfloat16":
+        raise KernelError("bfloat16 is no type of numpy; float32 holds the same numbers")
+    return name
+
+
+def stated_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """The output has the type that ``dtype`` names."""
+    return inputs, same_types(attrs, [type_of(attrs)], outputs)[1]
+
+
+def completed(context: Context, shape: Shape) -> tuple[int, ...]:
+    """``shape`` with its unknown dimensions as inference found them.
+
+    Raises:
+        KernelError: they are still unknown.
+    """
+    if not is_known(shape) and context.shapes:
+        shape = unify(shape, context.shapes[0])
+    if shape is None or not is_known(shape):
+        raise KernelError(f"the shape {shown(shape)} is not fully known; give the shapes of the graph's inputs")
+    return tuple(d for d in shape if d is not None)
+
+
+ShapeOf = Callable[[Attrs], Shape]
+Values = Callable[[Attrs, tuple[int, ...]], Array]
+
+
+def _creating(operator: str, shape_of: ShapeOf, values: Values) -> Kernel:
+    """A kernel without inputs: ``values(attrs, shape)`` of the shape that ``shape_of(attrs)`` tells, as far as it does."""
+
+    def forward(context: Context, attrs: Attrs) -> Array:
+        return values(attrs, completed(context, shape_of(attrs)))
+
+    def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+        return inputs, [unify(shape_of(attrs), outputs[0])]
+
+    return Kernel(operator, forward, shapes, stated_types)
+
+
+def stated_shape(attrs: Attrs) -> Shape:
+    """The attribute ``shape``; 0 and -1 are unknown, and without any axis so is the rank."""
+    return tuple(d if d > 0 else None for d in attrs["shape"]) if attrs["shape"] else None
+
+
+def _zeros(attrs: Attrs, shape: tuple[int, ...]) -> Array:
+    return np.zeros(shape, type_of(attrs))
+
+
+def _ones(attrs: Attrs, shape: tuple[int, ...]) -> Array:
+    return np.ones(shape, type_of(attrs))
+
+
+def _full(attrs: Attrs, shape: tuple[int, ...]) -> Array:
+    return np.full(shape, np.asarray(attrs["value"]).astype(type_of(attrs)))
+
+
+def _arange_shape(attrs: Attrs) -> Shape:
+    start, stop, step = attrs["start"], attrs["stop"], attrs["step"]
+    if stop is None:
+        if attrs["infer_range"]:
+            return (None,)
+        start, stop = 0.0, start
+    if step == 0 or (stop - start) / step <= 0:
+        raise KernelError(f"there is nothing from {start:g} to {stop:g} by {step:g}")
+    return (ceil((stop - start) / step) * attrs["repeat"],)
+
+
+def _arange(attrs: Attrs, shape: tuple[int, ...]) -> Array:
+    """From ``start`` by ``step``, each ``repeat`` times, reckoned in the output's own type as MXNet does."""
+    start = 0.0 if attrs["stop"] is None and not attrs["infer_range"] else attrs["start"]
+    return _counted(start, attrs["step"], attrs["repeat"], shape[0], type_of(attrs))
+
+
+def _counted(start: float, step: float, repeat: int, count: int, dtype: Any) -> Array:
+    first, by = np.asarray(start).astype(dtype), np.asarray(step).astype(dtype)
+    result: Array = (first + (np.arange(count) // repeat).astype(dtype) * by).astype(dtype)
+    return result
+
+
+def _linspace_shape(attrs: Attrs) -> Shape:
+    return (attrs["num"],)
+
+
+def _linspace(attrs: Attrs, shape: tuple[int, ...]) -> Array:
+    return np.linspace(attrs["start"], attrs["stop"], shape[0], endpoint=attrs["endpoint"]).astype(type_of(attrs))
+
+
+def _eye_shape(attrs: Attrs) -> Shape:
+    return attrs["N"], attrs["M"] or attrs["N"]
+
+
+def _eye(attrs: Attrs, shape: tuple[int, ...]) -> Array:
+    return np.eye(shape[0], shape[1], k=attrs["k"], dtype=type_of(attrs))
+
+
+def _identity(attrs: Attrs, shape: tuple[int, ...]) -> Array:
+    return np.eye(shape[0], dtype=type_of(attrs))
+
+
+def arange_like(context: Context, attrs: Attrs, x: Array) -> Array:
+    """Counted numbers in the shape of ``x``, or as many as it has along ``axis``."""
+    shape = x.shape if attrs["axis"] is None else (x.shape[attrs["axis"]],)
+    return _counted(attrs["start"], attrs["step"], attrs["repeat"], int(np.prod(shape)), x.dtype).reshape(shape)
+
+
+def _arange_like_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    x = inputs[0]
+    if attrs["axis"] is None:
+        shape = unify(x, outputs[0])
+        return [shape], [shape]
+    size: Dim = None if x is None else x[axis_of(attrs["axis"], len(x))]
+    return inputs, [unify((size,), outputs[0])]
+
+
+def full_like(context: Context, attrs: Attrs, x: Array) -> Array:
+    """``fill_value`` in the shape of ``x``, and in its type unless ``dtype`` names one."""
+    dtype = x.dtype if attrs["dtype"] is None else type_of(attrs)
+    return np.full(x.shape, np.asarray(attrs["fill_value"]).astype(dtype))
+
+
+def _full_like_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape = unify(inputs[0], outputs[0])
+    return [shape], [shape]
+
+
+def _full_like_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    if attrs["dtype"] is None:
+        return same_types(attrs, inputs, outputs)
+    return stated_types(attrs, inputs, outputs)
+
+
+KERNELS = (
+    _creating("_zeros", stated_shape, _zeros),
+    _creating("_ones", stated_shape, _ones),
+    _creating("_full", stated_shape, _full),
+    _creating("_arange", _arange_shape, _arange),
+    _creating("_linspace", _linspace_shape, _linspace),
+    _creating("_eye", _eye_shape, _eye),
+    _creating("_npi_zeros", stated_shape, _zeros),
+    _creating("_npi_ones", stated_shape, _ones),
+    _creating("_npi_identity", stated_shape, _identity),
+    _creating("_npi_arange", _arange_shape, _arange),
+    _creating("_npi_eye", _eye_shape, _eye),
+    Kernel("_contrib_arange_like", arange_like, _arange_like_shapes, same_types),
+    Kernel("_npi_full_like", full_like, _full_like_shapes, _full_like_types),
+)

@@ -1,0 +1,47 @@
+"""Cases for sampling of feature maps. Plain data."""
+
+
+def _case(op, shapes, attrs, dtype="float32", scale=1.0, **more):
+    return {"op": op, "attrs": attrs, "inputs": [{"shape": s, "dtype": dtype, "scale": scale} for s in shapes], **more}
+
+
+TO = {"transform_type": "affine", "sampler_type": "bilinear", "target_shape": "(3, 5)"}
+CASES = [
+    _case("GridGenerator", [[2, 6]], {"transform_type": "affine", "target_shape": "(3, 4)"}),
+    _case("GridGenerator", [[2, 2, 3, 4]], {"transform_type": "warp"}),
+    _case("BilinearSampler", [[2, 3, 4, 5], [2, 2, 3, 3]], {}, scale=0.6),
+    _case("BilinearSampler", [[1, 2, 4, 4], [1, 2, 5, 6]], {}, scale=1.5),
+    _case("SpatialTransformer", [[2, 3, 4, 5], [2, 6]], TO, scale=0.5),
+    _case("SpatialTransformer", [[1, 1, 6, 6], [1, 6]], TO, scale=1.2),
+]
+CASES += [
+    _case("Correlation", [[2, 3, 7, 8], [2, 3, 7, 8]], attrs)
+    for attrs in (
+        {},
+        {"kernel_size": "1", "max_displacement": "2", "pad_size": "2", "stride1": "1", "stride2": "1"},
+        {"kernel_size": "3", "max_displacement": "2", "pad_size": "4", "stride1": "2", "stride2": "2"},
+        {"kernel_size": "1", "max_displacement": "3", "pad_size": "3", "stride2": "2", "is_multiply": "False"},
+        {"kernel_size": "3", "max_displacement": "1", "pad_size": "1", "is_multiply": "False"},
+    )
+]
+CASES += [
+    _case("_contrib_DeformableConvolution", [[2, 4, 5, 6], [2, 18, 5, 6], [2, 4, 3, 3], [2]], attrs)
+    for attrs in ({"kernel": "(3, 3)", "num_filter": "2", "pad": "(1, 1)", "num_deformable_group": "1"},)
+]
+CASES += [
+    _case(
+        "_contrib_DeformableConvolution",
+        [[1, 4, 7, 6], [1, 24, 4, 3], [4, 2, 3, 2]],
+        {
+            "kernel": "(3, 2)",
+            "num_filter": "4",
+            "num_group": "2",
+            "num_deformable_group": "2",
+            "pad": "(2, 0)",
+            "stride": "(2, 2)",
+            "dilate": "(2, 1)",
+            "no_bias": "True",
+        },
+        scale=0.7,
+    )
+]
