@@ -111,7 +111,9 @@ def main() -> None:
     columns = {"graphshare": ours(options.repeat)}
     if options.oracle:
         command = [options.oracle, __file__, "--theirs", "--repeat", str(options.repeat), "--threads", options.threads]
-        columns["MXNet"] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+        columns["MXNet"] = json.loads(
+            subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
+        )
     print(f"{'layer':<34}{''.join(f'{name:>12}' for name in columns)}  ms")
     for i, (count, channels, size, filters, kernel, stride) in enumerate(LAYERS):
         title = f"{count} x {channels}x{size}x{size} -> {filters}, {kernel}x{kernel}/{stride}"

@@ -28,7 +28,7 @@ from graphshare.kernels.windows import (
     window_of,
 )
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 22
 """How many numbers of laid out windows are held at a time."""
 
 
@@ -49,7 +49,9 @@ def correlate(x: Array, weight: Array, bias: Array | None, window: Window, group
     if max(window.extent) == 1 and not any(window.pad):
         return _pointwise(x, weight, bias, window.stride, groups)
     lift = 3 - len(window.kernel)
-    window = Window((1,) * lift + window.kernel, (1,) * lift + window.stride, (1,) * lift + window.dilate, (0,) * lift + window.pad)
+    window = Window(
+        (1,) * lift + window.kernel, (1,) * lift + window.stride, (1,) * lift + window.dilate, (0,) * lift + window.pad
+    )
     lifted = x.reshape(x.shape[:2] + (1,) * lift + x.shape[2:])
     grid = _grid(lifted.shape[2:], window)
     filters = weight.shape[0]
@@ -104,9 +106,7 @@ class _Grid(NamedTuple):
 
 def _grid(size: tuple[int, ...], window: Window) -> _Grid:
     kernel, stride, dilate, pad = window
-    out = tuple(
-        (n + 2 * p - e) // s + 1 for n, p, e, s in zip(size, pad, window.extent, stride, strict=True)
-    )
+    out = tuple((n + 2 * p - e) // s + 1 for n, p, e, s in zip(size, pad, window.extent, stride, strict=True))
     reach = tuple((e - 1) // s for e, s in zip(window.extent, stride, strict=True))
     cells = tuple(-(-(n + p) // s) for n, p, s in zip(size, pad, stride, strict=True))
     pitch = max(cells[2], out[2])
