@@ -71,7 +71,8 @@ def correlate(x: Array, weight: Array, bias: Array | None, window: Window, group
 def _pointwise(x: Array, weight: Array, bias: Array | None, stride: tuple[int, ...], groups: int) -> Array:
     """Windows of one cell: a product over the channels."""
     if max(stride) > 1:
-        x = x[(slice(None), slice(None), *(slice(None, None, s) for s in stride))]
+        steps = (slice(None), slice(None), *(slice(None, None, s) for s in stride))
+        x = x[steps]
     count, channels, *spatial = x.shape
     filters = weight.shape[0]
     size = int(np.prod(spatial))
@@ -80,13 +81,14 @@ def _pointwise(x: Array, weight: Array, bias: Array | None, stride: tuple[int, .
     if groups == 1:
         out = np.matmul(matrix[0], flat[:, 0])
     elif channels == filters == groups:
-        out = matrix.reshape(filters, 1) * flat.reshape(count, channels, size)
+        out = np.multiply(matrix.reshape(filters, 1), flat.reshape(count, channels, size))
     else:
         out = np.matmul(matrix, flat)
     out = out.reshape(count, filters, size)
     if bias is not None:
         out += bias.reshape(-1, 1)
-    return out.reshape(count, filters, *spatial)
+    shaped: Array = out.reshape(count, filters, *spatial)
+    return shaped
 
 
 class _Grid(NamedTuple):
@@ -168,7 +170,7 @@ def _by_taps(image: Array, matrix: Array, grid: _Grid, result: Array) -> None:
 
 
 def _depthwise(image: Array, weight: Array, grid: _Grid, result: Array) -> None:
-    """Each channel (D, H, W) with a filter of its own, ``weight`` (C, taps): sums of scaled copies, a few channels at a time."""
+    """Each channel (D, H, W) with a filter of its own, ``weight`` (C, taps): sums of scaled copies, few channels at a time."""
     depth, height, width = grid.out
     span = height * grid.pitch
     step = max(1, (1 << 15) // span)

@@ -83,18 +83,21 @@ def _reduced(x: Array, combine: Any, start: Any, axes: range, window: Window, co
             continue
         spans = [_span(size, tap - pad, stride, count) for tap in range(kernel)]
         whole = next((span for span in spans if span[:2] == (0, count)), None)
-        lead = (slice(None),) * axis
         if whole is None:
             out = np.full((*x.shape[:axis], count, *x.shape[axis + 1 :]), start, x.dtype)
         else:
-            out = np.array(x[(*lead, whole[2])], order="C")
+            out = np.array(x[_along(axis, whole[2])], order="C")
         for span in spans:
             first, last, cells = span
             if span is not whole and first < last:
-                part = out[(*lead, slice(first, last))]
-                combine(part, x[(*lead, cells)], out=part)
+                part = out[_along(axis, slice(first, last))]
+                combine(part, x[_along(axis, cells)], out=part)
         x = out
     return x
+
+
+def _along(axis: int, cells: slice) -> tuple[slice, ...]:
+    return (*(slice(None),) * axis, cells)
 
 
 def _span(size: int, shift: int, stride: int, count: int) -> tuple[int, int, slice]:

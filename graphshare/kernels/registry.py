@@ -12,7 +12,7 @@ from importlib import import_module
 from graphshare.kernels.kernel import Kernel
 from graphshare.operators.registry import canonical
 
-_FAMILIES: tuple[str, ...] = ("activation", "convolution", "pooling", "resizing")
+_FAMILIES: tuple[str, ...] = ("activation", "attention", "convolution", "linear", "pooling", "resizing")
 
 _registered: dict[str, Kernel] = {}
 

@@ -28,7 +28,7 @@ def bilinear_resize(context: Context, attrs: Attrs, x: Array, like: Array | None
 
 def _along_both(x: Array, rows: Array, columns: Array) -> Array:
     wide = computed_in(x)
-    out = np.matmul(np.matmul(rows.astype(wide.dtype), wide), columns.T.astype(wide.dtype))
+    out: Array = np.matmul(np.matmul(rows.astype(wide.dtype), wide), columns.T.astype(wide.dtype))
     return out.astype(x.dtype, copy=False)
 
 
@@ -37,7 +37,8 @@ def _means(size: int, bins: int) -> Array:
     """(bins, size): what each cell contributes to each mean."""
     cell, bin_ = np.arange(size), np.arange(bins)[:, None]
     inside = (cell >= bin_ * size // bins) & (cell < -(-(bin_ + 1) * size // bins))
-    return inside / inside.sum(axis=1, keepdims=True)
+    shares: Array = inside / inside.sum(axis=1, keepdims=True)
+    return shares
 
 
 @lru_cache(maxsize=64)

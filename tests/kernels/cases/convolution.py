@@ -5,7 +5,7 @@ def conv(data, filters, kernel, op="Convolution", groups=1, bias=True, dtype="fl
     """A convolution of ``data`` (N, C, ...)."""
     attrs = {key: str(tuple(value)) if isinstance(value, list) else value for key, value in attrs.items()}
     attrs.update(kernel=str(tuple(kernel)), num_filter=str(filters), no_bias=str(not bias), num_group=str(groups))
-    shapes = [data, [filters, data[1] // groups] + kernel] + ([[filters]] if bias else [])
+    shapes = [data, [filters, data[1] // groups, *kernel]] + ([[filters]] if bias else [])
     return {"op": op, "attrs": attrs, "inputs": [{"shape": shape, "dtype": dtype} for shape in shapes]}
 
 
