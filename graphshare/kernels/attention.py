@@ -1,4 +1,4 @@
-"""The products of attention on interleaved projections: (length, batch, heads * parts * depth), the parts side by side by head."""
+"""The products of attention on interleaved projections: (length, batch, heads * parts * depth), side by side by head."""
 
 from __future__ import annotations
 

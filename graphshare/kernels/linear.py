@@ -63,10 +63,11 @@ def _dense(data: tuple[Dim, ...], out: Shape, width: Dim, flatten: bool) -> tupl
 def dot(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
     """The last axis of ``a`` against the first of ``b``; a transposed one gives its axis at the other end."""
     if a.ndim == b.ndim == 1:
-        return np.dot(computed_in(a), computed_in(b)).reshape(1).astype(a.dtype)
+        return np.full(1, np.dot(computed_in(a), computed_in(b)), a.dtype)
     inner_a, inner_b = _ends(attrs, a.ndim, b.ndim)
     left, right = computed_in(a), computed_in(b)
-    return np.tensordot(left, right, axes=(inner_a, inner_b)).astype(a.dtype, copy=False)
+    out: Array = np.tensordot(left, right, axes=(inner_a, inner_b))
+    return out.astype(a.dtype, copy=False)
 
 
 def _ends(attrs: Attrs, left: int, right: int) -> tuple[int, int]:

@@ -12,7 +12,17 @@ from importlib import import_module
 from graphshare.kernels.kernel import Kernel
 from graphshare.operators.registry import canonical
 
-_FAMILIES: tuple[str, ...] = ("activation", "attention", "convolution", "linear", "pooling", "resizing")
+_FAMILIES: tuple[str, ...] = (
+    "activation",
+    "attention",
+    "batch_normalization",
+    "convolution",
+    "deconvolution",
+    "linear",
+    "normalization",
+    "pooling",
+    "resizing",
+)
 
 _registered: dict[str, Kernel] = {}
 
