@@ -21,6 +21,7 @@ _FAMILIES: tuple[str, ...] = (
     "linear",
     "normalization",
     "pooling",
+    "quantized",
     "resizing",
 )
 
