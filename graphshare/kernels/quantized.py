@@ -1,12 +1,14 @@
 """Eight-bit integers and the range they stand for, as the oneDNN build computes with them.
 
 Every quantized array comes with the two ends of its range. The number furthest from 0 in it stands for 127.5 (int8) or 255.5
-(uint8); products are sums of integers (int32) whose range is that of 32 bits. Rounding is half to even.
+(uint8), but for 127 or 255 when 32-bit integers are narrowed; products are sums of integers (int32) whose range is that of
+32 bits. Rounding is half to even.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -67,7 +69,8 @@ def quantize(context: Context, attrs: Attrs, x: Array) -> Ranged:
 
 def dequantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Array:
     """The floats that integers stand for."""
-    return x * np.float32(_reach(low, high) / _LEVELS[str(x.dtype)])
+    result: Array = x * np.float32(_reach(low, high) / _LEVELS[str(x.dtype)])
+    return result
 
 
 def requantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
@@ -75,7 +78,7 @@ def requantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array
     kind, unit = _kind(attrs), _reach(low, high) / _LEVELS["int32"]
     ends = _calibrated(attrs) or (float(x.min()) * unit, float(x.max()) * unit)
     reach = max(abs(ends[0]), abs(ends[1]))
-    factor = unit * _LEVELS[kind] / reach if reach else 0.0
+    factor = unit * _ENDS[kind][1] / reach if reach else 0.0
     return _rounded(x * factor, kind), _end(0 if kind == "uint8" else -reach), _end(reach)
 
 
@@ -97,7 +100,11 @@ def quantized_pooling(context: Context, attrs: Attrs, x: Array, low: Array, high
         return pooling(context, attrs, x), low, high
     if attrs["pool_type"] != "avg":
         raise KernelError(f"pool_type {attrs['pool_type']} is not there for integers; max and avg are")
-    return _rounded(pooling(context, attrs, x.astype(np.float32)), str(x.dtype)), low, high
+    if attrs["global_pool"] or attrs["count_include_pad"] is False:
+        means = pooling(context, attrs, x.astype(np.float32))
+    else:  # all cells count, also those that the convention "full" reaches beyond the border
+        means = pooling(context, {**attrs, "pool_type": "sum"}, x.astype(np.float32)) / np.float32(prod(attrs["kernel"]))
+    return _rounded(means, str(x.dtype)), low, high
 
 
 def quantized_concat(context: Context, attrs: Attrs, *arrays: Array) -> Ranged:
@@ -128,7 +135,7 @@ def quantized_conv(context: Context, attrs: Attrs, x: Array, weight: Array, *res
 
 
 def quantized_dense(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:
-    """A dense layer of integers; the bias is brought to the scale of the products."""
+    """A dense layer of integers; the bias is brought to the scale of the products, cut to integers."""
     bias, ends = (None, rest) if attrs["no_bias"] else (rest[0], rest[1:])
     rows = x.reshape(len(x), -1) if attrs["flatten"] else x
     wide = np.matmul(rows.astype(np.float64), weight.T.astype(np.float64))
@@ -136,7 +143,7 @@ def quantized_dense(context: Context, attrs: Attrs, x: Array, weight: Array, *re
     if bias is not None:
         per_unit = _per_unit(data, str(x.dtype)) * _per_unit(other, "int8")
         scale = _reach(*ends[4:6]) / _LEVELS["int8"] * per_unit
-        wide += np.rint(bias * np.float32(scale))
+        wide += np.trunc(bias * np.float32(scale))
     return (wide.astype(np.int32), *_multiplied(127 if x.dtype == np.int8 else 255, data, other))
 
 
