@@ -1,0 +1,98 @@
+"""Values for the variables of a run: parameters from a file, inputs that were fed, and seeded ones for the rest."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.execute.inference import Inference
+from graphshare.ir.graph import VARIABLE, Node
+from graphshare.ir.walk import consumers
+from graphshare.kernels.inference import is_known, shown
+from graphshare.kernels.kernel import Array
+from graphshare.rules.roles import Role
+
+
+def seeded(node: Node, shape: Sequence[int], dtype: str, *, seed: int, limit: int | None = None) -> Array:
+    """Values drawn from a stream of ``seed`` and the variable's name: standard normal, or integers below ``limit``."""
+    stream = np.random.default_rng([seed, zlib.crc32(node.name.encode("utf-8", "surrogateescape"))])
+    if limit is not None or np.dtype(dtype).kind in "iub":
+        return stream.integers(0, limit or 2, size=tuple(shape)).astype(dtype)
+    return stream.standard_normal(tuple(shape), dtype="float64").astype(dtype)
+
+
+def seeded_parameter(node: Node, shape: Sequence[int], dtype: str, *, seed: int) -> Array:
+    """Values that keep a deep network in range: scaled by the inputs a unit has, variances and scales around one."""
+    values = seeded(node, shape, "float64", seed=seed)
+    if np.dtype(dtype).kind in "iub":
+        return seeded(node, shape, dtype, seed=seed)
+    if node.name.endswith(("gamma", "var")):
+        values = 1 + 0.1 * np.abs(values)
+    elif len(shape) > 1:
+        values *= np.sqrt(2.0 / max(1, int(np.prod(shape[1:]))))
+    else:
+        values *= 0.1
+    return values.astype(dtype)
+
+
+def index_limits(nodes: Iterable[Node]) -> dict[Node, int]:
+    """The variables that are looked up as indices, with the number of rows they may point at."""
+    limits = {}
+    for node, uses in consumers(nodes).items():
+        for user, position in uses:
+            if node.op == VARIABLE and user.op == "Embedding" and position == 0:
+                limits[node] = int(user.attrs.get("input_dim", "1"))
+    return limits
+
+
+def unknown_shapes(found: Inference, wanted: Iterable[Node]) -> list[Fault]:
+    """A fault for each variable whose shape is not known, with the option to fill in."""
+    faults = []
+    for node in wanted:
+        shape = found.shapes[node][0]
+        if not is_known(shape):
+            hint = f"--shape {node.name}={shown(shape).strip('()')}" + ("" if shape else "  (fill in the whole shape)")
+            faults.append(Fault(f"the shape of {node.name!r} does not follow from what is known", node=node.name, hint=hint))
+    return faults
+
+
+def check_shapes(values: Mapping[Node, Array], found: Inference) -> None:
+    """Holds given arrays against the shapes that follow.
+
+    Raises:
+        RefusedError: an array has another shape; all are listed.
+    """
+    faults = [
+        Fault(f"{node.name!r} has the shape {array.shape}, where {shown(found.shapes[node][0])} fits", node=node.name)
+        for node, array in values.items()
+        if node in found.shapes and is_known(found.shapes[node][0]) and tuple(found.shapes[node][0] or ()) != array.shape
+    ]
+    if faults:
+        raise RefusedError(faults)
+
+
+def fill_inputs(
+    nodes: Sequence[Node], given: Mapping[Node, Array], found: Inference, roles: Mapping[Node, Role], *, seed: int
+) -> dict[Node, Array]:
+    """``given``, and for every other variable seeded values; labels and RNN states are zeros.
+
+    Raises:
+        RefusedError: a shape is not known; all are listed, each with the option to fill in.
+    """
+    missing = [node for node in nodes if node.op == VARIABLE and node not in given]
+    faults = unknown_shapes(found, missing)
+    if faults:
+        raise RefusedError(faults)
+    limits = index_limits(nodes)
+    values = dict(given)
+    for node in missing:
+        shape, dtype = tuple(d or 0 for d in found.shapes[node][0] or ()), found.types[node][0] or "float32"
+        role = roles.get(node)
+        if role is not None and (role.is_label or role.is_state):
+            values[node] = np.zeros(shape, dtype)
+        else:
+            values[node] = seeded(node, shape, dtype, seed=seed, limit=limits.get(node))
+    return values

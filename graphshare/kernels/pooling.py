@@ -1,0 +1,159 @@
+"""Pooling over windows: one spatial axis after the other, a step of the window at a time.
+
+The sum and the largest of a window are those of its rows' sums and largest, so each axis is reduced on its own; the cells of a
+step are a slice of the image. Steps that reach over the border are cut, so nothing is padded.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphshare.kernels.inference import same_types
+from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.kernels.windows import Window, agreed, channels_back, channels_second, computed_in, is_channels_last, window_of
+
+
+def pooling(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The largest, mean, sum or root of the sum of powers in every window."""
+    first = 1 if is_channels_last(attrs.get("layout")) else 2
+    axes = range(first, first + x.ndim - 2)
+    if attrs["global_pool"]:
+        window = Window(tuple(x.shape[a] for a in axes), (1,) * len(axes), (1,) * len(axes), (0,) * len(axes))
+    else:
+        window = window_of(attrs)
+    counts = tuple(_positions(x.shape[a], window, i, attrs["pooling_convention"]) for i, a in enumerate(axes))
+    return pooled(
+        x, attrs["pool_type"], axes, window, counts, attrs.get("count_include_pad") is not False, attrs.get("p_value")
+    )
+
+
+def pooling_v1(context: Context, attrs: Attrs, x: Array) -> Array:
+    """As Pooling, but the border counts: as zeros for the largest, and a mean is over all cells of a window."""
+    if attrs["global_pool"] or attrs["pool_type"] == "sum":
+        return pooling(context, attrs, x)
+    window = window_of(attrs)
+    if attrs["pool_type"] == "max":
+        if any(window.pad):
+            x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in window.pad)])
+        return pooling(context, {**attrs, "pad": ()}, x)
+    total = pooling(context, {**attrs, "pool_type": "sum"}, x)
+    total *= total.dtype.type(1 / prod(window.kernel))
+    return total
+
+
+def pooled(
+    x: Array,
+    kind: str,
+    axes: range,
+    window: Window,
+    counts: tuple[int, ...],
+    with_border: bool = True,
+    power: int | None = None,
+) -> Array:
+    """``kind`` (max, avg, sum, lp) over the windows, ``counts`` of them along each of ``axes``."""
+    if kind == "max":
+        low: Any = -np.finfo(x.dtype).max if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        return _reduced(x, np.maximum, low, axes, window, counts)
+    given = x.dtype
+    x = computed_in(x)
+    if kind == "lp":
+        if power not in (1, 2, 3):
+            raise KernelError(f"p_value is {power}; pool_type lp takes 1, 2 or 3")
+        powers = _reduced(x if power == 1 else x**power, np.add, 0, axes, window, counts)
+        roots = powers if power == 1 else np.sqrt(powers) if power == 2 else np.cbrt(powers)
+        return roots.astype(given, copy=False)
+    total = _reduced(x, np.add, 0, axes, window, counts)
+    if kind == "avg":
+        for i, axis in enumerate(axes):
+            cells = _cells(x.shape[axis], window, i, counts[i], with_border).astype(total.dtype)
+            total /= cells.reshape(-1, *(1,) * (total.ndim - 1 - axis))
+    return total.astype(given, copy=False)
+
+
+def _reduced(x: Array, combine: Any, start: Any, axes: range, window: Window, counts: tuple[int, ...]) -> Array:
+    """``combine`` over the windows, axis by axis."""
+    for i, axis in enumerate(axes):
+        size, count = x.shape[axis], counts[i]
+        kernel, stride, pad = window.kernel[i], window.stride[i], window.pad[i]
+        if count == 1 and pad == 0 and kernel >= size:
+            x = combine.reduce(x, axis=axis, keepdims=True)
+            continue
+        spans = [_span(size, tap - pad, stride, count) for tap in range(kernel)]
+        whole = next((span for span in spans if span[:2] == (0, count)), None)
+        if whole is None:
+            out = np.full((*x.shape[:axis], count, *x.shape[axis + 1 :]), start, x.dtype)
+        else:
+            out = np.array(x[_along(axis, whole[2])], order="C")
+        for span in spans:
+            first, last, cells = span
+            if span is not whole and first < last:
+                part = out[_along(axis, slice(first, last))]
+                combine(part, x[_along(axis, cells)], out=part)
+        x = out
+    return x
+
+
+def _along(axis: int, cells: slice) -> tuple[slice, ...]:
+    return (*(slice(None),) * axis, cells)
+
+
+def _span(size: int, shift: int, stride: int, count: int) -> tuple[int, int, slice]:
+    """Which windows have a cell in the image at ``shift`` from their beginning, and those cells."""
+    first = max(0, -(shift // stride))
+    last = max(first, min(count, (size - 1 - shift) // stride + 1))
+    begin = first * stride + shift
+    return first, last, slice(begin, begin + max(0, last - first - 1) * stride + 1, stride)
+
+
+def _cells(size: int, window: Window, i: int, count: int, with_border: bool) -> Array:
+    """How many cells each window has along an axis; with the border, but nothing beyond it, or without."""
+    begin = np.arange(count) * window.stride[i] - window.pad[i]
+    end = np.minimum(begin + window.kernel[i], size + window.pad[i])
+    if not with_border:
+        begin, end = np.maximum(begin, 0), np.minimum(end, size)
+    return np.maximum(end - begin, 1)
+
+
+def _positions(size: int, window: Window, i: int, convention: str) -> int:
+    kernel, stride, pad = window.kernel[i], window.stride[i], window.pad[i]
+    if convention == "same":
+        return -(-(size + 2 * pad) // stride)
+    room = size + 2 * pad - kernel
+    if room < 0:
+        raise KernelError(f"a window of {kernel} cells does not fit into {size} with a border of {pad} on each side")
+    return (-(-room // stride) if convention == "full" else room // stride) + 1
+
+
+def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """The output from the data; samples and channels both ways."""
+    data, out = inputs[0], outputs[0]
+    known = out if data is None else data
+    if known is None:
+        return inputs, outputs
+    last, rank = is_channels_last(attrs.get("layout")), len(known)
+    if not 3 <= rank <= 5:
+        raise KernelError(f"data has {rank} axes; pooling takes 3 to 5: samples, channels, 1 to 3 spatial axes")
+    if not attrs["global_pool"] and len(attrs["kernel"]) != rank - 2:
+        raise KernelError(f"kernel {attrs['kernel']} does not fit data with {rank - 2} spatial axes")
+    data = channels_second((None,) * rank if data is None else data, last)
+    out = channels_second((None,) * rank if out is None else out, last)
+    if len(data) != len(out):
+        raise KernelError(f"data has {len(data)} axes where the output has {len(out)}")
+    window = None if attrs["global_pool"] else window_of(attrs)
+    spatial: list[Dim] = []
+    for i, (size, count) in enumerate(zip(data[2:], out[2:], strict=True)):
+        wanted: Dim = 1
+        if window is not None:
+            wanted = None if size is None else _positions(size, window, i, attrs["pooling_convention"])
+        spatial.append(agreed(count, wanted, "spatial axis of the output"))
+    front = tuple(agreed(a, b, "samples or channels of data and output") for a, b in zip(data[:2], out[:2], strict=True))
+    return [channels_back((*front, *data[2:]), last)], [channels_back((*front, *spatial), last)]
+
+
+KERNELS = (
+    Kernel("Pooling", pooling, pooling_shapes, same_types),
+    Kernel("Pooling_v1", pooling_v1, pooling_shapes, same_types),
+)

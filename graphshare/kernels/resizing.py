@@ -1,0 +1,116 @@
+"""Images brought to another size by means or by interpolation: a product along the height and one along the width."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from graphshare.kernels.inference import dims, same_types
+from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.kernels.windows import agreed, computed_in
+
+
+def adaptive_average(context: Context, attrs: Attrs, x: Array) -> Array:
+    """Means over ``output_size`` bins (N, C, H, W), which overlap where they do not divide the image."""
+    height, width = _bins(attrs)
+    return _along_both(x, _means(x.shape[2], height), _means(x.shape[3], width))
+
+
+def bilinear_resize(context: Context, attrs: Attrs, x: Array, like: Array | None = None) -> Array:
+    """Interpolation between the four nearest pixels (N, C, H, W)."""
+    height, width = _resized(attrs, x.shape, None if like is None else like.shape)
+    assert height is not None
+    assert width is not None
+    corners = attrs["align_corners"]
+    return _along_both(x, _between(x.shape[2], height, corners), _between(x.shape[3], width, corners))
+
+
+def _along_both(x: Array, rows: Array, columns: Array) -> Array:
+    wide = computed_in(x)
+    out: Array = np.matmul(np.matmul(rows.astype(wide.dtype), wide), columns.T.astype(wide.dtype))
+    return out.astype(x.dtype, copy=False)
+
+
+@lru_cache(maxsize=64)
+def _means(size: int, bins: int) -> Array:
+    """(bins, size): what each cell contributes to each mean."""
+    cell, bin_ = np.arange(size), np.arange(bins)[:, None]
+    inside = (cell >= bin_ * size // bins) & (cell < -(-(bin_ + 1) * size // bins))
+    shares: Array = inside / inside.sum(axis=1, keepdims=True)
+    return shares
+
+
+@lru_cache(maxsize=64)
+def _between(size: int, count: int, corners: bool) -> Array:
+    """(count, size): what each cell contributes to each interpolated one."""
+    if count == 1:
+        place = np.zeros(1, dtype=np.float32)
+    elif corners:
+        scale = np.float32(size - 1) / np.float32(count - 1)
+        place = scale * np.arange(count, dtype=np.float32)
+    else:
+        place = np.maximum(
+            (np.arange(count, dtype=np.float32) + np.float32(0.5)) * np.float32(size / count) - np.float32(0.5), 0
+        )
+    lower = np.minimum(place.astype(np.int64), size - 1)
+    part = place - lower
+    weights = np.zeros((count, size))
+    np.add.at(weights, (np.arange(count), lower), 1 - part)
+    np.add.at(weights, (np.arange(count), np.minimum(lower + 1, size - 1)), part)
+    return weights
+
+
+def _bins(attrs: Attrs) -> tuple[int, int]:
+    size = attrs["output_size"] or (1,)
+    if len(size) > 2 or min(size) < 1:
+        raise KernelError(f"output_size is {size}; one or two sizes of at least 1 are wanted")
+    return size[0], size[-1]
+
+
+def _resized(attrs: Attrs, shape: tuple[Dim, ...], like: tuple[Dim, ...] | None) -> tuple[Dim, Dim]:
+    mode = attrs["mode"]
+    found: list[Dim] = []
+    for axis, name in ((2, "height"), (3, "width")):
+        size, scale = shape[axis], attrs[f"scale_{name}"]
+        if mode == "like":
+            found.append(None if like is None else like[axis])
+        elif mode == "size" and scale is None:
+            found.append(attrs[name])
+        elif size is None:
+            found.append(None)
+        elif mode in ("size", "odd_scale"):
+            if scale is None:
+                raise KernelError(f"mode odd_scale needs scale_{name}")
+            odd = mode == "odd_scale" and size % 2
+            found.append(
+                int(np.float32(size - 1) * np.float32(scale)) + 1 if odd else int(np.float32(scale) * np.float32(size))
+            )
+        else:
+            wanted = 0 if "even" in mode else 1
+            found.append(size if size % 2 == wanted else size + (-1 if mode.endswith("down") else 1))
+    return found[0], found[1]
+
+
+def adaptive_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """The output from ``output_size``; samples and channels both ways."""
+    return _framed(inputs, outputs, _bins(attrs))
+
+
+def resize_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """The output from the mode; samples and channels both ways."""
+    like = dims(inputs[1], 4) if len(inputs) > 1 else None
+    return _framed(inputs, outputs, _resized(attrs, dims(inputs[0], 4), like))
+
+
+def _framed(inputs: Shapes, outputs: Shapes, size: tuple[Dim, Dim]) -> tuple[Shapes, Shapes]:
+    data, out = dims(inputs[0], 4), dims(outputs[0], 4)
+    front = tuple(agreed(a, b, "samples or channels of data and output") for a, b in zip(data[:2], out[:2], strict=True))
+    spatial = tuple(agreed(a, b, "height or width of the output") for a, b in zip(out[2:], size, strict=True))
+    return [(*front, *data[2:]), *inputs[1:]], [(*front, *spatial)]
+
+
+KERNELS = (
+    Kernel("_contrib_AdaptiveAvgPooling2D", adaptive_average, adaptive_shapes, same_types),
+    Kernel("_contrib_BilinearResize2D", bilinear_resize, resize_shapes, same_types),
+)
