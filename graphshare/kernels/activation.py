@@ -42,7 +42,8 @@ def softrelu(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def softsign(context: Context, attrs: Attrs, x: Array) -> Array:
     """x / (1 + abs(x))."""
-    return x / (1 + np.abs(x))
+    result: Array = x / (1 + np.abs(x))
+    return result
 
 
 _BY_TYPE: dict[str, Callable[[Context, Attrs, Array], Array]] = {

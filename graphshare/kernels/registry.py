@@ -12,7 +12,13 @@ from importlib import import_module
 from graphshare.kernels.kernel import Kernel
 from graphshare.operators.registry import canonical
 
-_FAMILIES: tuple[str, ...] = ("activation",)
+_FAMILIES: tuple[str, ...] = (
+    "activation",
+    "binary",
+    "casts",
+    "scalar",
+    "unary",
+)
 
 _registered: dict[str, Kernel] = {}
 
