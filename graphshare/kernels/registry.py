@@ -16,7 +16,11 @@ _FAMILIES: tuple[str, ...] = (
     "activation",
     "binary",
     "casts",
+    "leaky",
+    "ordering",
+    "reduction",
     "scalar",
+    "softmax",
     "unary",
 )
 

@@ -68,7 +68,8 @@ def _erfc(x: Array) -> Array:
 
 def _outer_argument(size: Array) -> Array:
     """``[1, 6]`` to ``[-1, 1]``, dense where the function bends."""
-    return ((size - 3) / (size + 3) + 1 / 12) * (24 / 10)
+    result: Array = ((size - 3) / (size + 3) + 1 / 12) * (24 / 10)
+    return result
 
 
 @cache
