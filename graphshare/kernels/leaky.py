@@ -18,23 +18,23 @@ _SELU_SCALE = np.float32(1.0507009873554805)
 
 def leaky(context: Context, attrs: Attrs, x: Array) -> Array:
     """``slope * x`` below 0."""
-    out = _copied(context, x)
-    return np.multiply(x, x.dtype.type(attrs["slope"]), out=out, where=x < 0)
+    return _scaled_below(x, attrs["slope"], _copied(context, x), x < 0)
 
 
 def elu(context: Context, attrs: Attrs, x: Array) -> Array:
     """``slope * (exp(x) - 1)`` below 0."""
     below = x < 0
-    out = np.expm1(x, out=_copied(context, x), where=below)
-    return np.multiply(out, x.dtype.type(attrs["slope"]), out=out, where=below)
+    out: Array = np.expm1(x, out=_copied(context, x), where=below)
+    return _scaled_below(out, attrs["slope"], out, below)
 
 
 def selu(context: Context, attrs: Attrs, x: Array) -> Array:
     """:func:`elu` with the slope and the scale that keep mean 0 and variance 1."""
     below = x < 0
-    out = np.expm1(x, out=_copied(context, x), where=below)
-    np.multiply(out, x.dtype.type(_SELU_ALPHA), out=out, where=below)
-    return np.multiply(out, x.dtype.type(_SELU_SCALE), out=out)
+    out: Array = np.expm1(x, out=_copied(context, x), where=below)
+    _scaled_below(out, _SELU_ALPHA, out, below)
+    out *= x.dtype.type(_SELU_SCALE)
+    return out
 
 
 def gelu(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -67,7 +67,13 @@ def rrelu(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
 def prelu(context: Context, attrs: Attrs, x: Array, gamma: Array) -> Array:
     """``gamma * x`` below 0, a slope for every channel (axis 1) or one for all."""
     slopes = gamma.reshape((-1,) + (1,) * (x.ndim - 2)) if gamma.ndim == 1 and x.ndim > 1 else gamma
-    return np.multiply(x, slopes, out=_copied(context, x), where=x < 0)
+    result: Array = np.multiply(x, slopes, out=_copied(context, x), where=x < 0)
+    return result
+
+
+def _scaled_below(x: Array, slope: float | np.float32, out: Array, below: Array) -> Array:
+    result: Array = np.multiply(x, x.dtype.type(slope), out=out, where=below)
+    return result
 
 
 def _copied(context: Context, x: Array) -> Array:
@@ -101,7 +107,7 @@ def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shap
 
 def _gamma_shape(shape: Shape, gamma: Shape) -> Shape:
     """One slope for each channel unless something else is known that can be stretched over the data."""
-    if shape is None or gamma is not None and len(gamma) != 1:
+    if shape is None or (gamma is not None and len(gamma) != 1):
         return gamma
     channels = shape[0 if len(shape) == 1 else 1]
     if gamma is None:

@@ -16,7 +16,7 @@ def softmax_along(x: Array, axis: int, out: Array | None = None) -> Array:
         largest = np.max(x, axis=axis, keepdims=True)
         if largest.dtype.kind == "f":
             largest = np.where(largest == -np.inf, largest.dtype.type(0), largest)
-        result = np.subtract(x, largest, out=out)
+        result: Array = np.subtract(x, largest, out=out)
         np.exp(result, out=result)
         total = np.sum(result, axis=axis, keepdims=True)
         np.divide(result, np.where(total == 0, total.dtype.type(1), total), out=result)

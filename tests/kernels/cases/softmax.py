@@ -11,7 +11,7 @@ CASES = [
 CASES += [
     {"op": op, "attrs": {"dtype": to}, "inputs": [{"shape": [3, 4], "dtype": dtype}], "tolerance": 4e-3}
     for op in ("softmax", "log_softmax", "softmin")
-    for to, dtype in (("float64", "float32"), ("float32", "float16"), ("float16", "float32"), ("float32", "float64"))
+    for to, dtype in (("float64", "float32"), ("float32", "float16"))
 ]
 CASES += [
     {"op": op, "attrs": {}, "inputs": [{"shape": [2, 5], "scale": 200.0}]} for op in ("softmax", "log_softmax", "softmin")
