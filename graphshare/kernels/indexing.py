@@ -190,7 +190,8 @@ def _where_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Ty
 
 def boolean_mask(context: Context, attrs: Attrs, data: Array, index: Array) -> Array:
     """The rows of ``data`` whose ``index`` is not 0. How many there are only the values tell."""
-    return data[index != 0]
+    chosen: Array = data[index != 0]
+    return chosen
 
 
 def _mask_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -210,7 +211,7 @@ def ravel(context: Context, attrs: Attrs, data: Array) -> Array:
 
 
 def unravel(context: Context, attrs: Attrs, data: Array) -> Array:
-    """Coordinates (M, ...) for places in the flattened array."""
+    """Coordinates (M, N) for places in the flattened array."""
     return np.stack(np.unravel_index(convert(data, np.int64), attrs["shape"])).astype(data.dtype)
 
 
@@ -220,7 +221,8 @@ def _ravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
 
 
 def _unravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return inputs, [None if inputs[0] is None else (len(attrs["shape"]), *inputs[0])]
+    (count,) = dims(inputs[0], 1)
+    return [(count,)], [(len(attrs["shape"]), count)]
 
 
 KERNELS = (

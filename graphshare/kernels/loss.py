@@ -104,8 +104,10 @@ def make_loss(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def softmax_cross_entropy(context: Context, attrs: Attrs, x: Array, label: Array) -> Array:
-    """The sum over the samples of minus the logarithm of the probability of the label's class."""
-    classes = np.clip(convert(label, np.int64), 0, x.shape[1] - 1)
+    """The sum over the samples of minus the logarithm of the probability of the label's class, which counts as 1e-8 at least."""
+    classes = convert(label, np.int64)
+    if classes.size and not (classes.min() >= 0 and classes.max() < x.shape[1]):
+        raise KernelError(f"labels of {classes.min()} to {classes.max()} for {x.shape[1]} classes")
     chosen = np.take_along_axis(log_softmax_along(floating(x), 1), classes[:, None], 1)
     least = np.log(np.asarray(1e-8, chosen.dtype))
     return convert(-np.sum(np.maximum(chosen, least), dtype=np.float64).reshape(1), x.dtype)

@@ -35,7 +35,7 @@ def sequence_last(context: Context, attrs: Attrs, data: Array, length: Array | N
     """The last step of each sample."""
     axis = attrs["axis"]
     if length is None:
-        return np.take(data, -1, axis)
+        return np.asarray(np.take(data, -1, axis))
     last = _lengths(length, data.shape[axis], 1) - 1
     samples = np.arange(len(last))
     return np.asarray(data[last, samples] if axis == 0 else data[samples, last])
@@ -44,7 +44,7 @@ def sequence_last(context: Context, attrs: Attrs, data: Array, length: Array | N
 def sequence_reverse(context: Context, attrs: Attrs, data: Array, length: Array | None = None) -> Array:
     """Each sample's steps in reverse, what is behind its length as it was."""
     if length is None:
-        return data[::-1].copy()
+        return np.asarray(data[::-1].copy())
     counts = _lengths(length, data.shape[0], 0)
     steps = np.arange(data.shape[0])[:, None]
     order = np.where(steps < counts, counts - 1 - steps, steps)
