@@ -104,7 +104,7 @@ def make_loss(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def softmax_cross_entropy(context: Context, attrs: Attrs, x: Array, label: Array) -> Array:
-    """The sum over the samples of minus the logarithm of the probability of the label's class, which counts as 1e-8 at least."""
+    """The sum over the samples of -log(probability of the label's class), a probability counting as 1e-8 at least."""
     classes = convert(label, np.int64)
     if classes.size and not (classes.min() >= 0 and classes.max() < x.shape[1]):
         raise KernelError(f"labels of {classes.min()} to {classes.max()} for {x.shape[1]} classes")
