@@ -20,6 +20,7 @@ _FAMILIES: tuple[str, ...] = (
     "indexing",
     "leaky",
     "loss",
+    "numpy_elementwise",
     "ordering",
     "reduction",
     "scalar",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.kernels.binary import ARITHMETIC, Function
+from graphshare.kernels.binary import ARITHMETIC
 from graphshare.kernels.conversion import convert
 from graphshare.kernels.inference import same_shapes
 from graphshare.kernels.kernel import Array, Attrs, Context, Forward, Kernel, Types
 
 
-def _result_type(attrs: Attrs, dtype: str) -> str:
+def result_type(attrs: Attrs, dtype: str) -> str:
     if dtype.startswith("float"):
         return dtype
     if not attrs["is_int"]:
@@ -22,9 +22,12 @@ def _result_type(attrs: Attrs, dtype: str) -> str:
     return "int64" if dtype == "bool" else dtype
 
 
-def _forward(function: Function, reverse: bool) -> Forward:
+def forward_of(word: str, reverse: bool) -> Forward:
+    """The operator that a word of :data:`ARITHMETIC` names, with the number first when reversed."""
+    function = ARITHMETIC[word]
+
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        data = convert(x, _result_type(attrs, str(x.dtype)))
+        data = convert(x, result_type(attrs, str(x.dtype)))
         number = convert(np.asarray(attrs["scalar"], np.float64), data.dtype)
         return function(_swapped(context), number, data) if reverse else function(context, data, number)
 
@@ -36,22 +39,19 @@ def _swapped(context: Context) -> Context:
     return Context(training=context.training, dead=(False, *context.dead))
 
 
-def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+def types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     if inputs[0] is None:
         known = outputs[0]
         return [known if known is not None and known.startswith("float") and attrs["is_int"] else None], outputs
-    return inputs, [_result_type(attrs, inputs[0])]
+    return inputs, [result_type(attrs, inputs[0])]
 
 
 _WORDS = {"add": "plus", "sub": "minus"}
 
 KERNELS = (
+    *(Kernel(f"_{_WORDS.get(name, name)}_scalar", forward_of(name, False), same_shapes, types) for name in ARITHMETIC),
     *(
-        Kernel(f"_{_WORDS.get(name, name)}_scalar", _forward(function, False), same_shapes, _types)
-        for name, function in ARITHMETIC.items()
-    ),
-    *(
-        Kernel(f"_r{_WORDS.get(name, name)}_scalar", _forward(ARITHMETIC[name], True), same_shapes, _types)
+        Kernel(f"_r{_WORDS.get(name, name)}_scalar", forward_of(name, True), same_shapes, types)
         for name in ("sub", "div", "mod", "power")
     ),
 )

@@ -152,7 +152,7 @@ _REAL: dict[str, Any] = {
     "tan": np.tan,
 }
 
-_FORWARD: dict[str, Forward] = {
+FORWARD: dict[str, Forward] = {
     **{name: _real(function) for name, function in _REAL.items()},
     "abs": _in_place(np.absolute),
     "negative": _in_place(np.negative),
@@ -241,7 +241,7 @@ def _int64(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
 
 
 KERNELS = (
-    *(Kernel(operator, forward, same_shapes, same_types) for operator, forward in _FORWARD.items()),
+    *(Kernel(operator, forward, same_shapes, same_types) for operator, forward in FORWARD.items()),
     Kernel("clip", clip, same_shapes, same_types),
     Kernel("hard_sigmoid", hard_sigmoid, same_shapes, same_types),
     Kernel("_contrib_quadratic", quadratic, same_shapes, same_types),
