@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.kernels.activation import sigmoid
+from graphshare.kernels.buffers import target
 from graphshare.kernels.conversion import convert, floating
 from graphshare.kernels.inference import dims, is_known, same_shapes, same_types, shown, size_of, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shape, Shapes, Types
@@ -21,15 +22,16 @@ def softmax_output(context: Context, attrs: Attrs, x: Array, label: Array) -> Ar
     float32 with 1, 2 or 4 axes. For two axes it is all one.
     """
     if attrs["multi_output"]:
-        return _softmax(x, 1)
+        return _softmax(context, x, 1)
     fast = not context.training and x.dtype == np.float32 and x.ndim in (1, 2, 4)
     if attrs["preserve_shape"] or fast:
-        return _softmax(x, -1)
-    return _softmax(x.reshape(x.shape[0], -1), -1).reshape(x.shape)
+        return _softmax(context, x, -1)
+    return _softmax(context, x.reshape(x.shape[0], -1), -1).reshape(x.shape)
 
 
-def _softmax(x: Array, axis: int) -> Array:
-    return convert(softmax_along(floating(x), axis), x.dtype)
+def _softmax(context: Context, x: Array, axis: int) -> Array:
+    data = floating(x)
+    return convert(softmax_along(data, axis, target(context, x) if data is x else None), x.dtype)
 
 
 def _softmax_output_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

@@ -1,4 +1,7 @@
-"""Sorting. Equal values keep their order."""
+"""Sorting. Equal values keep their order.
+
+In MXNet they do so up to 16 values; beyond, their order is an accident of its C++ library.
+"""
 
 from __future__ import annotations
 
