@@ -103,7 +103,10 @@ def add_n(context: Context, attrs: Attrs, *arrays: Array) -> Array:
     """The sum of all."""
     if len(arrays) == 1:
         return arrays[0]
-    result: Array = np.add(arrays[0], arrays[1], out=target(context, *arrays[:2]))
+    out = target(context, *arrays[:2])
+    if out is not None and any(np.may_share_memory(out, x) for x in arrays[2:]):
+        out = None  # the same array is still to be added
+    result: Array = np.add(arrays[0], arrays[1], out=out)
     for x in arrays[2:]:
         np.add(result, x, out=result)
     return result

@@ -71,7 +71,10 @@ def multiply_up(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
 def average(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     """The mean; of integers the (wrapped) sum divided without the fraction."""
     total = np.asarray(np.sum(x, axis=axes, keepdims=keepdims, dtype=_wide(x)))
-    return convert(total / np.float64(x.size / total.size if total.size else 1), x.dtype)
+    count = x.size // total.size if total.size else 1
+    if x.dtype.kind in "iu":
+        return np.asarray(np.sign(total) * (np.abs(total) // count)).astype(x.dtype)
+    return convert(total / np.float64(count), x.dtype)
 
 
 def _largest(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 from graphshare.kernels.kernel import Array
 
 _ONE_IN_FLOAT = {np.dtype("float64"): 6.0, np.dtype("float32"): 4.0}  # from here on erf is 1 within the type's precision
+_BLOCK = 8192  # elements at a time, which stay in the processor's cache
 _DEGREES = {np.dtype("float64"): (16, 26), np.dtype("float32"): (8, 11)}
 
 
@@ -20,6 +21,15 @@ def erf(x: Array) -> Array:
     Inside ``[-1, 1]`` it is x times a polynomial in x**2, outside 1 - exp(-x**2) times a polynomial in (x - 3) / (x + 3).
     Both are Chebyshev interpolants through the values of the standard library.
     """
+    values = x.reshape(-1)
+    result = np.empty_like(values)
+    for start in range(0, values.size, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        result[block] = _erf(values[block])
+    return result.reshape(x.shape)
+
+
+def _erf(x: Array) -> Array:
     inner, outer = _erf_polynomials(*_DEGREES[x.dtype])
     with np.errstate(all="ignore"):
         size = np.minimum(np.abs(x), x.dtype.type(_ONE_IN_FLOAT[x.dtype]))
@@ -98,10 +108,13 @@ def _interpolant(function: Callable[[float], float], degree: int) -> tuple[float
 
 def _polynomial(coefficients: tuple[float, ...], u: Array) -> Array:
     """A Chebyshev series by Clenshaw's recurrence, in the type of ``u``."""
-    last, before = np.zeros_like(u), np.zeros_like(u)
     twice = 2 * u
-    for c in coefficients[:0:-1]:
-        last, before = twice * last - before + u.dtype.type(c), last
+    last, before, following = np.full_like(u, coefficients[-1]), np.zeros_like(u), np.empty_like(u)
+    for c in coefficients[-2:0:-1]:
+        np.multiply(twice, last, out=following)
+        following -= before
+        following += u.dtype.type(c)
+        last, before, following = following, last, before
     result: Array = u * last - before + u.dtype.type(coefficients[0])
     return result
 

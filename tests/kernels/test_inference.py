@@ -186,6 +186,11 @@ def test_results_are_written_into_dead_inputs() -> None:
     assert not np.shares_memory(run("broadcast_add", {}, x, y, dead=(False, True)), x)
 
 
+def test_the_same_array_added_three_times() -> None:
+    x = np.ones(4, np.float32)
+    assert run("add_n", {"num_args": "3"}, x, x, x, dead=(True, True, True)).tolist() == [3, 3, 3, 3]
+
+
 def test_random_slopes_lie_between_the_bounds() -> None:
     x = -np.ones(1000, np.float32)
     attrs = {"act_type": "rrelu", "lower_bound": "0.2", "upper_bound": "0.4"}
