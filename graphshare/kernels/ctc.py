@@ -1,0 +1,69 @@
+"""Connectionist temporal classification."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphshare.kernels.conversion import convert
+from graphshare.kernels.inference import dims, unify
+from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.kernels.softmax import log_softmax_along
+
+
+def ctc_loss(context: Context, attrs: Attrs, data: Array, label: Array, *lengths: Array) -> Array:
+    """Minus the logarithm of the probability of each label, over all its alignments; 0 for one that is too long.
+
+    ``data`` is (T, N, C) before the softmax, ``label`` (N, L), the result (N,). With ``blank_label`` first, class 0 is the
+    blank and fills labels up; with last, class C - 1 is the blank and -1 fills up.
+    """
+    logs = log_softmax_along(data.astype(np.float64), 2)
+    steps, samples, classes = data.shape
+    given = list(lengths)
+    times = convert(given.pop(0), np.int64) if attrs["use_data_lengths"] else np.full(samples, steps)
+    counts = convert(given.pop(0), np.int64) if attrs["use_label_lengths"] else None
+    blank, filler = (0, 0) if attrs["blank_label"] == "first" else (classes - 1, -1)
+    words = convert(label, np.int64)
+    losses = np.empty(samples, data.dtype)
+    for n in range(samples):
+        word = words[n, words[n] != filler] if counts is None else words[n, : counts[n]]
+        if word.size and not (word.min() >= 0 and word.max() < classes):
+            raise KernelError(f"label {n} has classes beyond 0 to {classes - 1}")
+        losses[n] = _loss(logs[: times[n], n], word, blank)
+    return losses
+
+
+def _loss(logs: Array, word: Array, blank: int) -> float:
+    """The forward recursion over the word with blanks between, ``logs`` (T, C)."""
+    repeats = int(np.sum(word[1:] == word[:-1]))
+    if len(logs) < len(word) + repeats:
+        return 0.0
+    path = np.full(2 * len(word) + 1, blank)
+    path[1::2] = word
+    may_skip = np.zeros(len(path), bool)
+    may_skip[2:] = (path[2:] != blank) & (path[2:] != path[:-2])
+    reached = np.full(len(path), -np.inf)
+    reached[:2] = logs[0, path[:2]]
+    for step in logs[1:]:
+        one = np.concatenate(([-np.inf], reached[:-1]))
+        two = np.where(may_skip, np.concatenate(([-np.inf, -np.inf], reached))[: len(path)], -np.inf)
+        reached = np.logaddexp(np.logaddexp(reached, one), two) + step[path]
+    return -float(np.logaddexp.reduce(reached[-2:]))
+
+
+def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    steps, samples, classes = dims(inputs[0], 3)
+    _, words = dims(inputs[1], 2)
+    sizes: Shape = (samples,)
+    sizes = unify(sizes, dims(inputs[1], 2)[:1])
+    for other in (*inputs[2:], *outputs[:1]):
+        sizes = unify(sizes, other)
+    count: Dim = None if sizes is None else sizes[0]
+    return [(steps, count, classes), (count, words), *[(count,)] * (len(inputs) - 2)], [(count,)]
+
+
+def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """The labels and lengths may be of any type."""
+    return inputs, [inputs[0]]
+
+
+KERNELS = (Kernel("CTCLoss", ctc_loss, _shapes, _types),)

@@ -1,0 +1,39 @@
+"""Cases for LeakyReLU."""
+
+# Of float64 MXNet computes the part below 0 in float32.
+TYPES = ("float32", "float64", "float16")
+TOLERANCE = {"float32": 1e-6, "float64": 1e-7, "float16": 4e-3}
+
+CASES = [
+    {"op": "LeakyReLU", "attrs": attrs, "inputs": [{"shape": [2, 3, 4], "dtype": dtype, "scale": 2.0}]}
+    for attrs in (
+        {},
+        {"act_type": "leaky", "slope": "0.1"},
+        {"act_type": "elu"},
+        {"act_type": "elu", "slope": "1.5"},
+        {"act_type": "selu"},
+        {"act_type": "gelu"},
+    )
+    for dtype in TYPES
+]
+CASES += [
+    {
+        "op": "LeakyReLU",
+        "attrs": {"act_type": "gelu"},
+        "inputs": [{"shape": [5, 40], "dtype": dtype, "scale": 2.0}],
+        "tolerance": t,
+    }
+    for dtype, t in (("float32", 1e-6), ("float64", 1e-7), ("float16", 4e-3))
+]
+CASES += [
+    {"op": "LeakyReLU", "attrs": attrs, "inputs": [{"shape": [3, 4], "dtype": dtype}], "outputs": 1}
+    for attrs in ({"act_type": "rrelu"}, {"act_type": "rrelu", "lower_bound": "0.1", "upper_bound": "0.7"})
+    for dtype in TYPES
+]
+CASES += [
+    {"op": "LeakyReLU", "attrs": {"act_type": "prelu"}, "inputs": [{"shape": s, "dtype": d}, {"shape": g, "dtype": d}]}
+    for d in TYPES
+    for s, g in (([2, 3, 4], [3]), ([2, 3], [3]), ([2, 3, 2, 2], [1]), ([4], [1]))
+]
+for case in CASES:
+    case["tolerance"] = TOLERANCE[case["inputs"][0]["dtype"]]

@@ -1,0 +1,47 @@
+"""Functions that numpy lacks, against the standard library and against themselves."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from graphshare.kernels import special
+from graphshare.kernels.conversion import convert
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [("float64", 1e-14), ("float32", 3e-7)])
+def test_erf_is_that_of_the_standard_library(dtype: str, limit: float) -> None:
+    x = np.concatenate([np.linspace(-7, 7, 20001), 10.0 ** np.linspace(-12, 1, 100)]).astype(dtype)
+    wanted = np.array([math.erf(v) for v in x.astype(np.float64)])
+    got = special.erf(x)
+    assert got.dtype == x.dtype
+    assert np.all(np.abs(got - wanted) <= limit * np.abs(wanted))
+    assert special.erf(np.array([np.inf, -np.inf], dtype)).tolist() == [1, -1]
+    assert np.isnan(special.erf(np.array([np.nan], dtype))).all()
+
+
+def test_erfinv_leads_back() -> None:
+    y = np.concatenate(
+        [np.linspace(-1, 1, 10001)[1:-1], 1 - 10.0 ** np.linspace(-15, -2, 50), 10.0 ** np.linspace(-300, -1, 50)]
+    )
+    x = special.erfinv(y)
+    assert np.all(np.abs(np.array([math.erf(v) for v in x]) - y) <= 4e-15)
+    assert special.erfinv(np.array([1.0, -1.0, 0.0])).tolist() == [np.inf, -np.inf, 0]
+    assert np.isnan(special.erfinv(np.array([1.5, np.nan]))).all()
+
+
+def test_gamma_at_its_edges() -> None:
+    assert special.gamma(np.array([5.0, 0.0, -0.0, 200.0])).tolist() == [24, np.inf, -np.inf, np.inf]
+    assert np.isnan(special.gamma(np.array([-1.0, -np.inf, np.nan]))).all()
+    assert special.gammaln(np.array([1.0, 0.0, -2.0, np.inf])).tolist() == [0, np.inf, np.inf, np.inf]
+    assert special.gamma(np.zeros((0, 2))).shape == (0, 2)
+
+
+def test_conversion_cuts_off_and_wraps() -> None:
+    x = np.array([-3.7, 300.5, 1e10, np.nan, np.inf])
+    assert convert(x, "uint8").tolist() == [253, 44, 0, 0, 0]
+    assert convert(x, "int32").tolist() == [-3, 300, -(2**31), -(2**31), -(2**31)]
+    assert convert(x, "int64").tolist() == [-3, 300, 10**10, -(2**63), -(2**63)]
+    assert convert(x, "float64") is x
