@@ -19,7 +19,7 @@ def convolution_inputs(signature: Signature, attrs: Attributes, subgraphs: Seque
     attrs = signature.current_attributes(attrs)
     quantized, with_sum = signature.value(attrs, "quantized"), signature.value(attrs, "with_sum")
     names = ["data", "weight"]
-    if not _lacks_bias(subgraphs):
+    if not _lacks_bias(subgraphs, "Convolution"):
         names.append("bias")
     if signature.value(attrs, "with_bn"):
         names += ["gamma", "beta", "mean", "var"]
@@ -32,11 +32,11 @@ def convolution_inputs(signature: Signature, attrs: Attributes, subgraphs: Seque
     return tuple(names)
 
 
-def _lacks_bias(subgraphs: Sequence[Any]) -> bool:
-    """Whether the sub-graph's Convolution says ``no_bias``; a Convolution has a bias unless it says so."""
+def _lacks_bias(subgraphs: Sequence[Any], op: str) -> bool:
+    """Whether the sub-graph's ``op`` says ``no_bias``; it has a bias unless it says so."""
     for graph in subgraphs[:1]:
         for node in graph.nodes:
-            if node.op == "Convolution":
+            if node.op == op:
                 return str(node.attrs.get("no_bias", "False")).lower() in ("true", "1")
     return False
 
@@ -45,7 +45,9 @@ def dense_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[An
     """``_sg_mkldnn_fully_connected``: the sub-graph's own variables, then the ranges."""
     names = tuple(node.name for node in _walk(subgraphs) if node.op == "null")
     if signature.value(signature.current_attributes(attrs), "quantized"):
-        names += ("min_data", "max_data", "min_weight", "max_weight", "min_bias", "max_bias")
+        names += ("min_data", "max_data", "min_weight", "max_weight")
+        if not _lacks_bias(subgraphs, "FullyConnected"):
+            names += ("min_bias", "max_bias")
     return names
 
 

@@ -210,8 +210,8 @@ def test_input_names_as_the_upgrade_invents_them() -> None:
     assert not wrong, f"{len(wrong)} of {len(tried)}\n" + "\n".join(wrong[:400])
 
 
-def convolution_body(no_bias: str, with_bn: bool) -> dict[str, Any]:
-    """A sub-graph of a Convolution, a BatchNorm behind it if asked for."""
+def convolution_body(no_bias: str, with_bn: bool, with_sum: bool = False) -> dict[str, Any]:
+    """A sub-graph of a Convolution, behind it a BatchNorm and a sum if asked for: MXNet holds its inputs against the flags."""
     names = ["data0", "weight0", *([] if no_bias == "True" else ["bias0"])]
     attrs = {"kernel": "(1, 1)", "num_filter": "1", "no_bias": no_bias}
     nodes: list[dict[str, Any]] = [{"op": "null", "name": name, "inputs": []} for name in names]
@@ -221,6 +221,10 @@ def convolution_body(no_bias: str, with_bn: bool) -> dict[str, Any]:
         nodes += [{"op": "null", "name": name, "inputs": []} for name in ("g", "b", "m", "v")]
         inputs = [[start - 1, 0, 0], *([start + i, 0, 0] for i in range(4))]
         nodes.append({"op": "BatchNorm", "name": "bn", "inputs": inputs})
+    if with_sum:
+        last = len(nodes) - 1
+        nodes.append({"op": "null", "name": "sum0", "inputs": []})
+        nodes.append({"op": "elemwise_add", "name": "s", "inputs": [[last, 0, 0], [last + 1, 0, 0]]})
     arguments = [i for i, node in enumerate(nodes) if node["op"] == "null"]
     return {"nodes": nodes, "arg_nodes": arguments, "heads": [[len(nodes) - 1, 0, 0]]}
 
@@ -251,7 +255,7 @@ def fused_cases() -> list[tuple[Signature, dict[str, str], dict[str, Any]]]:
         attrs = dict(zip(("with_bn", "with_sum", "quantized"), flags, strict=True))
         for no_bias in ("True", "False"):
             for more in ({}, {"with_relu": "true"}, {"with_postsum_relu": "true", "with_postsum_act": "False"}):
-                body = convolution_body(no_bias, attrs["with_bn"] == "True")
+                body = convolution_body(no_bias, attrs["with_bn"] == "True", attrs["with_sum"] == "True")
                 found.append((lookup_row("_sg_mkldnn_conv"), {**attrs, **more}, body))
     for flags in itertools.product(("True", "False"), repeat=3):
         attrs = dict(zip(("quantized", "enable_float_output", "with_relu"), flags, strict=True))
