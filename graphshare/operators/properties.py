@@ -14,5 +14,5 @@ OPERATOR_PROPERTIES = frozenset(
     _contrib_MultiBoxDetection _contrib_MultiBoxPrior _contrib_MultiBoxTarget _contrib_MultiProposal _contrib_PSROIPooling
     _contrib_Proposal _contrib_SyncBatchNorm _contrib_count_sketch _contrib_fft _contrib_ifft
     _contrib_quantized_rnn
-    """.split()  # noqa: SIM905
+    """.split()
 )
