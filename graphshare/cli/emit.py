@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import click
 import msgspec
 
-from graphshare.cli.console import say
+from graphshare.cli.console import put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.ir.graph import Rewrite
 from graphshare.workflows.checkpoint import Checkpoint, Outputs, resolve_outputs
@@ -46,6 +45,8 @@ def deliver(
     outputs = resolve_outputs(delivery.out, delivery.params_out, delivery.map_out, source)
     if delivery.strict and notes:
         raise RefusedError([Fault(note) for note in notes])
+    if outputs.map == "-":
+        raise UsageError(Fault("the map cannot go to standard output", hint="name a file with --map-out"))
     if source.params is None and outputs.params:
         hint = "name the parameter file with --params"
         raise UsageError(Fault("--params-out has nothing to write: there is no parameter file", hint=hint))
@@ -70,10 +71,14 @@ def _print_plan(rewrite: Rewrite, source: Checkpoint, plan: Plan | None, format_
     records = [{"from": record.key, "to": key} for record, key in plan or ()]
     if format_ == "json":
         found: dict[str, Any] = {**map_of(rewrite, {source.graph: source}), "records": records}
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        put_json(found)
         return
-    for entry in map_of(rewrite, {source.graph: source})["entries"]:
+    put(_plan_lines(map_of(rewrite, {source.graph: source})["entries"], records))
+
+
+def _plan_lines(entries: Sequence[dict[str, Any]], records: Sequence[dict[str, Any]]) -> Iterator[str]:
+    for entry in entries:
         new = entry["to"]["name"] if entry["to"] else "-"
-        click.echo(f"{entry['how']:8} {entry['from']['kind']:8} {entry['from']['name']} -> {new}")
+        yield f"{entry['how']:8} {entry['from']['kind']:8} {entry['from']['name']} -> {new}"
     for record in records:
-        click.echo(f"{'record':8} {'':8} {record['from']} -> {record['to']}")
+        yield f"{'record':8} {'':8} {record['from']} -> {record['to']}"

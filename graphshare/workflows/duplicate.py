@@ -12,10 +12,9 @@ from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.names import did_you_mean
 from graphshare.rules.implied import implied_variables
 from graphshare.rules.patterns import matcher
-from graphshare.rules.roles import Kind, Role, assign_roles
+from graphshare.rules.roles import Kind, Role, assign_roles, implied_role, is_parameter
 from graphshare.rules.targets import resolve_targets
 from graphshare.transforms.duplicate import duplicate as make_branches
-from graphshare.transforms.duplicate import refuse_implied_for_tie
 
 Mode = Literal["copy", "tie"]
 
@@ -65,11 +64,9 @@ def plan_duplicate(
         raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in --prefix sha-"))
     _check_named(graph, {"--as-input": as_input, "--as-parameter": as_parameter})
     roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
-    tied = _tied(roles, mode, choices)
+    tied = _tied(graph, roles, mode, choices)
     shared_inputs = _shared_inputs(roles, share_inputs)
     notes = _unknown_roles(roles, tied, mode)
-    if tied and any(implied.auxiliary for implied in implied_variables(graph)) and mode == "tie":
-        refuse_implied_for_tie(graph)
     targets = resolve_targets(upto, graph.nodes, option="--upto") if upto else None
     surplus = held - {node.name for node in roles} - {i.name for i in implied_variables(graph)} if held else ()
     shared = dict.fromkeys([*tied, *shared_inputs])
@@ -77,29 +74,34 @@ def plan_duplicate(
         graph, prefixes, shared=shared.keys(), upto=targets, drop_original=drop_original, other_names=surplus
     )
     last = rewrite.branches[-1]
-    copied = tuple(n for n, role in roles.items() if _is_parameter(role) and n not in tied and n in last.images)
+    copied = tuple(n for n, role in roles.items() if is_parameter(role) and n not in tied and n in last.images)
     return Duplication(rewrite, roles, tuple(n for n in tied if n in last.images), copied, tuple(shared_inputs), tuple(notes))
 
 
-def _is_parameter(role: Role) -> bool:
-    return role.kind in (Kind.PARAMETER, Kind.AUXILIARY)
-
-
-def _tied(roles: Mapping[Node, Role], mode: Mode, choices: Sequence[Choice]) -> dict[Node, None]:
-    """The parameters that all branches share, in file order."""
-    decided: dict[Node, Mode] = {node: mode for node, role in roles.items() if _is_parameter(role)}
+def _tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: Sequence[Choice]) -> dict[Node, None]:
+    """The parameters that all branches share, in file order. What the file only implies can be copied and not tied."""
+    decided: dict[Node, Mode] = {node: mode for node, role in roles.items() if is_parameter(role)}
+    implied = {found: mode for found in implied_variables(graph) if is_parameter(implied_role(found))}
     faults = []
     for choice in choices:
         option = f"--{choice.mode} {choice.pattern!r}"
         matches = matcher(choice.pattern)
         hit = [node for node in roles if matches(node.name)]
         wrong = [node for node in hit if node not in decided]
-        if not hit:
+        states = [found for found in implied if matches(found.name)]
+        implied.update((found, choice.mode) for found in states)
+        if not hit and not states:
             faults.append(Fault(f"{option} matches no variable", hint=did_you_mean(choice.pattern, [n.name for n in decided])))
         for node in wrong:
             hint = f"if it is one after all, add --as-parameter {node.name}; inputs are shared with --share-input"
             faults.append(Fault(f"{option} matches {node.name!r}, which is no parameter ({roles[node].reason})", hint=hint))
         decided.update((node, choice.mode) for node in hit if node in decided)
+    hint = "give it one with `graphshare upgrade` first, or add --upgrade to this command"
+    faults += [
+        Fault(f"{found.name!r} is implied by the file and has no node that could be shared", node=found.node.name, hint=hint)
+        for found, how in implied.items()
+        if how == "tie"
+    ]
     if faults:
         raise RefusedError(faults)
     return {node: None for node, how in decided.items() if how == "tie"}
@@ -108,12 +110,12 @@ def _tied(roles: Mapping[Node, Role], mode: Mode, choices: Sequence[Choice]) -> 
 def _shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> dict[Node, None]:
     shared: dict[Node, None] = {}
     faults = []
-    inputs = [node for node, role in roles.items() if not _is_parameter(role)]
+    inputs = [node for node, role in roles.items() if not is_parameter(role)]
     for pattern in patterns:
         matches = matcher(pattern)
         hit = [node for node in inputs if matches(node.name)]
         if not hit:
-            wrong = [node.name for node, role in roles.items() if _is_parameter(role) and matches(node.name)]
+            wrong = [node.name for node, role in roles.items() if is_parameter(role) and matches(node.name)]
             hint = "parameters are shared with --tie" if wrong else did_you_mean(pattern, [node.name for node in inputs])
             faults.append(Fault(f"--share-input {pattern!r} matches no input", hint=hint))
         shared.update(dict.fromkeys(hit))
