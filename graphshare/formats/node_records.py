@@ -60,7 +60,7 @@ class NodeReader:
             param = record["param"]
             if attrs.keys() & param.keys():  # an attribute that ``attr`` overrides: keep what it hides
                 extra = {**extra, "param": param}
-            form = NodeForm(form.keys, tuple(param))
+            form = NodeForm(form.keys, tuple([key for key in param if key not in attrs]))
             attrs = self._shared({**attrs, **{key: value for key, value in param.items() if key not in attrs}})
         subgraphs = tuple(self._read_graph(graph) for graph in record.get("subgraphs", ()))
         return Node(
