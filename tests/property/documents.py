@@ -22,7 +22,9 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     max_leaves=6,
 )
 UNKNOWN = st.sampled_from(["_comment", "workspace", "Name", "é", "attrs2"])
-OPERATORS = st.sampled_from(["relu", "FullyConnected", "BatchNorm", "Concat", "SoftmaxOutput", "SliceChannel", "no_such", "é op"])
+OPERATORS = st.sampled_from(
+    ["relu", "FullyConnected", "BatchNorm", "Concat", "SoftmaxOutput", "SliceChannel", "no_such", "é op"]
+)
 
 
 @st.composite

@@ -55,5 +55,5 @@ def test_what_was_written_reads_back_as_the_graph(found: Document) -> None:
 @given(found=documents(), duplicate=st.sampled_from(["heads", "nodes", "arg_nodes"]))
 def test_of_keys_given_twice_the_last_counts(found: Document, duplicate: str) -> None:
     once = json.dumps(found)
-    twice = f'{{{json.dumps(duplicate)}: [], {once[1:]}'
+    twice = f"{{{json.dumps(duplicate)}: [], {once[1:]}"
     assert json.loads(rewritten(twice.encode())) == found
