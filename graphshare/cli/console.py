@@ -10,6 +10,8 @@ from collections.abc import Iterable
 import click
 import msgspec
 
+from graphshare.errors import Fault, OutputError
+
 _COLORS = {"error": "red", "warning": "yellow", "hint": "cyan", "note": None}
 _PREFIXES = {"error": "error: ", "warning": "warning: ", "hint": "  hint: ", "note": ""}
 
@@ -36,6 +38,8 @@ def put_json(value: object) -> None:
 
 
 def _put_bytes(data: bytes) -> None:
+    if sys.stdout is None:
+        raise OutputError(Fault("is closed", where="<stdout>"))
     try:
         click.echo(data, nl=False)
         sys.stdout.flush()

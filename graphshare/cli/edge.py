@@ -39,14 +39,15 @@ def run(arguments: list[str]) -> int:
     debug = "--debug" in arguments
     try:
         result = cli.main(arguments, prog_name="graphshare", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None where the shell closed it
+            sys.stdout.flush()
     except GraphshareError as error:
         say_faults(error)
     except click.ClickException as error:
         _say_usage(error)
     except (click.Abort, KeyboardInterrupt, Terminated):
         say("interrupted; nothing was changed", style="error")
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # click itself exits, with 1, when a pipe is closed
         _silence_stdout()
     except OSError as error:
         _silence_stdout()

@@ -11,7 +11,7 @@ import msgspec
 from graphshare.cli.console import put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.ir.graph import Rewrite
-from graphshare.workflows.checkpoint import Checkpoint, Outputs, resolve_outputs
+from graphshare.workflows.checkpoint import Checkpoint, Outputs, refusals_of, resolve_outputs
 from graphshare.workflows.mapfile import map_of, map_text
 from graphshare.workflows.parameters import Plan, plan_records
 from graphshare.workflows.results import write_results
@@ -59,12 +59,23 @@ def deliver(
     if delivery.dry_run:
         _print_plan(rewrite, source, plan, delivery.format)
         return outputs
-    if outputs.graph == "-" and sys.stdout.isatty():
-        raise UsageError(Fault("the graph would go to the terminal", hint="add -o FILE, or pipe it on"))
+    if outputs.graph == "-":
+        refuse_terminal()
     params = None if source.params is None or plan is None else (source.params, plan)
     text = map_text(rewrite, {source.graph: source}) if outputs.map else None
-    write_results(rewrite.graph, outputs, params=params, map_text=text, verify_bytes=delivery.verify_bytes)
+    with refusals_of(source):
+        write_results(rewrite.graph, outputs, params=params, map_text=text, verify_bytes=delivery.verify_bytes)
     return outputs
+
+
+def refuse_terminal() -> None:
+    """Refuses to write a graph where a person would have to read it.
+
+    Raises:
+        UsageError: standard output is a terminal.
+    """
+    if sys.stdout is not None and sys.stdout.isatty():
+        raise UsageError(Fault("the graph would go to the terminal", hint="add -o FILE, or pipe it on"))
 
 
 def _print_plan(rewrite: Rewrite, source: Checkpoint, plan: Plan | None, format_: str) -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable
 
-from graphshare.errors import Fault, UsageError
+from graphshare.errors import Fault, OutputError, UsageError
 from graphshare.formats.atomic import Staged, output_error, staged_outputs
 from graphshare.formats.layout import write_symbol
 from graphshare.formats.records import ParameterFile
@@ -85,6 +85,8 @@ def write_stdout(pieces: Iterable[bytes]) -> None:
     Raises:
         OutputError: it cannot be written; a closed pipe stays a BrokenPipeError for the edge to end quietly.
     """
+    if sys.stdout is None:
+        raise OutputError(Fault("is closed", where=STDOUT, hint="name a file with -o"))
     try:
         for piece in pieces:
             sys.stdout.buffer.write(piece)
