@@ -17,9 +17,12 @@ ROOT = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-m", "graphshare"]
 
 
+_UNWANTED = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "PYTHONUNBUFFERED", "PYTHONIOENCODING")
+
+
 def environment(**more: str) -> dict[str, str]:
     """The environment of the tests, in which the checkout is what gets imported and nothing colours output."""
-    kept = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM")}
+    kept = {key: value for key, value in os.environ.items() if key not in _UNWANTED}
     return {**kept, "PYTHONPATH": str(ROOT), "TERM": "xterm", **more}
 
 

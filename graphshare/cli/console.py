@@ -10,8 +10,6 @@ from collections.abc import Iterable
 import click
 import msgspec
 
-from graphshare.errors import Fault, OutputError
-
 _COLORS = {"error": "red", "warning": "yellow", "hint": "cyan", "note": None}
 _PREFIXES = {"error": "error: ", "warning": "warning: ", "hint": "  hint: ", "note": ""}
 
@@ -38,16 +36,9 @@ def put_json(value: object) -> None:
 
 
 def _put_bytes(data: bytes) -> None:
-    if sys.stdout is None:
-        raise OutputError(Fault("is closed", where="<stdout>"))
-    try:
-        click.echo(data, nl=False)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        error.filename = error.filename or "<stdout>"
-        raise
+    from graphshare.workflows.results import write_stdout  # not needed for --help
+
+    write_stdout([data])
 
 
 def colored(stream: object) -> bool:

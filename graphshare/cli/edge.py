@@ -17,7 +17,7 @@ import click
 
 from graphshare.cli.app import cli
 from graphshare.cli.console import say
-from graphshare.errors import GraphshareError
+from graphshare.errors import GraphshareError, OutputError
 
 FAILED = 2
 
@@ -42,6 +42,8 @@ def run(arguments: list[str]) -> int:
         if sys.stdout is not None:  # None where the shell closed it
             sys.stdout.flush()
     except GraphshareError as error:
+        if isinstance(error, OutputError):
+            _silence_stdout()
         say_faults(error)
     except click.ClickException as error:
         _say_usage(error)
@@ -81,7 +83,7 @@ def _say_usage(error: click.ClickException) -> None:
 
 
 def _silence_stdout() -> None:
-    """Lets the interpreter end without a second complaint about a pipe that nobody reads."""
+    """Lets the interpreter end without a second complaint about a standard output that takes nothing more."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
 

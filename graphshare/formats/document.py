@@ -31,6 +31,7 @@ Buffer = bytes | mmap
 NODE_KEYS = frozenset(("op", "name", "attrs", "attr", "param", "inputs", "control_deps", "subgraphs", "backward_source_id"))
 GRAPH_KEYS = frozenset(("nodes", "arg_nodes", "node_row_ptr", "heads", "attrs"))
 MAX_NESTING = 64
+_LISTS_OF_IDS = ("arg_nodes", "node_row_ptr")
 
 _HALF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 _decoder = msgspec.json.Decoder(GraphRecord)
@@ -80,9 +81,9 @@ def check_kinds(found: Mapping[str, Any]) -> None:
         TypeError: a key holds what only another may.
         InputError: a value of a key without a meaning here is nested deeper than ``MAX_NESTING``.
     """
-    for key in ("arg_nodes", "node_row_ptr", "heads"):
+    for key in ("nodes", "arg_nodes", "node_row_ptr", "heads"):
         values = found.get(key, [])
-        if type(values) is not list or (key != "heads" and not {int}.issuperset(map(type, values))):
+        if type(values) is not list or (key in _LISTS_OF_IDS and not {int}.issuperset(map(type, values))):
             raise TypeError(key)
     if type(found.get("attrs", {})) is not dict:
         raise TypeError("attrs")

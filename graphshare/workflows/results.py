@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterable
+from typing import BinaryIO
 
 from graphshare.errors import Fault, OutputError, UsageError
 from graphshare.formats.atomic import Staged, output_error, staged_outputs
@@ -89,9 +91,19 @@ def write_stdout(pieces: Iterable[bytes]) -> None:
         raise OutputError(Fault("is closed", where=STDOUT, hint="name a file with -o"))
     try:
         for piece in pieces:
-            sys.stdout.buffer.write(piece)
+            _write_whole(sys.stdout.buffer, piece)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
         raise output_error(error, STDOUT) from error
+
+
+def _write_whole(file: BinaryIO, piece: bytes) -> None:
+    """Writes every byte: under ``python -u`` standard output has no buffer and may take a part without an error."""
+    rest = memoryview(piece)
+    while rest:
+        written = file.write(rest)
+        if not written:
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        rest = rest[written:]

@@ -43,13 +43,17 @@ def test_what_goes_through_a_pipe_is_what_goes_into_a_file(tmp_path: Path) -> No
     assert not texts.pop().endswith(b"\n")
 
 
-def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path: Path) -> None:
+UNBUFFERED = pytest.mark.parametrize("unbuffered", ["", "1"])  # without a buffer a write may be partial and raise nothing
+
+
+@UNBUFFERED
+def test_a_reader_that_leaves_early_gets_no_traceback(unbuffered: str, tmp_path: Path) -> None:
     nodes = [variable("x"), *(operator("relu", f"r{i}", [i]) for i in range(5_000))]
     nodes += [variable(f"v{i}") for i in range(5_000)]
     write_json(tmp_path / "a.json", document(nodes, [5_000]))
     for command in ("duplicate a.json --prefix b-", "inspect a.json --format json", "duplicate a.json --prefix b- --dry-run",
                     "format a.json --layout indent:2"):  # fmt: skip
-        run = shell(f"graphshare {command} | head -c 10", tmp_path)
+        run = shell(f"graphshare {command} | head -c 10", tmp_path, PYTHONUNBUFFERED=unbuffered)
         assert len(run.stdout) == 10
         assert run.returncode == 2, run.stderr
         assert run.stderr == b""
@@ -160,11 +164,12 @@ def test_two_outputs_need_two_places(tmp_path: Path) -> None:
     refused(graphshare(*arguments, "--params-out", "p", "--map-out", "-", cwd=tmp_path), "standard output")
 
 
-def test_a_full_disk_says_so(tmp_path: Path) -> None:
+@UNBUFFERED
+def test_a_full_disk_says_so(unbuffered: str, tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", siamese())
     for command in ("duplicate a.json --prefix b-", "inspect a.json", "inspect a.json --format json", "format a.json",
                     "duplicate a.json --prefix b- --dry-run", "duplicate a.json --prefix b- -o /dev/full"):  # fmt: skip
-        run = shell(f"graphshare {command} > /dev/full", tmp_path)
+        run = shell(f"graphshare {command} > /dev/full", tmp_path, PYTHONUNBUFFERED=unbuffered)
         assert run.returncode == 2, command
         assert b"disk is full" in run.stderr or b"No space left" in run.stderr, (command, run.stderr)
         assert b"Traceback" not in run.stderr
@@ -188,6 +193,16 @@ def test_a_file_that_may_not_grow_leaves_the_old_ones(tmp_path: Path) -> None:
         )  # fmt: skip
         refused(run, "larger than is allowed")
         assert {name: (tmp_path / name).read_bytes() for name in files_in(tmp_path)} == before
+
+
+@UNBUFFERED
+def test_standard_output_that_may_not_grow_is_an_error(unbuffered: str, tmp_path: Path) -> None:
+    nodes = [variable("x"), *(operator("relu", f"r{i}", [i]) for i in range(3000))]
+    write_json(tmp_path / "a.json", document(nodes, [3000]))
+    for command in ("duplicate a.json --prefix b-", "format a.json", "duplicate a.json --prefix b- --dry-run --format json"):
+        run = shell(f"ulimit -f 100; graphshare {command} > out", tmp_path, PYTHONUNBUFFERED=unbuffered)
+        assert run.returncode == 2
+        assert b"larger than is allowed" in run.stderr
 
 
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:

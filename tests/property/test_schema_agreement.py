@@ -84,6 +84,7 @@ def deep(value: Any, level: int = 0) -> bool:
 @settings(max_examples=settings().max_examples * 4)
 @given(found=damaged(), raw=st.booleans())
 @example(found={**siamese(), "nodes": {}}, raw=False)
+@example(found={"nodes": {}, "arg_nodes": [], "heads": []}, raw=False)
 @example(found={**siamese(), "attrs": []}, raw=False)
 def test_both_accept_the_same_documents(found: Any, raw: bool) -> None:
     text = json.dumps(found)
