@@ -76,6 +76,9 @@ def say_faults(error: GraphshareError) -> None:
 
 
 def _say_usage(error: click.ClickException) -> None:
+    if isinstance(error, click.UsageError) and type(error).__name__ == "NoArgsIsHelpError":  # no command at all
+        click.echo(error.format_message(), err=True)
+        return
     say(error.format_message(), style="error")
     context = getattr(error, "ctx", None)
     if context is not None:
