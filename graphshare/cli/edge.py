@@ -18,7 +18,7 @@ import click
 
 from graphshare.cli.app import cli
 from graphshare.cli.console import say
-from graphshare.errors import GraphshareError
+from graphshare.errors import GraphshareError, OutputError
 
 FAILED = 2
 
@@ -45,14 +45,17 @@ def run(arguments: list[str]) -> int:
     debug = "--debug" in arguments
     try:
         result = cli.main(arguments, prog_name="graphshare", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None where the shell closed it
+            sys.stdout.flush()
     except GraphshareError as error:
+        if isinstance(error, OutputError):
+            _silence_stdout()
         say_faults(error)
     except click.ClickException as error:
         _say_usage(error)
     except (click.Abort, KeyboardInterrupt, Terminated):
         say("interrupted; nothing was changed", style="error")
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # click itself exits, with 1, when a pipe is closed
         _silence_stdout()
     except OSError as error:
         _silence_stdout()
@@ -79,6 +82,9 @@ def say_faults(error: GraphshareError) -> None:
 
 
 def _say_usage(error: click.ClickException) -> None:
+    if isinstance(error, click.UsageError) and type(error).__name__ == "NoArgsIsHelpError":  # no command at all
+        click.echo(error.format_message(), err=True)
+        return
     say(error.format_message(), style="error")
     context = getattr(error, "ctx", None)
     if context is not None:
@@ -86,7 +92,7 @@ def _say_usage(error: click.ClickException) -> None:
 
 
 def _silence_stdout() -> None:
-    """Lets the interpreter end without a second complaint about a pipe that nobody reads."""
+    """Lets the interpreter end without a second complaint about a standard output that takes nothing more."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-import msgspec
-
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rename, Rewrite
 from graphshare.ir.walk import post_order
@@ -161,22 +159,3 @@ def _may_collide(kept: Collection[str], prefixes: Sequence[str]) -> bool:
         return True
     starts = tuple(prefixes)
     return any(name.startswith(starts) for name in kept)
-
-
-def refuse_implied_for_tie(graph: Graph) -> None:
-    """Refuses to tie what has no node.
-
-    Raises:
-        RefusedError: every implied auxiliary state.
-    """
-    faults = [
-        Fault(
-            f"auxiliary state {found.name!r} is implied by the file and has no node that could be shared", node=found.node.name
-        )
-        for found in implied_variables(graph)
-    ]
-    if faults:
-        last = msgspec.structs.replace(
-            faults[-1], hint="give it one with `graphshare upgrade` first, or add --upgrade to this command"
-        )
-        raise RefusedError([*faults[:-1], last])
