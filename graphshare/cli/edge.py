@@ -34,8 +34,9 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, _terminate)
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
+        if stream is not None:  # closed before we began
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
     # Outputs are closed and flushed by now; taking a million nodes apart one by one would be all that is left to do.
     os._exit(code)
 
