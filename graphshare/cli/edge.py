@@ -11,6 +11,7 @@ import gc
 import os
 import signal
 import sys
+import traceback
 from types import FrameType
 from typing import NoReturn
 
@@ -65,7 +66,7 @@ def run(arguments: list[str]) -> int:
         say(f"the input is too large for this machine ({type(error).__name__})", style="error")
     except Exception as error:  # a bug: said as one, with the way to its traceback
         if debug:
-            raise
+            traceback.print_exc()
         say(f"this is a bug of graphshare: {type(error).__name__}: {error}", style="error")
         say("please report it with the output of the same command and --debug", style="hint")
     else:
