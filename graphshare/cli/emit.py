@@ -12,7 +12,6 @@ from graphshare.cli.console import put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.ir.graph import Rewrite
 from graphshare.workflows.checkpoint import Checkpoint, Outputs, refusals_of, resolve_outputs
-from graphshare.workflows.mapfile import map_of, map_text
 from graphshare.workflows.parameters import Plan, plan_records
 from graphshare.workflows.results import write_results
 
@@ -62,7 +61,11 @@ def deliver(
     if outputs.graph == "-":
         refuse_terminal()
     params = None if source.params is None or plan is None else (source.params, plan)
-    text = map_text(rewrite, {source.graph: source}) if outputs.map else None
+    text = None
+    if outputs.map:  # the map needs hashes, which take time to import
+        from graphshare.workflows.mapfile import map_text
+
+        text = map_text(rewrite, {source.graph: source})
     with refusals_of(source):
         write_results(rewrite.graph, outputs, params=params, map_text=text, verify_bytes=delivery.verify_bytes)
     return outputs
@@ -79,6 +82,9 @@ def refuse_terminal() -> None:
 
 
 def _print_plan(rewrite: Rewrite, source: Checkpoint, plan: Plan | None, format_: str) -> None:
+
+    from graphshare.workflows.mapfile import map_of
+
     records = [{"from": record.key, "to": key} for record, key in plan or ()]
     if format_ == "json":
         found: dict[str, Any] = {**map_of(rewrite, {source.graph: source}), "records": records}
