@@ -13,8 +13,7 @@ from graphshare.formats.links import building_order
 from graphshare.formats.symbol import read_symbol
 from tests.symbols import LAYOUTS, document, mxnet_text, operator, siamese, two_layers, variable
 
-QUOTED = {**siamese(), "nodes": [variable("x", attrs={"__init__": '["one", {"a": 1}]'})], "arg_nodes": [0], "heads": [[0, 0, 0]],
-          "node_row_ptr": [0, 1]}  # fmt: skip
+QUOTED = document([variable("x", attrs={"__init__": '["one", {"a": 1}]'})], [0])
 
 
 @pytest.mark.parametrize("found", [siamese(), two_layers(), QUOTED, {"nodes": [], "arg_nodes": [], "heads": []}])
