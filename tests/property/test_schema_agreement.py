@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,9 @@ def damaged(draw: st.DrawFn) -> Any:
         if action == "remove":
             del parent[key]
         elif action == "replace" or isinstance(parent, list):
-            parent[key] = draw(WRONG)
+            parent[key] = deepcopy(draw(WRONG))  # the samples are shared, and the next step may change this one
         else:
-            parent[draw(st.sampled_from(_KEYS))] = draw(WRONG)
+            parent[draw(st.sampled_from(_KEYS))] = deepcopy(draw(WRONG))
     return found
 
 
