@@ -21,9 +21,9 @@ _UNWANTED = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "PYTHONUNBUFFERED", "
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment of the tests, in which the checkout is what gets imported and nothing colours output."""
+    """The environment of the tests, without what colours output or changes its form."""
     kept = {key: value for key, value in os.environ.items() if key not in _UNWANTED}
-    return {**kept, "PYTHONPATH": str(ROOT), "TERM": "xterm", **more}
+    return {**kept, "TERM": "xterm", **more}
 
 
 def graphshare(
