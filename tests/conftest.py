@@ -6,12 +6,20 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.surroundings import corpus_directory, missing, oracle_path
 
-# Tests start commands in folders of their own, where a relative PYTHONPATH would lead nowhere.
-if os.environ.get("PYTHONPATH"):
-    os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, os.environ["PYTHONPATH"].split(os.pathsep)))
+# Tests start commands in folders of their own, where a relative PYTHONPATH would lead nowhere. The checkout comes first: it is
+# what the tests are of, wherever their needs are installed.
+_PATHS = [str(Path(__file__).parents[1]), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, _PATHS))
+
+# Few examples in everyday runs, many with HYPOTHESIS_PROFILE=ci.
+_SLOW_DATA = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+settings.register_profile("everyday", max_examples=60, deadline=None, suppress_health_check=_SLOW_DATA)
+settings.register_profile("ci", max_examples=1000, deadline=None, suppress_health_check=_SLOW_DATA)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "everyday"))
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Iterable
 
 import click
+import msgspec
 
 _COLORS = {"error": "red", "warning": "yellow", "hint": "cyan", "note": None}
 _PREFIXES = {"error": "error: ", "warning": "warning: ", "hint": "  hint: ", "note": ""}
@@ -22,6 +24,23 @@ def say(message: str, *, style: str = "note") -> None:
         click.echo(prefix + printable(message), err=True, color=True)
 
 
+def put(lines: Iterable[str]) -> None:
+    """Lines of text on standard output, each with its control characters shown: a name may hold a line break."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    _put_bytes("".join(f"{visible(line)}\n" for line in lines).encode(encoding, "backslashreplace"))
+
+
+def put_json(value: object) -> None:
+    """``value`` as JSON on standard output, in UTF-8 whatever the locale."""
+    _put_bytes(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+def _put_bytes(data: bytes) -> None:
+    from graphshare.workflows.results import write_stdout  # not needed for --help
+
+    write_stdout([data])
+
+
 def colored(stream: object) -> bool:
     """Whether to colour: a terminal, and the user did not forbid it (https://no-color.org)."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and bool(getattr(stream, "isatty", bool)())
@@ -29,6 +48,11 @@ def colored(stream: object) -> bool:
 
 def printable(text: str) -> str:
     """``text`` with control characters shown instead of sent to the terminal, and nothing that cannot be encoded."""
-    shown = "".join(c if c in "\n\t" or c.isprintable() else repr(c)[1:-1] for c in text)
+    shown = visible(text, but="\n\t")
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
     return shown.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def visible(text: str, *, but: str = "") -> str:
+    """``text`` with control characters other than those in ``but`` spelled out."""
+    return text if text.isprintable() else "".join(c if c in but or c.isprintable() else repr(c)[1:-1] for c in text)

@@ -9,9 +9,9 @@ import click
 from graphshare.cli import options
 from graphshare.cli.emit import deliver
 from graphshare.cli.summary import say_branches
-from graphshare.workflows.checkpoint import load_checkpoint
+from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
 from graphshare.workflows.duplicate import Choice, plan_duplicate
-from graphshare.workflows.parameters import held_names
+from graphshare.workflows.parameters import check_belongs, held_names, notes_on
 from graphshare.workflows.upgrade import upgraded
 
 
@@ -67,22 +67,25 @@ def duplicate(
     Patterns are globs; =name is a literal name.
     """
     source = load_checkpoint(graph, epoch=epoch, params=params)
-    held = held_names(source.params)
     first = upgraded(source) if upgrade_first else None
-    made = plan_duplicate(
-        first.graph if first else source.graph,
-        prefixes,
-        mode=mode,
-        choices=ctx.meta["choices"],
-        share_inputs=share_inputs,
-        upto=upto,
-        drop_original=drop_original,
-        as_input=as_input,
-        as_parameter=as_parameter,
-        held=held,
-    )
+    start = first.graph if first else source.graph
+    with refusals_of(source):
+        check_belongs(source.params, start)
+        made = plan_duplicate(
+            start,
+            prefixes,
+            mode=mode,
+            choices=ctx.meta["choices"],
+            share_inputs=share_inputs,
+            upto=upto,
+            drop_original=drop_original,
+            as_input=as_input,
+            as_parameter=as_parameter,
+            held=held_names(source.params),
+        )
     rewrite = first.then(made.rewrite) if first else made.rewrite
     done = options.delivery(delivery)
-    outputs = deliver(rewrite, source, done, needs_params_out=bool(made.copied), notes=made.notes)
+    notes = [*made.notes, *notes_on(source.params, start, made.roles)]
+    outputs = deliver(rewrite, source, done, needs_params_out=bool(made.copied or rewrite.renames), notes=notes)
     if not done.dry_run:
         say_branches(made, rewrite, outputs)

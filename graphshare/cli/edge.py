@@ -11,6 +11,7 @@ import gc
 import os
 import signal
 import sys
+import traceback
 from types import FrameType
 from typing import NoReturn
 
@@ -18,7 +19,7 @@ import click
 
 from graphshare.cli.app import cli
 from graphshare.cli.console import say
-from graphshare.errors import GraphshareError
+from graphshare.errors import GraphshareError, OutputError
 
 FAILED = 2
 
@@ -34,8 +35,9 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, _terminate)
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
+        if stream is not None:  # closed before we began
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
     # Outputs are closed and flushed by now; taking a million nodes apart one by one would be all that is left to do.
     os._exit(code)
 
@@ -45,14 +47,17 @@ def run(arguments: list[str]) -> int:
     debug = "--debug" in arguments
     try:
         result = cli.main(arguments, prog_name="graphshare", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None where the shell closed it
+            sys.stdout.flush()
     except GraphshareError as error:
+        if isinstance(error, OutputError):
+            _silence_stdout()
         say_faults(error)
     except click.ClickException as error:
         _say_usage(error)
     except (click.Abort, KeyboardInterrupt, Terminated):
         say("interrupted; nothing was changed", style="error")
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # click itself exits, with 1, when a pipe is closed
         _silence_stdout()
     except OSError as error:
         _silence_stdout()
@@ -61,7 +66,7 @@ def run(arguments: list[str]) -> int:
         say(f"the input is too large for this machine ({type(error).__name__})", style="error")
     except Exception as error:  # a bug: said as one, with the way to its traceback
         if debug:
-            raise
+            traceback.print_exc()
         say(f"this is a bug of graphshare: {type(error).__name__}: {error}", style="error")
         say("please report it with the output of the same command and --debug", style="hint")
     else:
@@ -79,6 +84,9 @@ def say_faults(error: GraphshareError) -> None:
 
 
 def _say_usage(error: click.ClickException) -> None:
+    if isinstance(error, click.UsageError) and type(error).__name__ == "NoArgsIsHelpError":  # no command at all
+        click.echo(error.format_message(), err=True)
+        return
     say(error.format_message(), style="error")
     context = getattr(error, "ctx", None)
     if context is not None:
@@ -86,7 +94,7 @@ def _say_usage(error: click.ClickException) -> None:
 
 
 def _silence_stdout() -> None:
-    """Lets the interpreter end without a second complaint about a pipe that nobody reads."""
+    """Lets the interpreter end without a second complaint about a standard output that takes nothing more."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import click
 import msgspec
 
-from graphshare.cli.console import say
+from graphshare.cli.console import put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.ir.graph import Rewrite
-from graphshare.workflows.checkpoint import Checkpoint, Outputs, resolve_outputs
-from graphshare.workflows.mapfile import map_of, map_text
+from graphshare.workflows.checkpoint import Checkpoint, Outputs, refusals_of, resolve_outputs
 from graphshare.workflows.parameters import Plan, plan_records
 from graphshare.workflows.results import write_results
 
@@ -46,6 +44,8 @@ def deliver(
     outputs = resolve_outputs(delivery.out, delivery.params_out, delivery.map_out, source)
     if delivery.strict and notes:
         raise RefusedError([Fault(note) for note in notes])
+    if outputs.map == "-":
+        raise UsageError(Fault("the map cannot go to standard output", hint="name a file with --map-out"))
     if source.params is None and outputs.params:
         hint = "name the parameter file with --params"
         raise UsageError(Fault("--params-out has nothing to write: there is no parameter file", hint=hint))
@@ -58,22 +58,44 @@ def deliver(
     if delivery.dry_run:
         _print_plan(rewrite, source, plan, delivery.format)
         return outputs
-    if outputs.graph == "-" and sys.stdout.isatty():
-        raise UsageError(Fault("the graph would go to the terminal", hint="add -o FILE, or pipe it on"))
+    if outputs.graph == "-":
+        refuse_terminal()
     params = None if source.params is None or plan is None else (source.params, plan)
-    text = map_text(rewrite, {source.graph: source}) if outputs.map else None
-    write_results(rewrite.graph, outputs, params=params, map_text=text, verify_bytes=delivery.verify_bytes)
+    text = None
+    if outputs.map:  # the map needs hashes, which take time to import
+        from graphshare.workflows.mapfile import map_text
+
+        text = map_text(rewrite, {source.graph: source})
+    with refusals_of(source):
+        write_results(rewrite.graph, outputs, params=params, map_text=text, verify_bytes=delivery.verify_bytes)
     return outputs
 
 
+def refuse_terminal() -> None:
+    """Refuses to write a graph where a person would have to read it.
+
+    Raises:
+        UsageError: standard output is a terminal.
+    """
+    if sys.stdout is not None and sys.stdout.isatty():
+        raise UsageError(Fault("the graph would go to the terminal", hint="add -o FILE, or pipe it on"))
+
+
 def _print_plan(rewrite: Rewrite, source: Checkpoint, plan: Plan | None, format_: str) -> None:
+
+    from graphshare.workflows.mapfile import map_of
+
     records = [{"from": record.key, "to": key} for record, key in plan or ()]
     if format_ == "json":
         found: dict[str, Any] = {**map_of(rewrite, {source.graph: source}), "records": records}
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        put_json(found)
         return
-    for entry in map_of(rewrite, {source.graph: source})["entries"]:
+    put(_plan_lines(map_of(rewrite, {source.graph: source})["entries"], records))
+
+
+def _plan_lines(entries: Sequence[dict[str, Any]], records: Sequence[dict[str, Any]]) -> Iterator[str]:
+    for entry in entries:
         new = entry["to"]["name"] if entry["to"] else "-"
-        click.echo(f"{entry['how']:8} {entry['from']['kind']:8} {entry['from']['name']} -> {new}")
+        yield f"{entry['how']:8} {entry['from']['kind']:8} {entry['from']['name']} -> {new}"
     for record in records:
-        click.echo(f"{'record':8} {'':8} {record['from']} -> {record['to']}")
+        yield f"{'record':8} {'':8} {record['from']} -> {record['to']}"

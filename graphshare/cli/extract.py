@@ -11,9 +11,9 @@ from graphshare.cli.console import say
 from graphshare.cli.emit import deliver
 from graphshare.cli.summary import say_written, shown
 from graphshare.rules.listing import NameLists
-from graphshare.workflows.checkpoint import load_checkpoint
+from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
 from graphshare.workflows.extract import extract as extract_graph
-from graphshare.workflows.parameters import held_names
+from graphshare.workflows.parameters import check_belongs, notes_on
 
 
 @click.command
@@ -29,10 +29,12 @@ def extract(
     the parameter file.
     """
     source = load_checkpoint(graph, epoch=epoch, params=params)
-    held_names(source.params)
-    rewrite = extract_graph(source.graph, targets, cuts=cuts)
+    with refusals_of(source):
+        check_belongs(source.params, source.graph)
+        rewrite = extract_graph(source.graph, targets, cuts=cuts)
     done = options.delivery(delivery)
-    outputs = deliver(rewrite, source, done, drop_unused=True)
+    notes = notes_on(source.params, rewrite.graph, unused=False)
+    outputs = deliver(rewrite, source, done, drop_unused=True, notes=notes)
     if not done.dry_run:
         lists = NameLists(rewrite.graph)
         say(f"kept {len(rewrite.graph.nodes)} of {len(source.graph.nodes)} nodes; arguments {shown(lists.arguments)}")

@@ -6,9 +6,10 @@ import click
 
 from graphshare.cli import options
 from graphshare.cli.console import say
+from graphshare.cli.emit import refuse_terminal
 from graphshare.cli.summary import say_written
 from graphshare.formats.layout import write_symbol
-from graphshare.workflows.checkpoint import load_checkpoint, resolve_outputs
+from graphshare.workflows.checkpoint import load_checkpoint, refusals_of, resolve_outputs
 from graphshare.workflows.relayout import relayout
 from graphshare.workflows.results import write_results
 
@@ -26,10 +27,14 @@ def format_(graph: str, out: str | None, layout: str | None, check: bool) -> int
     source = load_checkpoint(graph)
     result = relayout(source.graph, layout)
     if check:
-        changes = b"".join(write_symbol(result)) != source.data
+        with refusals_of(source):
+            changes = b"".join(write_symbol(result)) != source.data
         say(f"{source.where}: {'would change' if changes else 'is laid out so already'}")
         return int(changes)
     outputs = resolve_outputs(out, None, None, source)
-    write_results(result, outputs)
+    if outputs.graph == "-":
+        refuse_terminal()
+    with refusals_of(source):
+        write_results(result, outputs)
     say_written(outputs)
     return 0

@@ -8,12 +8,11 @@ import click
 import msgspec
 
 from graphshare.cli import options
-from graphshare.cli.console import say
-from graphshare.rules.roles import assign_roles, disagreements
-from graphshare.workflows.checkpoint import Checkpoint, load_checkpoint
+from graphshare.cli.console import put, put_json, say
+from graphshare.workflows.checkpoint import load_checkpoint
 from graphshare.workflows.inspect import Inspection, module_names
 from graphshare.workflows.inspect import inspect as inspect_graph
-from graphshare.workflows.parameters import held_names
+from graphshare.workflows.parameters import held_names, notes_on
 
 
 @click.command
@@ -39,25 +38,14 @@ def inspect(
     """
     source = load_checkpoint(graph, epoch=epoch, params=params)
     held = held_names(source.params)
-    _warn(source, held)
+    for note in notes_on(source.params, source.graph):
+        say(note, style="warning")
     if module:
         names = module_names(source.graph, held=held)
-        click.echo(
-            _json(names) if format_ == "json" else "\n".join(f"{k}={v!r}" for k, v in msgspec.structs.asdict(names).items())
-        )
+        put_json(names) if format_ == "json" else put(f"{k}={v!r}" for k, v in msgspec.structs.asdict(names).items())
         return
     found = inspect_graph(source.graph, held=held, as_input=as_input, as_parameter=as_parameter)
-    click.echo(_json(found) if format_ == "json" else "\n".join(_lines(found)))
-
-
-def _warn(source: Checkpoint, held: frozenset[str] | None) -> None:
-    if held is not None:
-        for note in disagreements(assign_roles(source.graph, held=held), held):
-            say(note, style="warning")
-
-
-def _json(value: object) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    put_json(found) if format_ == "json" else put(_lines(found))
 
 
 def _lines(found: Inspection) -> Iterator[str]:

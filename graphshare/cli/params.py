@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
 from graphshare.cli import options
-from graphshare.cli.console import say
+from graphshare.cli.console import put_json, say, visible
 from graphshare.workflows.params_files import ParameterListing, convert_params, list_params
 
 
@@ -24,7 +23,7 @@ def list_(file: str, format_: str) -> None:
     for remark in found.remarks:
         say(str(remark), style="warning")
     if format_ == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        put_json(found)
     else:
         _print_table(found)
 
@@ -47,5 +46,6 @@ def _print_table(found: ParameterListing) -> None:
     for array in found.arrays:
         shape = "never filled" if array.shape is None else "x".join(map(str, array.shape)) or "scalar"
         storage = "" if array.storage == "default" else f" {array.storage}"
-        click.echo(f"{array.key if array.key is not None else '(no name)'}\t{array.dtype}\t{shape}\t{array.layout}{storage}")
+        key = "(no name)" if array.key is None else visible(array.key)
+        click.echo(f"{key}\t{array.dtype}\t{shape}\t{array.layout}{storage}")
     say(f"{len(found.arrays)} arrays, {found.data_size:,} bytes of data in {found.size:,}")

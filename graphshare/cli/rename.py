@@ -11,9 +11,9 @@ from graphshare.cli.console import say
 from graphshare.cli.emit import deliver
 from graphshare.cli.summary import say_written
 from graphshare.errors import Fault, InputError, UsageError
-from graphshare.workflows.checkpoint import load_checkpoint
+from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
 from graphshare.workflows.mapfile import names_from_map
-from graphshare.workflows.parameters import held_names
+from graphshare.workflows.parameters import check_belongs, held_names, notes_on
 from graphshare.workflows.rename import Only
 from graphshare.workflows.rename import rename as rename_graph
 
@@ -43,17 +43,20 @@ def rename(
                                hint="give --prefix and --strip-prefix, or --map FILE"))  # fmt: skip
     source = load_checkpoint(graph, epoch=epoch, params=params)
     names = names_from_map(_read(map_file), source.graph, where=map_file) if map_file else None
-    rewrite = rename_graph(
-        source.graph,
-        prefix=prefix,
-        strip_prefix=strip_prefix,
-        names=names,
-        only=[Only(kind) for kind in only],
-        held=held_names(source.params),
-    )
+    with refusals_of(source):
+        check_belongs(source.params, source.graph)
+        rewrite = rename_graph(
+            source.graph,
+            prefix=prefix,
+            strip_prefix=strip_prefix,
+            names=names,
+            only=[Only(kind) for kind in only],
+            held=held_names(source.params),
+        )
     done = options.delivery(delivery)
+    notes = notes_on(source.params, source.graph)
     variables = any(image.name != node.name for node, image in rewrite.branches[0].images.items() if node.is_variable)
-    outputs = deliver(rewrite, source, done, needs_params_out=variables or bool(rewrite.renames))
+    outputs = deliver(rewrite, source, done, needs_params_out=variables or bool(rewrite.renames), notes=notes)
     if not done.dry_run:
         changed = sum(image.name != node.name for node, image in rewrite.branches[0].images.items())
         say(f"renamed {changed} of {len(source.graph.nodes)} nodes")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from graphshare.cli.app import COMMANDS
-from graphshare.cli.console import say
+from graphshare.cli.console import say, visible
 from graphshare.ir.graph import Rewrite
 from graphshare.rules.roles import Kind
 from graphshare.workflows.checkpoint import Outputs
@@ -43,7 +43,8 @@ def say_written(outputs: Outputs) -> None:
 
 
 def shown(names: list[str]) -> str:
-    """The first few of ``names``, and how many more there are."""
+    """The first few of ``names``, and how many more there are; control characters spelled out."""
+    names = [visible(name) for name in names]
     if len(names) <= _SHOWN:
         return ", ".join(names) or "none"
     return f"{', '.join(names[:_SHOWN])} and {len(names) - _SHOWN} more"

@@ -10,8 +10,8 @@ from graphshare.cli import options
 from graphshare.cli.console import say
 from graphshare.cli.emit import deliver
 from graphshare.cli.summary import say_written
-from graphshare.workflows.checkpoint import load_checkpoint
-from graphshare.workflows.parameters import held_names
+from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
+from graphshare.workflows.parameters import check_belongs, notes_on
 from graphshare.workflows.upgrade import upgraded
 
 
@@ -25,10 +25,11 @@ def upgrade(graph: str, epoch: int | None, params: str | None, keep_amp_cast: bo
     already have. A file that MXNet refuses is refused, with every node at fault.
     """
     source = load_checkpoint(graph, epoch=epoch, params=params)
-    held_names(source.params)
+    with refusals_of(source):
+        check_belongs(source.params, source.graph)
     rewrite = upgraded(source, keep_amp_cast=keep_amp_cast)
     done = options.delivery(delivery)
-    outputs = deliver(rewrite, source, done)
+    outputs = deliver(rewrite, source, done, notes=notes_on(source.params, rewrite.graph))
     if not done.dry_run:
         say(f"upgraded {len(source.graph.nodes)} nodes to {len(rewrite.graph.nodes)}")
         say_written(outputs)

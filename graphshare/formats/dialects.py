@@ -8,7 +8,10 @@ from graphshare.ir.graph import Dialect
 
 _BREAK = re.compile(rb"\{ *(\r?\n)([ \t]*)\"")
 _BLANK_BEFORE_BREAK = re.compile(rb", \r?\n")
-_NUMBER_ON_ITS_OWN_LINE = re.compile(rb"\[\r?\n[ \t]+\d")
+_FIRST_COLON = re.compile(rb"\{ *\"(?:[^\"\\]|\\.)*\"( *: ?)")
+# A list that begins on the line of its key, or an entry on one line: json.dumps with an indent writes neither. A line break
+# cannot stand inside a string, and the quote that ends a key has no backslash before it.
+_LIST_ON_ONE_LINE = re.compile(rb"[^\\]\": \[[\[\d]|\n[ \t]*\[\d")
 _ESCAPE = re.compile(rb"\\[ubf]")
 _SAMPLE = 1 << 16
 
@@ -20,14 +23,22 @@ def dialect_of(data: bytes) -> Dialect:
     """
     start, end = data[:_SAMPLE], data[-64:]
     tail = end[len(end.rstrip()) :].decode("ascii")
-    escapes = "mxnet" if _ESCAPE.search(data) is None else "ascii" if data.isascii() else "json"
     broken = _BREAK.match(start.lstrip())
     if broken is None:
-        spaced = b'": ' in start
-        return Dialect(layout="spaced" if spaced else "compact", tail=tail, escapes=escapes)
+        colon = _FIRST_COLON.match(start.lstrip())
+        layout = "compact" if colon is None or colon[1] == b":" else "spaced"
+        return Dialect(layout=layout, tail=tail, escapes=_escapes_of(data))
     newline = broken[1].decode()
     if _BLANK_BEFORE_BREAK.search(start):
         return Dialect(layout="mxnet", newline=newline, tail=tail)
-    if _NUMBER_ON_ITS_OWN_LINE.search(start) or b"[" not in start:
-        return Dialect(layout="indent", indent=len(broken[2]), newline=newline, tail=tail, escapes=escapes)
-    return Dialect(layout="trimmed", newline=newline, tail=tail)  # MXNet's, through an editor that strips line ends
+    if _LIST_ON_ONE_LINE.search(start) or _LIST_ON_ONE_LINE.search(data[-_SAMPLE:]):
+        return Dialect(layout="trimmed", newline=newline, tail=tail)  # MXNet's, through an editor that strips line ends
+    return Dialect(layout="indent", indent=len(broken[2]), newline=newline, tail=tail, escapes=_escapes_of(data))
+
+
+def _escapes_of(data: bytes) -> str:
+    """Which characters the strings of a json.dumps file escape."""
+    if _ESCAPE.search(data) is None:
+        return "mxnet"
+    ascii_only = data.isascii() and b"\x7f" not in data  # json.dumps escapes DEL with the characters beyond ASCII
+    return "ascii" if ascii_only else "json"

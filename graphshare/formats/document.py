@@ -8,7 +8,9 @@ the schema explains every fault. Refused with the reason: a byte order mark, inv
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from mmap import mmap
 from typing import Annotated, Any
@@ -29,7 +31,9 @@ Buffer = bytes | mmap
 NODE_KEYS = frozenset(("op", "name", "attrs", "attr", "param", "inputs", "control_deps", "subgraphs", "backward_source_id"))
 GRAPH_KEYS = frozenset(("nodes", "arg_nodes", "node_row_ptr", "heads", "attrs"))
 MAX_NESTING = 64
+_LISTS_OF_IDS = ("arg_nodes", "node_row_ptr")
 
+_HALF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 _decoder = msgspec.json.Decoder(GraphRecord)
 _chunk_decoder = msgspec.json.Decoder(list[NodeRecord])
 
@@ -70,6 +74,37 @@ def parse_whole(data: Buffer) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return found, found["nodes"]
 
 
+def check_kinds(found: Mapping[str, Any]) -> None:
+    """Holds the values of a graph object against their keys, which the typed decode leaves open.
+
+    Raises:
+        TypeError: a key holds what only another may.
+        InputError: a value of a key without a meaning here is nested deeper than ``MAX_NESTING``.
+    """
+    for key in ("nodes", "arg_nodes", "node_row_ptr", "heads"):
+        values = found.get(key, [])
+        if type(values) is not list or (key in _LISTS_OF_IDS and not {int}.issuperset(map(type, values))):
+            raise TypeError(key)
+    if type(found.get("attrs", {})) is not dict:
+        raise TypeError("attrs")
+    check_nesting(value for key, value in found.items() if key == "attrs" or key not in GRAPH_KEYS)
+
+
+def check_nesting(values: Iterable[Any]) -> None:
+    """Refuses values that are nested deeper than ``MAX_NESTING``.
+
+    Raises:
+        InputError: one is.
+    """
+    level = [value for value in values if isinstance(value, (dict, list, tuple))]
+    for _ in range(MAX_NESTING):
+        inner = chain.from_iterable(value.values() if isinstance(value, dict) else value for value in level)
+        level = [value for value in inner if isinstance(value, (dict, list, tuple))]
+        if not level:
+            return
+    raise InputError(Fault(f"holds a value that is nested deeper than {MAX_NESTING} levels"))
+
+
 def _chunks(data: Buffer, end: int) -> Iterator[list[dict[str, Any]]]:
     start = len(_OPENING) - 1
     while start < end:
@@ -92,7 +127,9 @@ def parse_tolerantly(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]
         fault = Fault(f"is not UTF-8: {error.reason}", path=f"byte {error.start}", hint="re-encode the file as UTF-8")
         raise InputError(fault) from None
     try:
-        loaded = json.loads(text, strict=False, parse_constant=_refuse_constant)
+        loaded = json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_finite)
+        if _HALF_A_PAIR.search(text) is not None:
+            _refuse_half_pairs(loaded)
     except json.JSONDecodeError as error:
         raise InputError(_malformed(error, text)) from None
     except RecursionError:
@@ -101,7 +138,10 @@ def parse_tolerantly(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]
         raise InputError(Fault(f"is not JSON: {error}")) from None
     from graphshare.formats.schema import explain
 
-    faults = explain(loaded, "symbol")
+    try:
+        faults = explain(loaded, "symbol")
+    except RecursionError:
+        raise InputError(Fault("is nested far deeper than any symbol file")) from None
     if faults:
         raise InputError(faults)
     return loaded, loaded["nodes"]
@@ -118,6 +158,31 @@ def _refuse_encodings(data: bytes) -> None:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON value")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text} is a number beyond every range")
+    return number
+
+
+def _refuse_half_pairs(loaded: Any) -> None:
+    """Refuses texts with half of a surrogate pair (``\\ud800``), which no file in UTF-8 can hold."""
+    faults = []
+    pending: list[tuple[str, Any]] = [("$", loaded)]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, dict):
+            pending.extend((f"{path}.{key}", part) for key, part in value.items())
+            pending.extend((f"{path}.{key}", key) for key in value)
+        elif isinstance(value, list):
+            pending.extend((f"{path}[{i}]", part) for i, part in enumerate(value))
+        elif isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+            hint = "characters beyond U+FFFF are written as two escapes, or as themselves"
+            faults.append(Fault(f"{value!r} holds half a character (\\uD800 to \\uDFFF)", path=path, hint=hint))
+    if faults:
+        raise InputError(faults[::-1])
 
 
 def _malformed(error: json.JSONDecodeError, text: str) -> Fault:

@@ -15,9 +15,10 @@ from typing import Any
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, VARIABLE, Dialect, Entry, Graph, Node, NodeForm
+from graphshare.ir.walk import node_ids
 
 _CHUNK = 512  # nodes joined at a time, about 100 KiB of text: larger pieces are given back to the system and asked for anew
-_SPECIAL = re.compile('[\x00-\x1f"\\\\\x7f-\U0010ffff]')
+_SPECIAL = re.compile(r"[^ !#-\[\]-~]")  # all but printable ASCII without quote and backslash
 _MXNET_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
@@ -102,7 +103,7 @@ _QUOTES: dict[str, Callable[[str], str]] = {"mxnet": _quote_for_mxnet, "json": _
 
 def _graph_pieces(graph: Graph, texts: _Texts, level: int) -> Iterator[str]:
     """The text of a graph object at ``level``, node by node."""
-    ids = dict(zip(graph.nodes, range(len(graph.nodes)), strict=True))
+    ids = node_ids(graph)
     values = _graph_values(graph, texts, ids, level + 1)
     least = texts.break_record
     start, end = ("\n" + texts.indent * (level + 1), "\n" + texts.indent * level) if least == 1 else ("", "")

@@ -53,13 +53,14 @@ class NodeReader:
     def node(self, record: dict[str, Any], inputs: tuple[Entry, ...], deps: tuple[Node, ...], count: int | None) -> Node:
         """The node of ``record``; ``inputs`` and ``deps`` are linked already. ``count`` is its number of outputs, if known."""
         shape = self.shapes[tuple(record)]
+        _check_kinds(record)
         attrs = self._shared(record[shape.attr_key]) if shape.attr_key else EMPTY
         form, extra = shape.form, self._extra(record, shape)
         if shape.param:
             param = record["param"]
             if attrs.keys() & param.keys():  # an attribute that ``attr`` overrides: keep what it hides
                 extra = {**extra, "param": param}
-            form = NodeForm(form.keys, tuple(param))
+            form = NodeForm(form.keys, tuple([key for key in param if key not in attrs]))
             attrs = self._shared({**attrs, **{key: value for key, value in param.items() if key not in attrs}})
         subgraphs = tuple(self._read_graph(graph) for graph in record.get("subgraphs", ()))
         return Node(
@@ -82,4 +83,15 @@ class NodeReader:
         if shape.extra == ("backward_source_id",):  # every node of a 2015 file has it, nearly always -1
             extra = {"backward_source_id": record["backward_source_id"]}
             return self._extras.setdefault(tuple(extra.items()), extra)
+        document.check_nesting(record[key] for key in shape.extra)
         return {key: record[key] for key in shape.extra} or EMPTY
+
+
+_KINDS = {"op": str, "name": str, "inputs": list, "control_deps": list, "subgraphs": list, "backward_source_id": int}
+
+
+def _check_kinds(record: Mapping[str, Any]) -> None:
+    """Holds the values of a record against their keys, which the typed decode leaves open. Raises TypeError."""
+    for key, value in record.items():
+        if type(value) is not (_KINDS.get(key) or (dict if key in ("attrs", "attr", "param") else type(value))):
+            raise TypeError(key)

@@ -29,8 +29,11 @@ def load_schema(name: str) -> dict[str, Any]:
 def explain(document: Any, name: str) -> list[Fault]:
     """Every place where ``document`` departs from the schema ``name``, at most ``MAX_FAULTS``; empty when it fits."""
     from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
 
-    validator = Draft202012Validator(load_schema(name))
+    # For JSON Schema 1.0 is an integer; MXNet refuses it, and so does the typed decode.
+    checker = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+    validator = extend(Draft202012Validator, type_checker=checker)(load_schema(name))  # type: ignore[no-untyped-call]
     found = list(islice(validator.iter_errors(document), MAX_FAULTS + 1))
     faults = [
         Fault(_message(error), path=error.json_path, node=_node_name(document, error), hint=_hint(error)) for error in found

@@ -38,7 +38,7 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
         try:
             return _link(*document.parse_whole(data), dialect)
         except _UNFIT:
-            return _link(*document.parse_tolerantly(data), dialect)
+            return _link(*document.parse_tolerantly(data), dialect, checked=True)
     except InputError as error:
         raise error.located(where) from None
 
@@ -47,11 +47,19 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
 _UNFIT = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 
 
-def _link(found: dict[str, Any], records: document.Records, dialect: Dialect, depth: int = 0) -> Graph:
-    """The graph of a parsed object and its node records, or of a sub-graph ``depth`` levels down."""
+def _link(
+    found: dict[str, Any], records: document.Records, dialect: Dialect, depth: int = 0, *, checked: bool = False
+) -> Graph:
+    """The graph of a parsed object and its node records, or of a sub-graph ``depth`` levels down.
+
+    ``checked`` says that the schema has held every value against its key.
+    """
     if depth > document.MAX_NESTING:
         raise InputError(Fault(f"sub-graphs are nested deeper than {document.MAX_NESTING} levels"))
-    reader = NodeReader(lambda inner: _link(inner, inner["nodes"], dialect, depth + 1))
+    if depth and not checked:
+        msgspec.convert(found, document.GraphRecord)
+    document.check_kinds(found)
+    reader = NodeReader(lambda inner: _link(inner, inner["nodes"], dialect, depth + 1, checked=checked))
     steps = _output_counts(found.get("node_row_ptr"))
     try:
         nodes = _link_in_file_order(records, steps, reader)
@@ -98,6 +106,8 @@ def _link_in_file_order(records: document.Records, counts: Iterable[int | None] 
         inputs = tuple(
             [first[e[0]] if len(e) == 3 and not e[1] and not e[2] else _entry(e, nodes[e[0]]) for e in record["inputs"]]
         )
+        if not inputs and type(record["inputs"]) is not list:
+            raise TypeError
         if shape.only_attrs:
             attrs = EMPTY
             if shape.attr_key:

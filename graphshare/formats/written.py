@@ -13,6 +13,7 @@ from graphshare.errors import Fault
 from graphshare.formats import document
 from graphshare.formats.symbol import read_symbol
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeForm
+from graphshare.ir.walk import node_ids
 
 
 def differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
@@ -32,7 +33,7 @@ def differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
 
 
 def _record_differences(found: Mapping[str, Any], records: document.Records, graph: Graph) -> Iterator[Fault]:
-    ids = {node: i for i, node in enumerate(graph.nodes)}
+    ids = node_ids(graph)
     attr_keys = _AttrKeys()
     for position, (record, node) in enumerate(zip_longest(records, graph.nodes)):
         if record is None or node is None:
@@ -76,8 +77,7 @@ def _graph_differences(found: Graph, graph: Graph, path: str = "$") -> Iterator[
     if len(found.nodes) != len(graph.nodes):
         yield Fault(f"holds {len(found.nodes)} nodes instead of {len(graph.nodes)}", path=path)
         return
-    ids = {node: i for i, node in enumerate(graph.nodes)}
-    found_ids = {node: i for i, node in enumerate(found.nodes)}
+    ids, found_ids = node_ids(graph), node_ids(found)
     for i, (a, b) in enumerate(zip(found.nodes, graph.nodes, strict=True)):
         if _content(a, found_ids) != _content(b, ids) or len(a.subgraphs) != len(b.subgraphs):
             yield Fault("does not read back as it was", path=f"{path}.nodes[{i}]", node=b.name)

@@ -118,6 +118,27 @@ class Branch(msgspec.Struct, frozen=True, eq=False, gc=False):
     images: Mapping[Node, Node]
 
 
+class Kept(Mapping[Node, Node]):
+    """The images of a branch in which every node of a graph stayed the node it is."""
+
+    __slots__ = ("_graph",)
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def __getitem__(self, node: Node) -> Node:
+        return node
+
+    def __contains__(self, node: object) -> bool:
+        return isinstance(node, Node)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._graph.nodes)
+
+    def __len__(self) -> int:
+        return len(self._graph.nodes)
+
+
 class Rename(msgspec.Struct, frozen=True):
     """A name that no node bears and that changed all the same: an implied auxiliary state in ``branch``."""
 

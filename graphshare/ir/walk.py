@@ -42,6 +42,11 @@ def reachable(graph: Graph) -> list[Node]:
     return post_order(entry.node for entry in graph.heads)
 
 
+def node_ids(graph: Graph) -> dict[Node, int]:
+    """Each node's id: its place in the file."""
+    return dict(zip(graph.nodes, range(len(graph.nodes)), strict=True))
+
+
 def consumers(nodes: Iterable[Node]) -> dict[Node, list[tuple[Node, int]]]:
     """For each node that feeds another: ``(consumer, input position)`` pairs in order."""
     found: dict[Node, list[tuple[Node, int]]] = {}

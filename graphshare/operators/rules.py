@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphshare.operators.signature import Outputs
+from graphshare.operators.signature import MAX_COUNT, Outputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ def numbered(count: int, visible: int | None = None) -> Outputs:
 
 
 def count_of(signature: Signature, attrs: Attributes, key: str) -> int:
-    """A count from the attributes; 0 where it is missing or senseless."""
+    """A count from the attributes; 0 where it is missing or senseless, or larger than any graph's (``MAX_COUNT``)."""
     value = signature.value(attrs, key)
-    return max(0, value) if isinstance(value, int) else 0
+    return value if isinstance(value, int) and 0 <= value <= MAX_COUNT else 0
 
 
 def counted(key: str) -> OutputRule:

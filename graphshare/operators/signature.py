@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     SlotRule = Callable[["Signature", Attributes, int, Sequence[Any]], tuple[int, ...]]
     LoadCheck = Callable[[Mapping[str, Any]], str | None]
 
-__all__ = ["Outputs", "Parameter", "Signature"]
+__all__ = ["MAX_COUNT", "Outputs", "Parameter", "Signature"]
+
+# An attribute is text, and a file of a hundred bytes can say a thousand million inputs; no list is made of more than these.
+MAX_COUNT = 1 << 16
 
 
 class Outputs(NamedTuple):
@@ -159,7 +162,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     def _run(self, term: Term, attrs: Attributes) -> list[str]:
         count = self.value(attrs, term.counted_by)
-        return [f"{term.name}{i}" for i in range(count or 0)]
+        return [f"{term.name}{i}" for i in range(count if count and count <= MAX_COUNT else 0)]
 
     def _holds(self, condition: Condition, attrs: Attributes) -> bool:
         value = self.value(attrs, condition.key)

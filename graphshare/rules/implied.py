@@ -17,7 +17,7 @@ from graphshare.operators.registry import lookup
 IMPLIED_BEFORE = 900  # NNVM (0.9.0) writes auxiliary states as nodes
 
 
-class Implied(msgspec.Struct, frozen=True):
+class Implied(msgspec.Struct, frozen=True, eq=False):
     """A variable without a node: input ``slot`` of ``node``, called ``formal`` there and ``name`` in parameter files."""
 
     node: Node

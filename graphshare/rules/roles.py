@@ -14,6 +14,7 @@ import msgspec
 
 from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.operators.registry import lookup
+from graphshare.rules.implied import Implied
 
 # Formal inputs that hold what training changes. All others (data, lhs, indices, rois ...) carry values through the graph.
 PARAMETER_FORMALS = frozenset(
@@ -57,6 +58,7 @@ class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 _HELD, _NOT_HELD = "the parameter file holds it", "the parameter file does not hold it"
+_SETTLED = "the parameter file holds it and no registered operator uses it"
 
 
 def assign_roles(
@@ -166,21 +168,24 @@ def _by_graph(node: Node, use: _Use) -> Role:
     return Role(Kind.INPUT, "nothing makes it a parameter" if use.rank == _DATA else "no operator uses it")
 
 
+def implied_role(implied: Implied) -> Role:
+    """What a variable without a node is: its slot tells, for MXNet names it after its formal input."""
+    rank = _MUTATED if implied.auxiliary else _rank(implied.formal)
+    kind = Kind.AUXILIARY if rank == _MUTATED else Kind.PARAMETER if rank == _TRAINED else Kind.INPUT
+    why = "the file implies it:" if rank == _MUTATED else f"the file implies it: {implied.formal} of"
+    return Role(kind, why, implied.node, is_label=rank == _LABEL, is_state=rank == _STATE)
+
+
 def _with_file(node: Node, role: Role, held: Collection[str]) -> Role:
     """What a parameter file changes: it holds parameters and nothing else."""
-    if role.kind is not Kind.AUXILIARY and node.name in held and role.kind is not Kind.PARAMETER:
-        return Role(Kind.PARAMETER, _HELD)
+    if node.name in held and not role.is_parameter:
+        return Role(Kind.PARAMETER, _SETTLED if role.kind is Kind.UNKNOWN else _HELD)
     return Role(Kind.INPUT, _NOT_HELD) if role.kind is Kind.UNKNOWN else role
 
 
-def disagreements(roles: Mapping[Node, Role], held: Collection[str]) -> list[str]:
-    """Where a parameter file and the graph tell different stories, in words."""
-    notes = []
-    for node, role in roles.items():
-        if role.kind in (Kind.PARAMETER, Kind.AUXILIARY) and node.name not in held:
-            notes.append(f"{node.name!r} is a parameter by the graph ({role.reason}), but the parameter file does not hold it")
-        elif role.why == _HELD:
-            notes.append(
-                f"{node.name!r} is taken for a parameter because the parameter file holds it; the graph makes it an input"
-            )
-    return notes
+def disagreements(roles: Mapping[Node, Role], held: Collection[str]) -> tuple[list[str], list[str]]:
+    """Where a parameter file and the graph tell different stories: the parameters that it does not hold, and the variables
+    that are inputs by the graph and that it holds all the same. Names, each once."""
+    missing = [node.name for node, role in roles.items() if role.is_parameter and node.name not in held]
+    taken = [node.name for node, role in roles.items() if role.why == _HELD]
+    return list(dict.fromkeys(missing)), list(dict.fromkeys(taken))

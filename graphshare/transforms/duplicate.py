@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-import msgspec
-
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import Branch, Entry, Graph, Node, Rename, Rewrite
+from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
 from graphshare.ir.walk import post_order
 from graphshare.rules.implied import implied_variables
 from graphshare.transforms.naming import check_collisions, check_prefixes
@@ -46,7 +44,7 @@ def duplicate(
     branches: list[Branch] = []
     nodes: list[Node] = []
     if not drop_original:
-        branches.append(Branch("", graph, {node: node for node in graph.nodes}))
+        branches.append(Branch("", graph, Kept(graph)))
         nodes.extend(graph.nodes)
     versions = _last_versions(source, shared)
     placed: set[Node] = set() if drop_original else set(shared)
@@ -159,24 +157,6 @@ def _may_collide(kept: Collection[str], prefixes: Sequence[str]) -> bool:
     """Whether a prefixed name can meet any other at all: an existing one begins with the prefix, or one prefix with another."""
     if any(a != b and a.startswith(b) for a in prefixes for b in prefixes):
         return True
-    starts = tuple(prefixes)
-    return any(name.startswith(starts) for name in kept)
-
-
-def refuse_implied_for_tie(graph: Graph) -> None:
-    """Refuses to tie what has no node.
-
-    Raises:
-        RefusedError: every implied auxiliary state.
-    """
-    faults = [
-        Fault(
-            f"auxiliary state {found.name!r} is implied by the file and has no node that could be shared", node=found.node.name
-        )
-        for found in implied_variables(graph)
-    ]
-    if faults:
-        last = msgspec.structs.replace(
-            faults[-1], hint="give it one with `graphshare upgrade` first, or add --upgrade to this command"
-        )
-        raise RefusedError([*faults[:-1], last])
+    # One search over all names; a line break inside a name can only make it say yes for nothing.
+    names = "\n" + "\n".join(kept)
+    return any(f"\n{prefix}" in names for prefix in prefixes)

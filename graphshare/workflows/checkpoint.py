@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
 
 import msgspec
 
-from graphshare.errors import Fault, InputError, UsageError
+from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.formats.parameter_files import read_index
 from graphshare.formats.records import ParameterFile
 from graphshare.formats.symbol import read_symbol
@@ -19,6 +23,9 @@ from graphshare.ir.graph import Graph
 
 STDIN = "<stdin>"
 _EPOCH = re.compile(r"-(\d{4,})\.params$")
+# A symbol file of a million nodes takes 0.2 GB. A pipe or a device (/dev/zero) may have no end at all.
+MAX_STREAM = 1 << 30
+_PIECE = 1 << 20
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
 
 
@@ -73,13 +80,46 @@ def _graph_path(source: str) -> tuple[str, str]:
 def _read(path: str) -> bytes:
     try:
         if path == STDIN:
-            return sys.stdin.buffer.read()
+            if sys.stdin is None:
+                raise InputError(Fault("is closed", where=path, hint="pipe a symbol file into the command"))
+            return _read_to_end(sys.stdin.buffer, path)
         with open(path, "rb") as file:
-            return file.read()
+            return _read_to_end(file, path)
     except (OSError, ValueError) as error:
         raise InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)) from error
     except MemoryError:
         raise InputError(Fault("does not fit in memory", where=path, hint="is this a symbol file?")) from None
+
+
+def _read_to_end(file: BinaryIO, path: str) -> bytes:
+    """All of a file; of what may be endless, no more than ``MAX_STREAM`` bytes, and nothing beyond a start that is no JSON.
+
+    Raises:
+        InputError: it is longer, or does not begin as a symbol file does.
+    """
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file.read()
+    pieces: list[bytes] = []
+    size = 0
+    while piece := file.read(_PIECE):
+        if not pieces and piece.lstrip()[:1] not in (b"{", b"", b"\xef", b"\xff", b"\xfe"):
+            hint = "a symbol file is a JSON object with nodes, arg_nodes and heads"
+            raise InputError(Fault(f"is no symbol file: it starts with {piece[:8]!r}", where=path, path="byte 0", hint=hint))
+        pieces.append(piece)
+        size += len(piece)
+        if size > MAX_STREAM:
+            hint = "is it a symbol file? One so large is read from a file, not from a pipe or device"
+            raise InputError(Fault(f"goes on beyond {MAX_STREAM >> 20} MiB", where=path, hint=hint))
+    return b"".join(pieces)
+
+
+@contextmanager
+def refusals_of(source: Checkpoint) -> Iterator[None]:
+    """Refusals that do not say which file they speak of speak of the graph's."""
+    try:
+        yield
+    except RefusedError as error:
+        raise error.located(source.where) from error.__cause__
 
 
 def _sibling(stem: str, epoch: int | None) -> str | None:

@@ -12,9 +12,9 @@ from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.names import did_you_mean
 from graphshare.rules.implied import implied_variables
 from graphshare.rules.patterns import matcher
-from graphshare.rules.roles import Kind, Role, assign_roles
+from graphshare.rules.roles import Kind, Role, assign_roles, implied_role
 from graphshare.rules.targets import resolve_targets
-from graphshare.transforms.duplicate import BARRIER, refuse_implied_for_tie
+from graphshare.transforms.duplicate import BARRIER
 from graphshare.transforms.duplicate import duplicate as make_branches
 from graphshare.workflows.readback import check_isomorphic
 
@@ -66,11 +66,9 @@ def plan_duplicate(
         raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in --prefix sha-"))
     _check_named(graph, {"--as-input": as_input, "--as-parameter": as_parameter})
     roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
-    tied = _tied(roles, mode, choices)
+    tied = _tied(graph, roles, mode, choices)
     shared_inputs = _shared_inputs(roles, share_inputs)
     notes = _unknown_roles(roles, tied, mode)
-    if tied and any(implied.auxiliary for implied in implied_variables(graph)) and mode == "tie":
-        refuse_implied_for_tie(graph)
     targets = resolve_targets(upto, graph.nodes, option="--upto") if upto else None
     surplus = held - {node.name for node in roles} - {i.name for i in implied_variables(graph)} if held else ()
     shared = dict.fromkeys([*tied, *shared_inputs])
@@ -111,23 +109,32 @@ def duplicate(
     ).rewrite
 
 
-def _tied(roles: Mapping[Node, Role], mode: Mode, choices: Sequence[Choice]) -> dict[Node, None]:
-    """The parameters that all branches share, in file order."""
+def _tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: Sequence[Choice]) -> dict[Node, None]:
+    """The parameters that all branches share, in file order. What the file only implies can be copied and not tied."""
     if mode == "copy" and not choices:
         return {}
     decided: dict[Node, Mode] = {node: mode for node, role in roles.items() if role.is_parameter}
+    implied = {found: mode for found in implied_variables(graph) if implied_role(found).is_parameter}
     faults = []
     for choice in choices:
         option = f"--{choice.mode} {choice.pattern!r}"
         matches = matcher(choice.pattern)
         hit = [node for node in roles if matches(node.name)]
         wrong = [node for node in hit if node not in decided]
-        if not hit:
+        states = [found for found in implied if matches(found.name)]
+        implied.update((found, choice.mode) for found in states)
+        if not hit and not states:
             faults.append(Fault(f"{option} matches no variable", hint=did_you_mean(choice.pattern, [n.name for n in decided])))
         for node in wrong:
             hint = f"if it is one after all, add --as-parameter {node.name}; inputs are shared with --share-input"
             faults.append(Fault(f"{option} matches {node.name!r}, which is no parameter ({roles[node].reason})", hint=hint))
         decided.update((node, choice.mode) for node in hit if node in decided)
+    hint = "give it one with `graphshare upgrade` first, or add --upgrade to this command"
+    faults += [
+        Fault(f"{found.name!r} is implied by the file and has no node that could be shared", node=found.node.name, hint=hint)
+        for found, how in implied.items()
+        if how == "tie"
+    ]
     if faults:
         raise RefusedError(faults)
     return {node: None for node, how in decided.items() if how == "tie"}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import msgspec
 
 from graphshare.formats.generations import generation
-from graphshare.ir.graph import VARIABLE, Graph
+from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.rules.implied import implied_variables
 from graphshare.rules.listing import NameLists
-from graphshare.rules.roles import Kind, Role, assign_roles
+from graphshare.rules.roles import Role, assign_roles, implied_role
 
 
 class VariableRole(msgspec.Struct, frozen=True):
@@ -27,8 +28,8 @@ class VariableRole(msgspec.Struct, frozen=True):
 class Inspection(msgspec.Struct, frozen=True):
     """The lists are MXNet's own, in its order. ``parameters`` names each parameter node once, however many consumers it has.
 
-    ``nodes`` counts all nodes of the file; ``ops`` those by operator, variables left out; ``implied`` are the auxiliary states
-    without nodes that MXNet would invent while loading.
+    ``nodes`` counts all nodes of the file; ``ops`` those by operator, variables left out; ``implied`` are the variables
+    without nodes that MXNet would invent while loading, auxiliary states in real files.
     """
 
     generation: str
@@ -60,18 +61,10 @@ def inspect(
     roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
     ids = {node: i for i, node in enumerate(graph.nodes)}
     uses = consumers(graph.nodes)
-    implied = list(implied_variables(graph))
+    implied = [(found.name, implied_role(found)) for found in implied_variables(graph)]
     listed = [VariableRole(ids[n], n.name, role.kind.value, role.reason, len(uses.get(n, ()))) for n, role in roles.items()]
-    listed += [
-        VariableRole(
-            None,
-            i.name,
-            (Kind.AUXILIARY if i.auxiliary else Kind.PARAMETER).value,
-            f"{i.node.op} {i.node.name!r} implies it",
-            1,
-        )
-        for i in implied
-    ]
+    listed += [VariableRole(None, name, role.kind.value, role.reason, 1) for name, role in implied]
+    of = _with_roles(lists, roles, dict(implied))
     return Inspection(
         generation=generation(graph),
         mxnet_version=graph.version,
@@ -79,11 +72,9 @@ def inspect(
         arguments=lists.arguments,
         auxiliary_states=lists.auxiliary_states,
         outputs=lists.outputs,
-        inputs=[v.name for v in lists.variables if v.node is not None and roles[v.node].kind in (Kind.INPUT, Kind.UNKNOWN)],
-        parameters=[
-            v.name for v in lists.variables if v.node is None or roles[v.node].kind in (Kind.PARAMETER, Kind.AUXILIARY)
-        ],
-        implied=[found.name for found in implied],
+        inputs=[name for name, role in of if not role.is_parameter],
+        parameters=[name for name, role in of if role.is_parameter],
+        implied=[name for name, _ in implied],
         ops=dict(Counter(node.op for node in graph.nodes if node.op != VARIABLE).most_common()),
         roles=listed,
     )
@@ -92,13 +83,18 @@ def inspect(
 def module_names(graph: Graph, *, held: frozenset[str] | None = None) -> ModuleNames:
     """The names that ``mx.mod.Module(symbol, data_names, label_names, state_names)`` needs for ``graph``."""
     roles = assign_roles(graph, held=held)
-    variables = [variable for variable in NameLists(graph).variables if variable.node is not None]
-    inputs = [(v.name, roles[v.node]) for v in variables if v.node and roles[v.node].kind in (Kind.INPUT, Kind.UNKNOWN)]
+    implied = {found.name: implied_role(found) for found in implied_variables(graph)}
+    inputs = [(name, role) for name, role in _with_roles(NameLists(graph), roles, implied) if not role.is_parameter]
 
     def names(wanted: tuple[bool, bool]) -> list[str]:
         return list(dict.fromkeys(name for name, role in inputs if _sort(role) == wanted))
 
     return ModuleNames(names((False, False)), names((True, False)), names((False, True)))
+
+
+def _with_roles(lists: NameLists, roles: Mapping[Node, Role], implied: Mapping[str, Role]) -> list[tuple[str, Role]]:
+    """The variables in MXNet's order, each with its role."""
+    return [(v.name, roles[v.node] if v.node is not None else implied[v.name]) for v in lists.variables]
 
 
 def _sort(role: Role) -> tuple[bool, bool]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,8 +50,15 @@ def map_of(rewrite: Rewrite, sources: Mapping[Graph, Checkpoint]) -> dict[str, A
                 "how": "implied",
             }
         )
-    files = [{"file": source.where, "sha256": hashlib.sha256(source.data).hexdigest()} for source in sources.values()]
+    files = [
+        {"file": _readable(source.where), "sha256": hashlib.sha256(source.data).hexdigest()} for source in sources.values()
+    ]
     return {"version": MAP_VERSION, "sources": files, "entries": entries}
+
+
+def _readable(path: str) -> str:
+    """A path as text; bytes of it that are none become replacement characters."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _images_by_count(rewrite: Rewrite) -> dict[Node, int]:
@@ -84,6 +93,7 @@ class _Place(msgspec.Struct):
 class _MapEntry(msgspec.Struct, rename={"source": "from", "target": "to"}):
     source: _Place
     target: _Place | None
+    branch: str = ""
 
 
 class _MapFile(msgspec.Struct):
@@ -99,13 +109,33 @@ def names_from_map(data: bytes, graph: Graph, *, where: str) -> dict[Node, str]:
     try:
         if msgspec.json.decode(data, type=dict[str, msgspec.Raw]).keys() >= {"version", "entries"}:
             return _by_id(msgspec.json.decode(data, type=_MapFile), graph, where)
-        return _by_name(msgspec.json.decode(data, type=dict[str, str]), graph, where)
+        msgspec.json.decode(data, type=dict[str, str])
+        return _by_name(_pairs(data, where), graph, where)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         hint = 'a map is a graphshare map file, or an object {"old name": "new name"}'
         raise InputError(Fault(f"is no map: {error}", where=where, hint=hint)) from None
 
 
+def _pairs(data: bytes, where: str) -> dict[str, str]:
+    """The pairs of a plain map.
+
+    Raises:
+        InputError: a name is given twice; the last would win unseen.
+    """
+    pairs: list[tuple[str, str]] = json.loads(data, object_pairs_hook=list)
+    counts = Counter(name for name, _ in pairs)
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        raise InputError([Fault(f"names {name!r} more than once", where=where, hint="keep one of them") for name in twice])
+    return dict(pairs)
+
+
 def _by_id(found: _MapFile, graph: Graph, where: str) -> dict[Node, str]:
+    branches = dict.fromkeys(entry.branch for entry in found.entries)
+    if len(branches) > 1:
+        listed = ", ".join(repr(branch) for branch in branches)
+        hint = "a rename takes the map of one branch, as `duplicate --drop-original` with one prefix and `rename` write it"
+        raise InputError(Fault(f"is the map of {len(branches)} branches ({listed})", where=where, hint=hint))
     names: dict[Node, str] = {}
     faults = []
     for i, entry in enumerate(found.entries):

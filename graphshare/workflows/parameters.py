@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.records import ParameterFile, Record
-from graphshare.ir.graph import Branch, Rewrite
-from graphshare.names import join_key, split_key
+from graphshare.ir.graph import VARIABLE, Branch, Graph, Node, Rewrite
+from graphshare.names import KINDS, join_key, split_key
+from graphshare.operators.registry import lookup
 from graphshare.rules.implied import implied_variables
+from graphshare.rules.roles import Kind, Role, assign_roles, disagreements, implied_role
 
 Plan = list[tuple[Record, str | None]]
 
@@ -62,10 +64,65 @@ def _planned(plan: Plan, record: Record, key: str, number: int) -> bool:
     return number > 0 and key == record.key
 
 
-def surplus(params: ParameterFile, rewrite: Rewrite) -> list[str]:
-    """The keys of records that belong to no variable of the source graphs."""
-    branches = [_Names(branch, rewrite) for branch in rewrite.branches]
-    return [r.key or "" for r in params.records if not any(split_key(r.key or "")[1] in names.known for names in branches)]
+def check_belongs(params: ParameterFile | None, graph: Graph) -> None:
+    """Refuses a parameter file that has nothing in common with ``graph``.
+
+    Raises:
+        RefusedError: the file has records, and none bears the name of a variable.
+    """
+    held = held_names(params)
+    if params is None or not held:
+        return
+    known = {node.name for node in graph.variables()} | {found.name for found in implied_variables(graph)}
+    if held.isdisjoint(known):
+        hint = f"it holds {_listed(sorted(held), 4)}; the graph's variables are {_listed(sorted(known), 4)}"
+        raise RefusedError(Fault("holds no parameter of this graph", where=params.path, hint=hint))
+
+
+def notes_on(
+    params: ParameterFile | None, graph: Graph, roles: Mapping[Node, Role] | None = None, *, unused: bool = True
+) -> list[str]:
+    """Where a parameter file and ``graph`` do not fit, in words; ``roles`` where they are known already.
+
+    Without ``unused`` nothing is said of records that belong to no variable.
+    """
+    held = held_names(params)
+    if params is None or held is None:
+        return []
+    roles = assign_roles(graph, held=held) if roles is None else roles
+    implied = {found.name: implied_role(found) for found in implied_variables(graph)}
+    missing, taken = disagreements(roles, held)
+    missing += [name for name, role in implied.items() if role.is_parameter and name not in held]
+    known = {node.name for node in roles} | implied.keys()
+    surplus = [r.key or "" for r in params.records if split_key(r.key or "")[1] not in known]
+    return [
+        f"{params.path}: {text}: {_listed(names)}"
+        for text, names in (
+            ("does not hold what the graph makes a parameter", missing),
+            ("holds what the graph makes an input; it is taken for a parameter", taken),
+            ("holds under arg: or aux: what the graph makes the other", _misfiled(params, graph, roles, implied)),
+            ("holds what no variable of the graph is called", surplus if unused else []),
+        )
+        if names
+    ]
+
+
+def _misfiled(params: ParameterFile, graph: Graph, roles: Mapping[Node, Role], implied: Mapping[str, Role]) -> list[str]:
+    """The keys whose ``arg:`` or ``aux:`` is not what the graph says; MXNet's Module would not find them."""
+    kinds: dict[str, set[str]] = {}
+    for name, role in [*((node.name, role) for node, role in roles.items()), *implied.items()]:
+        kinds.setdefault(name, set()).add("aux" if role.kind is Kind.AUXILIARY else "arg")
+    for node in graph.nodes:
+        if node.op == "Custom" or (node.op != VARIABLE and lookup(node.op) is None):  # nobody knows what it mutates
+            for entry in node.inputs:
+                kinds.setdefault(entry.node.name, set()).update(KINDS)
+    split = ((record.key or "", *split_key(record.key or "")) for record in params.records)
+    return [key for key, kind, name in split if kind and kind not in kinds.get(name, (kind,))]
+
+
+def _listed(names: Iterable[str], most: int = 20) -> str:
+    names = list(names)
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 class _Names:
@@ -84,9 +141,3 @@ class _Names:
             if implied.node in branch.images:
                 names[renamed.get(implied.name, implied.name)] = None
         self.new = {name: tuple(names) for name, names in new.items()}
-        self.known = self.new.keys()
-
-
-def missing(names: Iterable[str], held: frozenset[str]) -> list[str]:
-    """The ``names`` that a parameter file does not hold, each once."""
-    return [name for name in dict.fromkeys(names) if name not in held]

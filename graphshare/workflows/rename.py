@@ -7,7 +7,7 @@ from enum import Enum
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import VARIABLE, Graph, Node, Rewrite
-from graphshare.rules.roles import Kind, Role, assign_roles
+from graphshare.rules.roles import Role, assign_roles
 from graphshare.transforms.rename import rename as give_names
 from graphshare.workflows.readback import check_isomorphic
 
@@ -61,8 +61,7 @@ def _is(node: Node, kind: Only, roles: Mapping[Node, Role]) -> bool:
         return node.op != VARIABLE
     if node.op != VARIABLE:
         return False
-    is_parameter = roles[node].kind in (Kind.PARAMETER, Kind.AUXILIARY)
-    return kind is Only.VARIABLES or is_parameter == (kind is Only.PARAMETERS)
+    return kind is Only.VARIABLES or roles[node].is_parameter == (kind is Only.PARAMETERS)
 
 
 def _check(new: Mapping[Node, str], strip_prefix: str) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Iterable
 from mmap import ACCESS_READ, mmap
+from typing import BinaryIO
 
-from graphshare.errors import Fault, UsageError
+from graphshare.errors import Fault, OutputError, UsageError
 from graphshare.formats.atomic import Staged, output_error, staged_outputs
 from graphshare.formats.layout import write_symbol
 from graphshare.formats.records import ParameterFile
@@ -79,11 +82,23 @@ def write_stdout(pieces: Iterable[bytes]) -> None:
     Raises:
         OutputError: it cannot be written; a closed pipe stays a BrokenPipeError for the edge to end quietly.
     """
+    if sys.stdout is None:
+        raise OutputError(Fault("is closed", where=STDOUT, hint="name a file with -o"))
     try:
         for piece in pieces:
-            sys.stdout.buffer.write(piece)
+            _write_whole(sys.stdout.buffer, piece)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
         raise output_error(error, STDOUT) from error
+
+
+def _write_whole(file: BinaryIO, piece: bytes) -> None:
+    """Writes every byte: under ``python -u`` standard output has no buffer and may take a part without an error."""
+    rest = memoryview(piece)
+    while rest:
+        written = file.write(rest)
+        if not written:
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        rest = rest[written:]

@@ -1,0 +1,65 @@
+"""What commands print as JSON is what the shipped schemas say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from graphshare.formats.schema import explain, load_schema
+from tests.processes import ROOT, done, graphshare, write_json, write_params
+from tests.symbols import old_batch_norm, siamese, two_layers
+
+SCHEMAS = sorted(path.name.removesuffix(".schema.json") for path in (ROOT / "schemas").glob("*.schema.json"))
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_schema_is_one(name: str) -> None:
+    Draft202012Validator.check_schema(load_schema(name))
+    assert explain(17, name)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, found in (("siamese", siamese()), ("layers", two_layers()), ("old", old_batch_norm())):
+        write_json(tmp_path / f"{name}.json", found)
+    write_params(tmp_path / "old.params", ["arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var",
+                                           "arg:fc_weight", "arg:fc_bias"])  # fmt: skip
+    write_params(tmp_path / "nameless.params", [])
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments"),
+    [
+        *(("inspect", ["inspect", f"{name}.json"]) for name in ("siamese", "layers", "old")),
+        ("inspect", ["inspect", "old.json", "--params", "old.params"]),
+        *(("module", ["inspect", f"{name}.json", "--module"]) for name in ("siamese", "layers", "old")),
+        ("plan", ["duplicate", "layers.json", "--prefix", "a-", "--prefix", "b-", "--tie", "fc*", "--dry-run"]),
+        ("plan", ["duplicate", "old.json", "--params", "old.params", "--prefix", "a-", "--dry-run"]),
+        ("plan", ["extract", "layers.json", "--target", "fc1", "--dry-run"]),
+        ("plan", ["rename", "old.json", "--prefix", "a-", "--dry-run"]),
+        ("plan", ["upgrade", "old.json", "--params", "old.params", "--dry-run"]),
+        ("params-list", ["params", "list", "old.params"]),
+        ("params-list", ["params", "list", "nameless.params"]),
+    ],
+)
+def test_printed_json_fits_its_schema(schema: str, arguments: list[str], folder: Path) -> None:
+    found: Any = json.loads(done(graphshare(*arguments, "--format", "json", cwd=folder)).stdout)
+    assert explain(found, schema) == []
+    if schema == "plan":
+        assert explain({key: value for key, value in found.items() if key != "records"}, "map") == []
+
+
+def test_map_files_fit_their_schema(folder: Path) -> None:
+    commands = (["duplicate", "old.json", "--prefix", "a-"], ["duplicate", "layers.json", "--prefix", "a-", "--mode", "tie"],
+                ["duplicate", "layers.json", "--prefix", "a-", "--drop-original", "--upto", "fc1"],
+                ["extract", "layers.json", "--target", "bn", "--cut", "fc1"], ["upgrade", "old.json"],
+                ["rename", "siamese.json", "--prefix", "a-"],
+                ["duplicate", "old.json", "--prefix", "a-", "--upgrade"])  # fmt: skip
+    for command in commands:
+        done(graphshare(*command, "-o", "out.json", "--map-out", "out.map", cwd=folder))
+        assert explain(json.loads((folder / "out.map").read_text()), "map") == []

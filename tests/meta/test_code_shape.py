@@ -1,0 +1,90 @@
+"""The shape of the code: floors, docstrings, lengths. Each check is shown to fail on something that is wrong."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted((ROOT / "graphshare").rglob("*.py"))
+LONGEST = 330
+
+
+def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
+    script = "import sys; from importlinter.cli import lint_imports_command; sys.path.insert(0, '.'); lint_imports_command()"
+    return subprocess.run([sys.executable, "-c", script, "--no-cache"], cwd=root, capture_output=True, text=True, check=False)
+
+
+def test_imports_only_go_down() -> None:
+    pytest.importorskip("importlinter", reason="import-linter is of the lint extra")
+    run = lint_imports(ROOT)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "0 broken" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("ir/walk.py", "import graphshare.formats.layout"),
+        ("formats/links.py", "import graphshare.rules.roles"),
+        ("workflows/rename.py", "import graphshare.cli.console"),
+        ("rules/roles.py", "import click"),
+        ("transforms/rename.py", "import numpy"),
+        ("workflows/inspect.py", "import jsonschema"),
+    ],
+)
+def test_an_import_that_goes_up_is_found(module: str, line: str, tmp_path: Path) -> None:
+    pytest.importorskip("importlinter", reason="import-linter is of the lint extra")
+    shutil.copytree(ROOT / "graphshare", tmp_path / "graphshare", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    path = tmp_path / "graphshare" / module
+    path.write_text(f"{path.read_text(encoding='utf-8')}\n{line}\n", encoding="utf-8")
+    run = lint_imports(tmp_path)
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert "0 broken" not in run.stdout
+
+
+def undocumented(source: str) -> Iterator[str]:
+    """The public functions and classes of a module without a docstring, and the module itself."""
+    tree = ast.parse(source)
+    if not ast.get_docstring(tree):
+        yield "the module"
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+            kinds = ("Enum", "str")  # the members of an enumeration say all there is to say
+            is_enum = isinstance(node, ast.ClassDef) and any(getattr(base, "id", "") in kinds for base in node.bases)
+            if not ast.get_docstring(node) and not is_enum:
+                yield node.name
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_module_says_what_it_is_for(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert list(undocumented(source)) == []
+    assert source.count("\n") <= LONGEST
+
+
+def test_what_has_no_docstring_is_found() -> None:
+    assert list(undocumented("def f():\n    pass\nclass _C:\n    pass\n")) == ["the module", "f"]
+    assert list(undocumented('"""Doc."""\nclass C:\n    """Doc."""\n')) == []
+
+
+def print_calls(source: str) -> list[int]:
+    """The lines of a module on which it prints."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    return [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_prints_past_the_console(path: Path) -> None:
+    assert print_calls(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_print_is_found() -> None:
+    assert print_calls("x = 1\nprint(x)\n") == [2]

@@ -1,0 +1,77 @@
+"""The command as a user runs it: in a process of its own, through pipes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests import params_bytes
+from tests.symbols import Document
+
+ROOT = Path(__file__).parents[1]
+COMMAND = [sys.executable, "-m", "graphshare"]
+
+
+_UNWANTED = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "PYTHONUNBUFFERED", "PYTHONIOENCODING")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment of the tests, without what colours output or changes its form."""
+    kept = {key: value for key, value in os.environ.items() if key not in _UNWANTED}
+    return {**kept, "TERM": "xterm", **more}
+
+
+def graphshare(
+    *arguments: str | os.PathLike[str], data: bytes = b"", cwd: Path | None = None, **more: str
+) -> subprocess.CompletedProcess[bytes]:
+    """One run to its end; a run that hangs fails the test."""
+    return subprocess.run(
+        [*COMMAND, *arguments], input=data, capture_output=True, timeout=120, cwd=cwd, env=environment(**more), check=False
+    )
+
+
+def refused(done: subprocess.CompletedProcess[bytes], *words: str) -> str:
+    """What a refusal said: exit code 2, nothing on standard output, no traceback, and ``words`` in the message."""
+    said = done.stderr.decode("utf-8", "replace")
+    assert done.returncode == 2, said
+    assert done.stdout == b""
+    assert "Traceback" not in said
+    assert "bug of graphshare" not in said
+    assert said.startswith(("error: ", "warning: ")), said
+    for word in words:
+        assert word in said
+    return said
+
+
+def done(run: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[bytes]:
+    """The same run, which must have ended well."""
+    assert run.returncode == 0, run.stderr.decode("utf-8", "replace")
+    return run
+
+
+def write_json(path: Path, found: Document) -> Path:
+    path.write_text(json.dumps(found), encoding="utf-8")
+    return path
+
+
+def write_params(path: Path, keys: Sequence[str], shape: tuple[int, ...] = (2,)) -> Path:
+    """A parameter file; each record's data differ."""
+    size = params_bytes.size_of(shape, "float32")
+    records = [params_bytes.dense(shape, "float32", params_bytes.pattern(size, i)) for i, _ in enumerate(keys)]
+    path.write_bytes(params_bytes.container(records, keys))
+    return path
+
+
+def keys_of(path: Path) -> list[str]:
+    listing: dict[str, Any] = json.loads(done(graphshare("params", "list", str(path), "--format", "json")).stdout)
+    return [array["key"] for array in listing["arrays"]]
+
+
+def files_in(folder: Path) -> list[str]:
+    """Every file below a folder, hidden ones too: nothing half-written may stay behind."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())

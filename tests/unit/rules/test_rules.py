@@ -1,0 +1,144 @@
+"""Patterns, roles, name lists and targets."""
+
+from __future__ import annotations
+
+import fnmatch
+import random
+
+import pytest
+
+from graphshare.errors import RefusedError, UsageError
+from graphshare.formats.symbol import read_symbol
+from graphshare.ir.graph import Graph
+from graphshare.rules.implied import implied_variables
+from graphshare.rules.listing import NameLists
+from graphshare.rules.patterns import matcher
+from graphshare.rules.roles import Kind, assign_roles
+from graphshare.rules.targets import resolve_targets, target_names
+from tests.symbols import Document, document, mxnet_text, old_batch_norm, operator, siamese, two_layers, variable
+
+
+def read(found: Document) -> Graph:
+    return read_symbol(mxnet_text(found).encode())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits", "misses"),
+    [
+        ("a", "a", "A aa b"), ("a*", "a ab a*", "ba"), ("*_w", "_w x_w", "w x_w2"), ("a?c", "abc a?c", "ac abbc"),
+        ("[ab]c", "ac bc", "cc abc"), ("[!ab]c", "cc", "ac bc c"), ("[a-c]x", "ax bx cx", "dx -x"), ("[a-]x", "ax -x", "bx"),
+        ("[]]x", "]x", "x"), ("[", "[", "a"), ("a[b", "a[b", "ab"), ("=a*", "a*", "ab"), ("*", "a b-c", ""),
+        ("**a**", "a xay", "x"), ("a.b", "a.b", "axb"), ("(a+)", "(a+)", "aa"), ("\\d", "\\d", "1"),
+    ],
+)  # fmt: skip
+def test_patterns(pattern: str, fits: str, misses: str) -> None:
+    matches = matcher(pattern)
+    assert all(matches(name) for name in fits.split())
+    assert not any(matches(name) for name in misses.split())
+
+
+def test_globs_agree_with_the_standard_library() -> None:
+    generator = random.Random(3)
+    for _ in range(5000):
+        pattern = "".join(generator.choices("ab*?", k=generator.randrange(1, 7)))
+        name = "".join(generator.choices("ab", k=generator.randrange(7)))
+        assert matcher(pattern)(name) == fnmatch.fnmatchcase(name, pattern), (pattern, name)
+
+
+def test_patterns_that_hang_a_backtracking_engine() -> None:
+    assert not matcher("*a" * 40 + "*b")("a" * 3000)
+    assert matcher("*a" * 40 + "*")("a" * 3000)
+
+
+@pytest.mark.parametrize("pattern", ["", "re:(a+)+$"])
+def test_patterns_that_are_refused(pattern: str) -> None:
+    try:
+        import re2  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
+    except ImportError:
+        pass
+    else:
+        pytest.skip("a linear engine for regular expressions is there") if pattern else None
+    with pytest.raises(UsageError):
+        matcher(pattern)
+
+
+def roles_of(graph: Graph, **more: object) -> dict[str, tuple[str, str]]:
+    return {node.name: (role.kind.value, role.reason) for node, role in assign_roles(graph, **more).items()}  # type: ignore[arg-type]
+
+
+def test_every_role_and_its_reason() -> None:
+    nodes = [
+        variable("data"), variable("w"), operator("FullyConnected", "fc", [0, 1], attrs={"no_bias": "True", "num_hidden": "2"}),
+        variable("g"), variable("b"), variable("m"), variable("v"), operator("BatchNorm", "bn", [2, 3, 4, 5, 6]),
+        variable("truth"), operator("SoftmaxOutput", "out", [7, 8]), variable("my_label"),
+        variable("c", attrs={"__init__": "x"}),
+        variable("scale_gamma"), variable("lonely"), variable("odd"), variable("odd_weight"), operator("MyOp", "my", [14, 15]),
+        operator("broadcast_add", "s", [10, 11]), operator("broadcast_mul", "t", [17, 12]),
+        variable("p"), variable("s0"), variable("c0"),
+        operator("RNN", "rnn", [0, 19, 20, 21], attrs={"mode": "lstm", "num_layers": "1", "state_size": "2"}),
+    ]  # fmt: skip
+    graph = read(document(nodes, [9, 16, 18, 22]))
+    assert roles_of(graph) == {
+        "data": ("input", "nothing makes it a parameter"),
+        "w": ("parameter", "weight of FullyConnected 'fc'"),
+        "g": ("parameter", "gamma of BatchNorm 'bn'"),
+        "b": ("parameter", "beta of BatchNorm 'bn'"),
+        "m": ("auxiliary", "mutated by BatchNorm 'bn'"),
+        "v": ("auxiliary", "mutated by BatchNorm 'bn'"),
+        "truth": ("input", "label of SoftmaxOutput 'out'"),
+        "my_label": ("input", "its name ends in label"),
+        "c": ("parameter", "it has an initialiser (__init__)"),
+        "scale_gamma": ("parameter", "its name ends in gamma"),
+        "lonely": ("input", "no operator uses it"),
+        "odd": ("unknown", "only operators that nobody registered use it"),
+        "odd_weight": ("parameter", "its name ends in weight"),
+        "p": ("parameter", "parameters of RNN 'rnn'"),
+        "s0": ("input", "state of RNN 'rnn'"),
+        "c0": ("input", "state_cell of RNN 'rnn'"),
+    }
+    said = roles_of(graph, as_input=["w", "m"], as_parameter=["data", "v"])
+    assert [said[name][0] for name in ("w", "m", "data", "v")] == ["input", "input", "parameter", "auxiliary"]
+    held = roles_of(graph, held={"lonely", "odd"})
+    assert held["lonely"] == ("parameter", "the parameter file holds it")
+    assert held["odd"][0] == "parameter"
+    assert held["w"][0] == "parameter"
+    assert roles_of(graph, held=set())["odd"] == ("input", "the parameter file does not hold it")
+
+
+def test_lists_and_implied_variables() -> None:
+    lists = NameLists(read(two_layers()))
+    assert lists.arguments == ["data", "fc1_weight", "fc1_bias", "bn_gamma", "bn_beta", "fc2_weight", "softmax_label"]
+    assert lists.auxiliary_states == ["bn_moving_mean", "bn_moving_var"]
+    assert lists.outputs == ["softmax_output"]
+    old = read(old_batch_norm())
+    assert [(found.name, found.auxiliary) for found in implied_variables(old)] == [
+        ("bn_moving_mean", True),
+        ("bn_moving_var", True),
+    ]
+    assert NameLists(old).auxiliary_states == ["bn_moving_mean", "bn_moving_var"]
+    assert list(implied_variables(read(siamese()))) == []
+
+
+def test_targets() -> None:
+    nodes = [variable("x"), operator("SliceChannel", "s", [0], attrs={"num_outputs": "2"}), operator("relu", "fc", [0]),
+             operator("relu", "fc_output", [2]), operator("relu", "twin", [0]), operator("relu", "twin", [0]),
+             operator("relu", "", [0])]  # fmt: skip
+    graph = read(document(nodes, [1]))
+
+    def names(*wanted: str) -> list[str]:
+        return target_names(resolve_targets(wanted, graph.nodes, option="--target"))
+
+    assert names("s") == ["s_output0", "s_output1"]
+    assert names("s_output1", "x", "fc") == ["s_output1", "x", "fc_output"]
+    assert resolve_targets(["fc_output"], graph.nodes, option="--target")[0].node is graph.nodes[2]
+    assert names("output") == ["output"]
+    with pytest.raises(RefusedError) as caught:
+        names("twin", "twni", "", "s_output2")
+    assert [fault.message.split(" names")[0].split(" means")[0] for fault in caught.value.faults] == [
+        "--target 'twin'", "--target 'twni'", "--target ''", "--target 's_output2'"]  # fmt: skip
+
+
+def test_an_auxiliary_slot_beats_every_other_use() -> None:
+    nodes = [variable("x"), variable("a"), variable("b"), operator("BatchNorm", "bn", [0, 1, 2, 1, 2])]
+    roles = assign_roles(read(document(nodes, [3])))
+    assert [role.kind for role in roles.values()] == [Kind.INPUT, Kind.AUXILIARY, Kind.AUXILIARY]

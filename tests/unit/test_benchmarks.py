@@ -1,0 +1,47 @@
+"""The benchmarks run, in a tiny configuration; no time is asserted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import sources
+from graphshare.formats.layout import write_symbol
+from graphshare.formats.symbol import read_symbol
+from tests.surroundings import ROOT
+
+
+def figures(out: Path, *arguments: str) -> dict[str, dict[str, object]]:
+    """What the script writes with ``--json``, by name."""
+    words = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--rounds", "0", "--json", str(out), *arguments]
+    environment = dict(os.environ)
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(out.read_text())
+    assert all(row["name"] in done.stdout for row in found)
+    assert all(row["ours"]["seconds"] > 0 and row["other"]["peak"] > 0 for row in found)
+    return {row["name"]: row for row in found}
+
+
+def test_what_needs_no_oracle(tmp_path: Path) -> None:
+    found = figures(tmp_path / "f.json", "--only", "start", "--only", "parameter-file", "--only", "large-graphs", "--size", "2")
+    assert list(found) == ["--help, against two imports", "--version, against two imports", "2 MiB of parameters, against cat"]
+
+
+@pytest.mark.oracle
+def test_what_needs_one(tmp_path: Path, oracle_python: str) -> None:
+    found = figures(tmp_path / "f.json", "--oracle", oracle_python, "--only", "large-graphs", "--nodes", "40")
+    assert list(found) == ["40 nodes"]
+
+
+@pytest.mark.parametrize("nodes", [4, 40])
+def test_a_chain_is_what_mxnet_would_write(tmp_path: Path, nodes: int) -> None:
+    data = sources.chain(nodes, tmp_path / "chain.json").read_bytes()
+    graph = read_symbol(data)
+    assert len(graph.nodes) == nodes
+    assert b"".join(write_symbol(graph)) == data
