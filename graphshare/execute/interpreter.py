@@ -14,7 +14,7 @@ from graphshare.execute.plan import Plan, Step, make_plan
 from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.kernels.inference import shown
-from graphshare.kernels.kernel import Array, Context, KernelError, Result
+from graphshare.kernels.kernel import Array, Context, KernelError, Result, Shape
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -38,12 +38,15 @@ def run_plan(
     plan: Plan,
     values: Mapping[Node, Array],
     *,
+    shapes: Mapping[Node, Sequence[Shape]] | None = None,
     training: bool = False,
     rng: np.random.Generator | None = None,
     profile: bool = False,
     watch: Callable[[Node, Sequence[Array]], None] | None = None,
 ) -> Run:
     """Runs ``plan`` on the values of its variables, which are never written to.
+
+    ``shapes`` are the inferred shapes of outputs, which operators without inputs may depend on.
 
     ``watch`` is shown each node's outputs as they are made.
 
@@ -60,6 +63,7 @@ def run_plan(
             rng=rng,
             dead=state.dead(step),
             num_outputs=len(step.outputs),
+            shapes=shapes.get(step.node, ()) if shapes else (),
             run_subgraph=_subgraph_runner(step.node, training, rng) if step.node.subgraphs else None,
         )
         started = perf_counter() if profile else 0.0
