@@ -18,6 +18,7 @@ from graphshare.ir.graph import EMPTY, VARIABLE, Dialect, Entry, Graph, Node, No
 from graphshare.ir.walk import node_ids
 
 _CHUNK = 512  # nodes joined at a time, about 100 KiB of text: larger pieces are given back to the system and asked for anew
+_BYTES = 1 << 16  # copied at a time
 _SPECIAL = re.compile(r"[^ !#-\[\]-~]")  # all but printable ASCII without quote and backslash
 _MXNET_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
@@ -31,7 +32,10 @@ def write_symbol(graph: Graph) -> Iterator[bytes]:
     texts = _Texts(graph.dialect)
     newline = graph.dialect.newline
     for piece in chain(_graph_pieces(graph, texts, 0), (graph.dialect.tail.replace("\r\n", "\n"),)):
-        yield (piece if newline == "\n" else piece.replace("\n", newline)).encode()
+        if isinstance(piece, bytes):
+            yield piece
+        else:
+            yield (piece if newline == "\n" else piece.replace("\n", newline)).encode()
 
 
 class _Texts:
@@ -101,8 +105,8 @@ def _quote_json(text: str) -> str:
 _QUOTES: dict[str, Callable[[str], str]] = {"mxnet": _quote_for_mxnet, "json": _quote_json, "ascii": json.dumps}
 
 
-def _graph_pieces(graph: Graph, texts: _Texts, level: int) -> Iterator[str]:
-    """The text of a graph object at ``level``, node by node."""
+def _graph_pieces(graph: Graph, texts: _Texts, level: int) -> Iterator[str | bytes]:
+    """The text of a graph object at ``level``, node by node; as bytes where it is copied from the file that was read."""
     ids = node_ids(graph)
     values = _graph_values(graph, texts, ids, level + 1)
     least = texts.break_record
@@ -157,8 +161,8 @@ _Template = tuple[NodeForm | None, Mapping[str, Any], str, str, str] | None
 _NO_TEMPLATE = (None, EMPTY, "", "", "")
 
 
-def _node_pieces(graph: Graph, texts: _Texts, ids: Mapping[Node, int], level: int) -> Iterator[str]:
-    """The array of nodes, some thousand at a time.
+def _node_pieces(graph: Graph, texts: _Texts, ids: Mapping[Node, int], level: int) -> Iterator[str | bytes]:
+    """The array of nodes, some hundred at a time; nodes that stand where they stood when read are copied as they are.
 
     Nodes alike but for name and inputs are formatted once; this loop is most of what writing costs.
     """
@@ -170,7 +174,12 @@ def _node_pieces(graph: Graph, texts: _Texts, ids: Mapping[Node, int], level: in
     comma = (texts.break_comma.rstrip("\n") if broken else texts.comma) + start
     text_of = _NodeTexts(graph, texts, ids, level + 1)
     yield "[" + start
-    for i in range(0, len(graph.nodes), _CHUNK):
+    copied = 0
+    if graph.verbatim is not None:
+        copied = graph.verbatim.count
+        for i in range(graph.verbatim.start, graph.verbatim.end, _BYTES):
+            yield graph.verbatim.data[i : min(i + _BYTES, graph.verbatim.end)]
+    for i in range(copied, len(graph.nodes), _CHUNK):
         yield (comma if i else "") + comma.join(text_of.nodes(graph.nodes[i : i + _CHUNK]))
     yield ("\n" + texts.indent * level if broken else "") + "]"
 
@@ -185,7 +194,8 @@ class _NodeTexts:
         # What surrounds the id of an entry for a node's first output at version 0, which nearly all entries are.
         self._before, self._after = texts.array(["%d", "0", "0"], level + 2, texts.break_entry).split("%d")
         # Most names need no escape; one search over all of them is cheaper than one a name.
-        self._clean = _SPECIAL.search("".join([node.name for node in graph.nodes])) is None
+        written = graph.nodes[graph.verbatim.count :] if graph.verbatim is not None else graph.nodes
+        self._clean = _SPECIAL.search("".join([node.name for node in written])) is None
 
     def nodes(self, nodes: Sequence[Node]) -> list[str]:
         """The text of each node."""
@@ -257,7 +267,7 @@ def _pairs(
         elif key == "control_deps":
             text = texts.ids([ids[dep] for dep in node.control_deps], level)
         elif key == "subgraphs":
-            graphs = ["".join(_graph_pieces(graph, texts, level + 1)) for graph in node.subgraphs]
+            graphs = [_subgraph_text(graph, texts, level + 1) for graph in node.subgraphs]
             text = texts.array(graphs, level, texts.break_record)
         elif param is not None:  # attributes stand in two maps
             in_param = key == "param"
@@ -266,6 +276,10 @@ def _pairs(
             text = texts.map(node.attrs, level)
         pairs.append((key, text))
     return pairs
+
+
+def _subgraph_text(graph: Graph, texts: _Texts, level: int) -> str:
+    return "".join(piece for piece in _graph_pieces(graph, texts, level) if isinstance(piece, str))
 
 
 def _keys(node: Node, default: NodeForm) -> list[str]:

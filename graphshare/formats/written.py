@@ -15,6 +15,8 @@ from graphshare.formats.symbol import read_symbol
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeForm
 from graphshare.ir.walk import node_ids
 
+_COMPARED = 1 << 16  # bytes at a time
+
 
 def differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
     """What of ``graph`` the file's bytes do not say.
@@ -26,16 +28,34 @@ def differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
         yield from _graph_differences(read_symbol(bytes(data)), graph)
         return
     try:
-        found, records = document.parse_in_chunks(data) or document.parse_whole(data)
-        yield from _record_differences(found, records, graph)
+        span = document.nodes_span(data)
+        if span is None:
+            yield from _record_differences(*document.parse_whole(data), graph, 0)
+            return
+        copied = _copied_nodes(data, graph)
+        after = graph.verbatim.end if copied and graph.verbatim else 0
+        yield from _record_differences(*document.parse_in_chunks(data, span, after=after), graph, copied)
     except (ValueError, TypeError, KeyError, AttributeError):  # not what the fast pass reads, raw control characters for one
         yield from _graph_differences(read_symbol(bytes(data)), graph)
 
 
-def _record_differences(found: Mapping[str, Any], records: document.Records, graph: Graph) -> Iterator[Fault]:
+def _copied_nodes(data: document.Buffer, graph: Graph) -> int:
+    """How many of the first nodes stand there in the very bytes that the graph was read from, and so read the same again."""
+    source = graph.verbatim
+    if source is None:
+        return 0
+    for i in range(source.start, source.end, _COMPARED):
+        if data[i : min(i + _COMPARED, source.end)] != source.data[i : min(i + _COMPARED, source.end)]:
+            return 0
+    return source.count
+
+
+def _record_differences(found: Mapping[str, Any], records: document.Records, graph: Graph, copied: int) -> Iterator[Fault]:
+    """Faults of the nodes behind the first ``copied``, and of the heads."""
     ids = node_ids(graph)
     attr_keys = _AttrKeys()
-    for position, (record, node) in enumerate(zip_longest(records, graph.nodes)):
+    nodes = graph.nodes[copied:] if copied else graph.nodes
+    for position, (record, node) in enumerate(zip_longest(records, nodes), start=copied):
         if record is None or node is None:
             yield Fault(f"holds another number of nodes than {len(graph.nodes)}")
             break

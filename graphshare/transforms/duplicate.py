@@ -60,7 +60,8 @@ def duplicate(
         nodes.extend([node for node in images.values() if node not in placed] if placed else images.values())
         placed.update(node for node in shared if node in images)
         all_heads.extend(_image(entry, images, entries) for entry in heads)
-    result = Graph(tuple(nodes), tuple(all_heads), graph.attrs, graph.dialect.rewritten(), graph.extra)
+    kept = None if drop_original else graph.verbatim
+    result = Graph(tuple(nodes), tuple(all_heads), graph.attrs, graph.dialect.rewritten(), graph.extra, kept)
     return Rewrite(result, tuple(branches), _implied_renames(graph, source, prefixes))
 
 
