@@ -57,23 +57,52 @@ def nodes_span(data: Buffer) -> tuple[int, int] | None:
     return None if end < 0 else (len(_OPENING) - 1, end + _BRACE)
 
 
-def parse_in_chunks(data: Buffer, span: tuple[int, int], *, after: int = 0) -> tuple[dict[str, Any], Records]:
-    """The graph object without its nodes, and the records of the nodes in ``span`` as they are decoded.
+def parse_frame(data: Buffer, span: tuple[int, int]) -> dict[str, Any]:
+    """The graph object without its nodes, values typed but not yet held against their keys.
 
-    Values are typed but not yet held against their keys. ``after`` leaves out the nodes up to a place where one must end.
+    Raises:
+        ValueError: the text is no symbol file, or holds what strict JSON forbids.
+    """
+    found: dict[str, Any] = _decoder.decode(_frame(data, span))
+    return found
+
+
+class Ends(msgspec.Struct):
+    """What of a large file's frame is worth decoding once more: not the million sums of ``node_row_ptr``."""
+
+    arg_nodes: list[Id]
+    heads: list[Triple]
+
+
+def parse_ends(data: Buffer, span: tuple[int, int]) -> Ends:
+    """The variables and the heads of a large file. Raises ValueError as :func:`parse_frame`."""
+    return _ends_decoder.decode(_frame(data, span))
+
+
+_ends_decoder = msgspec.json.Decoder(Ends)
+
+
+def _frame(data: Buffer, span: tuple[int, int]) -> bytes:
+    frame = data[: span[0]] + data[span[1] :]
+    if frame.count(b'"nodes"') != 1:
+        raise ValueError("nodes stand in two places")
+    return frame
+
+
+def parse_nodes(data: Buffer, span: tuple[int, int], *, after: int = 0) -> Records:
+    """The records of the nodes in ``span`` as they are decoded, a piece of the text at a time.
+
+    ``after`` leaves out the nodes up to a place where one must end.
 
     Raises:
         ValueError: the text is no symbol file, or holds what strict JSON forbids; also while the records are taken.
     """
     start, end = span
-    frame = data[:start] + data[end:]
-    if frame.count(b'"nodes"') != 1:
-        raise ValueError("nodes stand in two places")
     if after:
         start = end if after == end else after + len(_BETWEEN) - 1 - _BRACE
         if after not in (end, data.find(_BETWEEN, after - _BRACE, start + 1) + _BRACE):
             raise ValueError("no node ends there")
-    return _decoder.decode(frame), chain.from_iterable(_chunks(data, start, end))
+    return chain.from_iterable(_chunks(data, start, end))
 
 
 def parse_whole(data: Buffer) -> tuple[dict[str, Any], list[dict[str, Any]]]:

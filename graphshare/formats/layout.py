@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain, islice
+from operator import attrgetter
 from typing import Any
 
 from graphshare.errors import Fault, RefusedError
@@ -23,15 +24,15 @@ _SPECIAL = re.compile(r"[^ !#-\[\]-~]")  # all but printable ASCII without quote
 _MXNET_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-def write_symbol(graph: Graph) -> Iterator[bytes]:
-    """The bytes of ``graph`` in its dialect, in pieces of about 100 KiB.
+def write_symbol(graph: Graph, ids: Mapping[Node, int] | None = None) -> Iterator[bytes]:
+    """The bytes of ``graph`` in its dialect, in pieces of about 100 KiB. ``ids`` are its own, where the caller has them.
 
     Raises:
         RefusedError: a text holds a NUL character, which ends a string for MXNet.
     """
     texts = _Texts(graph.dialect)
     newline = graph.dialect.newline
-    for piece in chain(_graph_pieces(graph, texts, 0), (graph.dialect.tail.replace("\r\n", "\n"),)):
+    for piece in chain(_graph_pieces(graph, texts, 0, ids), (graph.dialect.tail.replace("\r\n", "\n"),)):
         if isinstance(piece, bytes):
             yield piece
         else:
@@ -75,8 +76,15 @@ class _Texts:
         """A map of strings."""
         return self.object([(key, self.quote(value)) for key, value in values.items()], level, self.break_map)
 
-    def ids(self, values: Sequence[int], level: int) -> str:
-        return self.array([str(value) for value in values], level, self.break_list)
+    def id_pieces(self, values: Iterable[int], count: int, level: int) -> Iterator[str]:
+        """The array of ``count`` numbers in pieces: a large graph has millions of them."""
+        start, end = self._breaks(level) if count >= self.break_list else ("", "")
+        comma = self.break_comma + start[1:] if start else self.comma
+        numbers = map(str, values)
+        yield "[" + start
+        for i in range(0, count, _CHUNK):
+            yield (comma if i else "") + comma.join(islice(numbers, _CHUNK))
+        yield end + "]"
 
     def value(self, value: Any, level: int) -> str:
         """Any JSON value, for keys without a meaning here."""
@@ -105,9 +113,9 @@ def _quote_json(text: str) -> str:
 _QUOTES: dict[str, Callable[[str], str]] = {"mxnet": _quote_for_mxnet, "json": _quote_json, "ascii": json.dumps}
 
 
-def _graph_pieces(graph: Graph, texts: _Texts, level: int) -> Iterator[str | bytes]:
+def _graph_pieces(graph: Graph, texts: _Texts, level: int, ids: Mapping[Node, int] | None = None) -> Iterator[str | bytes]:
     """The text of a graph object at ``level``, node by node; as bytes where it is copied from the file that was read."""
-    ids = node_ids(graph)
+    ids = node_ids(graph) if ids is None else ids
     values = _graph_values(graph, texts, ids, level + 1)
     least = texts.break_record
     start, end = ("\n" + texts.indent * (level + 1), "\n" + texts.indent * level) if least == 1 else ("", "")
@@ -118,34 +126,34 @@ def _graph_pieces(graph: Graph, texts: _Texts, level: int) -> Iterator[str | byt
         if key == "nodes":
             yield from _node_pieces(graph, texts, ids, level + 1)
         else:
-            yield values[key]
+            yield from values[key]
     yield f"{end}}}"
 
 
-def _graph_values(graph: Graph, texts: _Texts, ids: Mapping[Node, int], level: int) -> dict[str, str]:
-    """The text of every key of the graph object but ``nodes``; keys that cannot be known are absent."""
+def _graph_values(graph: Graph, texts: _Texts, ids: Mapping[Node, int], level: int) -> dict[str, Iterable[str]]:
+    """The text of every key of the graph object but ``nodes``, in pieces; keys that cannot be known are absent."""
     irregular = graph.dialect.irregular
     arg_nodes = irregular.get("arg_nodes")
     if arg_nodes is None:
         arg_nodes = [i for i, node in enumerate(graph.nodes) if node.op == VARIABLE]
-    row_ptr = irregular.get("node_row_ptr", _row_ptr(graph.nodes))
-    values = {
-        "nodes": "",
-        "arg_nodes": texts.ids(arg_nodes, level),
-        "heads": texts.array([_entry_text(e, ids, texts, level + 1) for e in graph.heads], level, texts.break_list),
-        "attrs": texts.object([(k, texts.value(v, level + 1)) for k, v in graph.attrs.items()], level, texts.break_map),
+    heads = [_entry_text(entry, ids, texts, level + 1) for entry in graph.heads]
+    attrs = [(key, texts.value(value, level + 1)) for key, value in graph.attrs.items()]
+    values: dict[str, Iterable[str]] = {
+        "nodes": (),
+        "arg_nodes": texts.id_pieces(arg_nodes, len(arg_nodes), level),
+        "heads": (texts.array(heads, level, texts.break_list),),
+        "attrs": (texts.object(attrs, level, texts.break_map),),
     }
+    row_ptr = irregular.get("node_row_ptr")
     if row_ptr is not None:
-        values["node_row_ptr"] = texts.ids(row_ptr, level)
-    values.update({key: texts.value(value, level) for key, value in graph.extra.items()})
+        values["node_row_ptr"] = texts.id_pieces(row_ptr, len(row_ptr), level)
+    elif None not in map(_COUNT, graph.nodes):
+        values["node_row_ptr"] = texts.id_pieces(accumulate(map(_COUNT, graph.nodes), initial=0), len(graph.nodes) + 1, level)
+    values.update({key: (texts.value(value, level),) for key, value in graph.extra.items()})
     return values
 
 
-def _row_ptr(nodes: Sequence[Node]) -> list[int] | None:
-    """The running sum of output counts; None when one is unknown."""
-    counts = [node.num_outputs for node in nodes]
-    known = [count for count in counts if count is not None]
-    return list(accumulate(known, initial=0)) if len(known) == len(counts) else None
+_COUNT = attrgetter("num_outputs")
 
 
 def _entry_text(entry: Entry, ids: Mapping[Node, int], texts: _Texts, level: int) -> str:
@@ -265,7 +273,7 @@ def _pairs(
         elif key in node.extra:
             text = texts.value(node.extra[key], level)
         elif key == "control_deps":
-            text = texts.ids([ids[dep] for dep in node.control_deps], level)
+            text = "".join(texts.id_pieces([ids[dep] for dep in node.control_deps], len(node.control_deps), level))
         elif key == "subgraphs":
             graphs = [_subgraph_text(graph, texts, level + 1) for graph in node.subgraphs]
             text = texts.array(graphs, level, texts.break_record)

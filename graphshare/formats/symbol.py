@@ -32,7 +32,7 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
         try:
             span = document.nodes_span(data)
             if span is not None:
-                graph = _link(*document.parse_in_chunks(data, span), dialect)
+                graph = _link(document.parse_frame(data, span), document.parse_nodes(data, span), dialect)
                 own_text = Verbatim(data, *span, len(graph.nodes)) if speaks_for_itself(data, dialect) else None
                 return msgspec.structs.replace(graph, verbatim=own_text)
         except _UNFIT:
