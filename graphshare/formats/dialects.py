@@ -12,7 +12,7 @@ _FIRST_COLON = re.compile(rb"\{ *\"(?:[^\"\\]|\\.)*\"( *: ?)")
 # A list that begins on the line of its key, or an entry on one line: json.dumps with an indent writes neither. A line break
 # cannot stand inside a string, and the quote that ends a key has no backslash before it.
 _LIST_ON_ONE_LINE = re.compile(rb"[^\\]\": \[[\[\d]|\n[ \t]*\[\d")
-_ESCAPE = re.compile(rb"\\[ubf]")
+_ESCAPE = re.compile(rb"\\[ubf/]")
 _SAMPLE = 1 << 16
 
 
@@ -42,3 +42,10 @@ def _escapes_of(data: bytes) -> str:
         return "mxnet"
     ascii_only = data.isascii() and b"\x7f" not in data  # json.dumps escapes DEL with the characters beyond ASCII
     return "ascii" if ascii_only else "json"
+
+
+def speaks_for_itself(data: bytes, dialect: Dialect) -> bool:
+    """Whether a rewrite may copy the text of nodes: MXNet's layout, and no escape that MXNet cannot read."""
+    if dialect.layout != "mxnet" or dialect.newline != "\n":
+        return False
+    return b"\\" not in data or _ESCAPE.search(data) is None

@@ -49,19 +49,60 @@ _CHUNK = 1 << 18  # bytes
 Records = Iterable[dict[str, Any]]
 
 
-def parse_in_chunks(data: Buffer) -> tuple[dict[str, Any], Records] | None:
-    """The graph object without its nodes, and the node records as they are decoded; None for a small file or another layout.
-
-    Values are typed but not yet held against their keys. Decoding the records may raise ValueError: then the text is no
-    symbol file or holds what strict JSON forbids.
-    """
+def nodes_span(data: Buffer) -> tuple[int, int] | None:
+    """Where the nodes of a large file in MXNet's layout stand, first brace to last; None for other files."""
     if len(data) < 2 * _CHUNK or data[: len(_OPENING)] != _OPENING:
         return None
     end = data.rfind(_CLOSING)
-    frame = data[: len(_OPENING) - 1] + data[end + _BRACE :]
-    if end < 0 or frame.count(b'"nodes"') != 1:
-        return None
-    return _decoder.decode(frame), chain.from_iterable(_chunks(data, end + _BRACE))
+    return None if end < 0 else (len(_OPENING) - 1, end + _BRACE)
+
+
+def parse_frame(data: Buffer, span: tuple[int, int]) -> dict[str, Any]:
+    """The graph object without its nodes, values typed but not yet held against their keys.
+
+    Raises:
+        ValueError: the text is no symbol file, or holds what strict JSON forbids.
+    """
+    found: dict[str, Any] = _decoder.decode(_frame(data, span))
+    return found
+
+
+class Ends(msgspec.Struct):
+    """What of a large file's frame is worth decoding once more: not the million sums of ``node_row_ptr``."""
+
+    arg_nodes: list[Id]
+    heads: list[Triple]
+
+
+def parse_ends(data: Buffer, span: tuple[int, int]) -> Ends:
+    """The variables and the heads of a large file. Raises ValueError as :func:`parse_frame`."""
+    return _ends_decoder.decode(_frame(data, span))
+
+
+_ends_decoder = msgspec.json.Decoder(Ends)
+
+
+def _frame(data: Buffer, span: tuple[int, int]) -> bytes:
+    frame = data[: span[0]] + data[span[1] :]
+    if frame.count(b'"nodes"') != 1:
+        raise ValueError("nodes stand in two places")
+    return frame
+
+
+def parse_nodes(data: Buffer, span: tuple[int, int], *, after: int = 0) -> Records:
+    """The records of the nodes in ``span`` as they are decoded, a piece of the text at a time.
+
+    ``after`` leaves out the nodes up to a place where one must end.
+
+    Raises:
+        ValueError: the text is no symbol file, or holds what strict JSON forbids; also while the records are taken.
+    """
+    start, end = span
+    if after:
+        start = end if after == end else after + len(_BETWEEN) - 1 - _BRACE
+        if after not in (end, data.find(_BETWEEN, after - _BRACE, start + 1) + _BRACE):
+            raise ValueError("no node ends there")
+    return chain.from_iterable(_chunks(data, start, end))
 
 
 def parse_whole(data: Buffer) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -105,8 +146,7 @@ def check_nesting(values: Iterable[Any]) -> None:
     raise InputError(Fault(f"holds a value that is nested deeper than {MAX_NESTING} levels"))
 
 
-def _chunks(data: Buffer, end: int) -> Iterator[list[dict[str, Any]]]:
-    start = len(_OPENING) - 1
+def _chunks(data: Buffer, start: int, end: int) -> Iterator[list[dict[str, Any]]]:
     while start < end:
         at = data.find(_BETWEEN, start + _CHUNK, end)
         stop = end if at < 0 else at + _BRACE

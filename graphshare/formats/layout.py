@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain, islice
+from operator import attrgetter
 from typing import Any
 
 from graphshare.errors import Fault, RefusedError
@@ -18,20 +19,24 @@ from graphshare.ir.graph import EMPTY, VARIABLE, Dialect, Entry, Graph, Node, No
 from graphshare.ir.walk import node_ids
 
 _CHUNK = 512  # nodes joined at a time, about 100 KiB of text: larger pieces are given back to the system and asked for anew
+_BYTES = 1 << 16  # copied at a time
 _SPECIAL = re.compile(r"[^ !#-\[\]-~]")  # all but printable ASCII without quote and backslash
 _MXNET_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-def write_symbol(graph: Graph) -> Iterator[bytes]:
-    """The bytes of ``graph`` in its dialect, in pieces of about 100 KiB.
+def write_symbol(graph: Graph, ids: Mapping[Node, int] | None = None) -> Iterator[bytes]:
+    """The bytes of ``graph`` in its dialect, in pieces of about 100 KiB. ``ids`` are its own, where the caller has them.
 
     Raises:
         RefusedError: a text holds a NUL character, which ends a string for MXNet.
     """
     texts = _Texts(graph.dialect)
     newline = graph.dialect.newline
-    for piece in chain(_graph_pieces(graph, texts, 0), (graph.dialect.tail.replace("\r\n", "\n"),)):
-        yield (piece if newline == "\n" else piece.replace("\n", newline)).encode()
+    for piece in chain(_graph_pieces(graph, texts, 0, ids), (graph.dialect.tail.replace("\r\n", "\n"),)):
+        if isinstance(piece, bytes):
+            yield piece
+        else:
+            yield (piece if newline == "\n" else piece.replace("\n", newline)).encode()
 
 
 class _Texts:
@@ -71,8 +76,15 @@ class _Texts:
         """A map of strings."""
         return self.object([(key, self.quote(value)) for key, value in values.items()], level, self.break_map)
 
-    def ids(self, values: Sequence[int], level: int) -> str:
-        return self.array([str(value) for value in values], level, self.break_list)
+    def id_pieces(self, values: Iterable[int], count: int, level: int) -> Iterator[str]:
+        """The array of ``count`` numbers in pieces: a large graph has millions of them."""
+        start, end = self._breaks(level) if count >= self.break_list else ("", "")
+        comma = self.break_comma + start[1:] if start else self.comma
+        numbers = map(str, values)
+        yield "[" + start
+        for i in range(0, count, _CHUNK):
+            yield (comma if i else "") + comma.join(islice(numbers, _CHUNK))
+        yield end + "]"
 
     def value(self, value: Any, level: int) -> str:
         """Any JSON value, for keys without a meaning here."""
@@ -101,9 +113,9 @@ def _quote_json(text: str) -> str:
 _QUOTES: dict[str, Callable[[str], str]] = {"mxnet": _quote_for_mxnet, "json": _quote_json, "ascii": json.dumps}
 
 
-def _graph_pieces(graph: Graph, texts: _Texts, level: int) -> Iterator[str]:
-    """The text of a graph object at ``level``, node by node."""
-    ids = node_ids(graph)
+def _graph_pieces(graph: Graph, texts: _Texts, level: int, ids: Mapping[Node, int] | None = None) -> Iterator[str | bytes]:
+    """The text of a graph object at ``level``, node by node; as bytes where it is copied from the file that was read."""
+    ids = node_ids(graph) if ids is None else ids
     values = _graph_values(graph, texts, ids, level + 1)
     least = texts.break_record
     start, end = ("\n" + texts.indent * (level + 1), "\n" + texts.indent * level) if least == 1 else ("", "")
@@ -114,34 +126,34 @@ def _graph_pieces(graph: Graph, texts: _Texts, level: int) -> Iterator[str]:
         if key == "nodes":
             yield from _node_pieces(graph, texts, ids, level + 1)
         else:
-            yield values[key]
+            yield from values[key]
     yield f"{end}}}"
 
 
-def _graph_values(graph: Graph, texts: _Texts, ids: Mapping[Node, int], level: int) -> dict[str, str]:
-    """The text of every key of the graph object but ``nodes``; keys that cannot be known are absent."""
+def _graph_values(graph: Graph, texts: _Texts, ids: Mapping[Node, int], level: int) -> dict[str, Iterable[str]]:
+    """The text of every key of the graph object but ``nodes``, in pieces; keys that cannot be known are absent."""
     irregular = graph.dialect.irregular
     arg_nodes = irregular.get("arg_nodes")
     if arg_nodes is None:
         arg_nodes = [i for i, node in enumerate(graph.nodes) if node.op == VARIABLE]
-    row_ptr = irregular.get("node_row_ptr", _row_ptr(graph.nodes))
-    values = {
-        "nodes": "",
-        "arg_nodes": texts.ids(arg_nodes, level),
-        "heads": texts.array([_entry_text(e, ids, texts, level + 1) for e in graph.heads], level, texts.break_list),
-        "attrs": texts.object([(k, texts.value(v, level + 1)) for k, v in graph.attrs.items()], level, texts.break_map),
+    heads = [_entry_text(entry, ids, texts, level + 1) for entry in graph.heads]
+    attrs = [(key, texts.value(value, level + 1)) for key, value in graph.attrs.items()]
+    values: dict[str, Iterable[str]] = {
+        "nodes": (),
+        "arg_nodes": texts.id_pieces(arg_nodes, len(arg_nodes), level),
+        "heads": (texts.array(heads, level, texts.break_list),),
+        "attrs": (texts.object(attrs, level, texts.break_map),),
     }
+    row_ptr = irregular.get("node_row_ptr")
     if row_ptr is not None:
-        values["node_row_ptr"] = texts.ids(row_ptr, level)
-    values.update({key: texts.value(value, level) for key, value in graph.extra.items()})
+        values["node_row_ptr"] = texts.id_pieces(row_ptr, len(row_ptr), level)
+    elif None not in map(_COUNT, graph.nodes):
+        values["node_row_ptr"] = texts.id_pieces(accumulate(map(_COUNT, graph.nodes), initial=0), len(graph.nodes) + 1, level)
+    values.update({key: (texts.value(value, level),) for key, value in graph.extra.items()})
     return values
 
 
-def _row_ptr(nodes: Sequence[Node]) -> list[int] | None:
-    """The running sum of output counts; None when one is unknown."""
-    counts = [node.num_outputs for node in nodes]
-    known = [count for count in counts if count is not None]
-    return list(accumulate(known, initial=0)) if len(known) == len(counts) else None
+_COUNT = attrgetter("num_outputs")
 
 
 def _entry_text(entry: Entry, ids: Mapping[Node, int], texts: _Texts, level: int) -> str:
@@ -157,8 +169,8 @@ _Template = tuple[NodeForm | None, Mapping[str, Any], str, str, str] | None
 _NO_TEMPLATE = (None, EMPTY, "", "", "")
 
 
-def _node_pieces(graph: Graph, texts: _Texts, ids: Mapping[Node, int], level: int) -> Iterator[str]:
-    """The array of nodes, some thousand at a time.
+def _node_pieces(graph: Graph, texts: _Texts, ids: Mapping[Node, int], level: int) -> Iterator[str | bytes]:
+    """The array of nodes, some hundred at a time; nodes that stand where they stood when read are copied as they are.
 
     Nodes alike but for name and inputs are formatted once; this loop is most of what writing costs.
     """
@@ -170,7 +182,12 @@ def _node_pieces(graph: Graph, texts: _Texts, ids: Mapping[Node, int], level: in
     comma = (texts.break_comma.rstrip("\n") if broken else texts.comma) + start
     text_of = _NodeTexts(graph, texts, ids, level + 1)
     yield "[" + start
-    for i in range(0, len(graph.nodes), _CHUNK):
+    copied = 0
+    if graph.verbatim is not None:
+        copied = graph.verbatim.count
+        for i in range(graph.verbatim.start, graph.verbatim.end, _BYTES):
+            yield graph.verbatim.data[i : min(i + _BYTES, graph.verbatim.end)]
+    for i in range(copied, len(graph.nodes), _CHUNK):
         yield (comma if i else "") + comma.join(text_of.nodes(graph.nodes[i : i + _CHUNK]))
     yield ("\n" + texts.indent * level if broken else "") + "]"
 
@@ -185,7 +202,8 @@ class _NodeTexts:
         # What surrounds the id of an entry for a node's first output at version 0, which nearly all entries are.
         self._before, self._after = texts.array(["%d", "0", "0"], level + 2, texts.break_entry).split("%d")
         # Most names need no escape; one search over all of them is cheaper than one a name.
-        self._clean = _SPECIAL.search("".join([node.name for node in graph.nodes])) is None
+        written = graph.nodes[graph.verbatim.count :] if graph.verbatim is not None else graph.nodes
+        self._clean = _SPECIAL.search("".join([node.name for node in written])) is None
 
     def nodes(self, nodes: Sequence[Node]) -> list[str]:
         """The text of each node."""
@@ -255,9 +273,9 @@ def _pairs(
         elif key in node.extra:
             text = texts.value(node.extra[key], level)
         elif key == "control_deps":
-            text = texts.ids([ids[dep] for dep in node.control_deps], level)
+            text = "".join(texts.id_pieces([ids[dep] for dep in node.control_deps], len(node.control_deps), level))
         elif key == "subgraphs":
-            graphs = ["".join(_graph_pieces(graph, texts, level + 1)) for graph in node.subgraphs]
+            graphs = [_subgraph_text(graph, texts, level + 1) for graph in node.subgraphs]
             text = texts.array(graphs, level, texts.break_record)
         elif param is not None:  # attributes stand in two maps
             in_param = key == "param"
@@ -266,6 +284,10 @@ def _pairs(
             text = texts.map(node.attrs, level)
         pairs.append((key, text))
     return pairs
+
+
+def _subgraph_text(graph: Graph, texts: _Texts, level: int) -> str:
+    return "".join(piece for piece in _graph_pieces(graph, texts, level) if isinstance(piece, str))
 
 
 def _keys(node: Node, default: NodeForm) -> list[str]:

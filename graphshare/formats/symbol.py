@@ -15,10 +15,10 @@ import msgspec
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats import document
-from graphshare.formats.dialects import dialect_of
+from graphshare.formats.dialects import dialect_of, speaks_for_itself
 from graphshare.formats.links import building_order, check_ids
 from graphshare.formats.node_records import NodeReader
-from graphshare.ir.graph import EMPTY, VARIABLE, Dialect, Entry, Graph, Node
+from graphshare.ir.graph import EMPTY, VARIABLE, Dialect, Entry, Graph, Node, Verbatim
 
 
 def read_symbol(data: bytes, *, where: str = "") -> Graph:
@@ -30,9 +30,11 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
     dialect = dialect_of(data)
     try:
         try:
-            chunked = document.parse_in_chunks(data)
-            if chunked is not None:
-                return _link(*chunked, dialect)
+            span = document.nodes_span(data)
+            if span is not None:
+                graph = _link(document.parse_frame(data, span), document.parse_nodes(data, span), dialect)
+                own_text = Verbatim(data, *span, len(graph.nodes)) if speaks_for_itself(data, dialect) else None
+                return msgspec.structs.replace(graph, verbatim=own_text)
         except _UNFIT:
             pass  # what is amiss takes the records together to tell
         try:

@@ -5,19 +5,21 @@ Faster than reading a second graph, and independent of the writer: it goes throu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
 from graphshare.errors import Fault
 from graphshare.formats import document
 from graphshare.formats.symbol import read_symbol
-from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeForm
+from graphshare.ir.graph import EMPTY, VARIABLE, Entry, Graph, Node, NodeForm
 from graphshare.ir.walk import node_ids
 
+_COMPARED = 1 << 16  # bytes at a time
 
-def differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
-    """What of ``graph`` the file's bytes do not say.
+
+def differences(data: document.Buffer, graph: Graph, ids: Mapping[Node, int] | None = None) -> Iterator[Fault]:
+    """What of ``graph`` the file's bytes do not say. ``ids`` are the graph's own, where the caller has them already.
 
     Raises:
         InputError: the bytes are no symbol file at all.
@@ -25,17 +27,39 @@ def differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
     if not _usual(graph):
         yield from _graph_differences(read_symbol(bytes(data)), graph)
         return
+    ids = node_ids(graph) if ids is None else ids
     try:
-        found, records = document.parse_in_chunks(data) or document.parse_whole(data)
-        yield from _record_differences(found, records, graph)
+        span = document.nodes_span(data)
+        if span is None:
+            found, records = document.parse_whole(data)
+            yield from _record_differences(records, graph, ids, 0)
+            yield from _end_differences(found["arg_nodes"], found["heads"], graph, ids)
+            return
+        copied = _copied_nodes(data, graph)
+        after = graph.verbatim.end if copied and graph.verbatim else 0
+        yield from _record_differences(document.parse_nodes(data, span, after=after), graph, ids, copied)
+        ends = document.parse_ends(data, span)
+        yield from _end_differences(ends.arg_nodes, ends.heads, graph, ids)
     except (ValueError, TypeError, KeyError, AttributeError):  # not what the fast pass reads, raw control characters for one
         yield from _graph_differences(read_symbol(bytes(data)), graph)
 
 
-def _record_differences(found: Mapping[str, Any], records: document.Records, graph: Graph) -> Iterator[Fault]:
-    ids = node_ids(graph)
+def _copied_nodes(data: document.Buffer, graph: Graph) -> int:
+    """How many of the first nodes stand there in the very bytes that the graph was read from, and so read the same again."""
+    source = graph.verbatim
+    if source is None:
+        return 0
+    for i in range(source.start, source.end, _COMPARED):
+        if data[i : min(i + _COMPARED, source.end)] != source.data[i : min(i + _COMPARED, source.end)]:
+            return 0
+    return source.count
+
+
+def _record_differences(records: document.Records, graph: Graph, ids: Mapping[Node, int], copied: int) -> Iterator[Fault]:
+    """Faults of the nodes behind the first ``copied``."""
     attr_keys = _AttrKeys()
-    for position, (record, node) in enumerate(zip_longest(records, graph.nodes)):
+    nodes = graph.nodes[copied:] if copied else graph.nodes
+    for position, (record, node) in enumerate(zip_longest(records, nodes), start=copied):
         if record is None or node is None:
             yield Fault(f"holds another number of nodes than {len(graph.nodes)}")
             break
@@ -47,7 +71,17 @@ def _record_differences(found: Mapping[str, Any], records: document.Records, gra
             or record.get(attr_keys[node.form], EMPTY) != node.attrs
         ):
             yield Fault("does not read back as it was", path=f"$.nodes[{position}]", node=node.name)
-    if found["heads"] != [_numbers(entry, ids) for entry in graph.heads]:
+
+
+def _end_differences(
+    arg_nodes: Sequence[int], heads: Sequence[tuple[int, ...]], graph: Graph, ids: Mapping[Node, int]
+) -> Iterator[Fault]:
+    variables = graph.dialect.irregular.get("arg_nodes")
+    if variables is None:
+        variables = [i for i, node in enumerate(graph.nodes) if node.op == VARIABLE]
+    if arg_nodes != variables:
+        yield Fault("do not read back as they were", path="$.arg_nodes")
+    if heads != [_numbers(entry, ids) for entry in graph.heads]:
         yield Fault("do not read back as they were", path="$.heads")
 
 

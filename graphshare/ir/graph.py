@@ -86,14 +86,30 @@ class Dialect(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, irregular=EMPTY, escapes="mxnet")
 
 
+class Verbatim(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """The text of the first ``count`` nodes of a large file in MXNet's layout: ``data[start:end]``.
+
+    A rewrite that keeps these nodes in their places copies the bytes; they say what was read from them.
+    """
+
+    data: bytes
+    start: int
+    end: int
+    count: int
+
+
 class Graph(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """``nodes`` in file order (inputs may come after consumers), ``heads`` the outputs, ``attrs`` the graph's own."""
+    """``nodes`` in file order (inputs may come after consumers), ``heads`` the outputs, ``attrs`` the graph's own.
+
+    ``verbatim`` is None unless the file's own text serves for the first nodes.
+    """
 
     nodes: tuple[Node, ...]
     heads: tuple[Entry, ...]
     attrs: Mapping[str, Any] = EMPTY
     dialect: Dialect = Dialect()
     extra: Mapping[str, Any] = EMPTY
+    verbatim: Verbatim | None = None
 
     @property
     def version(self) -> int | None:

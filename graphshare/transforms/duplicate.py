@@ -52,15 +52,16 @@ def duplicate(
     for number, prefix in enumerate(prefixes, start=0 if drop_original else 1):
         mutations = {node: number * last for node, last in versions.items()}
         try:
-            images, entries = _copy(source, prefix, shared, mutations)
+            images = _copy(source, prefix, shared, mutations)
         except KeyError:  # a node stands before one that it needs
             source = post_order(source)
-            images, entries = _copy(source, prefix, shared, mutations)
+            images = _copy(source, prefix, shared, mutations)
         branches.append(Branch(prefix, graph, images))
         nodes.extend([node for node in images.values() if node not in placed] if placed else images.values())
         placed.update(node for node in shared if node in images)
-        all_heads.extend(_image(entry, images, entries) for entry in heads)
-    result = Graph(tuple(nodes), tuple(all_heads), graph.attrs, graph.dialect.rewritten(), graph.extra)
+        all_heads.extend(_image(entry, images, mutations) for entry in heads)
+    kept = None if drop_original else graph.verbatim
+    result = Graph(tuple(nodes), tuple(all_heads), graph.attrs, graph.dialect.rewritten(), graph.extra, kept)
     return Rewrite(result, tuple(branches), _implied_renames(graph, source, prefixes))
 
 
@@ -69,42 +70,38 @@ def _needed(graph: Graph, heads: Sequence[Entry]) -> list[Node]:
     return [node for node in graph.nodes if node in needed]
 
 
-def _copy(
-    source: Sequence[Node], prefix: str, shared: Collection[Node], mutations: dict[Node, int]
-) -> tuple[dict[Node, Node], dict[Entry, Entry]]:
-    """The image of every node of ``source`` in the branch ``prefix``, and that of every entry between them.
+def _copy(source: Sequence[Node], prefix: str, shared: Collection[Node], mutations: dict[Node, int]) -> dict[Node, Node]:
+    """The image of every node of ``source`` in the branch ``prefix``.
 
-    Consumers that shared an entry share its image. ``mutations`` counts how often earlier branches mutate a shared variable.
+    ``mutations`` counts how often earlier branches mutate a shared variable.
     """
     images: dict[Node, Node] = {}
-    entries: dict[Entry, Entry] = {}
     barrier, key = BARRIER
     for node in source:
         if shared and node in shared:
             images[node] = node
             continue
-        inputs = []
-        for entry in node.inputs:
-            image = entries.get(entry)
-            if image is None:
-                target = images[entry.node]
-                if target is entry.node and mutations.get(target) and entry.version:
-                    image = Entry(target, entry.index, entry.version + mutations[target])
-                else:
-                    image = entry if target is entry.node else Entry(target, entry.index, entry.version)
-                entries[entry] = image
-            inputs.append(image)
+        if shared:
+            inputs = [_image(entry, images, mutations) for entry in node.inputs]
+        else:
+            inputs = [Entry(images[entry.node], entry.index, entry.version) for entry in node.inputs]
         attrs = node.attrs
         if node.op == barrier and key in attrs:
             attrs = {**attrs, key: prefix + attrs[key]}
         deps = tuple([images[dep] for dep in node.control_deps]) if node.control_deps else ()
         name = prefix + node.name if node.name else ""
         images[node] = Node(node.op, name, attrs, tuple(inputs), node.num_outputs, deps, node.subgraphs, node.extra, node.form)
-    return images, entries
+    return images
 
 
-def _image(entry: Entry, images: dict[Node, Node], entries: dict[Entry, Entry]) -> Entry:
-    return entries.get(entry) or Entry(images[entry.node], entry.index, entry.version)
+def _image(entry: Entry, images: dict[Node, Node], mutations: dict[Node, int]) -> Entry:
+    """The entry in a branch; the same object where it leads to a shared node that nothing mutates."""
+    target = images[entry.node]
+    if target is not entry.node:
+        return Entry(target, entry.index, entry.version)
+    if entry.version and mutations.get(target):
+        return Entry(target, entry.index, entry.version + mutations[target])
+    return entry
 
 
 def _last_versions(source: Sequence[Node], shared: Collection[Node]) -> dict[Node, int]:

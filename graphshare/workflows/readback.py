@@ -14,14 +14,14 @@ _REPORTED = 20
 _BUG = "this is a bug of graphshare; nothing was written, please report it"
 
 
-def check_written(data: Buffer, graph: Graph, *, where: str) -> None:
-    """Holds the bytes of a written file against the graph they came from.
+def check_written(data: Buffer, graph: Graph, *, where: str, ids: Mapping[Node, int] | None = None) -> None:
+    """Holds the bytes of a written file against the graph they came from. ``ids`` are its own, where the caller has them.
 
     Raises:
         SelfCheckError: they do not read back as that graph.
     """
     try:
-        faults = list(islice(differences(data, graph), _REPORTED))
+        faults = list(islice(differences(data, graph, ids), _REPORTED))
     except InputError as error:
         faults = list(error.faults)
     if faults:

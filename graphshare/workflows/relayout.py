@@ -21,9 +21,8 @@ def relayout(graph: Graph, layout: str | None) -> Graph:
     Raises:
         UsageError: there is no such layout.
     """
-    if layout is None:
-        return graph
-    return msgspec.structs.replace(graph, dialect=_dialect(graph.dialect, layout))
+    dialect = graph.dialect if layout is None else _dialect(graph.dialect, layout)
+    return msgspec.structs.replace(graph, dialect=dialect, verbatim=None)
 
 
 def _dialect(dialect: Dialect, layout: str) -> Dialect:

@@ -1,0 +1,89 @@
+"""Large files in MXNet's layout: decoded piece by piece, and the text of nodes that stay is copied."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchmarks import sources
+from graphshare.formats import document
+from graphshare.formats.layout import write_symbol
+from graphshare.formats.symbol import read_symbol
+from graphshare.formats.written import differences
+from graphshare.ir.graph import Graph
+from graphshare.workflows.duplicate import duplicate
+from graphshare.workflows.relayout import relayout
+
+
+def written(graph: Graph) -> bytes:
+    return b"".join(write_symbol(graph))
+
+
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """A file that counts as large here, of some 60 pieces."""
+    monkeypatch.setattr(document, "_CHUNK", 1000)
+    return sources.chain(301, tmp_path / "chain.json").read_bytes()
+
+
+def test_a_large_file_is_read_as_a_small_one(large: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = read_symbol(large)
+    assert graph.verbatim is not None
+    assert graph.verbatim.count == len(graph.nodes) == 301
+    monkeypatch.setattr(document, "_CHUNK", 1 << 30)
+    small = read_symbol(large)
+    assert small.verbatim is None
+    assert [(n.op, n.name, n.attrs, len(n.inputs), n.num_outputs) for n in graph.nodes] == [
+        (n.op, n.name, n.attrs, len(n.inputs), n.num_outputs) for n in small.nodes
+    ]
+    assert written(graph) == written(small) == large
+
+
+def test_a_copy_beside_it_is_written_as_if_everything_were_formatted(large: bytes) -> None:
+    both = duplicate(read_symbol(large), ["sha-"]).graph
+    assert both.verbatim is not None
+    formatted = written(msgspec.structs.replace(both, verbatim=None))
+    assert written(both) == formatted
+    assert json.loads(formatted)["nodes"][301]["name"] == "sha-data"
+    assert not list(differences(formatted, both))
+
+
+@pytest.mark.parametrize(("old", "new"), [(b'"fc7"', b'"fc8"'), (b'"sha-fc7"', b'"sha-fc8"'), (b"[[9, 0, 0]", b"[[8, 0, 0]")])
+def test_a_changed_byte_is_found_in_the_copied_text_and_behind_it(large: bytes, old: bytes, new: bytes) -> None:
+    both = duplicate(read_symbol(large), ["sha-"]).graph
+    text = written(both)
+    assert old in text
+    assert list(differences(text.replace(old, new, 1), both))
+
+
+def test_missing_and_surplus_nodes_are_found(large: bytes) -> None:
+    both = duplicate(read_symbol(large), ["sha-"]).graph
+    source = read_symbol(large)
+    assert list(differences(written(source), both))
+    assert list(differences(written(both), source))
+
+
+def test_text_is_not_copied_where_the_layout_or_a_name_changes(large: bytes) -> None:
+    graph = read_symbol(large)
+    assert relayout(graph, None).verbatim is None
+    assert relayout(graph, "compact").verbatim is None
+    assert duplicate(graph, ["a-", "b-"], drop_original=True).graph.verbatim is None
+
+
+def test_text_that_mxnet_cannot_read_is_not_copied(large: bytes) -> None:
+    escaped = large.replace(b'"name": "fc7"', b'"name": "f\\u00637"', 1)
+    graph = read_symbol(escaped)
+    assert graph.verbatim is None
+    assert b'"name": "fc7"' in written(graph)
+
+
+def test_a_line_laid_out_by_hand_survives_a_duplicate(large: bytes) -> None:
+    odd = large.replace(b'"op": "Activation", \n      "name": "act7"', b'"op":  "Activation",\n      "name": "act7"', 1)
+    assert odd != large
+    both = duplicate(read_symbol(odd), ["sha-"]).graph
+    text = written(both)
+    assert text.startswith(odd[: odd.index(b'  "arg_nodes"') - 8])
+    assert not list(differences(text, both))
