@@ -35,6 +35,10 @@ class RecordsByName:
             if record.key is not None:
                 self._records[split_key(record.key)] = record
 
+    def names(self) -> set[str]:
+        """The names of the variables that the file holds."""
+        return {name for _, name in self._records}
+
     def of(self, node: Node, *, auxiliary: bool = False) -> Record | None:
         """The record of a variable: under its own kind first, then under any."""
         kinds = ("aux", "arg", "") if auxiliary else ("arg", "aux", "")

@@ -1,0 +1,269 @@
+"""``verify``: the proof that branches compute the same, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeVar
+
+import msgspec
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.execute.inference import Inference, infer
+from graphshare.execute.plan import unsupported
+from graphshare.execute.values import check_shapes, fill_inputs
+from graphshare.formats.arrays import ArrayReader
+from graphshare.formats.records import ParameterFile
+from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.walk import post_order
+from graphshare.kernels.kernel import Array
+from graphshare.rules.roles import Kind, Role, assign_roles
+from graphshare.verify.branches import HeadPairs
+from graphshare.verify.compare import Comparison
+from graphshare.verify.parameters import ParameterPair, RecordsByName, compare_parameters
+from graphshare.verify.structure import Pairing, compare_structure
+from graphshare.verify.values import Values, compare_values
+
+Verdict = Literal["holds", "fails", "skipped"]
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """One stage's answer in a line, with what it rests on."""
+
+    name: str
+    verdict: Verdict
+    summary: str
+    details: tuple[str, ...] = ()
+
+
+class BranchReport(msgspec.Struct, frozen=True):
+    """What was found of one branch beside the reference; ``rounds`` has the values of each round."""
+
+    reference: str
+    branch: str
+    stages: tuple[Stage, ...]
+    rounds: tuple[Values, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.stages) and all(stage.verdict != "fails" for stage in self.stages)
+
+
+class Report(msgspec.Struct, frozen=True):
+    """All branches. Nothing compared is no success."""
+
+    branches: tuple[BranchReport, ...]
+    notes: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.branches) and all(self.branches)
+
+    @property
+    def verdict(self) -> str:
+        """One line."""
+        if not self.branches:
+            return "NOT VERIFIED: nothing was compared"
+        names = ", ".join(report.branch or "(original)" for report in self.branches)
+        if not self:
+            failed = [f"{s.name} of {b.branch}" for b in self.branches for s in b.stages if s.verdict == "fails"]
+            return f"NOT EQUAL: {', '.join(failed)}"
+        skipped = sorted({s.name for b in self.branches for s in b.stages if s.verdict == "skipped"})
+        identical = all(o.comparison.identical for b in self.branches for r in b.rounds for o in r.outputs)
+        how = "structure only" if skipped else "bit for bit" if identical else "within the tolerance"
+        without = f" (without {', '.join(skipped)})" if skipped else ""
+        return f"EQUAL: {names} and {self.branches[0].reference or 'the original'}, {how}{without}"
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How values are compared: seeded inputs, ``rounds`` times; tolerances as in numpy's isclose.
+
+    ``feeds`` and ``shapes`` are by variable name and hold for the twins of other branches too. ``allow_unsupported`` accepts
+    the first two stages alone where an operator has no kernel.
+    """
+
+    seed: int = 0
+    rounds: int = 1
+    atol: float = 1e-8
+    rtol: float = 1e-5
+    feeds: Mapping[str, Array] = {}
+    shapes: Mapping[str, tuple[int | None, ...]] = {}
+    allow_unsupported: bool = False
+
+
+class Side(msgspec.Struct, frozen=True, eq=False):
+    """A graph with its parameter file."""
+
+    graph: Graph
+    params: ParameterFile | None
+
+
+def verify(heads: Sequence[HeadPairs], left: Side, right: Side, options: Options | None = None) -> Report:
+    """Compares the branches that ``heads`` pair: the references stand in ``left``, the others in ``right`` (often the same).
+
+    Raises:
+        RefusedError: shapes are missing or contradict each other, a feed fits nothing, a parameter is missing.
+        UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
+    """
+    options = options or Options()
+    _check_names(left, right, options)
+    sides = _Sides(left, right)
+    notes: dict[str, None] = {}
+    reports = tuple(_verify_branch(pair, sides, options, notes) for pair in heads)
+    return Report(reports, tuple(notes))
+
+
+class _Sides:
+    """What both sides know of their variables."""
+
+    def __init__(self, left: Side, right: Side) -> None:
+        self.same = left is right
+        self.graphs = (left.graph, right.graph)
+        self.records: tuple[RecordsByName | None, RecordsByName | None]
+        first = RecordsByName(left.params) if left.params is not None else None
+        second = first if self.same else RecordsByName(right.params) if right.params is not None else None
+        self.records = (first, second)
+        held = [None if r is None else frozenset(r.names()) for r in self.records]
+        roles = assign_roles(left.graph, held=held[0])
+        self.roles: tuple[dict[Node, Role], dict[Node, Role]] = (
+            roles,
+            roles if self.same else assign_roles(right.graph, held=held[1]),
+        )
+
+
+def _verify_branch(pair: HeadPairs, sides: _Sides, options: Options, notes: dict[str, None]) -> BranchReport:
+    pairing = compare_structure(pair.left, pair.right)
+    stages = [_structure_stage(pairing)]
+    if not pairing:
+        return BranchReport(pair.reference, pair.label, tuple(stages))
+    variables = [(a, b) for a, b in pairing.pairs if a.op == VARIABLE]
+    parameters = [(a, b) for a, b in variables if sides.roles[0][a].is_parameter]
+    inputs = [(a, b) for a, b in variables if not sides.roles[0][a].is_parameter]
+    found = compare_parameters(parameters, lambda node: sides.roles[0][node].kind is Kind.AUXILIARY, *sides.records)
+    stages.append(_parameter_stage(found, sides.records[0] is None))
+    faults = unsupported([a for a, _ in pairing.pairs])
+    if faults and options.allow_unsupported:
+        operators = sorted({fault.message for fault in faults})
+        stages.append(Stage("values", "skipped", "not run", tuple(operators)))
+        return BranchReport(pair.reference, pair.label, tuple(stages))
+    rounds = tuple(_round(pair, pairing, inputs, found, sides, options, number, notes) for number in range(options.rounds))
+    stages.append(_value_stage(rounds))
+    return BranchReport(pair.reference, pair.label, tuple(stages), rounds)
+
+
+def _structure_stage(pairing: Pairing) -> Stage:
+    if pairing:
+        operators = sum(a.op != VARIABLE for a, _ in pairing.pairs)
+        return Stage(
+            "structure", "holds", f"{len(pairing.pairs)} pairs of nodes, {operators} operators, the same but for names"
+        )
+    details = tuple(f"{d.left.name!r} and {d.right.name!r}: {d.what}" for d in pairing.differences)
+    return Stage("structure", "fails", f"{len(details)} differences", details)
+
+
+def _parameter_stage(found: Sequence[ParameterPair], no_file: bool) -> Stage:
+    count = {how: sum(pair.how == how for pair in found) for how in ("tied", "equal", "different", "missing")}
+    wrong = tuple(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in found if p.how in ("different", "missing"))
+    summary = f"{count['tied']} tied, {count['equal']} equal byte for byte"
+    if not wrong:
+        return Stage("parameters", "holds", summary)
+    if no_file and not count["different"]:
+        return Stage("parameters", "skipped", f"{summary}, {count['missing']} not compared: no parameter file is given")
+    return Stage("parameters", "fails", f"{summary}, {count['different']} different, {count['missing']} missing", wrong)
+
+
+def _value_stage(rounds: Sequence[Values]) -> Stage:
+    outputs = [output for values in rounds for output in values.outputs]
+    details = [
+        f"{o.output} and {o.reference}: {o.comparison.reason}, {_apart(o.comparison)}" for o in outputs if not o.comparison
+    ]
+    first = next((values.first for values in rounds if values.first is not None), None)
+    if first is not None:
+        where = f"first at {first.op} {first.node!r} and {first.reference!r}, output {first.output}"
+        details.append(f"{where}: {_apart(first.comparison)}")
+    if not outputs or details:
+        return Stage("values", "fails", f"{len(details)} differences in {len(outputs)} outputs", tuple(details))
+    identical = sum(output.comparison.identical for output in outputs)
+    worst = max(output.comparison.max_abs for output in outputs)
+    return Stage("values", "holds", f"{len(outputs)} outputs compared, {identical} bit for bit, max abs {worst:.3g}")
+
+
+def _apart(comparison: Comparison) -> str:
+    return f"max abs {comparison.max_abs:.3g}, max rel {comparison.max_rel:.3g}"
+
+
+def _round(
+    pair: HeadPairs,
+    pairing: Pairing,
+    inputs: Sequence[tuple[Node, Node]],
+    parameters: Sequence[ParameterPair],
+    sides: _Sides,
+    options: Options,
+    number: int,
+    notes: dict[str, None],
+) -> Values:
+    """One round of values: equal inputs for both branches, each with its own parameters."""
+    nodes = post_order(entry.node for entry in pair.left)
+    left, right = _parameter_values(parameters, sides)
+    fed = {a: array for a, b in inputs if (array := _by_name(options.feeds, a, b)) is not None}
+    shapes: dict[Node, tuple[int | None, ...]] = {node: array.shape for node, array in {**left, **fed}.items()}
+    shapes.update({a: shape for a, b in inputs if a not in fed and (shape := _by_name(options.shapes, a, b)) is not None})
+    types = {node: str(array.dtype) for node, array in {**left, **fed}.items()}
+    inference: Inference = infer(sides.graphs[0], shapes, types, nodes=nodes)
+    check_shapes(fed, inference)
+    values = fill_inputs(nodes, {**left, **fed}, inference, sides.roles[0], seed=options.seed + number)
+    for a, _ in inputs:
+        role = sides.roles[0][a]
+        if a not in fed:
+            zeros = role.is_label or role.is_state
+            notes[f"{a.name!r} is {'zeros' if zeros else f'seeded ({options.seed})'}, {values[a].shape} {values[a].dtype}"] = (
+                None
+            )
+    twins = {b: values[a] for a, b in inputs}
+    return compare_values(
+        pair.left, pair.right, pairing.pairs, (values, {**right, **twins}), atol=options.atol, rtol=options.rtol
+    )
+
+
+T = TypeVar("T")
+
+
+def _by_name(given: Mapping[str, T], a: Node, b: Node) -> T | None:
+    return given.get(a.name, given.get(b.name))
+
+
+def _parameter_values(found: Sequence[ParameterPair], sides: _Sides) -> tuple[dict[Node, Array], dict[Node, Array]]:
+    """The parameters of both branches from their files.
+
+    Raises:
+        RefusedError: parameters that no file holds; all are listed.
+    """
+    values: tuple[dict[Node, Array], dict[Node, Array]] = ({}, {})
+    missing: dict[str, None] = {}
+    for side, nodes in enumerate(([p.left for p in found], [p.right for p in found])):
+        records = sides.records[side]
+        if records is None:
+            missing.update(dict.fromkeys(node.name for node in nodes))
+            continue
+        with ArrayReader(records.file) as reader:
+            for node, pair in zip(nodes, found, strict=True):
+                record = records.of(node, auxiliary=sides.roles[0][pair.left].kind is Kind.AUXILIARY)
+                if record is None:
+                    missing[node.name] = None
+                else:
+                    values[side][node] = reader.read(record)
+    if missing:
+        hint = "give the parameter file with --params"
+        raise RefusedError([Fault(f"there is no value for parameter {name!r}", hint=hint) for name in missing])
+    return values
+
+
+def _check_names(left: Side, right: Side, options: Options) -> None:
+    from graphshare.names import did_you_mean
+
+    known = {node.name for side in (left, right) for node in side.graph.variables()}
+    faults = [
+        Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, known))
+        for option, given in (("--feed", options.feeds), ("--shape", options.shapes))
+        for name in given
+        if name not in known
+    ]
+    if faults:
+        raise RefusedError(faults)
