@@ -81,7 +81,8 @@ def _shaped_lines(found: Shaped) -> Iterator[str]:
     yield f"multiply-adds     {_count(found.totals.multiply_adds)}"
     width = max((len(op) for op in found.totals.operators), default=0)
     for op, of in sorted(found.totals.operators.items(), key=lambda item: -(item[1].multiply_adds or 0)):
-        yield f"  {op:{width}}  {of.nodes:5} nodes  {of.parameters:13,} parameters  {_count(of.multiply_adds):>15} multiply-adds"
+        numbers = f"{of.nodes:5} nodes  {of.parameters:13,} parameters"
+        yield f"  {op:{width}}  {numbers}  {_count(of.multiply_adds):>15} multiply-adds"
 
 
 def _spelled(shape: tuple[int | None, ...] | None) -> str:
