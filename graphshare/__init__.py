@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from graphshare.api import duplicate, extract, inspect, load, rename, save, upgrade
     from graphshare.errors import Fault, GraphshareError
     from graphshare.ir.graph import Entry, Graph, Node, Rewrite
+    from graphshare.workflows.run import run
 
 _HOMES = {
     **dict.fromkeys(("duplicate", "extract", "inspect", "load", "rename", "save", "upgrade"), "graphshare.api"),
     **dict.fromkeys(("Fault", "GraphshareError"), "graphshare.errors"),
+    "run": "graphshare.workflows.run",
     **dict.fromkeys(("Entry", "Graph", "Node", "Rewrite"), "graphshare.ir.graph"),
 }
 
@@ -43,6 +45,7 @@ __all__ = [
     "inspect",
     "load",
     "rename",
+    "run",
     "save",
     "upgrade",
 ]

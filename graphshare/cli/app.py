@@ -17,6 +17,7 @@ COMMANDS = {
     "upgrade": ("graphshare.cli.upgrade:upgrade", "Write what MXNet 1.9.1 would write after loading the file."),
     "format": ("graphshare.cli.format:format_", "Lay the file out anew, or check its layout."),
     "inspect": ("graphshare.cli.inspect:inspect", "Show arguments, states, outputs, operators and roles."),
+    "run": ("graphshare.cli.run:run", "Compute a graph's outputs with numpy."),
     "params": ("graphshare.cli.params:params", "List and convert parameter files."),
 }
 

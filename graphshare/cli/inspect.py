@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from graphshare.cli import options
 from graphshare.cli.console import put, put_json, say
-from graphshare.workflows.checkpoint import load_checkpoint
+from graphshare.workflows.checkpoint import Checkpoint, load_checkpoint, refusals_of
 from graphshare.workflows.inspect import Inspection, module_names
 from graphshare.workflows.inspect import inspect as inspect_graph
 from graphshare.workflows.parameters import held_names, notes_on
+
+if TYPE_CHECKING:
+    from graphshare.workflows.shapes import Shaped
 
 
 @click.command
@@ -22,6 +26,7 @@ from graphshare.workflows.parameters import held_names, notes_on
 @options.format_
 @options.as_input
 @options.as_parameter
+@options.shapes
 @click.option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
 def inspect(
     graph: str,
@@ -30,11 +35,13 @@ def inspect(
     format_: str,
     as_input: tuple[str, ...],
     as_parameter: tuple[str, ...],
+    shapes: tuple[str, ...],
     module: bool,
 ) -> None:
     """Show arguments, states, outputs, operators and roles.
 
-    The lists are MXNet's own, in MXNet's order.
+    The lists are MXNet's own, in MXNet's order. With --shape also the shape and type of every output, parameter counts and
+    multiply-adds by operator.
     """
     source = load_checkpoint(graph, epoch=epoch, params=params)
     held = held_names(source.params)
@@ -45,7 +52,47 @@ def inspect(
         put_json(names) if format_ == "json" else put(f"{k}={v!r}" for k, v in msgspec.structs.asdict(names).items())
         return
     found = inspect_graph(source.graph, held=held, as_input=as_input, as_parameter=as_parameter)
-    put_json(found) if format_ == "json" else put(_lines(found))
+    shaped = _shaped(source, shapes, as_input, as_parameter) if shapes else None
+    if format_ == "json":
+        put_json(found if shaped is None else {**msgspec.structs.asdict(found), "shaped": shaped})
+        return
+    put(_lines(found))
+    if shaped is not None:
+        put(_shaped_lines(shaped))
+
+
+def _shaped(source: Checkpoint, shapes: tuple[str, ...], as_input: tuple[str, ...], as_parameter: tuple[str, ...]) -> Shaped:
+    from graphshare.workflows.shapes import shape_graph  # brings numpy along
+    from graphshare.workflows.values import parse_shapes
+
+    given = parse_shapes(shapes)
+    with refusals_of(source):
+        return shape_graph(source.graph, given, params=source.params, as_input=as_input, as_parameter=as_parameter)
+
+
+def _shaped_lines(found: Shaped) -> Iterator[str]:
+    if found.unsupported:
+        yield f"without shapes    {', '.join(found.unsupported)}: nothing here can compute them"
+    yield "shapes"
+    width = max((len(output.name) for output in found.outputs), default=0)
+    for output in found.outputs:
+        yield f"  {output.name:{width}}  {_spelled(output.shape):16}  {output.dtype or '?'}"
+    yield f"parameter count   {_count(found.totals.parameters)}, auxiliary states {_count(found.totals.auxiliary)}"
+    yield f"multiply-adds     {_count(found.totals.multiply_adds)}"
+    width = max((len(op) for op in found.totals.operators), default=0)
+    for op, of in sorted(found.totals.operators.items(), key=lambda item: -(item[1].multiply_adds or 0)):
+        numbers = f"{of.nodes:5} nodes  {of.parameters:13,} parameters"
+        yield f"  {op:{width}}  {numbers}  {_count(of.multiply_adds):>15} multiply-adds"
+
+
+def _spelled(shape: tuple[int | None, ...] | None) -> str:
+    if shape is None:
+        return "?"
+    return "x".join("?" if size is None else str(size) for size in shape) or "scalar"
+
+
+def _count(count: int | None) -> str:
+    return "unknown" if count is None else f"{count:,}"
 
 
 def _lines(found: Inspection) -> Iterator[str]:

@@ -30,6 +30,13 @@ verify_bytes = _option("--verify-bytes", is_flag=True, help="Compare the written
 strict = _option("--strict", is_flag=True, help="Refuse where there would be a warning.")
 format_ = _option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="How to print [text].")
 
+feeds = _option(
+    "--feed", "feeds", metavar="NAME=FILE", multiple=True, help="Values from a .npy file; a bare .npz holds several."
+)
+shapes = _option(
+    "--shape", "shapes", metavar="NAME=1,3,?,?", multiple=True, help="A variable's shape; ? is a size to be found."
+)
+
 
 def rewriting(command: F) -> F:
     """The options of every command that reads a graph and writes another."""

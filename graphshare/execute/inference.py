@@ -51,10 +51,11 @@ def infer(
     types: Mapping[Node, str],
     *,
     nodes: Sequence[Node] | None = None,
+    default_type: str | None = "float32",
 ) -> Inference:
     """What follows for ``nodes`` (all that the heads need) when the given variables have these shapes and types.
 
-    Operators without a kernel let nothing through and raise nothing.
+    Operators without a kernel let nothing through and raise nothing. Variables whose type nothing settles get ``default_type``.
 
     Raises:
         RefusedError: shapes or types contradict each other; the node is named, with its shapes and what would fit.
@@ -76,7 +77,7 @@ def infer(
     _settle(found, rules.type_step)
     for node in order:
         if node.op == VARIABLE and found.types[node][0] is None:
-            found.types[node] = ["float32"]  # MXNet's own default
+            found.types[node] = [default_type]  # float32 is MXNet's own
     _settle(found, rules.type_step)
     return found
 
@@ -111,8 +112,8 @@ class _Rules:
         for node in order:
             kernel = find_kernel(node.op) if node.op != VARIABLE else None
             signature = lookup(node.op)
-            if kernel is not None and signature is not None:
-                self._rules[node] = (kernel, signature.parse(node.attrs)[0])
+            if kernel is not None:
+                self._rules[node] = (kernel, signature.parse(node.attrs)[0] if signature is not None else dict(node.attrs))
 
     def shape_step(self, found: Inference, node: Node) -> bool:
         """Whether asking the operator's shape rule told something new."""

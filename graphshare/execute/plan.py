@@ -39,17 +39,24 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
     targets: tuple[int, ...]
 
 
-def unsupported(nodes: Sequence[Node]) -> list[Fault]:
-    """A fault for each operator without a kernel, and for attributes that cannot be read."""
+def without_kernel(nodes: Sequence[Node]) -> list[Fault]:
+    """A fault for each operator without a kernel, those inside of sub-graphs too."""
     faults = []
     for node in nodes:
-        if node.op == VARIABLE:
-            continue
-        signature = lookup(node.op)
-        if signature is None or find_kernel(node.op) is None:
+        if node.op != VARIABLE and find_kernel(node.op) is None:
             hint = "register a kernel for it (entry point graphshare.kernels), or compare structure and parameters only"
             faults.append(Fault(f"operator {node.op} cannot be run", node=node.name, hint=hint))
-        else:
+        for graph in node.subgraphs:
+            faults += without_kernel(post_order(entry.node for entry in graph.heads))
+    return faults
+
+
+def unsupported(nodes: Sequence[Node]) -> list[Fault]:
+    """A fault for each operator without a kernel, and for attributes that cannot be read."""
+    faults = without_kernel(nodes)
+    for node in nodes:
+        signature = lookup(node.op) if node.op != VARIABLE else None
+        if signature is not None and find_kernel(node.op) is not None:
             faults += [Fault(message, node=node.name) for message in signature.parse(node.attrs)[1]]
     return faults
 
@@ -102,8 +109,8 @@ def _last_uses(nodes: Sequence[Node], slots: Mapping[tuple[Node, int], int], wan
 def _step(node: Node, slots: Mapping[tuple[Node, int], int], counts: Mapping[Node, int], last: Mapping[Node, set[int]]) -> Step:
     kernel, signature = find_kernel(node.op), lookup(node.op)
     assert kernel is not None
-    assert signature is not None
     count = counts.get(node, 1)
     outputs = tuple(slots.get((node, index), -1) for index in range(count))
     inputs = tuple(slots[entry.node, entry.index] for entry in node.inputs)
-    return Step(node, kernel, signature.parse(node.attrs)[0], inputs, outputs, frozenset(last[node]))
+    attrs = signature.parse(node.attrs)[0] if signature is not None else node.attrs  # only a registered kernel knows it
+    return Step(node, kernel, attrs, inputs, outputs, frozenset(last[node]))

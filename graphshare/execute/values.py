@@ -11,8 +11,8 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.inference import Inference
 from graphshare.ir.graph import VARIABLE, Node
 from graphshare.ir.walk import consumers
-from graphshare.kernels.inference import is_known, shown
-from graphshare.kernels.kernel import Array
+from graphshare.kernels.inference import is_known, shown, unify
+from graphshare.kernels.kernel import Array, KernelError
 from graphshare.rules.roles import Role
 
 
@@ -60,18 +60,42 @@ def unknown_shapes(found: Inference, wanted: Iterable[Node]) -> list[Fault]:
 
 
 def check_shapes(values: Mapping[Node, Array], found: Inference) -> None:
-    """Holds given arrays against the shapes that follow.
+    """Holds given arrays against the shapes that follow, as far as they are known.
 
     Raises:
         RefusedError: an array has another shape; all are listed.
     """
-    faults = [
-        Fault(f"{node.name!r} has the shape {array.shape}, where {shown(found.shapes[node][0])} fits", node=node.name)
-        for node, array in values.items()
-        if node in found.shapes and is_known(found.shapes[node][0]) and tuple(found.shapes[node][0] or ()) != array.shape
-    ]
+    faults = []
+    for node, array in values.items():
+        wanted = found.shapes.get(node, [None])[0]
+        try:
+            unify(wanted, array.shape)
+        except KernelError:
+            faults.append(
+                Fault(f"{node.name!r} has the shape {shown(array.shape)}, where {shown(wanted)} fits", node=node.name)
+            )
     if faults:
         raise RefusedError(faults)
+
+
+def converted(node: Node, array: Array, dtype: str | None) -> Array:
+    """``array`` in the type its variable has; the same where it has it, or where no type is known.
+
+    Raises:
+        RefusedError: numbers with a fraction are given where whole ones are wanted.
+    """
+    if dtype is None or str(array.dtype) == dtype:
+        return array
+    result = array.astype(dtype)
+    if np.dtype(dtype).kind in "iub" and not np.array_equal(result, array):
+        message = f"{node.name!r} is {array.dtype}, and not all of its values are {dtype}"
+        raise RefusedError(Fault(message, node=node.name, hint=f"give it as {dtype}"))
+    return result
+
+
+def random_stream(seed: int) -> np.random.Generator:
+    """The stream that operators draw from."""
+    return np.random.default_rng(seed)
 
 
 def fill_inputs(

@@ -1,0 +1,180 @@
+"""``graphshare run``."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from graphshare.cli import options
+from graphshare.cli.console import colored, put, put_json, say, visible
+from graphshare.errors import Fault, UsageError
+from graphshare.execute.summary import OutputSummary, Profile, profile_of, summarize
+from graphshare.formats.array_files import write_arrays
+from graphshare.formats.atomic import staged_outputs
+from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
+from graphshare.workflows.parameters import notes_on
+from graphshare.workflows.results import write_stdout
+from graphshare.workflows.run import Computed
+from graphshare.workflows.run import run as run_graph
+from graphshare.workflows.values import load_feeds, parse_feeds, parse_shapes
+
+_LISTED = 30  # nodes of a profile that a person reads; JSON has them all
+
+
+@click.command
+@options.GRAPH
+@options.epoch
+@options.params
+@options.feeds
+@options.shapes
+@click.option("--target", "targets", metavar="NAME", multiple=True, help="Compute this node or output [the graph's heads].")
+@click.option("--random", "seed", type=click.IntRange(min=0), metavar="SEED", help="Draw the inputs that are not fed.")
+@click.option("--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters.")
+@click.option("-o", "--out", metavar="OUT", help="Write the outputs as .npz to a path, or - for standard output.")
+@click.option("--profile", is_flag=True, help="Show time and memory by node and by operator.")
+@options.format_
+def run(
+    graph: str,
+    epoch: int | None,
+    params: str | None,
+    feeds: tuple[str, ...],
+    shapes: tuple[str, ...],
+    targets: tuple[str, ...],
+    seed: int | None,
+    params_seed: int | None,
+    out: str | None,
+    profile: bool,
+    format_: str,
+) -> None:
+    """Compute a graph's outputs with numpy.
+
+    Only what the targets need is computed. The result's keys are MXNet's output names; of equal ones the later end in #1, #2...
+    Without -o a table of the outputs is printed.
+    """
+    _check_out(out, format_)
+    source = load_checkpoint(graph, epoch=epoch, params=params)
+    given, shaped = load_feeds(parse_feeds(feeds)), parse_shapes(shapes)
+    for note in notes_on(source.params, source.graph, unused=False):
+        say(note, style="warning")
+    with refusals_of(source):
+        done = run_graph(
+            source.graph,
+            params=source.params,
+            feeds=given,
+            shapes=shaped,
+            targets=targets,
+            seed=seed,
+            params_seed=params_seed,
+            profile=profile,
+        )
+    for note in done.notes:
+        say(note)
+    _write(done, out)
+    summaries = [summarize(name, array) for name, array in done.outputs.items()]
+    costs = profile_of(done.timings) if profile else None
+    if format_ == "json":
+        put_json(_report(done, summaries, costs))
+    elif out is None:
+        _put_table(summaries)
+    for line in _profile_lines(costs) if costs is not None and format_ == "text" else ():
+        say(visible(line))
+    held, given_bytes = _size(done.peak_bytes), _size(done.variable_bytes)
+    say(f"computed in {done.seconds:.3f} s; values took {held} at most, variables {given_bytes}")
+
+
+def _check_out(out: str | None, format_: str) -> None:
+    """Refuses what would be found out only after a long run.
+
+    Raises:
+        UsageError: arrays would go to a terminal, or two things to standard output.
+    """
+    if out == "-" and sys.stdout is not None and sys.stdout.isatty():
+        raise UsageError(Fault("the arrays would go to the terminal", hint="add -o FILE.npz, or pipe them on"))
+    if out == "-" and format_ == "json":
+        raise UsageError(Fault("the arrays and the report would both go to standard output", hint="name a file with -o"))
+    if out is not None and out.lower().endswith((".npy", ".params", ".safetensors", ".json")):
+        raise UsageError(
+            Fault("run writes .npz", where=out, hint="name it .npz (`graphshare params convert` turns it into others)")
+        )
+
+
+def _write(done: Computed, out: str | None) -> None:
+    if out == "-":
+        buffer = io.BytesIO()
+        write_arrays(done.outputs, buffer)
+        write_stdout([buffer.getvalue()])
+    elif out is not None:
+        with staged_outputs() as stage:
+            write_arrays(done.outputs, stage.open(out))
+            stage.commit()
+        say(f"wrote {out}: {', '.join(visible(name) for name in done.outputs)}")
+
+
+def _report(done: Computed, summaries: list[OutputSummary], costs: Profile | None) -> dict[str, Any]:
+    """What ``schemas/run.schema.json`` describes."""
+    return {
+        "outputs": summaries,
+        "seconds": done.seconds,
+        "peak_bytes": done.peak_bytes,
+        "variable_bytes": done.variable_bytes,
+        "notes": done.notes,
+        "profile": costs,
+    }
+
+
+_TITLES = ("output", "shape", "dtype", "min", "max", "mean")
+
+
+def _put_table(summaries: Sequence[OutputSummary]) -> None:
+    rows = [
+        (visible(s.name), "x".join(map(str, s.shape)) or "scalar", s.dtype, *map(_number, (s.min, s.max, s.mean)))
+        for s in summaries
+    ]
+    if sys.stdout is None or not colored(sys.stdout):
+        put(_aligned([_TITLES, *rows]))
+    else:
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(*_TITLES, box=None)
+        for row in rows:
+            table.add_row(*row)
+        Console(file=sys.stdout, markup=False, highlight=False).print(table)
+    for s in summaries:
+        if s.nonfinite:
+            say(f"{visible(s.name)} holds {s.nonfinite} values that are NaN or infinite", style="warning")
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"
+
+
+def _profile_lines(costs: Profile) -> Iterator[str]:
+    """The operators, then the slowest nodes."""
+    total = sum(cost.seconds for cost in costs.operators) or 1.0
+    rows = [("operator", "nodes", "ms", "%", "output")]
+    for of in costs.operators:
+        rows.append((of.op, str(of.nodes), f"{of.seconds * 1e3:.3f}", f"{100 * of.seconds / total:.1f}", _size(of.bytes)))
+    yield from _aligned(rows)
+    yield ""
+    slowest = sorted(costs.nodes, key=lambda cost: -cost.seconds)[:_LISTED]
+    rows = [("node", "operator", "ms", "%", "output")]
+    for node in slowest:
+        rows.append((node.name, node.op, f"{node.seconds * 1e3:.3f}", f"{100 * node.seconds / total:.1f}", _size(node.bytes)))
+    yield from _aligned(rows)
+    if len(costs.nodes) > _LISTED:
+        yield f"and {len(costs.nodes) - _LISTED} faster nodes (--format json lists all)"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 100_000 else f"{count:,} bytes"

@@ -1,0 +1,141 @@
+"""What a graph costs to compute, read off its shapes: multiply-adds by operator, and parameters, each node once.
+
+Counted are the operators that multiply matrices or windows. A multiply-add is one product added to a sum; a bias, an
+activation, a mean count nothing, as is usual in tables of models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import msgspec
+
+from graphshare.execute.inference import Inference
+from graphshare.ir.graph import VARIABLE, Node
+from graphshare.kernels.inference import size_of
+from graphshare.kernels.kernel import Shape
+from graphshare.operators.registry import canonical, lookup
+from graphshare.rules.roles import Role
+
+Rule = Callable[[Mapping[str, Any], "list[tuple[int, ...]]", "list[tuple[int, ...]]"], int]
+
+
+class OperatorTotals(msgspec.Struct):
+    """All nodes of one operator. ``parameters`` counts numbers; a tied parameter counts for the operator that uses it first.
+
+    ``multiply_adds`` is None where a shape that it needs is not known.
+    """
+
+    nodes: int = 0
+    parameters: int = 0
+    multiply_adds: int | None = 0
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """The whole graph. ``parameters`` and ``auxiliary`` count numbers, each node once; None where a shape is not known."""
+
+    parameters: int | None
+    auxiliary: int | None
+    multiply_adds: int | None
+    operators: dict[str, OperatorTotals]
+
+
+def _convolution(attrs: Mapping[str, Any], inputs: list[tuple[int, ...]], outputs: list[tuple[int, ...]]) -> int:
+    """For each output the taps of its filter: the weight without its axis of filters, in every layout the first."""
+    return prod(outputs[0]) * prod(inputs[1][1:])
+
+
+def _deconvolution(attrs: Mapping[str, Any], inputs: list[tuple[int, ...]], outputs: list[tuple[int, ...]]) -> int:
+    """For each input the taps that it is spread over."""
+    return prod(inputs[0]) * prod(inputs[1][1:])
+
+
+def _deformable(attrs: Mapping[str, Any], inputs: list[tuple[int, ...]], outputs: list[tuple[int, ...]]) -> int:
+    weight = next((shape for shape in inputs[2:] if len(shape) == 4 and shape[0] == outputs[0][1]), ())
+    return prod(outputs[0]) * prod(weight[1:])
+
+
+def _fully_connected(attrs: Mapping[str, Any], inputs: list[tuple[int, ...]], outputs: list[tuple[int, ...]]) -> int:
+    return prod(outputs[0]) * inputs[1][-1]
+
+
+def _dot(attrs: Mapping[str, Any], inputs: list[tuple[int, ...]], outputs: list[tuple[int, ...]]) -> int:
+    left = inputs[0]
+    return prod(outputs[0]) * ((left[0] if attrs.get("transpose_a") else left[-1]) if left else 1)
+
+
+def _batch_dot(attrs: Mapping[str, Any], inputs: list[tuple[int, ...]], outputs: list[tuple[int, ...]]) -> int:
+    return prod(outputs[0]) * (inputs[0][-2] if attrs.get("transpose_a") else inputs[0][-1])
+
+
+def _rnn(attrs: Mapping[str, Any], inputs: list[tuple[int, ...]], outputs: list[tuple[int, ...]]) -> int:
+    """Each weight of the flat vector once for each step and sample; its biases are two rows a gate."""
+    steps, batch = inputs[0][0], inputs[0][1]
+    gates = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}[str(attrs["mode"])]
+    directions = 2 if attrs.get("bidirectional") else 1
+    biases = int(attrs["num_layers"]) * directions * 2 * gates * int(attrs["state_size"])
+    return steps * batch * (prod(inputs[1]) - biases)
+
+
+RULES: dict[str, Rule] = {
+    "Convolution": _convolution,
+    "Convolution_v1": _convolution,
+    "Deconvolution": _deconvolution,
+    "_contrib_DeformableConvolution": _deformable,
+    "_contrib_ModulatedDeformableConvolution": _deformable,
+    "FullyConnected": _fully_connected,
+    "dot": _dot,
+    "batch_dot": _batch_dot,
+    "_linalg_gemm": _batch_dot,
+    "_linalg_gemm2": _batch_dot,
+    "RNN": _rnn,
+    "_contrib_quantized_conv": _convolution,
+    "_contrib_quantized_fully_connected": _fully_connected,
+}
+
+
+def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int | None:
+    """The multiply-adds of one node; 0 for an operator without a rule, None where a shape is not known."""
+    rule, signature = RULES.get(canonical(node.op)), lookup(node.op)
+    if rule is None or signature is None:
+        return 0
+    if any(shape is None or None in shape for shape in (*inputs, *outputs[:1])):
+        return None
+    known: list[list[tuple[int, ...]]] = [
+        [tuple(d for d in shape or () if d is not None) for shape in of] for of in (inputs, outputs)
+    ]
+    return rule(signature.parse(node.attrs)[0], *known)
+
+
+def totals(found: Inference, roles: Mapping[Node, Role]) -> Totals:
+    """The costs of all that ``found`` covers."""
+    operators: dict[str, OperatorTotals] = {}
+    counted: set[Node] = set()
+    for node in found.nodes:
+        if node.op == VARIABLE:
+            continue
+        of = operators.setdefault(node.op, OperatorTotals())
+        of.nodes += 1
+        inputs = [row[e.index] if e.index < len(row) else None for e in node.inputs for row in (found.shapes[e.node],)]
+        cost = multiply_adds(node, inputs, found.shapes[node])
+        of.multiply_adds = None if cost is None or of.multiply_adds is None else of.multiply_adds + cost
+        for entry in node.inputs:
+            variable = entry.node
+            if variable.op == VARIABLE and variable not in counted and roles[variable].is_parameter:
+                counted.add(variable)
+                of.parameters += size_of(found.shapes[variable][0]) or 0
+    trained = [n for n in found.nodes if n in roles and roles[n].kind.value == "parameter"]
+    auxiliary = [n for n in found.nodes if n in roles and roles[n].kind.value == "auxiliary"]
+    return Totals(
+        parameters=_sum([size_of(found.shapes[node][0]) for node in trained]),
+        auxiliary=_sum([size_of(found.shapes[node][0]) for node in auxiliary]),
+        multiply_adds=_sum([of.multiply_adds for of in operators.values()]),
+        operators=operators,
+    )
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None

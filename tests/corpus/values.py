@@ -1,0 +1,34 @@
+"""The numbers that the corpus's recorded forwards were computed with: a rule of name, shape and type, from a frozen stream."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def parameter(name: str, shape: Sequence[int], dtype: str, auxiliary: bool) -> NDArray:
+    """The value of a parameter whose file was left out of the corpus."""
+    z = np.asarray(np.random.RandomState(zlib.crc32(name.encode())).standard_normal(tuple(shape)))
+    if np.dtype(dtype).kind in "iu":
+        return (np.abs(z * 10).astype("int64") % 7).astype(dtype)
+    return _scaled(z, name.lower(), shape, auxiliary).astype(dtype)
+
+
+def _scaled(z: NDArray, name: str, shape: Sequence[int], auxiliary: bool) -> NDArray:
+    if auxiliary:
+        is_variance = name.endswith(("moving_var", "running_var", "_var", "variance"))
+        return 1.0 + 0.3 * np.abs(z) if is_variance else 0.1 * z
+    if name.endswith("gamma"):
+        return 1.0 + 0.1 * z
+    if name.endswith(("beta", "bias")):
+        return 0.05 * z
+    if name.endswith("_alpha") or "prelu" in name or ("relu" in name and len(shape) <= 1):
+        return 0.25 + 0.05 * z
+    if len(shape) >= 2 and name.endswith(("weight", "parameters", "_w")):
+        return z * np.sqrt(2.0 / (int(np.prod(shape[1:])) or 1))
+    if name.endswith(("_min", "min_calib_range")):
+        return -np.abs(z)
+    return np.abs(z) if name.endswith(("_max", "max_calib_range")) else 0.1 * z
