@@ -18,6 +18,7 @@ COMMANDS = {
     "format": ("graphshare.cli.format:format_", "Lay the file out anew, or check its layout."),
     "inspect": ("graphshare.cli.inspect:inspect", "Show arguments, states, outputs, operators and roles."),
     "run": ("graphshare.cli.run:run", "Compute a graph's outputs with numpy."),
+    "verify": ("graphshare.cli.verify:verify", "Prove that branches compute the same."),
     "params": ("graphshare.cli.params:params", "List and convert parameter files."),
 }
 

@@ -88,4 +88,4 @@ def duplicate(
     notes = [*made.notes, *notes_on(source.params, start, made.roles)]
     outputs = deliver(rewrite, source, done, needs_params_out=bool(made.copied or rewrite.renames), notes=notes)
     if not done.dry_run:
-        say_branches(made, rewrite, outputs)
+        say_branches(made, rewrite, outputs, source)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import shlex
 
-from graphshare.cli.app import COMMANDS
 from graphshare.cli.console import say, visible
 from graphshare.ir.graph import Rewrite
 from graphshare.rules.roles import Kind
-from graphshare.workflows.checkpoint import Outputs
+from graphshare.workflows.checkpoint import Checkpoint, Outputs
 from graphshare.workflows.duplicate import Duplication
 
 _SHOWN = 6
 
 
-def say_branches(made: Duplication, rewrite: Rewrite, outputs: Outputs) -> None:
+def say_branches(made: Duplication, rewrite: Rewrite, outputs: Outputs, source: Checkpoint) -> None:
     """The branches with their inputs, what was tied and copied, and how to prove it."""
     inputs = [node for node, role in made.roles.items() if role.kind in (Kind.INPUT, Kind.UNKNOWN)]
     for branch in made.rewrite.branches:
@@ -27,11 +26,10 @@ def say_branches(made: Duplication, rewrite: Rewrite, outputs: Outputs) -> None:
     if made.shared_inputs:
         say(f"shared inputs: {shown([n.name for n in made.shared_inputs])}")
     say_written(outputs)
-    if "verify" in COMMANDS and outputs.graph != "-":
-        words = ["graphshare", "verify", outputs.graph]
-        words += ["--params", outputs.params] if outputs.params else []
-        for branch in rewrite.branches:
-            words += ["--prefix", branch.label] if branch.label else []
+    if outputs.graph != "-":
+        params = outputs.params or (source.params.path if source.params is not None else "")
+        words = ["graphshare", "verify", outputs.graph, *(["--params", params] if params else ["--random-params", "0"])]
+        words += [f"--prefix={branch.label}" for branch in rewrite.branches if branch.label]
         say(f"prove it: {shlex.join(words)}")
 
 

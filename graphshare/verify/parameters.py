@@ -63,7 +63,8 @@ def compare_parameters(
             if a is b and left is right:
                 found.append(ParameterPair(a, b, "tied"))
                 continue
-            x, y = left.of(a, auxiliary=is_auxiliary(a)), right.of(b, auxiliary=is_auxiliary(b))
+            auxiliary = is_auxiliary(a)
+            x, y = left.of(a, auxiliary=auxiliary), right.of(b, auxiliary=auxiliary)
             absent = [node.name for node, record in ((a, x), (b, y)) if record is None]
             if x is None or y is None:
                 found.append(ParameterPair(a, b, "missing", f"the parameter file does not hold {' and '.join(absent)}"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from graphshare.errors import RefusedError
-from graphshare.ir.graph import Rewrite
+from graphshare.ir.graph import Graph, Rewrite
+from graphshare.rules.implied import implied_variables
 from graphshare.transforms.upgrade import upgrade
 from graphshare.workflows.checkpoint import Checkpoint
 
@@ -18,3 +19,12 @@ def upgraded(source: Checkpoint, *, keep_amp_cast: bool = False) -> Rewrite:
         return upgrade(source.graph, keep_amp_cast=keep_amp_cast)
     except RefusedError as error:
         raise error.located(source.where) from None
+
+
+def with_implied(source: Checkpoint) -> Graph:
+    """The graph with the variables that its file implies as nodes: upgraded in memory where there are any, else as it is.
+
+    Raises:
+        RefusedError: the file implies variables and cannot be upgraded.
+    """
+    return upgraded(source, keep_amp_cast=True).graph if any(implied_variables(source.graph)) else source.graph

@@ -9,8 +9,9 @@ import msgspec
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.inference import Inference, infer
-from graphshare.execute.plan import unsupported
-from graphshare.execute.values import check_shapes, fill_inputs
+from graphshare.execute.plan import UnsupportedError, unsupported
+from graphshare.execute.sizes import settle_sizes
+from graphshare.execute.values import check_shapes, fill_inputs, seeded_parameter, unknown_shapes
 from graphshare.formats.arrays import ArrayReader
 from graphshare.formats.records import ParameterFile
 from graphshare.ir.graph import VARIABLE, Graph, Node
@@ -66,9 +67,10 @@ class Report(msgspec.Struct, frozen=True):
             failed = [f"{s.name} of {b.branch}" for b in self.branches for s in b.stages if s.verdict == "fails"]
             return f"NOT EQUAL: {', '.join(failed)}"
         skipped = sorted({s.name for b in self.branches for s in b.stages if s.verdict == "skipped"})
-        identical = all(o.comparison.identical for b in self.branches for r in b.rounds for o in r.outputs)
-        how = "structure only" if skipped else "bit for bit" if identical else "within the tolerance"
-        without = f" (without {', '.join(skipped)})" if skipped else ""
+        outputs = [o for b in self.branches for r in b.rounds for o in r.outputs]
+        identical = all(o.comparison.identical for o in outputs)
+        how = "values not compared" if not outputs else "bit for bit" if identical else "within the tolerance"
+        without = "; parameters not compared" if "parameters" in skipped else ""
         return f"EQUAL: {names} and {self.branches[0].reference or 'the original'}, {how}{without}"
 
 
@@ -76,7 +78,8 @@ class Options(msgspec.Struct, frozen=True):
     """How values are compared: seeded inputs, ``rounds`` times; tolerances as in numpy's isclose.
 
     ``feeds`` and ``shapes`` are by variable name and hold for the twins of other branches too. ``allow_unsupported`` accepts
-    the first two stages alone where an operator has no kernel.
+    the first two stages alone where an operator has no kernel. ``params_seed`` draws parameters that no file holds, equal ones
+    for twins.
     """
 
     seed: int = 0
@@ -85,6 +88,7 @@ class Options(msgspec.Struct, frozen=True):
     rtol: float = 1e-5
     feeds: Mapping[str, Array] = {}
     shapes: Mapping[str, tuple[int | None, ...]] = {}
+    params_seed: int | None = None
     allow_unsupported: bool = False
 
 
@@ -143,6 +147,8 @@ def _verify_branch(pair: HeadPairs, sides: _Sides, options: Options, notes: dict
         operators = sorted({fault.message for fault in faults})
         stages.append(Stage("values", "skipped", "not run", tuple(operators)))
         return BranchReport(pair.reference, pair.label, tuple(stages))
+    if faults:
+        raise UnsupportedError(faults)
     rounds = tuple(_round(pair, pairing, inputs, found, sides, options, number, notes) for number in range(options.rounds))
     stages.append(_value_stage(rounds))
     return BranchReport(pair.reference, pair.label, tuple(stages), rounds)
@@ -201,12 +207,21 @@ def _round(
 ) -> Values:
     """One round of values: equal inputs for both branches, each with its own parameters."""
     nodes = post_order(entry.node for entry in pair.left)
-    left, right = _parameter_values(parameters, sides)
+    left, right = _parameter_values(parameters, sides, may_miss=options.params_seed is not None)
     fed = {a: array for a, b in inputs if (array := _by_name(options.feeds, a, b)) is not None}
     shapes: dict[Node, tuple[int | None, ...]] = {node: array.shape for node, array in {**left, **fed}.items()}
     shapes.update({a: shape for a, b in inputs if a not in fed and (shape := _by_name(options.shapes, a, b)) is not None})
     types = {node: str(array.dtype) for node, array in {**left, **fed}.items()}
     inference: Inference = infer(sides.graphs[0], shapes, types, nodes=nodes)
+    settled = settle_sizes(sides.graphs[0], shapes, types, nodes, inference)
+    if settled is not None:
+        inference, chosen = settled
+        for node in chosen:
+            notes[f"{node.name!r} could have other sizes; --shape {node.name}=... sets them"] = None
+    if options.params_seed is not None:
+        drawn = _drawn([pair for pair in parameters if pair.left not in left], inference, options.params_seed)
+        left.update((a, value) for a, _, value in drawn)
+        right.update((b, value) for _, b, value in drawn)
     check_shapes(fed, inference)
     values = fill_inputs(nodes, {**left, **fed}, inference, sides.roles[0], seed=options.seed + number)
     for a, _ in inputs:
@@ -229,7 +244,26 @@ def _by_name(given: Mapping[str, T], a: Node, b: Node) -> T | None:
     return given.get(a.name, given.get(b.name))
 
 
-def _parameter_values(found: Sequence[ParameterPair], sides: _Sides) -> tuple[dict[Node, Array], dict[Node, Array]]:
+def _drawn(pairs: Sequence[ParameterPair], inference: Inference, seed: int) -> list[tuple[Node, Node, Array]]:
+    """Seeded values for parameters that no file holds; twins get the same.
+
+    Raises:
+        RefusedError: a shape is not known; all are listed.
+    """
+    faults = unknown_shapes(inference, [pair.left for pair in pairs])
+    if faults:
+        raise RefusedError(faults)
+    found = []
+    for pair in pairs:
+        shape = tuple(d or 0 for d in inference.shapes[pair.left][0] or ())
+        dtype = inference.types[pair.left][0] or "float32"
+        found.append((pair.left, pair.right, seeded_parameter(pair.left, shape, dtype, seed=seed)))
+    return found
+
+
+def _parameter_values(
+    found: Sequence[ParameterPair], sides: _Sides, *, may_miss: bool
+) -> tuple[dict[Node, Array], dict[Node, Array]]:
     """The parameters of both branches from their files.
 
     Raises:
@@ -249,8 +283,8 @@ def _parameter_values(found: Sequence[ParameterPair], sides: _Sides) -> tuple[di
                     missing[node.name] = None
                 else:
                     values[side][node] = reader.read(record)
-    if missing:
-        hint = "give the parameter file with --params"
+    if missing and not may_miss:
+        hint = "give the parameter file with --params, or draw them with --random-params 0"
         raise RefusedError([Fault(f"there is no value for parameter {name!r}", hint=hint) for name in missing])
     return values
 

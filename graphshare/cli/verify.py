@@ -1,0 +1,130 @@
+"""``graphshare verify``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from graphshare.cli import options
+from graphshare.cli.console import put, put_json, say, visible
+from graphshare.errors import Fault, UsageError
+from graphshare.workflows.branch_pairs import pair_branches, pair_files
+from graphshare.workflows.checkpoint import Checkpoint, load_checkpoint, refusals_of
+from graphshare.workflows.parameters import held_names
+from graphshare.workflows.upgrade import with_implied
+from graphshare.workflows.values import load_feeds, parse_feeds, parse_shapes
+from graphshare.workflows.verify import Options, Report, Side
+from graphshare.workflows.verify import verify as verify_graph
+
+_MARKS = {"holds": "ok", "fails": "FAIL", "skipped": "skip"}
+
+
+@click.command
+@options.GRAPH
+@options.epoch
+@options.params
+@click.option("--prefix", "prefixes", metavar="P", multiple=True, help="Prefix of a branch; found by itself where it can be.")
+@click.option("--map", "map_file", metavar="FILE", help="The map file of the rewrite: it pairs the heads.")
+@click.option("--against", metavar="GRAPH", help="Compare with the graph of another file instead of a branch of this one.")
+@click.option("--against-params", metavar="FILE", help="The other graph's parameter file.")
+@options.feeds
+@options.shapes
+@click.option("--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters.")
+@click.option("--rounds", type=click.IntRange(min=1), default=1, metavar="N", help="Compare on N sets of inputs [1].")
+@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of the inputs that are not fed [0].")
+@click.option("--atol", type=click.FloatRange(min=0), default=1e-8, metavar="A", help="Absolute tolerance [1e-8].")
+@click.option("--rtol", type=click.FloatRange(min=0), default=1e-5, metavar="R", help="Relative tolerance [1e-5].")
+@click.option("--allow-unsupported", is_flag=True, help="Accept structure and parameters alone where an operator cannot run.")
+@click.option("--format", "format_", type=click.Choice(["text", "json", "github"]), default="text", help="How to print [text].")
+def verify(
+    graph: str,
+    epoch: int | None,
+    params: str | None,
+    prefixes: tuple[str, ...],
+    map_file: str | None,
+    against: str | None,
+    against_params: str | None,
+    feeds: tuple[str, ...],
+    shapes: tuple[str, ...],
+    params_seed: int | None,
+    rounds: int,
+    seed: int,
+    atol: float,
+    rtol: float,
+    allow_unsupported: bool,
+    format_: str,
+) -> int:
+    """Prove that branches compute the same.
+
+    Stage 1: the branches are one graph but for names. Stage 2: each pair of parameters is tied or equal byte for byte.
+    Stage 3: equal inputs give equal outputs, each branch computed for itself. The exit code is 0 when all holds, 1 when
+    something differs, 2 when it could not be told.
+    """
+    if against is None and against_params is not None:
+        raise UsageError(Fault("--against-params needs --against"))
+    if against is not None and (prefixes or map_file):
+        raise UsageError(Fault("--against compares two files; --prefix and --map speak of branches in one"))
+    given = Options(
+        seed=seed,
+        params_seed=params_seed,
+        rounds=rounds,
+        atol=atol,
+        rtol=rtol,
+        feeds=load_feeds(parse_feeds(feeds)),
+        shapes=parse_shapes(shapes),
+        allow_unsupported=allow_unsupported,
+    )
+    source = load_checkpoint(graph, epoch=epoch, params=params)
+    left = _side(source)
+    if map_file and left.graph is not source.graph:
+        raise UsageError(Fault("the file implies variables, so its ids are not the map's", hint="pair branches with --prefix"))
+    with refusals_of(source):
+        if against is not None:
+            right = _side(load_checkpoint(against, params=against_params))
+            report = verify_graph(pair_files(left.graph, right.graph), left, right, given)
+        else:
+            report = verify_graph(pair_branches(left.graph, prefixes, map_file), left, left, given)
+    _print(report, format_, source.where)
+    return 0 if report else 1
+
+
+def _side(source: Checkpoint) -> Side:
+    held_names(source.params)
+    return Side(with_implied(source), source.params)
+
+
+def _print(report: Report, format_: str, where: str) -> None:
+    if format_ == "json":
+        put_json({"equal": bool(report), "verdict": report.verdict, **msgspec.to_builtins(report)})
+        return
+    if format_ == "github":
+        put(_annotations(report, where))
+        return
+    for note in report.notes:
+        say(note)
+    put(_lines(report))
+
+
+def _lines(report: Report) -> Iterator[str]:
+    for branch in report.branches:
+        yield f"{branch.reference or '(original)'} and {branch.branch}"
+        for stage in branch.stages:
+            yield f"  {_MARKS[stage.verdict]:4} {stage.name:11} {stage.summary}"
+            yield from (f"       {visible(detail)}" for detail in stage.details)
+    yield report.verdict
+
+
+def _annotations(report: Report, where: str) -> Iterator[str]:
+    """Workflow commands: a message a failed stage, and the verdict."""
+    for branch in report.branches:
+        for stage in branch.stages:
+            if stage.verdict == "fails":
+                text = "%0A".join(map(_escaped, (f"{stage.name} of {branch.branch}: {stage.summary}", *stage.details)))
+                yield f"::error file={_escaped(where)}::{text}"
+    yield f"::{'notice' if report else 'error'} file={_escaped(where)}::{_escaped(report.verdict)}"
+
+
+def _escaped(text: str) -> str:
+    return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
