@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from graphshare.execute.inference import infer
-from graphshare.execute.plan import UnsupportedError
+from graphshare.execute.plan import UnsupportedError, without_kernel
 from graphshare.formats.parameter_files import read_index
 from graphshare.formats.symbol import read_symbol
 from graphshare.ir.graph import Graph
@@ -30,7 +30,18 @@ from tests.surroundings import NONE, corpus_stems, recorded
 pytestmark = pytest.mark.corpus
 
 LIMIT = 1e-5
-LIMITS: dict[str, tuple[float, str]] = {}
+_DEEP = "float32 in another order through a deep network; MXNet's own distance from the same in float64 is larger than ours"
+_BOXES = "boxes are exp() of what the network says, up to 1e12 and beyond, which multiplies a rounding of it"
+LIMITS: dict[str, tuple[float, str]] = {
+    "1996scarlet+ArcFace-Multiplex-Recognition__model__R50-symbol": (4e-5, _DEEP),
+    "1996scarlet+ArcFace-Multiplex-Recognition__model__R50-symbol.v2": (4e-5, _DEEP),
+    "Lohika-Labs+whatsonpizza__whatsonpizza_backend__models__mxnet__resnet-50-symbol": (3e-5, _DEEP),
+    "cv_faster_rcnn_resnet50_v1b_voc": (4e-5, _BOXES),
+    "cv_yolo3_darknet53_voc": (4e-4, _BOXES),
+    "soumyaiitkgp+modelServer__yolo-symbol": (2e-4, _BOXES),
+}
+#: What differs and is not settled; a test that begins to pass must leave this list.
+OPEN = {"quant_lenet_plain_uint8": "eight-bit unsigned activations without the oneDNN fusion: 0.11"}
 
 
 def is_recorded(meta: dict[str, Any]) -> bool:
@@ -98,7 +109,18 @@ def outcome(corpus: Path, shared: Path, stem: str) -> dict[str, Any]:
     return found
 
 
-UNSUPPORTED: dict[str, tuple[str, ...]] = {}
+_FUSED = ("_sg_mkldnn_conv",)
+_FUSED_BOTH = (*_FUSED, "_sg_mkldnn_fully_connected")
+_GLUON_CV = "dmlc+gluon-cv__gluoncv__model_zoo__quantized__"
+UNSUPPORTED: dict[str, tuple[str, ...]] = {
+    f"{_GLUON_CV}mobilenet1.0_int8-symbol": _FUSED,
+    f"{_GLUON_CV}resnet50_v1_int8-symbol": _FUSED,
+    f"{_GLUON_CV}ssd_512_mobilenet1.0_voc_int8-symbol": _FUSED,
+    f"{_GLUON_CV}ssd_512_resnet50_v1_voc_int8-symbol": _FUSED,
+    "quant_lenet_mkldnn_auto": _FUSED_BOTH,
+    "quant_lenet_mkldnn_fp32": _FUSED_BOTH,
+    "quant_lenet_mkldnn_uint8": _FUSED_BOTH,
+}
 
 
 @pytest.mark.parametrize("stem", STEMS)
@@ -107,7 +129,9 @@ def test_forward(stem: str, corpus: Path, shared: Path) -> None:
     found = outcome(corpus, shared, stem)
     operators = sorted({f"operator {op} cannot be run" for op in UNSUPPORTED.get(stem, ())})
     assert found.get("unsupported", []) == operators
-    if not operators:
+    if stem in OPEN:
+        assert found["difference"] > LIMIT, f"{stem} is settled: take it off the list"
+    elif not operators:
         assert found["difference"] <= LIMITS.get(stem, (LIMIT, ""))[0]
 
 
@@ -133,20 +157,23 @@ def test_counts(corpus: Path, shared: Path, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize("stem", SHAPED)
 def test_inferred_shapes(stem: str, corpus: Path) -> None:
-    """From the shapes of the inputs alone every shape that follows is the one that MXNet inferred, and nearly all follow."""
+    """From the shapes of the inputs alone every shape that follows is the one that MXNet inferred, and all follow that can."""
     meta = recorded(corpus, stem)
     graph = upgrade(graph_of(corpus, stem)).graph
     nodes = post_order(entry.node for entry in graph.heads)
     given = {n: meta["arg_shapes"][n.name] for n in nodes if n.is_variable and n.name in meta["input_names"]}
     types = {n: meta["arg_types"][n.name] for n in nodes if n.is_variable and n.name in (meta.get("arg_types") or {})}
     found = infer(graph, given, types, nodes=nodes)
-    wrong = []
+    wrong, unknown = [], []
     repeated = Counter(name for name, _ in internals(nodes))
     for name, entry in internals(nodes):
         shape = found.shapes[entry.node][entry.index]
         wanted = meta["internal_shapes"].get(name)
-        if wanted is None or repeated[name] > 1 or shape is None or None in shape:
+        if wanted is None or repeated[name] > 1:
             continue
-        if list(shape) != list(wanted):
+        if shape is None or None in shape:
+            unknown.append(f"{entry.node.op} {name}: {shape}, where MXNet says {wanted}")
+        elif list(shape) != list(wanted):
             wrong.append(f"{entry.node.op} {name}: {shape}, not {wanted}")
     assert wrong == []
+    assert unknown == [] or without_kernel(nodes)

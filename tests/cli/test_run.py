@@ -1,0 +1,242 @@
+"""``run`` as a user runs it: feeds, targets, made-up values, refusals, profiles, pipes."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphshare.formats.schema import explain
+from tests import params_bytes
+from tests.processes import ROOT, done, files_in, graphshare, refused, write_json, write_params
+from tests.symbols import document, old_batch_norm, operator, siamese, two_layers, variable
+
+IMAGE = np.array([[1, 2, 3]] * 3, "float32").reshape(1, 1, 3, 3)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_json(tmp_path / "siamese.json", siamese())
+    np.save(tmp_path / "data.npy", IMAGE)
+    (tmp_path / "siamese.params").write_bytes(
+        params_bytes.container([params_bytes.dense((1, 1, 3, 3), "float32", IMAGE.tobytes())], ["arg:conv_weight"])
+    )
+    write_json(tmp_path / "layers.json", two_layers())
+    write_json(tmp_path / "old.json", old_batch_norm())
+    foreign = document(
+        [variable("data"), operator("Nobody", "a", [0]), operator("Knows", "b", [1]), operator("relu", "c", [0])], [2, 3]
+    )
+    write_json(tmp_path / "foreign.json", foreign)
+    return tmp_path
+
+
+def written(path: Path) -> dict[str, Any]:
+    with np.load(path, allow_pickle=False) as found:
+        return {name: found[name] for name in found.files}
+
+
+def test_the_blogs_forward(folder: Path) -> None:
+    arguments = ["run", "siamese.json", "--params", "siamese.params", "--feed", "data=data.npy"]
+    run = done(graphshare(*arguments, "-o", "out.npz", cwd=folder))
+    assert run.stdout == b""
+    assert b"wrote out.npz: loss_output" in run.stderr
+    assert b"at most" in run.stderr
+    first = (folder / "out.npz").read_bytes()
+    assert {name: array.tolist() for name, array in written(folder / "out.npz").items()} == {"loss_output": [[[[42.0]]]]}
+    done(graphshare(*arguments, "-o", "out.npz", cwd=folder))
+    assert (folder / "out.npz").read_bytes() == first
+    piped = done(graphshare(*arguments, "-o", "-", cwd=folder)).stdout
+    assert piped == first
+    assert np.load(io.BytesIO(piped))["loss_output"].item() == 42
+
+
+def test_a_table_without_an_output(folder: Path) -> None:
+    run = done(graphshare("run", "siamese.json", "--params", "siamese.params", "--feed", "data=data.npy", cwd=folder))
+    title, row = run.stdout.decode().splitlines()
+    assert title.split() == ["output", "shape", "dtype", "min", "max", "mean"]
+    assert row.split() == ["loss_output", "1x1x1x1", "float32", "42", "42", "42"]
+
+
+def test_the_branches_of_a_duplicate_from_a_pipe(folder: Path) -> None:
+    both = done(graphshare("duplicate", "siamese.json", "--prefix", "sha-", "--mode", "tie", cwd=folder)).stdout
+    np.savez(folder / "feeds.npz", **{"data": IMAGE, "sha-data": IMAGE * 2})
+    arguments = ["run", "-", "--params", "siamese.params", "--feed", "feeds.npz", "-o", "out.npz"]
+    done(graphshare(*arguments, data=both, cwd=folder))
+    found = {name: array.item() for name, array in written(folder / "out.npz").items()}
+    assert found == {"loss_output": 42, "sha-loss_output": 84}
+
+
+def test_feeds_of_another_type_are_converted_and_override_parameters(folder: Path) -> None:
+    np.save(folder / "double.npy", IMAGE.astype("float64"))
+    np.savez(folder / "both.npz", conv_weight=np.ones((1, 1, 3, 3), "float32"), data=np.asfortranarray(IMAGE.astype(">f4")))
+    arguments = ["run", "siamese.json", "--params", "siamese.params", "-o", "out.npz"]
+    run = done(graphshare(*arguments, "--feed", "data=double.npy", cwd=folder))
+    assert b"'data' is fed as float64 and was converted to float32" in run.stderr
+    assert written(folder / "out.npz")["loss_output"].dtype == "float32"
+    done(graphshare(*arguments, "--feed", "both.npz", cwd=folder))
+    assert written(folder / "out.npz")["loss_output"].item() == 18
+    done(graphshare(*arguments, "--feed", "data=both.npz", cwd=folder))
+    assert written(folder / "out.npz")["loss_output"].item() == 42
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16"])
+def test_the_type_follows_the_parameters(dtype: str, folder: Path) -> None:
+    np.savez(folder / "w.npz", **{"arg:conv_weight": IMAGE.astype(dtype)})
+    arguments = ["run", "siamese.json", "--params", "w.npz", "--feed", "data=data.npy", "-o", "out.npz"]
+    done(graphshare(*arguments, cwd=folder))
+    assert str(written(folder / "out.npz")["loss_output"].dtype) == dtype
+
+
+def test_only_what_a_target_needs_is_computed(folder: Path) -> None:
+    arguments = ["run", "layers.json", "--random", "1", "--random-params", "2", "--shape", "data=2,3", "-o", "out.npz"]
+    done(graphshare(*arguments, "--target", "fc1_output", "--target", "bn", cwd=folder))
+    assert {k: v.shape for k, v in written(folder / "out.npz").items()} == {"fc1_output": (2, 4), "bn_output": (2, 4)}
+    partial = written(folder / "out.npz")["bn_output"]
+    run = done(graphshare(*arguments, "--target", "bn", "--target", "softmax", cwd=folder))
+    assert b"zeros: softmax_label" in run.stderr
+    assert b"parameters drawn from seed 2" in run.stderr
+    assert b"inputs drawn from seed 1: data (2, 3)" in run.stderr
+    found = written(folder / "out.npz")
+    assert np.array_equal(found["bn_output"], partial)
+    assert np.allclose(found["softmax_output"].sum(axis=1), 1)
+    done(graphshare(*arguments[:3], "2", *arguments[4:], "--target", "bn", cwd=folder))
+    assert not np.array_equal(written(folder / "out.npz")["bn_output"], partial)
+
+
+def test_an_operator_nobody_knows_does_not_stop_what_needs_none(folder: Path) -> None:
+    arguments = ["run", "foreign.json", "--feed", "data=data.npy", "-o", "out.npz"]
+    said = refused(
+        graphshare(*arguments, cwd=folder), '"a"): operator Nobody cannot', '"b"): operator Knows cannot', "register"
+    )
+    assert "relu" not in said
+    assert "out.npz" not in files_in(folder)
+    done(graphshare(*arguments, "--target", "c", cwd=folder))
+    assert list(written(folder / "out.npz")) == ["c_output"]
+
+
+def test_what_is_missing_is_listed(folder: Path) -> None:
+    said = refused(graphshare("run", "layers.json", cwd=folder), "--random-params SEED", "--random SEED", "input 'data'")
+    for name in ("fc1_weight", "fc1_bias", "bn_gamma", "bn_moving_mean", "fc2_weight"):
+        assert f"parameter {name!r} has no value: no parameter file is given" in said
+    write_params(folder / "some.params", ["arg:fc1_bias"], (4,))
+    run = graphshare("run", "layers.json", "--params", "some.params", "--feed", "data=data.npy", cwd=folder)
+    assert run.returncode == 2
+    assert b"'fc2_weight' has no value: some.params does not hold it" in run.stderr
+    assert b"'fc1_bias' has" not in run.stderr
+    refused(graphshare("run", "layers.json", "--random", "1", "--random-params", "1", cwd=folder), "--shape data=")
+
+
+def test_names_and_shapes_that_do_not_fit(folder: Path) -> None:
+    np.savez(folder / "wrong.npz", data=np.ones((1, 2, 5, 5), "float32"), conv_weight=np.ones((2, 1, 3, 3), "float32"))
+    base = ["run", "siamese.json", "--params", "siamese.params"]
+    refused(graphshare(*base, "--feed", "dat=data.npy", "--feed", "wait=data.npy", cwd=folder), "'data'?", "'wait' names no")
+    refused(graphshare(*base, "--feed", "wrong.npz", cwd=folder), "'conv_weight' has the shape (2,1,3,3), where (1,?,3,3) fits")
+    said = refused(graphshare(*base, "--shape", "data=1,1,9,9", "--feed", "data=wrong.npz", cwd=folder), "(1,2,5,5)")
+    assert "where (1,1,9,9) fits" in said
+    refused(graphshare(*base, "--random", "1", "--shape", "data=1,7,9,9", cwd=folder), 'node "conv"', "(1,7,9,9)", "(1,1,3,3)")
+    refused(graphshare(*base, "--shape", "data=1,x", "--shape", "3", cwd=folder), "'data=1,x' is no shape", "'3' is no shape")
+    refused(graphshare(*base, "--feed", "data=data.npy", "--target", "los", cwd=folder), "'loss'")
+    refused(graphshare(*base, "--feed", "data=data.npy", "--feed", "data=data.npy", cwd=folder), "twice")
+    refused(graphshare(*base, "--feed", "data.npy", cwd=folder), "--feed NAME=data.npy")
+
+
+def test_files_that_are_no_arrays(folder: Path) -> None:
+    np.save(folder / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    np.savez(folder / "objects.npz", data=np.array([{}], dtype=object))
+    (folder / "cut.npy").write_bytes((folder / "data.npy").read_bytes()[:-1])
+    base = ["run", "siamese.json", "--params", "siamese.params"]
+    for name, word in (("objects.npy", "pickled"), ("objects.npz", "pickled"), ("cut.npy", "needs"), ("no.npy", "No such file"),
+                       ("siamese.json", "JSON")):  # fmt: skip
+        refused(graphshare(*base, "--feed", f"data={name}", "-o", "out.npz", cwd=folder), word, name)
+    assert "out.npz" not in files_in(folder)
+
+
+def test_a_file_of_2015_is_upgraded_in_memory(folder: Path) -> None:
+    keys = ["arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var"]
+    write_params(folder / "old.params", keys, (2,))
+    arguments = ["run", "old.json", "--params", "old.params", "--random", "1", "--random-params", "1", "--shape", "data=3,2"]
+    run = done(graphshare(*arguments, "-o", "out.npz", cwd=folder))
+    assert b"upgraded in memory; 2 variables that it implies were added" in run.stderr
+    assert written(folder / "out.npz")["fc_output"].shape == (3, 3)
+    np.save(folder / "mean.npy", np.zeros(2, "float32"))
+    before = written(folder / "out.npz")["fc_output"]
+    done(graphshare(*arguments, "--feed", "bn_moving_mean=mean.npy", "-o", "out.npz", cwd=folder))
+    assert written(folder / "out.npz")["fc_output"].shape == before.shape
+
+
+def test_a_profile(folder: Path) -> None:
+    base = ["run", "siamese.json", "--params", "siamese.params", "--feed", "data=data.npy", "--profile"]
+    text = done(graphshare(*base, cwd=folder))
+    assert b"Convolution" not in text.stdout
+    assert b"conv" in text.stderr
+    assert b"operator" in text.stderr
+    run = done(graphshare(*base, "--format", "json", "-o", "out.npz", cwd=folder))
+    found = json.loads(run.stdout)
+    assert explain(found, "run") == []
+    assert [(n["name"], n["op"]) for n in found["profile"]["nodes"]] == [("conv", "Convolution"), ("loss", "MakeLoss")]
+    assert {of["op"]: of["nodes"] for of in found["profile"]["operators"]} == {"Convolution": 1, "MakeLoss": 1}
+    assert found["outputs"][0]["mean"] == 42
+    plain = json.loads(done(graphshare(*base[:-1], "--format", "json", cwd=folder)).stdout)
+    assert explain(plain, "run") == []
+    assert plain["profile"] is None
+
+
+def test_outputs_of_one_name_get_numbers(folder: Path) -> None:
+    nodes = [
+        variable("data"),
+        *(operator(op, "a", [0]) for op in ("relu", "negative", "abs")),
+        operator("tanh", "a_output#1", [0]),
+    ]
+    write_json(folder / "same.json", document(nodes, [1, 2, 3]))
+    done(graphshare("run", "same.json", "--feed", "data=data.npy", "-o", "out.npz", cwd=folder))
+    found = written(folder / "out.npz")
+    assert list(found) == ["a_output", "a_output#1", "a_output#2"]
+    assert np.array_equal(found["a_output#1"], -IMAGE)
+
+
+def test_what_cannot_go_out(folder: Path) -> None:
+    base = ["run", "siamese.json", "--params", "siamese.params", "--feed", "data=data.npy"]
+    refused(graphshare(*base, "-o", "-", "--format", "json", cwd=folder), "both go to standard output")
+    refused(graphshare(*base, "-o", "out.npy", cwd=folder), "writes .npz")
+    (folder / "out.npz").write_bytes(b"old")
+    assert graphshare(*base, "-o", "none/out.npz", cwd=folder).returncode == 2
+    assert (folder / "out.npz").read_bytes() == b"old"
+
+
+def test_a_stem_and_its_epoch() -> None:
+    run = done(graphshare("run", "fixtures/lenet", "--epoch", "0", "--random", "1", "--shape", "data=1,1,28,28", cwd=ROOT))
+    assert b"softmax_output  1x10   float32" in run.stdout
+
+
+def test_shapes_in_an_inspection(folder: Path) -> None:
+    run = done(graphshare("inspect", "layers.json", "--shape", "data=5,3", "--format", "json", cwd=folder))
+    found = json.loads(run.stdout)
+    assert explain(found, "inspect") == []
+    shaped = found["shaped"]
+    assert {o["name"]: o["shape"] for o in shaped["outputs"]} | {"bn_output": [5, 4], "softmax_label": [5]} == {
+        o["name"]: o["shape"] for o in shaped["outputs"]
+    }
+    totals = shaped["totals"]
+    assert (totals["parameters"], totals["auxiliary"], totals["multiply_adds"]) == (4 * 3 + 4 + 8 + 8, 8, 5 * 4 * 3 + 5 * 2 * 4)
+    assert totals["operators"]["FullyConnected"] == {"nodes": 2, "parameters": 24, "multiply_adds": 100}
+    text = done(graphshare("inspect", "layers.json", "--shape", "data=5,3", cwd=folder)).stdout.decode()
+    assert "multiply-adds     100" in text
+    assert "parameter count   32, auxiliary states 8" in text
+    tied = done(graphshare("duplicate", "layers.json", "--prefix", "b-", "--mode", "tie", cwd=folder)).stdout
+    run = done(graphshare("inspect", "-", "--shape", "data=5,3", "--shape", "b-data=1,3", "--format", "json", data=tied))
+    totals = json.loads(run.stdout)["shaped"]["totals"]
+    assert (totals["parameters"], totals["multiply_adds"]) == (32, 120)
+    partly = json.loads(
+        done(graphshare("inspect", "layers.json", "--shape", "data=?,3", "--format", "json", cwd=folder)).stdout
+    )
+    assert explain(partly, "inspect") == []
+    assert partly["shaped"]["totals"]["multiply_adds"] is None
+    foreign = done(graphshare("inspect", "foreign.json", "--shape", "data=5,3", "--format", "json", cwd=folder)).stdout
+    assert json.loads(foreign)["shaped"]["unsupported"] == ["Nobody", "Knows"]
+    refused(graphshare("inspect", "layers.json", "--shape", "dada=5,3", cwd=folder), "'data'?")
+    old = json.loads(done(graphshare("inspect", "old.json", "--shape", "data=5,3", "--format", "json", cwd=folder)).stdout)
+    assert old["shaped"]["totals"]["auxiliary"] == 6
