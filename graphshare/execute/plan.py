@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from graphshare.errors import Fault, GraphshareError
+from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import VARIABLE, Entry, Node
 from graphshare.ir.walk import post_order
 from graphshare.kernels.kernel import Kernel
@@ -15,7 +15,7 @@ from graphshare.kernels.registry import find_kernel
 from graphshare.operators.registry import lookup
 
 
-class UnsupportedError(GraphshareError):
+class UnsupportedError(RefusedError):
     """Operators that nothing here can compute; every node is listed, before anything runs."""
 
 

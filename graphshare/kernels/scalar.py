@@ -15,6 +15,7 @@ from graphshare.kernels.kernel import Array, Attrs, Context, Forward, Kernel, Ty
 
 
 def result_type(attrs: Attrs, dtype: str) -> str:
+    """The type of an operator between an array of ``dtype`` and the scalar of ``attrs``."""
     if dtype.startswith("float"):
         return dtype
     if not attrs["is_int"]:
@@ -40,6 +41,7 @@ def _swapped(context: Context) -> Context:
 
 
 def types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """The type of the result from that of the array, or the other way round."""
     if inputs[0] is None:
         known = outputs[0]
         return [known if known is not None and known.startswith("float") and attrs["is_int"] else None], outputs

@@ -12,6 +12,7 @@ import pytest
 
 from graphshare.formats.schema import explain
 from tests import params_bytes
+from tests.cli.test_pipes_and_outputs import on_terminal
 from tests.processes import ROOT, done, files_in, graphshare, refused, write_json, write_params
 from tests.symbols import document, old_batch_norm, operator, siamese, two_layers, variable
 
@@ -205,6 +206,18 @@ def test_what_cannot_go_out(folder: Path) -> None:
     (folder / "out.npz").write_bytes(b"old")
     assert graphshare(*base, "-o", "none/out.npz", cwd=folder).returncode == 2
     assert (folder / "out.npz").read_bytes() == b"old"
+
+
+def test_terminals(folder: Path) -> None:
+    base = ["run", "siamese.json", "--params", "siamese.params", "--feed", "data=data.npy"]
+    code, out, err = on_terminal(*base, "-o", "-", cwd=folder)
+    assert (code, out) == (2, "")
+    assert "terminal" in err
+    code, out, _ = on_terminal(*base, cwd=folder)
+    assert code == 0
+    assert "loss_output" in out
+    assert "42" in out
+    assert "\x1b[" not in on_terminal(*base, cwd=folder, NO_COLOR="1")[1]
 
 
 def test_a_stem_and_its_epoch() -> None:

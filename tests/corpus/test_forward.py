@@ -155,6 +155,9 @@ def test_counts(corpus: Path, shared: Path, capsys: pytest.CaptureFixture[str]) 
     assert counts["unsupported"] == len(UNSUPPORTED)
 
 
+SHAPED_BY_RUNNING = ("_foreach", "_while_loop", "_cond")  # their sub-graphs tell the shapes, and kernels know no graph
+
+
 @pytest.mark.parametrize("stem", SHAPED)
 def test_inferred_shapes(stem: str, corpus: Path) -> None:
     """From the shapes of the inputs alone every shape that follows is the one that MXNet inferred, and all follow that can."""
@@ -176,4 +179,5 @@ def test_inferred_shapes(stem: str, corpus: Path) -> None:
         elif list(shape) != list(wanted):
             wrong.append(f"{entry.node.op} {name}: {shape}, not {wanted}")
     assert wrong == []
-    assert unknown == [] or without_kernel(nodes)
+    blind = without_kernel(nodes) or any(node.op in SHAPED_BY_RUNNING for node in nodes)
+    assert unknown == [] or blind
