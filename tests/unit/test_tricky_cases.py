@@ -187,7 +187,7 @@ def test_35_two_nodes_for_one_name() -> None:
 
 def test_36_a_result_that_fails_its_check_is_not_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph, other = read(siamese()), read(DIAMOND)
-    monkeypatch.setattr(results, "write_symbol", lambda _: write_symbol(other))
+    monkeypatch.setattr(results, "write_symbol", lambda *_: write_symbol(other))
     with pytest.raises(SelfCheckError):
         results.write_results(graph, Outputs(str(tmp_path / "out.json")))
     assert files_in(tmp_path) == []
