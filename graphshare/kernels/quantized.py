@@ -83,10 +83,10 @@ def requantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array
 
 
 def quantized_act(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
-    """max(x, 0); the range stays."""
+    """max(x, 0) as int8 whatever comes in; the range stays. What is above 127 is 127 to the operators that read it."""
     if attrs["act_type"] != "relu":
         raise KernelError(f"act_type {attrs['act_type']} is not there for integers; relu is")
-    return np.maximum(x, x.dtype.type(0)), low, high
+    return np.clip(x, 0, 127).astype(np.int8), low, high
 
 
 def quantized_flatten(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
@@ -212,6 +212,10 @@ def _kept_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Typ
     return [dtype, "float32", "float32"], [dtype, "float32", "float32"]
 
 
+def _act_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    return [inputs[0], "float32", "float32"], ["int8", "float32", "float32"]
+
+
 def _layer_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     count = _layer(attrs)
     ends = ["float32"] * (len(inputs) - count)
@@ -232,7 +236,7 @@ KERNELS = (
     _kernel("_contrib_quantize_v2", quantize, same_shapes, _one, _quantize_types),
     _kernel("_contrib_dequantize", dequantize, same_shapes, _one, _dequantize_types),
     _kernel("_contrib_requantize", requantize, same_shapes, _one, _requantize_types),
-    _kernel("_contrib_quantized_act", quantized_act, same_shapes, _one, _kept_types),
+    _kernel("_contrib_quantized_act", quantized_act, same_shapes, _one, _act_types),
     _kernel("_contrib_quantized_flatten", quantized_flatten, _flatten_shapes, _one, _kept_types),
     _kernel("_contrib_quantized_pooling", quantized_pooling, pooling_shapes, _one, _kept_types),
     _kernel("_contrib_quantized_concat", quantized_concat, _concat_shapes, lambda attrs: int(attrs["num_args"]), _concat_types),
