@@ -41,7 +41,7 @@ LIMITS: dict[str, tuple[float, str]] = {
     "soumyaiitkgp+modelServer__yolo-symbol": (2e-4, _BOXES),
 }
 #: What differs and is not settled; a test that begins to pass must leave this list.
-OPEN = {"quant_lenet_plain_uint8": "eight-bit unsigned activations without the oneDNN fusion: 0.11"}
+OPEN: dict[str, str] = {}
 
 
 def is_recorded(meta: dict[str, Any]) -> bool:

@@ -1,0 +1,42 @@
+"""The README's console blocks are what the commands say."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+from tests.processes import ROOT, graphshare
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def sessions() -> list[tuple[str, str]]:
+    """Each command of the console blocks with what it prints."""
+    text = "\n".join(re.findall(r"```console\n(.*?)```", README, re.S))
+    parts = re.split(r"^\$ (.*)\n", text, flags=re.M)[1:]
+    return [(command, said.strip()) for command, said in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def test_console_blocks(tmp_path: Path) -> None:
+    for name in ("lenet-symbol.json", "lenet-0000.params"):
+        shutil.copy(ROOT / "fixtures" / name, tmp_path)
+    found = sessions()
+    assert len(found) >= 3
+    for command, said in found:
+        words = shlex.split(command)
+        assert words[0] == "graphshare"
+        run = graphshare(*words[1:], cwd=tmp_path)
+        assert (run.stderr + run.stdout).decode().strip() == said, command
+
+
+def test_every_command_is_described() -> None:
+    from graphshare.cli.app import COMMANDS
+
+    for name in COMMANDS:
+        assert re.search(rf"^\| `{name} ", README, re.M), name
+
+
+def test_there_are_two_set_up_commands() -> None:
+    assert len(re.findall(r"^python3 -m pip install .*--target", README, re.M)) == 2
