@@ -14,6 +14,7 @@ import pytest
 
 from graphshare.formats.arrays import ArrayReader
 from graphshare.formats.parameter_files import read_index
+from graphshare.formats.schema import explain
 from tests.processes import ROOT, done, graphshare, refused
 
 FIXTURES = ROOT / "fixtures"
@@ -34,7 +35,9 @@ def copied(tmp_path: Path) -> Path:
 
 def verdict(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
     run = graphshare("verify", "siam", "--format", "json", *arguments, cwd=folder)
-    return run.returncode, json.loads(run.stdout)
+    found = json.loads(run.stdout)
+    assert explain(found, "verify") == []
+    return run.returncode, found
 
 
 def change_graph(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
