@@ -67,3 +67,7 @@ class OutputError(GraphshareError):
 
 class SelfCheckError(GraphshareError):
     """What was written does not read back as it should. Nothing was put in place. This is a bug worth reporting."""
+
+
+class DisprovedError(GraphshareError):
+    """The question was answered "no": what was to be proved does not hold. Nothing was put in place."""

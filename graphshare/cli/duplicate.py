@@ -7,8 +7,10 @@ from typing import Any
 import click
 
 from graphshare.cli import options
+from graphshare.cli.console import say
 from graphshare.cli.emit import deliver
 from graphshare.cli.summary import say_branches
+from graphshare.formats.records import ParameterFile
 from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
 from graphshare.workflows.duplicate import Choice, plan_duplicate
 from graphshare.workflows.parameters import check_belongs, held_names, notes_on
@@ -39,6 +41,7 @@ class _KeepsOrder(click.Command):
 )
 @click.option("--upto", metavar="NAME", multiple=True, help="Copy only what this output needs; the original keeps its heads.")
 @click.option("--drop-original", is_flag=True, help="Leave the copies alone in the graph.")
+@click.option("--verify", "verify_first", is_flag=True, help="Compare the branches' values before anything is written.")
 @click.option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade the graph to MXNet 1.9.1 first.")
 @options.as_input
 @options.as_parameter
@@ -54,6 +57,7 @@ def duplicate(
     share_inputs: tuple[str, ...],
     upto: tuple[str, ...],
     drop_original: bool,
+    verify_first: bool,
     upgrade_first: bool,
     as_input: tuple[str, ...],
     as_parameter: tuple[str, ...],
@@ -86,6 +90,13 @@ def duplicate(
     rewrite = first.then(made.rewrite) if first else made.rewrite
     done = options.delivery(delivery)
     notes = [*made.notes, *notes_on(source.params, start, made.roles)]
-    outputs = deliver(rewrite, source, done, needs_params_out=bool(made.copied or rewrite.renames), notes=notes)
+
+    def proof(written: ParameterFile | None) -> None:
+        from graphshare.workflows.proof import prove_branches
+
+        say(prove_branches(rewrite.graph, written, prefixes))
+
+    needed = bool(made.copied or rewrite.renames)
+    outputs = deliver(rewrite, source, done, needs_params_out=needed, notes=notes, proof=proof if verify_first else None)
     if not done.dry_run:
         say_branches(made, rewrite, outputs, source)

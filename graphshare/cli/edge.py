@@ -19,8 +19,9 @@ import click
 
 from graphshare.cli.app import cli
 from graphshare.cli.console import say
-from graphshare.errors import GraphshareError, OutputError
+from graphshare.errors import DisprovedError, GraphshareError, OutputError
 
+DISPROVED = 1
 FAILED = 2
 
 
@@ -53,6 +54,8 @@ def run(arguments: list[str]) -> int:
         if isinstance(error, OutputError):
             _silence_stdout()
         say_faults(error)
+        if isinstance(error, DisprovedError):
+            return DISPROVED
     except click.ClickException as error:
         _say_usage(error)
     except (click.Abort, KeyboardInterrupt, Terminated):

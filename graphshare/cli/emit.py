@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from graphshare.cli.console import put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.formats.records import ParameterFile
 from graphshare.ir.graph import Rewrite
 from graphshare.workflows.checkpoint import Checkpoint, Outputs, refusals_of, resolve_outputs
 from graphshare.workflows.parameters import Plan, plan_records
@@ -36,10 +37,12 @@ def deliver(
     drop_unused: bool = False,
     needs_params_out: bool = False,
     notes: Sequence[str] = (),
+    proof: Callable[[ParameterFile | None], None] | None = None,
 ) -> Outputs:
     """Writes the rewrite of ``source``, or prints it as a plan; ``notes`` become warnings, or refusals with ``--strict``.
 
-    ``needs_params_out`` says that the new graph uses names which the old parameter file does not hold.
+    ``needs_params_out`` says that the new graph uses names which the old parameter file does not hold. ``proof`` is asked
+    before anything is in place.
     """
     outputs = resolve_outputs(delivery.out, delivery.params_out, delivery.map_out, source)
     if delivery.strict and notes:
@@ -67,7 +70,7 @@ def deliver(
 
         text = map_text(rewrite, {source.graph: source})
     with refusals_of(source):
-        write_results(rewrite.graph, outputs, params=params, map_text=text, verify_bytes=delivery.verify_bytes)
+        write_results(rewrite.graph, outputs, params=params, map_text=text, verify_bytes=delivery.verify_bytes, proof=proof)
     return outputs
 
 
@@ -82,7 +85,6 @@ def refuse_terminal() -> None:
 
 
 def _print_plan(rewrite: Rewrite, source: Checkpoint, plan: Plan | None, format_: str) -> None:
-
     from graphshare.workflows.mapfile import map_of
 
     records = [{"from": record.key, "to": key} for record, key in plan or ()]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from mmap import ACCESS_READ, mmap
 from typing import BinaryIO
+
+import msgspec
 
 from graphshare.errors import Fault, OutputError, UsageError
 from graphshare.formats.atomic import Staged, output_error, staged_outputs
@@ -29,10 +31,12 @@ def write_results(
     params: tuple[ParameterFile, Plan] | None = None,
     map_text: str | None = None,
     verify_bytes: bool = False,
+    proof: Callable[[ParameterFile | None], None] | None = None,
 ) -> None:
     """Writes ``graph`` and, where ``outputs`` names places for them, parameters and map; all of them or none.
 
     The graph is read back and checked before anything is in place. On standard output it is flushed before a file is replaced.
+    ``proof`` is asked last, with the parameters under their new names; what it raises leaves everything as it was.
 
     Raises:
         OutputError: something could not be written; what stood there before still stands.
@@ -44,6 +48,8 @@ def write_results(
             _stage_params(params, outputs.params, stage, verify_bytes)
         if map_text is not None and outputs.map:
             stage.open(outputs.map).write(map_text.encode())
+        if proof is not None:
+            proof(None if params is None else _under_new_names(*params))
         if text is not None:
             write_stdout(text)
         stage.commit()
@@ -76,6 +82,12 @@ def _stage_params(params: tuple[ParameterFile, Plan], target: str, stage: Staged
     if target == "-":
         raise UsageError(Fault("parameters cannot go to standard output", hint="name a file with --params-out"))
     rewrite_params(source, plan, stage, target, to=SUFFIXES.get(suffix, source.format), verify_bytes=verify_bytes)
+
+
+def _under_new_names(source: ParameterFile, plan: Plan) -> ParameterFile:
+    """The source's records under the keys they are written with: what the new file holds, read from the old one."""
+    records = tuple(msgspec.structs.replace(record, key=key) for record, key in plan)
+    return msgspec.structs.replace(source, records=records)
 
 
 def write_stdout(pieces: Iterable[bytes]) -> None:

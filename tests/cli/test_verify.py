@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -201,3 +203,37 @@ def test_annotations_for_github(copied: Path) -> None:
     run = graphshare("verify", "siam", "--format", "github", cwd=copied)
     assert run.returncode == 1
     assert all(line.startswith("::error file=siam-symbol.json::") for line in run.stdout.decode().splitlines())
+
+
+def test_duplicate_verifies_its_own_result_before_writing(tmp_path: Path) -> None:
+    for mode in ("copy", "tie"):
+        arguments = ("--prefix", "sha-", "--mode", mode, "--verify", "-o", mode)
+        run = done(graphshare("duplicate", FIXTURES / "lenet", *arguments, cwd=tmp_path))
+        assert "EQUAL: sha- and the original, bit for bit" in run.stderr.decode().splitlines()
+        assert (tmp_path / f"{mode}-symbol.json").exists()
+
+
+def test_a_result_that_cannot_be_verified_is_not_written(tmp_path: Path) -> None:
+    nodes = [{"op": "null", "name": "x", "inputs": []}, {"op": "Nobody", "name": "n", "inputs": [[0, 0, 0]]}]
+    text = json.dumps({"nodes": nodes, "arg_nodes": [0], "heads": [[1, 0, 0]], "attrs": {"mxnet_version": ["int", 10901]}})
+    (tmp_path / "g.json").write_text(text)
+    refused(
+        graphshare("duplicate", "g.json", "--prefix", "sha-", "--verify", "-o", "out.json", cwd=tmp_path), "operator Nobody"
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["g.json"]
+
+
+def test_a_result_that_is_disproved_is_not_written_and_answers_no(tmp_path: Path) -> None:
+    """A transform with a bug: the copy's first weight is not the copy's."""
+    code = (
+        "import sys, graphshare.workflows.proof as proof; from graphshare.cli.edge import run; original = proof.verify\n"
+        "def broken(heads, left, right, options):\n"
+        "    from graphshare.workflows.verify import Report, BranchReport, Stage\n"
+        "    return Report((BranchReport('', 'sha-', (Stage('values', 'fails', '1 difference', ('planted',)),)),))\n"
+        "proof.verify = broken; sys.exit(run(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", code, "duplicate", str(FIXTURES / "lenet"), "--prefix", "sha-", "--verify", "-o", "out"]
+    made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert made.returncode == 1
+    assert "values of sha-: planted" in made.stderr
+    assert not list(tmp_path.iterdir())
