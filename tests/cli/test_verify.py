@@ -224,7 +224,7 @@ def test_a_result_that_cannot_be_verified_is_not_written(tmp_path: Path) -> None
 
 
 def test_a_result_that_is_disproved_is_not_written_and_answers_no(tmp_path: Path) -> None:
-    """A transform with a bug: the copy's first weight is not the copy's."""
+    """A failed verdict is planted: a sound transform cannot be made to give one from outside."""
     code = (
         "import sys, graphshare.workflows.proof as proof; from graphshare.cli.edge import run; original = proof.verify\n"
         "def broken(heads, left, right, options):\n"
