@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from mmap import mmap
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
@@ -67,19 +67,80 @@ def parse_frame(data: Buffer, span: tuple[int, int]) -> dict[str, Any]:
     return found
 
 
-class Ends(msgspec.Struct):
-    """What of a large file's frame is worth decoding once more: not the million sums of ``node_row_ptr``."""
+class PlainRecord(msgspec.Struct, gc=False):
+    """What nearly every node is made of; other keys are passed over. ``attrs`` is the text of the map, or empty."""
+
+    op: str
+    name: str
+    inputs: list[Triple]
+    attrs: msgspec.Raw = msgspec.Raw(b"")
+
+
+class BareRecord(PlainRecord, forbid_unknown_fields=True, gc=False):
+    """A node that has no other keys."""
+
+
+class PlainOldRecord(PlainRecord, rename={"attrs": "attr"}, gc=False):
+    """The same of a file from before 1.0."""
+
+
+class PlainOldestRecord(PlainRecord, rename={"attrs": "param"}, gc=False):
+    """The same of a file from 2015."""
+
+
+PLAIN_RECORDS: dict[str, type[PlainRecord]] = {"attrs": PlainRecord, "attr": PlainOldRecord, "param": PlainOldestRecord}
+
+
+class PlainEnds(msgspec.Struct):
+    """What of a written graph is held against it, but for the nodes."""
 
     arg_nodes: list[Id]
     heads: list[Triple]
 
 
-def parse_ends(data: Buffer, span: tuple[int, int]) -> Ends:
-    """The variables and the heads of a large file. Raises ValueError as :func:`parse_frame`."""
-    return _ends_decoder.decode(_frame(data, span))
+def parse_plain_ends(data: Buffer, span: tuple[int, int] | None) -> PlainEnds:
+    """Variables and heads; ``span`` says where the nodes of a large file stand. Raises ValueError as :func:`parse_frame`."""
+    return _ends_decoder.decode(data if span is None else _frame(data, span))
 
 
-_ends_decoder = msgspec.json.Decoder(Ends)
+def parse_plain_nodes(data: Buffer, span: tuple[int, int] | None, attr_key: str, *, after: int = 0) -> Iterable[PlainRecord]:
+    """The nodes of a file whose attributes stand under ``attr_key``; ``span`` says where those of a large file stand.
+
+    ``after`` leaves out the nodes up to a place where one must end.
+
+    Raises:
+        ValueError: the text is no symbol file, or holds what strict JSON forbids; also while the records are taken.
+    """
+    record = PLAIN_RECORDS[attr_key]
+    if span is None:
+        found: list[PlainRecord] = msgspec.json.decode(data, type=_Nodes[record]).nodes  # type: ignore[valid-type]
+        return found
+    return _in_chunks(data, span, after, msgspec.json.Decoder(list[record]))  # type: ignore[valid-type]
+
+
+def parse_bare_nodes(data: Buffer, span: tuple[int, int]) -> Iterable[BareRecord]:
+    """The nodes of a large file that have the usual keys in the usual order; the order is looked at in the first piece.
+
+    Raises:
+        ValueError: there are others, or :func:`parse_nodes` would raise it; also while the records are taken.
+    """
+    first = next(_chunks(data, *span, _chunk_decoder), [])
+    if not _USUAL_KEYS.issuperset(map(tuple, first)):
+        raise ValueError("keys are not in MXNet's order")
+    return _in_chunks(data, span, 0, _bare_decoder)
+
+
+decode_map = msgspec.json.Decoder(dict[str, str]).decode
+_bare_decoder = msgspec.json.Decoder(list[BareRecord])
+_USUAL_KEYS = frozenset((("op", "name", "inputs"), ("op", "name", "attrs", "inputs")))
+_Record = TypeVar("_Record")
+
+
+class _Nodes(msgspec.Struct, Generic[_Record]):
+    nodes: list[_Record]
+
+
+_ends_decoder = msgspec.json.Decoder(PlainEnds)
 
 
 def _frame(data: Buffer, span: tuple[int, int]) -> bytes:
@@ -89,20 +150,13 @@ def _frame(data: Buffer, span: tuple[int, int]) -> bytes:
     return frame
 
 
-def parse_nodes(data: Buffer, span: tuple[int, int], *, after: int = 0) -> Records:
+def parse_nodes(data: Buffer, span: tuple[int, int]) -> Records:
     """The records of the nodes in ``span`` as they are decoded, a piece of the text at a time.
-
-    ``after`` leaves out the nodes up to a place where one must end.
 
     Raises:
         ValueError: the text is no symbol file, or holds what strict JSON forbids; also while the records are taken.
     """
-    start, end = span
-    if after:
-        start = end if after == end else after + len(_BETWEEN) - 1 - _BRACE
-        if after not in (end, data.find(_BETWEEN, after - _BRACE, start + 1) + _BRACE):
-            raise ValueError("no node ends there")
-    return chain.from_iterable(_chunks(data, start, end))
+    return _in_chunks(data, span, 0, _chunk_decoder)
 
 
 def parse_whole(data: Buffer) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -146,11 +200,22 @@ def check_nesting(values: Iterable[Any]) -> None:
     raise InputError(Fault(f"holds a value that is nested deeper than {MAX_NESTING} levels"))
 
 
-def _chunks(data: Buffer, start: int, end: int) -> Iterator[list[dict[str, Any]]]:
+def _in_chunks(
+    data: Buffer, span: tuple[int, int], after: int, decoder: msgspec.json.Decoder[list[_Record]]
+) -> Iterator[_Record]:
+    start, end = span
+    if after:
+        start = end if after == end else after + len(_BETWEEN) - 1 - _BRACE
+        if after not in (end, data.find(_BETWEEN, after - _BRACE, start + 1) + _BRACE):
+            raise ValueError("no node ends there")
+    return chain.from_iterable(_chunks(data, start, end, decoder))
+
+
+def _chunks(data: Buffer, start: int, end: int, decoder: msgspec.json.Decoder[list[_Record]]) -> Iterator[list[_Record]]:
     while start < end:
         at = data.find(_BETWEEN, start + _CHUNK, end)
         stop = end if at < 0 else at + _BRACE
-        yield _chunk_decoder.decode(b"[" + data[start:stop] + b"]")
+        yield decoder.decode(b"[" + data[start:stop] + b"]")
         start = stop if at < 0 else at + len(_BETWEEN) - 1
 
 

@@ -48,34 +48,26 @@ class NodeReader:
         self.shapes = _Shapes()
         self.texts: dict[str, str] = {}
         self.maps: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {(): EMPTY}
+        self.maps_by_text = _MapsByText(self)
         self._extras: dict[tuple[tuple[str, int], ...], Mapping[str, Any]] = {(): EMPTY}
 
     def node(self, record: dict[str, Any], inputs: tuple[Entry, ...], deps: tuple[Node, ...], count: int | None) -> Node:
         """The node of ``record``; ``inputs`` and ``deps`` are linked already. ``count`` is its number of outputs, if known."""
         shape = self.shapes[tuple(record)]
         _check_kinds(record)
-        attrs = self._shared(record[shape.attr_key]) if shape.attr_key else EMPTY
+        attrs = self.shared(record[shape.attr_key]) if shape.attr_key else EMPTY
         form, extra = shape.form, self._extra(record, shape)
         if shape.param:
             param = record["param"]
             if attrs.keys() & param.keys():  # an attribute that ``attr`` overrides: keep what it hides
                 extra = {**extra, "param": param}
             form = NodeForm(form.keys, tuple([key for key in param if key not in attrs]))
-            attrs = self._shared({**attrs, **{key: value for key, value in param.items() if key not in attrs}})
+            attrs = self.shared({**attrs, **{key: value for key, value in param.items() if key not in attrs}})
         subgraphs = tuple(self._read_graph(graph) for graph in record.get("subgraphs", ()))
-        return Node(
-            self.texts.setdefault(record["op"], record["op"]),
-            record["name"],
-            attrs,
-            inputs,
-            count,
-            deps,
-            subgraphs,
-            extra,
-            form,
-        )
+        op = self.texts.setdefault(record["op"], record["op"])
+        return Node(op, record["name"], attrs, inputs, count, deps, subgraphs, extra, form)
 
-    def _shared(self, attrs: Mapping[str, str]) -> Mapping[str, str]:
+    def shared(self, attrs: Mapping[str, str]) -> Mapping[str, str]:
         """The one object for maps equal to ``attrs``, order of keys included."""
         return self.maps.setdefault(tuple(attrs.items()), attrs)
 
@@ -85,6 +77,19 @@ class NodeReader:
             return self._extras.setdefault(tuple(extra.items()), extra)
         document.check_nesting(record[key] for key in shape.extra)
         return {key: record[key] for key in shape.extra} or EMPTY
+
+
+class _MapsByText(dict[bytes, tuple[Mapping[str, str], NodeForm]]):
+    """The text of an attribute map, empty where the record has none, to the map and the form of a node with the usual keys."""
+
+    def __init__(self, reader: NodeReader) -> None:
+        self._reader = reader
+
+    def __missing__(self, text: bytes) -> tuple[Mapping[str, str], NodeForm]:
+        attrs = document.decode_map(text) if text else EMPTY
+        form = self._reader.shapes[("op", "name", "attrs", "inputs") if text else ("op", "name", "inputs")].form
+        found = self[text] = (self._reader.shared(attrs), form)
+        return found
 
 
 _KINDS = {"op": str, "name": str, "inputs": list, "control_deps": list, "subgraphs": list, "backward_source_id": int}

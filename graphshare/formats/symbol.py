@@ -6,7 +6,7 @@ nodes. Nothing is upgraded in passing. Ids out of range and cycles are faults of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
 from operator import sub
 from typing import Any
@@ -20,6 +20,8 @@ from graphshare.formats.links import building_order, check_ids
 from graphshare.formats.node_records import NodeReader
 from graphshare.ir.graph import EMPTY, VARIABLE, Dialect, Entry, Graph, Node, Verbatim
 
+_Linker = Callable[[Iterable[Any], Iterable[int | None] | None, NodeReader], list[Node]]
+
 
 def read_symbol(data: bytes, *, where: str = "") -> Graph:
     """The graph that the bytes of a symbol file hold. ``where`` names the file in errors.
@@ -29,14 +31,13 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
     """
     dialect = dialect_of(data)
     try:
-        try:
-            span = document.nodes_span(data)
-            if span is not None:
-                graph = _link(document.parse_frame(data, span), document.parse_nodes(data, span), dialect)
-                own_text = Verbatim(data, *span, len(graph.nodes)) if speaks_for_itself(data, dialect) else None
-                return msgspec.structs.replace(graph, verbatim=own_text)
-        except _UNFIT:
-            pass  # what is amiss takes the records together to tell
+        span = document.nodes_span(data)
+        for bare in (True, False):
+            try:
+                if span is not None:
+                    return _read_large(data, span, dialect, bare=bare)
+            except _UNFIT:
+                pass  # it takes other keys, or the records together, to tell what is amiss
         try:
             return _link(*document.parse_whole(data), dialect)
         except _UNFIT:
@@ -45,16 +46,34 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
         raise error.located(where) from None
 
 
+def _read_large(data: bytes, span: tuple[int, int], dialect: Dialect, *, bare: bool) -> Graph:
+    """The graph of a large file in MXNet's layout; ``bare`` where its nodes have the usual keys only. Raises ``_UNFIT``."""
+    found = document.parse_frame(data, span)
+    if bare:
+        graph = _link(found, document.parse_bare_nodes(data, span), dialect, link=_link_bare)
+    else:
+        graph = _link(found, document.parse_nodes(data, span), dialect)
+    own_text = Verbatim(data, *span, len(graph.nodes)) if speaks_for_itself(data, dialect) else None
+    return msgspec.structs.replace(graph, verbatim=own_text)
+
+
 # A value does not fit its key, or JSON is not what the fast pass reads: the tolerant pass and the schema tell which.
 _UNFIT = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 
 
 def _link(
-    found: dict[str, Any], records: document.Records, dialect: Dialect, depth: int = 0, *, checked: bool = False
+    found: dict[str, Any],
+    records: Iterable[Any],
+    dialect: Dialect,
+    depth: int = 0,
+    *,
+    checked: bool = False,
+    link: _Linker | None = None,
 ) -> Graph:
     """The graph of a parsed object and its node records, or of a sub-graph ``depth`` levels down.
 
-    ``checked`` says that the schema has held every value against its key.
+    ``checked`` says that the schema has held every value against its key; ``link`` makes the nodes of records other than
+    dicts.
     """
     if depth > document.MAX_NESTING:
         raise InputError(Fault(f"sub-graphs are nested deeper than {document.MAX_NESTING} levels"))
@@ -64,7 +83,7 @@ def _link(
     reader = NodeReader(lambda inner: _link(inner, inner["nodes"], dialect, depth + 1, checked=checked))
     steps = _output_counts(found.get("node_row_ptr"))
     try:
-        nodes = _link_in_file_order(records, steps, reader)
+        nodes = (link or _link_in_file_order)(records, steps, reader)
         heads = tuple([_entry(e, nodes[e[0]]) for e in found["heads"]])
         fits = steps is None or len(steps) == len(nodes)
     except IndexError:  # an entry refers to a later node, or to none
@@ -119,6 +138,21 @@ def _link_in_file_order(records: document.Records, counts: Iterable[int | None] 
         else:
             deps = tuple([nodes[i] for i in record.get("control_deps", ())])
             node = reader.node(record, inputs, deps, count)
+        nodes.append(node)
+        first.append(Entry(node))
+    return nodes
+
+
+def _link_bare(records: Iterable[document.BareRecord], counts: Iterable[int | None] | None, reader: NodeReader) -> list[Node]:
+    """The nodes of records that have the usual keys only, as :func:`_link_in_file_order` makes them."""
+    nodes: list[Node] = []
+    first: list[Entry] = []
+    texts, maps = reader.texts, reader.maps_by_text
+    for record, count in zip(records, chain(counts or (), repeat(None)), strict=False):
+        inputs = [first[e[0]] if len(e) == 3 and not e[1] and not e[2] else _entry(e, nodes[e[0]]) for e in record.inputs]
+        attrs, form = maps[bytes(record.attrs)]
+        op = record.op
+        node = Node(texts.setdefault(op, op), record.name, attrs, tuple(inputs), count, (), (), EMPTY, form)
         nodes.append(node)
         first.append(Entry(node))
     return nodes

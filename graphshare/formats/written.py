@@ -5,106 +5,130 @@ Faster than reading a second graph, and independent of the writer: it goes throu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
+from operator import attrgetter
 from typing import Any
 
 from graphshare.errors import Fault
 from graphshare.formats import document
 from graphshare.formats.symbol import read_symbol
-from graphshare.ir.graph import EMPTY, VARIABLE, Entry, Graph, Node, NodeForm
+from graphshare.ir.graph import EMPTY, VARIABLE, Entry, Graph, Node, Verbatim
 from graphshare.ir.walk import node_ids
 
 _COMPARED = 1 << 16  # bytes at a time
 
 
-def differences(data: document.Buffer, graph: Graph, ids: Mapping[Node, int] | None = None) -> Iterator[Fault]:
-    """What of ``graph`` the file's bytes do not say. ``ids`` are the graph's own, where the caller has them already.
+def differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
+    """What of ``graph`` the file's bytes do not say.
 
     Raises:
         InputError: the bytes are no symbol file at all.
     """
-    if not _usual(graph):
-        yield from _graph_differences(read_symbol(bytes(data)), graph)
-        return
-    ids = node_ids(graph) if ids is None else ids
     try:
-        span = document.nodes_span(data)
-        if span is None:
-            found, records = document.parse_whole(data)
-            yield from _record_differences(records, graph, ids, 0)
-            yield from _end_differences(found["arg_nodes"], found["heads"], graph, ids)
+        if _plainly_equal(data, graph):
             return
-        copied = _copied_nodes(data, graph)
-        after = graph.verbatim.end if copied and graph.verbatim else 0
-        yield from _record_differences(document.parse_nodes(data, span, after=after), graph, ids, copied)
-        ends = document.parse_ends(data, span)
-        yield from _end_differences(ends.arg_nodes, ends.heads, graph, ids)
-    except (ValueError, TypeError, KeyError, AttributeError):  # not what the fast pass reads, raw control characters for one
-        yield from _graph_differences(read_symbol(bytes(data)), graph)
+    except ValueError:
+        pass  # not what the fast pass reads, raw control characters for one
+    yield from _graph_differences(read_symbol(bytes(data)), graph)
 
 
-def _copied_nodes(data: document.Buffer, graph: Graph) -> int:
-    """How many of the first nodes stand there in the very bytes that the graph was read from, and so read the same again."""
-    source = graph.verbatim
-    if source is None:
-        return 0
+def _plainly_equal(data: document.Buffer, graph: Graph) -> bool:
+    """Whether a look at the decoded records alone shows that the file says ``graph``; False also where it takes more.
+
+    Raises:
+        ValueError: the bytes are no symbol file, or hold what strict JSON forbids.
+    """
+    nodes, after = graph.nodes, 0
+    if graph.verbatim is not None:
+        if not _stand_unchanged(data, graph.verbatim):
+            return False
+        nodes, after = nodes[graph.verbatim.count :], graph.verbatim.end
+    attr_key = _only_attr_key(nodes)
+    if attr_key is None:
+        return False
+    span = document.nodes_span(data)
+    records = document.parse_plain_nodes(data, span, attr_key, after=after)
+    return _same_records(records, nodes, graph) and _same_ends(document.parse_plain_ends(data, span), graph)
+
+
+def _stand_unchanged(data: document.Buffer, source: Verbatim) -> bool:
+    """Whether the first nodes stand there in the very bytes that they were read from, and so read the same again."""
     for i in range(source.start, source.end, _COMPARED):
         if data[i : min(i + _COMPARED, source.end)] != source.data[i : min(i + _COMPARED, source.end)]:
-            return 0
-    return source.count
+            return False
+    return True
 
 
-def _record_differences(records: document.Records, graph: Graph, ids: Mapping[Node, int], copied: int) -> Iterator[Fault]:
-    """Faults of the nodes behind the first ``copied``."""
-    attr_keys = _AttrKeys()
-    nodes = graph.nodes[copied:] if copied else graph.nodes
-    for position, (record, node) in enumerate(zip_longest(records, nodes), start=copied):
-        if record is None or node is None:
-            yield Fault(f"holds another number of nodes than {len(graph.nodes)}")
-            break
+def _same_records(records: Iterable[document.PlainRecord], nodes: Sequence[Node], graph: Graph) -> bool:
+    """Whether ``records`` say ``nodes``, the last of ``graph``."""
+    every, same_maps = graph.nodes, _SameMaps()
+    for record, node in zip_longest(records, nodes):
         if (
-            record["op"] != node.op
-            or record["name"] != node.name
-            or record["inputs"]
-            != [(ids[e.node], 0, 0) if e.version == 0 and not e.index else _numbers(e, ids) for e in node.inputs]
-            or record.get(attr_keys[node.form], EMPTY) != node.attrs
+            record is None
+            or node is None
+            or record.op != node.op
+            or record.name != node.name
+            or not same_maps.equal(bytes(record.attrs), node.attrs)
+            or ((record.inputs or node.inputs) and not _same_entries(record.inputs, node.inputs, every))
         ):
-            yield Fault("does not read back as it was", path=f"$.nodes[{position}]", node=node.name)
+            return False
+    return True
 
 
-def _end_differences(
-    arg_nodes: Sequence[int], heads: Sequence[tuple[int, ...]], graph: Graph, ids: Mapping[Node, int]
-) -> Iterator[Fault]:
-    variables = graph.dialect.irregular.get("arg_nodes")
-    if variables is None:
-        variables = [i for i, node in enumerate(graph.nodes) if node.op == VARIABLE]
-    if arg_nodes != variables:
-        yield Fault("do not read back as they were", path="$.arg_nodes")
-    if heads != [_numbers(entry, ids) for entry in graph.heads]:
-        yield Fault("do not read back as they were", path="$.heads")
+class _SameMaps:
+    """Texts of attribute maps held against maps, each pair once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes, int], bool] = {}
+
+    def equal(self, text: bytes, attrs: Mapping[str, str]) -> bool:
+        """Whether ``text`` decodes to ``attrs``."""
+        known = self._known.get((text, id(attrs)))
+        if known is None:
+            known = self._known[text, id(attrs)] = (document.decode_map(text) if text else EMPTY) == attrs
+        return known
 
 
-class _AttrKeys(dict[NodeForm | None, str]):
-    """Form to the key of its attribute map."""
-
-    def __missing__(self, form: NodeForm | None) -> str:
-        keys = form.keys if form is not None else ()
-        key = self[form] = next((k for k in reversed(keys) if k in ("attrs", "attr", "param")), "attrs")
-        return key
-
-
-def _numbers(entry: Entry, ids: Mapping[Node, int]) -> tuple[int, ...]:
-    i = ids[entry.node]
-    return (i, entry.index) if entry.version is None else (i, entry.index, entry.version)
-
-
-def _usual(graph: Graph) -> bool:
-    """Whether no node has what a plain look at its record misses: attributes in two maps, sub-graphs, control dependencies."""
-    forms = {node.form for node in graph.nodes}
-    if any(form is not None and form.param is not None for form in forms):
+def _same_entries(numbers: Sequence[Sequence[int]], entries: Sequence[Entry], nodes: Sequence[Node]) -> bool:
+    """Whether ``numbers`` of a file say ``entries``, ids counting ``nodes``."""
+    if len(numbers) != len(entries):
         return False
-    return not any(node.subgraphs or node.control_deps for node in graph.nodes)
+    for found, entry in zip(numbers, entries, strict=True):
+        i, index = found[0], found[1]
+        version = found[2] if len(found) == 3 else None
+        if i >= len(nodes) or nodes[i] is not entry.node or index != entry.index or version != entry.version:
+            return False
+    return True
+
+
+def _same_ends(found: document.PlainEnds, graph: Graph) -> bool:
+    return found.arg_nodes == _arg_nodes(graph) and _same_entries(found.heads, graph.heads, graph.nodes)
+
+
+def _arg_nodes(graph: Graph) -> list[int]:
+    """What ``arg_nodes`` of a file of ``graph`` holds."""
+    irregular: list[int] | None = graph.dialect.irregular.get("arg_nodes")
+    return irregular if irregular is not None else [i for i, node in enumerate(graph.nodes) if node.op == VARIABLE]
+
+
+def _only_attr_key(nodes: Sequence[Node]) -> str | None:
+    """The key under which all of ``nodes`` have their attributes; None where it takes more than a plain look at a record:
+    other keys too, attributes in two maps, sub-graphs, control dependencies."""
+    if any(map(_SUBGRAPHS, nodes)) or any(map(_CONTROL_DEPS, nodes)):
+        return None
+    keys: set[str] = set()
+    for form in {id(form): form for form in map(_FORM, nodes)}.values():
+        if form is not None and form.param is not None:
+            return None
+        keys.update([key for key in form.keys if key in _ATTR_KEYS][-1:] if form is not None else ["attrs"])
+    if len(keys) > 1:
+        return None
+    return keys.pop() if keys else "attrs"
+
+
+_ATTR_KEYS = ("attrs", "attr", "param")
+_SUBGRAPHS, _CONTROL_DEPS, _FORM = attrgetter("subgraphs"), attrgetter("control_deps"), attrgetter("form")
 
 
 def _graph_differences(found: Graph, graph: Graph, path: str = "$") -> Iterator[Fault]:
@@ -118,6 +142,8 @@ def _graph_differences(found: Graph, graph: Graph, path: str = "$") -> Iterator[
             continue
         for k, (inner, wanted) in enumerate(zip(a.subgraphs, b.subgraphs, strict=True)):
             yield from _graph_differences(inner, wanted, f"{path}.nodes[{i}].subgraphs[{k}]")
+    if _arg_nodes(found) != _arg_nodes(graph):
+        yield Fault("do not read back as they were", path=f"{path}.arg_nodes")
     if [_triple(e, found_ids) for e in found.heads] != [_triple(e, ids) for e in graph.heads]:
         yield Fault("do not read back as they were", path=f"{path}.heads")
 

@@ -59,6 +59,7 @@ class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 _HELD, _NOT_HELD = "the parameter file holds it", "the parameter file does not hold it"
 _SETTLED = "the parameter file holds it and no registered operator uses it"
+_OF = {formal: f"{formal} of" for formal in PARAMETER_FORMALS}  # one text for a million parameters
 
 
 def assign_roles(
@@ -112,18 +113,17 @@ def _decisive_uses(graph: Graph) -> dict[Node, _Use]:
         if node.op == VARIABLE:
             continue
         # Equal attribute maps are one object, so its identity stands for its content; sub-graphs are asked each time.
-        key = (node.op, id(node.attrs), len(node.inputs))
+        inputs = node.inputs
+        key = (node.op, id(node.attrs), len(inputs))
         ranked = formals.get(key)
         if ranked is None:
             ranked = _ranked_formals(node)
             if not node.subgraphs:
                 formals[key] = ranked
-        for entry, (rank, formal) in zip(node.inputs, ranked, strict=True):
+        for entry, (rank, formal) in zip(inputs, ranked, strict=True):
             variable = entry.node
-            if variable.op == VARIABLE:
-                known = found.get(variable)
-                if known is None or rank < known.rank:
-                    found[variable] = _Use(rank, formal, node)
+            if variable.op == VARIABLE and (variable not in found or rank < found[variable].rank):
+                found[variable] = _Use(rank, formal, node)
     return found
 
 
@@ -151,7 +151,7 @@ def _by_graph(node: Node, use: _Use) -> Role:
     if use.rank == _MUTATED:
         return Role(Kind.AUXILIARY, "mutated by", use.user)
     if use.rank == _TRAINED:
-        return Role(Kind.PARAMETER, f"{use.formal} of", use.user)
+        return Role(Kind.PARAMETER, _OF[use.formal], use.user)
     if use.rank == _LABEL:
         return Role(Kind.INPUT, f"{use.formal} of", use.user, is_label=True)
     if node.name.endswith("label"):

@@ -117,12 +117,13 @@ def _last_versions(source: Sequence[Node], shared: Collection[Node]) -> dict[Nod
 
 def _implied_renames(graph: Graph, source: Sequence[Node], prefixes: Sequence[str]) -> tuple[Rename, ...]:
     """Records that no node bears: every branch has one of its own beside the operator that implies it."""
-    copied = set(source)
-    implied = [found for found in implied_variables(graph) if found.node in copied]
+    implied = list(implied_variables(graph))
+    copied = set(source) if implied else set()
     return tuple(
         Rename(prefix, found.name, prefix + found.name if found.node.name else found.name)
         for prefix in prefixes
         for found in implied
+        if found.node in copied
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import islice, zip_longest
+from itertools import islice
 
 from graphshare.errors import Fault, InputError, SelfCheckError
 from graphshare.formats.document import Buffer
@@ -14,14 +14,14 @@ _REPORTED = 20
 _BUG = "this is a bug of graphshare; nothing was written, please report it"
 
 
-def check_written(data: Buffer, graph: Graph, *, where: str, ids: Mapping[Node, int] | None = None) -> None:
-    """Holds the bytes of a written file against the graph they came from. ``ids`` are its own, where the caller has them.
+def check_written(data: Buffer, graph: Graph, *, where: str) -> None:
+    """Holds the bytes of a written file against the graph they came from.
 
     Raises:
         SelfCheckError: they do not read back as that graph.
     """
     try:
-        faults = list(islice(differences(data, graph, ids), _REPORTED))
+        faults = list(islice(differences(data, graph), _REPORTED))
     except InputError as error:
         faults = list(error.faults)
     if faults:
@@ -46,8 +46,9 @@ def check_isomorphic(rewrite: Rewrite, *, attributes_may_differ: frozenset[tuple
             alike = image.op == node.op and (
                 image.attrs is node.attrs or image.attrs == node.attrs or _differ_in(node, image, exempt)
             )
-            for entry, new in zip_longest(node.inputs, image.inputs):
-                if entry is None or new is None or images[entry.node] is not new.node or entry.index != new.index:
+            alike = alike and len(image.inputs) == len(node.inputs)
+            for entry, new in zip(node.inputs, image.inputs, strict=False):
+                if images[entry.node] is not new.node or entry.index != new.index:
                     alike = False
             if not alike or (node.control_deps and [images[dep] for dep in node.control_deps] != list(image.control_deps)):
                 faults.append(Fault(f"is not what node {node.name!r} became", node=image.name, hint=_BUG))

@@ -16,7 +16,6 @@ from graphshare.formats.atomic import Staged, output_error, staged_outputs
 from graphshare.formats.layout import write_symbol
 from graphshare.formats.records import ParameterFile
 from graphshare.ir.graph import Graph
-from graphshare.ir.walk import node_ids
 from graphshare.workflows.checkpoint import Outputs
 from graphshare.workflows.parameters import Plan
 from graphshare.workflows.readback import check_written
@@ -57,20 +56,19 @@ def write_results(
 
 def _stage_graph(graph: Graph, target: str, stage: Staged) -> list[bytes] | None:
     """Writes the graph beside its target and checks it; what is bound for standard output is returned instead."""
-    ids = node_ids(graph)
     if target == "-":
-        pieces = list(write_symbol(graph, ids))
-        check_written(b"".join(pieces), graph, where=STDOUT, ids=ids)
+        pieces = list(write_symbol(graph))
+        check_written(b"".join(pieces), graph, where=STDOUT)
         return pieces
     out = stage.open(target)
-    for piece in write_symbol(graph, ids):
+    for piece in write_symbol(graph):
         out.write(piece)
     out.flush()
     if out.direct:  # a pipe or a device: it cannot be read back, so the text itself is
-        check_written(b"".join(write_symbol(graph, ids)), graph, where=target, ids=ids)
+        check_written(b"".join(write_symbol(graph)), graph, where=target)
         return None
     with open(out.name, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
-        check_written(data, graph, where=target, ids=ids)
+        check_written(data, graph, where=target)
     return None
 
 

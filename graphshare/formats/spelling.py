@@ -1,0 +1,94 @@
+"""How a dialect spells arrays, objects and strings.
+
+MXNet breaks maps into lines from two keys on and lists from eleven elements on, puts a blank behind every comma, and escapes
+nothing but ``\\" \\\\ \\n \\r \\t``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.ir.graph import Dialect
+
+CHUNK = 512  # nodes joined at a time, about 100 KiB of text: larger pieces are given back to the system and asked for anew
+SPECIAL = re.compile(r"[^ !#-\[\]-~]")  # all but printable ASCII without quote and backslash
+_MXNET_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+class Spelling:
+    """Arrays, objects and strings as a dialect spells them."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        layout = dialect.layout
+        self.comma = "," if layout == "compact" else ", "
+        self.colon = ":" if layout == "compact" else ": "
+        self.indent = " " * (dialect.indent if layout == "indent" else 2)
+        self.break_comma = ", \n" if layout == "mxnet" else ",\n"
+        self.quote: Callable[[str], str] = _QUOTES[dialect.escapes]
+        # From how many elements on an array or map stands on lines of its own.
+        least = {"mxnet": (2, 11, 1), "trimmed": (2, 11, 1), "indent": (1, 1, 1)}.get(layout)
+        self.break_map, self.break_list, self.break_record = least or (1 << 62,) * 3
+        self.break_entry = 1 if layout == "indent" else 1 << 62
+
+    def array(self, items: Sequence[str], level: int, least: int) -> str:
+        """``items`` in brackets at ``level``, broken into lines from ``least`` items on."""
+        if len(items) < least:
+            return f"[{self.comma.join(items)}]"
+        start, end = self._breaks(level)
+        return f"[{start}{(self.break_comma + start[1:]).join(items)}{end}]"
+
+    def object(self, pairs: Sequence[tuple[str, str]], level: int, least: int) -> str:
+        """``pairs`` of a key and the text of its value, in braces."""
+        items = [f"{self.quote(key)}{self.colon}{value}" for key, value in pairs]
+        if len(items) < least:
+            return f"{{{self.comma.join(items)}}}"
+        start, end = self._breaks(level)
+        return f"{{{start}{(self.break_comma + start[1:]).join(items)}{end}}}"
+
+    def _breaks(self, level: int) -> tuple[str, str]:
+        return "\n" + self.indent * (level + 1), "\n" + self.indent * level
+
+    def map(self, values: Mapping[str, str], level: int) -> str:
+        """A map of strings."""
+        return self.object([(key, self.quote(value)) for key, value in values.items()], level, self.break_map)
+
+    def id_pieces(self, values: Iterable[int], count: int, level: int) -> Iterator[str]:
+        """The array of ``count`` numbers in pieces: a large graph has millions of them."""
+        start, end = self._breaks(level) if count >= self.break_list else ("", "")
+        comma = self.break_comma + start[1:] if start else self.comma
+        numbers = map(str, values)
+        yield "[" + start
+        for i in range(0, count, CHUNK):
+            yield (comma if i else "") + comma.join(islice(numbers, CHUNK))
+        yield end + "]"
+
+    def value(self, value: Any, level: int) -> str:
+        """Any JSON value, for keys without a meaning here."""
+        if isinstance(value, str):
+            return self.quote(value)
+        if isinstance(value, Mapping):
+            return self.object([(k, self.value(v, level + 1)) for k, v in value.items()], level, self.break_map)
+        if isinstance(value, (list, tuple)):
+            return self.array([self.value(item, level + 1) for item in value], level, self.break_list)
+        return json.dumps(value)
+
+
+def _quote_for_mxnet(text: str) -> str:
+    if SPECIAL.search(text) is None:
+        return f'"{text}"'
+    if "\0" in text:
+        hint = "MXNet ends a string at NUL; rename it first, or write another layout with its escapes kept"
+        raise RefusedError(Fault(f"{text!r} holds a NUL character, which MXNet cannot read", hint=hint))
+    return f'"{text.translate(_MXNET_ESCAPES)}"'
+
+
+def _quote_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+_QUOTES: dict[str, Callable[[str], str]] = {"mxnet": _quote_for_mxnet, "json": _quote_json, "ascii": json.dumps}
