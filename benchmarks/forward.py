@@ -27,12 +27,14 @@ _PASSES = 5
 
 
 def ours(stem: str, image: Any) -> Callable[[], Any]:
-    """The network by this package: planned once."""
+    """The network by this package: planned and its weights folded once."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
     import numpy as np
 
+    from graphshare.execute.folding import folded
     from graphshare.execute.interpreter import run_plan
     from graphshare.execute.plan import make_plan
+    from graphshare.execute.pool import Pool
     from graphshare.formats.arrays import ArrayReader
     from graphshare.formats.parameter_files import read_index
     from graphshare.formats.symbol import read_symbol
@@ -45,8 +47,8 @@ def ours(stem: str, image: Any) -> Callable[[], Any]:
         held = {split_key(record.key)[1]: np.array(reader.read(record)) for record in index.records}
     held["data"] = image
     values = {node: held[node.name] for node in graph.nodes if node.op == VARIABLE}
-    plan = make_plan(graph.heads)
-    return lambda: run_plan(plan, values).outputs[0]
+    plan, pool = folded(make_plan(graph.heads), values), Pool()
+    return lambda: run_plan(plan, values, pool=pool).outputs[0]
 
 
 def theirs(stem: str, image: Any) -> Callable[[], Any]:

@@ -10,7 +10,9 @@ import msgspec
 import numpy as np
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.plan import Plan, Step, make_plan
+from graphshare.execute.plan import Plan, make_plan
+from graphshare.execute.pool import Pool
+from graphshare.execute.step import Step
 from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.kernels.inference import shown
@@ -43,20 +45,23 @@ def run_plan(
     rng: np.random.Generator | None = None,
     profile: bool = False,
     watch: Callable[[Node, Sequence[Array]], None] | None = None,
+    pool: Pool | None = None,
 ) -> Run:
     """Runs ``plan`` on the values of its variables, which are never written to.
 
     ``shapes`` are the inferred shapes of outputs, which operators without inputs may depend on.
 
-    ``watch`` is shown each node's outputs as they are made.
+    ``watch`` is shown each node's outputs as they are made; with it, or ``profile``, every node runs by itself. ``pool`` keeps
+    buffers from one run to the next.
 
     Raises:
         RefusedError: a kernel cannot take its inputs; node and shapes are named.
     """
     state = _State(plan, values)
+    pool = pool or Pool()
     timings: list[Timing] = []
     updates: dict[Node, Array] = {}
-    for step in plan.steps:
+    for step in plan.steps if training or profile or watch is not None else plan.fused:
         inputs = [state.values[slot] for slot in step.inputs]
         context = Context(
             training=training,
@@ -65,6 +70,7 @@ def run_plan(
             num_outputs=len(step.outputs),
             shapes=shapes.get(step.node, ()) if shapes else (),
             run_subgraph=_subgraph_runner(step.node, training, rng) if step.node.subgraphs else None,
+            empty=pool.empty,
         )
         started = perf_counter() if profile else 0.0
         result = _computed(step, context, inputs)
@@ -88,7 +94,7 @@ def _computed(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
             result: Any = step.kernel.forward(context, step.attrs, *inputs)
     except (KernelError, ValueError, IndexError, TypeError, ZeroDivisionError) as error:
         shapes = ", ".join(
-            f"{e.node.name or e.node.op} {shown(x.shape)}" for e, x in zip(step.node.inputs, inputs, strict=True)
+            f"{e.node.name or e.node.op} {shown(x.shape)}" for e, x in zip(step.node.inputs, inputs, strict=False)
         )
         raise RefusedError(Fault(f"{step.node.op} cannot take {shapes}: {error}", node=step.node.name)) from error
     if isinstance(result, Result):
@@ -114,6 +120,9 @@ class _State:
         for node, slot in plan.variables.items():
             self.values[slot] = values[node]
             self._variables.add(id(_owner(values[node])))
+        for slot, value in plan.constants.items():
+            self.values[slot] = value
+            self._variables.add(id(_owner(value)))
 
     def dead(self, step: Step) -> tuple[bool, ...]:
         """For each input whether its buffer may be written over."""

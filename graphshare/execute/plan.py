@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
 from graphshare.errors import Fault, RefusedError
+from graphshare.execute.fusion import fused
+from graphshare.execute.step import Step
 from graphshare.ir.graph import VARIABLE, Entry, Node
 from graphshare.ir.walk import post_order
-from graphshare.kernels.kernel import Kernel
+from graphshare.kernels.kernel import Array
 from graphshare.kernels.registry import find_kernel
 from graphshare.operators.registry import lookup
 
@@ -19,24 +20,18 @@ class UnsupportedError(RefusedError):
     """Operators that nothing here can compute; every node is listed, before anything runs."""
 
 
-class Step(msgspec.Struct, frozen=True, eq=False):
-    """One operator. ``inputs`` and ``outputs`` are slots; ``last`` are the slots nobody reads after this step."""
-
-    node: Node
-    kernel: Kernel
-    attrs: Mapping[str, Any]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    last: frozenset[int]
-
-
 class Plan(msgspec.Struct, frozen=True, eq=False):
-    """``variables`` gives the slot of each variable that is needed, ``targets`` the slots that are wanted at the end."""
+    """``variables`` gives the slot of each variable that is needed, ``targets`` the slots that are wanted at the end.
+
+    ``fused`` are the steps for inference where nobody looks at single nodes; ``constants`` fills slots that only they read.
+    """
 
     steps: tuple[Step, ...]
+    fused: tuple[Step, ...]
     slots: int
     variables: Mapping[Node, int]
     targets: tuple[int, ...]
+    constants: Mapping[int, Array] = {}
 
 
 def without_kernel(nodes: Sequence[Node]) -> list[Fault]:
@@ -79,7 +74,7 @@ def make_plan(targets: Sequence[Entry]) -> Plan:
         counts[node] = max(counts.get(node, 1), index + 1)
     steps = tuple(_step(node, slots, counts, last) for node in nodes if node.op != VARIABLE)
     variables = {node: slots[node, 0] for node in nodes if node.op == VARIABLE}
-    return Plan(steps, len(slots), variables, wanted)
+    return Plan(steps, fused(steps, wanted), len(slots), variables, wanted)
 
 
 def _slots(nodes: Sequence[Node], targets: Sequence[Entry]) -> dict[tuple[Node, int], int]:

@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.kernels.buffers import target
+from graphshare.kernels.buffers import room
 from graphshare.kernels.inference import same_shapes, same_types
 from graphshare.kernels.kernel import Array, Attrs, Context, Kernel
 
 
 def relu(context: Context, attrs: Attrs, x: Array) -> Array:
     """max(x, 0)."""
-    result: Array = np.maximum(x, x.dtype.type(0), out=target(context, x))
+    result: Array = np.maximum(x, x.dtype.type(0), out=room(context, x))
     return result
 
 
 def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
     """1 / (1 + exp(-x)), without overflow on either side."""
-    out = np.negative(x, out=target(context, x))
+    out = np.negative(x, out=room(context, x))
     with np.errstate(over="ignore"):
         np.exp(out, out=out)
     out += 1
@@ -30,7 +30,7 @@ def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def tanh(context: Context, attrs: Attrs, x: Array) -> Array:
     """The hyperbolic tangent."""
-    result: Array = np.tanh(x, out=target(context, x))
+    result: Array = np.tanh(x, out=room(context, x))
     return result
 
 

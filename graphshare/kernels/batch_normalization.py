@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.kernels.buffers import target
+from graphshare.kernels.buffers import room
 from graphshare.kernels.inference import axis_of, dims, same_types, shown, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Result, Shape, Shapes, Types
 from graphshare.kernels.windows import agreed, computed_in
 
 _CHUNK = 1 << 17
 """Numbers that are scaled and shifted in one go, so that they stay in the cache in between."""
+_PLAIN = 16
+"""How large mean * scale may be for x * scale + shift instead of (x - mean) * scale + beta."""
 
 
 def batch_norm(
@@ -21,6 +23,19 @@ def batch_norm(
 ) -> Result | Array:
     """(x - mean) / sqrt(variance + eps) * gamma + beta; outputs mean and 1 / sqrt(variance + eps) as well."""
     return _normalized(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=True)
+
+
+def plain_scaling(
+    attrs: Attrs, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
+) -> tuple[Array, Array] | tuple[None, None]:
+    """The factor and the term by channel of BatchNorm with gathered statistics; None where their rounding would show."""
+    scale = 1 / np.sqrt(moving_var.astype(np.float64) + attrs["eps"])
+    if not attrs["fix_gamma"]:
+        scale = scale * gamma
+    middle = moving_mean * scale
+    if not np.all(np.abs(middle) <= _PLAIN):
+        return None, None
+    return scale.astype(beta.dtype), (beta - middle).astype(beta.dtype)
 
 
 def batch_norm_raw(
@@ -80,11 +95,9 @@ def _scaled(context: Context, x: Array, axis: int, mean: Array, scale: Array, be
     It is x * scale + shift unless so little would be left of the two terms that their rounding showed.
     """
     wide = np.float32 if x.dtype == np.float16 else x.dtype
-    out = target(context, x)
-    if out is None:
-        out = np.empty(x.shape, x.dtype)
+    out = room(context, x)
     tail = (-1, *(1,) * (x.ndim - 1 - axis))
-    plain = bool(np.all(np.abs(mean * scale) <= 16))
+    plain = bool(np.all(np.abs(mean * scale) <= _PLAIN))
     shift = (beta - mean * scale if plain else beta).astype(wide).reshape(tail)
     factor, middle = scale.astype(wide).reshape(tail), mean.astype(wide).reshape(tail)
     for part in _parts(x.shape, axis):

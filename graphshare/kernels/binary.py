@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.kernels.buffers import target
+from graphshare.kernels.buffers import room, target
 from graphshare.kernels.conversion import convert
 from graphshare.kernels.inference import broadcast_shapes, same_shapes, same_types
 from graphshare.kernels.kernel import Array, Attrs, Context, Kernel
@@ -24,7 +24,7 @@ def _in_place(function: Any) -> Function:
 
     def forward(context: Context, x: Array, y: Array) -> Array:
         with np.errstate(all="ignore"):
-            result: Array = function(x, y, out=target(context, x, y))
+            result: Array = function(x, y, out=room(context, x, y))
         return result
 
     return forward

@@ -8,11 +8,14 @@ beforehand by splitting the image into its phases. Everything is brought to thre
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphshare.kernels.finish import Finish
 from graphshare.kernels.inference import same_types
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
 from graphshare.kernels.windows import (
@@ -28,6 +31,7 @@ from graphshare.kernels.windows import (
     window_of,
 )
 
+Empty = Callable[[Sequence[int], Any], Array]
 _BLOCK = 1 << 22
 """How many numbers of laid out windows are held at a time."""
 
@@ -38,16 +42,17 @@ def convolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias: A
     x, weight, given = computed_in(x), computed_in(weight), x.dtype
     if last:
         x, weight = np.moveaxis(x, -1, 1), np.moveaxis(weight, -1, 1)
-    out = correlate(x, weight, None if bias is None else bias.astype(x.dtype, copy=False), window_of(attrs), attrs["num_group"])
+    finish = Finish(term=None if bias is None else bias.astype(x.dtype, copy=False))
+    out = correlate(x, weight, finish, window_of(attrs), attrs["num_group"], context.empty)
     if last:
         out = np.moveaxis(out, 1, -1)
     return np.ascontiguousarray(out, dtype=given)
 
 
-def correlate(x: Array, weight: Array, bias: Array | None, window: Window, groups: int) -> Array:
-    """The convolution itself, channels second, in the type of ``x``."""
+def correlate(x: Array, weight: Array, finish: Finish, window: Window, groups: int, empty: Empty = np.empty) -> Array:
+    """The convolution itself, channels second, in the type of ``x``; what ``finish`` says is done to its result."""
     if max(window.extent) == 1 and not any(window.pad):
-        return _pointwise(x, weight, bias, window.stride, groups)
+        return _pointwise(x, weight, finish, window.stride, groups, empty)
     lift = 3 - len(window.kernel)
     window = Window(
         (1,) * lift + window.kernel, (1,) * lift + window.stride, (1,) * lift + window.dilate, (0,) * lift + window.pad
@@ -55,38 +60,44 @@ def correlate(x: Array, weight: Array, bias: Array | None, window: Window, group
     lifted = x.reshape(x.shape[:2] + (1,) * lift + x.shape[2:])
     grid = _grid(lifted.shape[2:], window)
     filters = weight.shape[0]
-    result = np.empty((len(x), filters, *grid.out), x.dtype)
-    if weight.shape[1] == 1 and filters == groups:
-        for image, out in zip(lifted, result, strict=True):
-            _depthwise(image, weight.reshape(filters, -1), grid, out)
-    else:
-        matrix = np.ascontiguousarray(weight).reshape(groups, filters // groups, -1)
-        for image, out in zip(lifted, result, strict=True):
-            _by_taps(image, matrix, grid, out)
-    if bias is not None:
-        result += bias.reshape(-1, 1, 1, 1)
+    result = empty((len(x), filters, *grid.out), x.dtype)
+    depthwise = weight.shape[1] == 1 and filters == groups
+    matrix = np.ascontiguousarray(weight).reshape(filters, -1) if depthwise else _by_group(weight, groups)
+    for number, image in enumerate(lifted):
+        if depthwise:
+            _depthwise(image, matrix, grid, result[number])
+            finish.apply(number, result[number])
+        else:
+            _by_taps(image, matrix, grid, result[number], finish, number, empty)
     return result.reshape(len(x), filters, *grid.out[lift:])
 
 
-def _pointwise(x: Array, weight: Array, bias: Array | None, stride: tuple[int, ...], groups: int) -> Array:
+def _by_group(weight: Array, groups: int) -> Array:
+    """The filters (groups, filters of a group, C of a group * taps)."""
+    return np.ascontiguousarray(weight).reshape(groups, len(weight) // groups, -1)
+
+
+def _pointwise(x: Array, weight: Array, finish: Finish, stride: tuple[int, ...], groups: int, empty: Empty) -> Array:
     """Windows of one cell: a product over the channels."""
     if max(stride) > 1:
         steps = (slice(None), slice(None), *(slice(None, None, s) for s in stride))
-        x = x[steps]
+        picked = empty(x[steps].shape, x.dtype)
+        picked[...] = x[steps]
+        x = picked
     count, channels, *spatial = x.shape
     filters = weight.shape[0]
     size = int(np.prod(spatial))
     flat = np.ascontiguousarray(x).reshape(count, groups, channels // groups, size)
-    matrix = np.ascontiguousarray(weight).reshape(groups, filters // groups, -1)
+    matrix = _by_group(weight, groups)
+    out = empty((count, filters, size), x.dtype)
     if groups == 1:
-        out = np.matmul(matrix[0], flat[:, 0])
+        np.matmul(matrix[0], flat[:, 0], out=out)
     elif channels == filters == groups:
-        out = np.multiply(matrix.reshape(filters, 1), flat.reshape(count, channels, size))
+        np.multiply(matrix.reshape(filters, 1), flat.reshape(count, channels, size), out=out)
     else:
-        out = np.matmul(matrix, flat)
-    out = out.reshape(count, filters, size)
-    if bias is not None:
-        out += bias.reshape(-1, 1)
+        np.matmul(matrix, flat, out=out.reshape(count, groups, filters // groups, size))
+    for number, image in enumerate(out):
+        finish.apply(number, image)
     shaped: Array = out.reshape(count, filters, *spatial)
     return shaped
 
@@ -106,6 +117,7 @@ class _Grid(NamedTuple):
     taps: tuple[tuple[tuple[int, int, int], int, int], ...]
 
 
+@lru_cache(256)
 def _grid(size: tuple[int, ...], window: Window) -> _Grid:
     kernel, stride, dilate, pad = window
     out = tuple((n + 2 * p - e) // s + 1 for n, p, e, s in zip(size, pad, window.extent, stride, strict=True))
@@ -123,7 +135,7 @@ def _grid(size: tuple[int, ...], window: Window) -> _Grid:
     return _Grid(out, window, pitch, out[1] + reach[1], out[0] + reach[0], tuple(taps))
 
 
-def _phases(image: Array, grid: _Grid) -> dict[tuple[int, int, int], Array]:
+def _phases(image: Array, grid: _Grid, empty: Empty = np.empty) -> dict[tuple[int, int, int], Array]:
     """The padded image (C, planes, rows * pitch and what the last taps read beyond), split by the phases of the stride."""
     _, stride, _, pad = grid.window
     channels, *size = image.shape
@@ -133,7 +145,8 @@ def _phases(image: Array, grid: _Grid) -> dict[tuple[int, int, int], Array]:
         return {(0, 0, 0): image.reshape(channels, size[0], -1)}
     found = {}
     for phase in {phase for phase, _, _ in grid.taps}:
-        flat = np.zeros((channels, grid.planes, span + margin), image.dtype)
+        flat = empty((channels, grid.planes, span + margin), image.dtype)
+        flat.fill(0)
         rows = flat[:, :, :span].reshape(channels, grid.planes, grid.rows, grid.pitch)
         source, goal = [slice(None)], [slice(None)]
         for f, s, p, n, room in zip(phase, stride, pad, size, rows.shape[1:], strict=True):
@@ -147,26 +160,32 @@ def _phases(image: Array, grid: _Grid) -> dict[tuple[int, int, int], Array]:
     return found
 
 
-def _by_taps(image: Array, matrix: Array, grid: _Grid, result: Array) -> None:
-    """One image (C, D, H, W) and ``matrix`` (groups, filters of a group, C of a group * taps) into ``result``."""
-    phases = _phases(image, grid)
+def _by_taps(image: Array, matrix: Array, grid: _Grid, result: Array, finish: Finish, number: int, empty: Empty) -> None:
+    """Image ``number`` (C, D, H, W) and ``matrix`` (groups, filters of a group, C of a group * taps) into ``result``."""
+    phases = _phases(image, grid, empty)
     channels, groups = len(image), len(matrix)
     depth, height, width = grid.out
     per_row = channels * len(grid.taps) * grid.pitch
     step = max(1, min(height, _BLOCK // per_row))
-    exact = grid.pitch == width
+    whole = step >= height and depth == 1
     for plane, first in product(range(depth), range(0, height, step)):
         count = min(step, height - first)
-        columns = np.empty((channels, len(grid.taps), count * grid.pitch), image.dtype)
+        columns = empty((channels, len(grid.taps), count * grid.pitch), image.dtype)
         for t, (phase, deeper, offset) in enumerate(grid.taps):
             start = first * grid.pitch + offset
             columns[:, t] = phases[phase][:, plane + deeper, start : start + count * grid.pitch]
         laid = columns.reshape(groups, -1, count * grid.pitch)
         goal = result[:, plane, first : first + count]
-        if exact and count == height:
+        if whole and grid.pitch == width:
             np.matmul(matrix, laid, out=goal.reshape(groups, -1, count * width))
         else:
-            goal[...] = np.matmul(matrix, laid).reshape(-1, count, grid.pitch)[:, :, :width]
+            wide = np.matmul(matrix, laid, out=empty((groups, matrix.shape[1], count * grid.pitch), image.dtype))
+            rows = wide.reshape(-1, count, grid.pitch)[:, :, :width]
+            if whole:
+                finish.apply(number, goal, rows)
+                return
+            goal[...] = rows
+    finish.apply(number, result)
 
 
 def _depthwise(image: Array, weight: Array, grid: _Grid, result: Array) -> None:

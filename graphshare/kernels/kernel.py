@@ -34,6 +34,7 @@ class Context(msgspec.Struct):
     ``num_outputs`` is how many outputs are wanted. ``run_subgraph(i, arrays)`` runs sub-graph ``i`` of the node on arrays for
     its variables, in its own order, and gives its heads. ``shapes`` are the inferred shapes of the outputs, for operators that
     make arrays of a shape that only inference knows (``_zeros`` of shape ``(2, 0, 200)``); empty where nobody inferred.
+    ``empty(shape, dtype)`` makes arrays in buffers that the run uses again; it is for large ones, results and scratch alike.
     """
 
     training: bool = False
@@ -42,6 +43,7 @@ class Context(msgspec.Struct):
     num_outputs: int = 1
     run_subgraph: Callable[[int, Sequence[Array]], list[Array]] | None = None
     shapes: Shapes = ()
+    empty: Callable[[Sequence[int], Any], Array] = np.empty
 
 
 class Result(NamedTuple):

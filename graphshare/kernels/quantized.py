@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.kernels.convolution import convolution_shapes, correlate
+from graphshare.kernels.finish import Finish
 from graphshare.kernels.inference import axis_of, dims, same_shapes, shown, size_of, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, ShapeRule, Shapes, TypeRule, Types
 from graphshare.kernels.linear import fully_connected_shapes
@@ -130,7 +131,8 @@ def _multiplied(data_levels: float, data: float, weight: float) -> tuple[Array, 
 def quantized_conv(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:
     """Convolution of integers. A bias is added as the integers it has; uint8 data counts as if 127 were its end."""
     bias, ends = (None, rest) if attrs["no_bias"] else (rest[0].astype(np.float64), rest[1:])
-    wide = correlate(x.astype(np.float64), weight.astype(np.float64), bias, window_of(attrs), attrs["num_group"])
+    finish = Finish(term=bias)
+    wide = correlate(x.astype(np.float64), weight.astype(np.float64), finish, window_of(attrs), attrs["num_group"])
     return (wide.astype(np.int32), *_multiplied(127, _reach(*ends[:2]), _reach(*ends[2:4])))
 
 

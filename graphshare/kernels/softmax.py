@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.kernels.buffers import target
+from graphshare.kernels.buffers import room, target
 from graphshare.kernels.conversion import convert, floating
 from graphshare.kernels.inference import axis_of, dims, same_shapes, same_types, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shapes, Types
@@ -38,7 +38,7 @@ def _prepared(context: Context, attrs: Attrs, x: Array, sign: int) -> tuple[Arra
     if scale != 1:
         data = data * data.dtype.type(scale)
         return data, data
-    return data, target(context, x) if data is x else None
+    return data, room(context, data) if data is x else None
 
 
 def _member(along: Forward, sign: int = 1) -> Forward:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.kernels import special
-from graphshare.kernels.buffers import target
+from graphshare.kernels.buffers import room
 from graphshare.kernels.conversion import convert, floating
 from graphshare.kernels.inference import same_shapes, same_types
 from graphshare.kernels.kernel import Array, Attrs, Context, Forward, Kernel, Shapes, Types
@@ -26,7 +26,7 @@ def _in_place(function: Any) -> Forward:
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         with np.errstate(all="ignore"):
-            result: Array = function(x, out=target(context, x))
+            result: Array = function(x, out=room(context, x))
         return result
 
     return forward
@@ -38,7 +38,7 @@ def _real(function: Any) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         with np.errstate(all="ignore"):
             if x.dtype.kind == "f":
-                result: Array = function(x, out=target(context, x))
+                result: Array = function(x, out=room(context, x))
                 return result
             return convert(function(x.astype(np.float64)).astype(np.float32), x.dtype)
 
@@ -187,7 +187,7 @@ def clip(context: Context, attrs: Attrs, x: Array) -> Array:
     """``a_min <= x <= a_max``; for integers the fractions of the bounds are cut off."""
     low, high = np.float32(attrs["a_min"]), np.float32(attrs["a_max"])
     if x.dtype.kind == "f":
-        result: Array = np.clip(x, x.dtype.type(low), x.dtype.type(high), out=target(context, x))
+        result: Array = np.clip(x, x.dtype.type(low), x.dtype.type(high), out=room(context, x))
         return result
     first, last = convert(np.asarray(low), x.dtype), convert(np.asarray(high), x.dtype)
     return np.where(x > high, last, np.where(x < low, first, x))

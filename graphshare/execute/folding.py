@@ -1,0 +1,56 @@
+"""BatchNorm worked into the weights of the convolution before it, once for many runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+
+from graphshare.execute.plan import Plan
+from graphshare.execute.step import Step
+from graphshare.ir.graph import Node
+from graphshare.kernels.batch_normalization import plain_scaling
+from graphshare.kernels.fused import Chain
+from graphshare.kernels.kernel import Array
+
+
+def folded(plan: Plan, parameters: Mapping[Node, Array]) -> Plan:
+    """``plan`` for inference with these parameters, which must not change any more.
+
+    The folded weights take as much memory as the weights they stand for.
+    """
+    held = {slot: parameters[node] for node, slot in plan.variables.items() if node in parameters}
+    constants = dict(plan.constants)
+    steps, slots = [], plan.slots
+    for step in plan.fused:
+        found = _fold(step, held) if isinstance(step.attrs.get("chain"), Chain) else None
+        if found is None:
+            steps.append(step)
+            continue
+        chain, weight, term = found
+        constants[slots], constants[slots + 1] = weight, term
+        others = step.inputs[-1:] if chain.adds else ()
+        inputs = (step.inputs[0], slots, slots + 1, *others)
+        steps.append(
+            msgspec.structs.replace(step, attrs={"chain": chain}, inputs=inputs, last=step.last & {*inputs, *step.outputs})
+        )
+        slots += 2
+    return msgspec.structs.replace(plan, fused=tuple(steps), slots=slots, constants=constants)
+
+
+def _fold(step: Step, held: Mapping[int, Array]) -> tuple[Chain, Array, Array] | None:
+    """The chain without its BatchNorm, the weight and the bias; None where that cannot be."""
+    chain: Chain = step.attrs["chain"]
+    own = step.inputs[1:-1] if chain.adds else step.inputs[1:]
+    if chain.normalization is None or not all(slot in held for slot in own):
+        return None
+    weight, *rest = (held[slot] for slot in own)
+    bias = None if chain.convolution["no_bias"] else rest.pop(0)
+    factor, term = plain_scaling(chain.normalization, *rest)
+    if factor is None or term is None or weight.dtype != factor.dtype or weight.dtype not in (np.float32, np.float64):
+        return None
+    if bias is not None:
+        term = term + bias * factor
+    scaled = weight * factor.reshape(-1, *(1,) * (weight.ndim - 1))
+    return msgspec.structs.replace(chain, convolution={**chain.convolution, "no_bias": False}, normalization=None), scaled, term

@@ -1,0 +1,67 @@
+"""Buffers that a run uses again: memory that was touched before costs nothing to touch again, and stays in the cache."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from operator import attrgetter
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from graphshare.kernels.kernel import Array
+
+_SMALL = 1 << 15
+"""Bytes below which the allocator serves better."""
+_KEPT = 1 << 25
+"""Bytes that may lie idle in any case."""
+_SLACK = 4
+"""How many times too large a buffer may be."""
+_NBYTES = attrgetter("nbytes")
+_UNUSED = 3
+"""What :func:`getrefcount` says of a buffer that only the pool and its asker hold."""
+
+
+class Pool:
+    """Makes arrays of uninitialised numbers. A buffer is free again as soon as no array of it is left; nobody returns one."""
+
+    def __init__(self) -> None:
+        self._buffers: list[Array] = []  # by size
+
+    def empty(self, shape: Sequence[int], dtype: Any) -> Array:
+        """An array like ``numpy.empty``'s. Its buffer may be larger than it."""
+        dtype = np.dtype(dtype)
+        size = dtype.itemsize
+        for n in shape:
+            size *= int(n)
+        if size < _SMALL or dtype.hasobject:
+            return np.empty(shape, dtype)
+        buffer = self._free(size)
+        if buffer is None:
+            self._make_room(size)
+            buffer = np.empty(size, np.uint8)
+            insort(self._buffers, buffer, key=_NBYTES)
+        array: Array = buffer[:size].view(dtype).reshape(shape)
+        return array
+
+    def _free(self, size: int) -> Array | None:
+        """The smallest buffer that nobody uses and that has room for ``size`` bytes."""
+        for i in range(bisect_left(self._buffers, size, key=_NBYTES), len(self._buffers)):
+            buffer = self._buffers[i]
+            if buffer.nbytes > _SLACK * size:
+                break
+            if getrefcount(buffer) == _UNUSED:
+                return buffer
+        return None
+
+    def _make_room(self, size: int) -> None:
+        """Gives idle buffers back, large ones first, so that they take no more than what is in use or ``_KEPT``."""
+        idle = [i for i in range(len(self._buffers)) if getrefcount(self._buffers[i]) == _UNUSED - 1]
+        total = sum(self._buffers[i].nbytes for i in idle)
+        used = sum(buffer.nbytes for buffer in self._buffers) - total + size
+        for i in reversed(idle):
+            if total <= max(used, _KEPT):
+                break
+            total -= self._buffers[i].nbytes
+            del self._buffers[i]

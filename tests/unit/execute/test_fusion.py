@@ -1,0 +1,127 @@
+"""Chains of operators that run as one, and BatchNorm folded into weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphshare.execute.folding import folded
+from graphshare.execute.interpreter import run_plan
+from graphshare.execute.plan import Plan, make_plan
+from graphshare.ir.graph import Entry, Node
+from graphshare.kernels.fused import CHAIN
+
+CONVOLUTION = {"kernel": "(3, 3)", "num_filter": "6", "pad": "(1, 1)"}
+
+
+def variable(name: str) -> Node:
+    return Node("null", name)
+
+
+def node(op: str, inputs: Sequence[Node], **attrs: str) -> Node:
+    return Node(op, op.lower(), attrs, tuple(Entry(source) for source in inputs))
+
+
+class Net:
+    """Variables with numbers, so that a graph of them runs."""
+
+    def __init__(self, dtype: str = "float32") -> None:
+        self.values: dict[Node, Any] = {}
+        self._rng, self._dtype = np.random.default_rng(3), dtype
+
+    def variable(self, *shape: int, positive: bool = False) -> Node:
+        made = variable(f"v{len(self.values)}")
+        numbers = self._rng.standard_normal(shape)
+        self.values[made] = (np.abs(numbers) + 0.5 if positive else numbers).astype(self._dtype)
+        return made
+
+    def convolution(self, source: Node, channels: int = 4, **attrs: str) -> Node:
+        groups = int(attrs.get("num_group", 1))
+        inputs = [source, self.variable(6, channels // groups, 3, 3)]
+        if attrs.get("no_bias") != "True":
+            inputs.append(self.variable(6))
+        return node("Convolution", inputs, **{**CONVOLUTION, **attrs})
+
+    def normalized(self, source: Node, **attrs: str) -> Node:
+        vectors = [self.variable(6), self.variable(6), self.variable(6), self.variable(6, positive=True)]
+        return node("BatchNorm", [source, *vectors], **attrs)
+
+    def check(self, *heads: Node, chains: int, steps: int) -> Plan:
+        """The heads' values by joined steps, by folded ones and one by one agree; how many steps there are is as told."""
+        plan = make_plan([Entry(head) for head in heads])
+        joined = [step for step in plan.fused if step.kernel is CHAIN]
+        assert (len(joined), len(plan.fused)) == (chains, steps)
+        alone = run_plan(plan, self.values, watch=lambda *_: None).outputs
+        for one in (plan, folded(plan, self.values)):
+            for wanted, found in zip(alone, run_plan(one, self.values).outputs, strict=True):
+                assert found.dtype == wanted.dtype
+                tolerance = 1e-2 if wanted.dtype == np.float16 else 2e-5
+                np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+        return plan
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("no_bias", ["True", "False"])
+@pytest.mark.parametrize("fix_gamma", ["True", "False"])
+@pytest.mark.parametrize("size", [5, 8])
+def test_a_residual_block_is_two_steps(dtype: str, no_bias: str, fix_gamma: str, size: int) -> None:
+    net = Net(dtype)
+    x = net.variable(2, 6, size, size)
+    inner = node("Activation", [net.normalized(net.convolution(x, 6, no_bias=no_bias), fix_gamma=fix_gamma)], act_type="relu")
+    body = net.normalized(net.convolution(inner, 6, no_bias=no_bias), fix_gamma=fix_gamma)
+    net.check(node("relu", [node("elemwise_add", [body, x])]), chains=2, steps=2)
+
+
+@pytest.mark.parametrize("attrs", [{"stride": "(2, 2)"}, {"num_group": "2"}, {"num_group": "6"}, {"dilate": "(2, 2)"}])
+def test_every_way_of_convolving_is_finished(attrs: dict[str, str]) -> None:
+    net = Net()
+    out = net.normalized(net.convolution(net.variable(2, 6, 9, 9), 6, **attrs))
+    net.check(node("clip", [out], a_min="0", a_max="0.5"), chains=1, steps=1)
+
+
+def test_a_pointwise_convolution_is_finished() -> None:
+    net = Net()
+    x, weight = net.variable(2, 4, 7, 7), net.variable(6, 4, 1, 1)
+    out = node("Convolution", [x, weight], kernel="(1, 1)", num_filter="6", no_bias="True", stride="(2, 2)")
+    net.check(node("relu", [net.normalized(out)]), chains=1, steps=1)
+
+
+def test_two_convolutions_that_are_added_stay_two() -> None:
+    net = Net()
+    x = net.variable(2, 4, 6, 6)
+    net.check(node("elemwise_add", [net.convolution(x), net.convolution(x)]), chains=2, steps=2)
+
+
+def test_a_value_that_somebody_else_reads_is_made() -> None:
+    net = Net()
+    out = net.convolution(net.variable(2, 4, 6, 6))
+    net.check(node("relu", [out]), node("tanh", [out]), chains=1, steps=3)
+    net.check(out, node("relu", [out]), chains=1, steps=2)
+    net.check(node("elemwise_add", [out, out]), chains=1, steps=2)
+
+
+def test_what_does_not_follow_by_channel_is_left_alone() -> None:
+    net = Net()
+    out = net.convolution(net.variable(2, 4, 6, 6))
+    vectors = [net.variable(6), net.variable(6), net.variable(6), net.variable(6, positive=True)]
+    net.check(node("BatchNorm", [out, *vectors], axis="-1"), chains=1, steps=2)
+    relu = node("relu", [net.convolution(net.variable(2, 4, 6, 6))])
+    net.check(net.normalized(relu), chains=1, steps=2)
+
+
+def test_statistics_far_from_zero_are_not_folded() -> None:
+    net = Net()
+    out = net.normalized(net.convolution(net.variable(2, 4, 6, 6)))
+    mean = out.inputs[3].node
+    net.values[mean] = net.values[mean] + 1000
+    plan = net.check(out, chains=1, steps=1)
+    assert not folded(plan, net.values).constants
+
+
+def test_one_by_one_in_training() -> None:
+    net = Net()
+    plan = net.check(net.normalized(net.convolution(net.variable(2, 4, 6, 6)), fix_gamma="False"), chains=1, steps=1)
+    assert run_plan(plan, net.values, training=True).updates
