@@ -1,4 +1,4 @@
-"""Steps that are run as one: a convolution and what follows it, where nobody else reads what lies between."""
+"""Steps that are run as one: a convolution or BatchNorm and what follows, where nobody else reads what lies between."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from graphshare.execute.step import Step
+from graphshare.kernels.batch_normalization import BATCH_NORM_RELU
 from graphshare.kernels.fused import CHAIN, Chain
 from graphshare.kernels.windows import is_channels_last
 
@@ -32,7 +33,7 @@ def fused(steps: Sequence[Step], wanted: Sequence[int]) -> tuple[Step, ...]:
                 here = joined
                 break
         kept[position] = here
-        if here.kernel is CHAIN:
+        if here.kernel is CHAIN or (here.kernel.operator == "BatchNorm" and len(here.outputs) == 1):
             made[here.outputs[0]] = position
     return _with_last_uses([kept[position] for position in sorted(kept)], wanted)
 
@@ -46,6 +47,8 @@ def _begun(step: Step) -> Step:
 
 def _joined(first: Step, second: Step, place: int) -> Step | None:
     """Both as one, ``first`` being input ``place`` of ``second``; None if they are nothing that is run together."""
+    if first.kernel is not CHAIN:
+        return msgspec.structs.replace(first, kernel=BATCH_NORM_RELU, outputs=second.outputs) if _is_relu(second) else None
     chain: Chain = first.attrs["chain"]
     operator, attrs, others = second.kernel.operator, second.attrs, second.inputs[:place] + second.inputs[place + 1 :]
     if chain.ends:
@@ -56,13 +59,18 @@ def _joined(first: Step, second: Step, place: int) -> Step | None:
         following = msgspec.structs.replace(chain, normalization=attrs)
     elif operator in ("elemwise_add", "_grad_add") and not chain.adds and others[0] != first.outputs[0]:
         following = msgspec.structs.replace(chain, adds=True)
-    elif operator == "relu" or (operator == "Activation" and attrs["act_type"] == "relu"):
+    elif _is_relu(second):
         following = msgspec.structs.replace(chain, low=0.0)
     elif operator == "clip":
         following = msgspec.structs.replace(chain, low=attrs["a_min"], high=attrs["a_max"])
     else:
         return None
     return Step(first.node, CHAIN, {"chain": following}, first.inputs + others, second.outputs, frozenset())
+
+
+def _is_relu(step: Step) -> bool:
+    operator = step.kernel.operator
+    return operator == "relu" or (operator == "Activation" and bool(step.attrs["act_type"] == "relu"))
 
 
 def _with_last_uses(steps: Sequence[Step], wanted: Sequence[int]) -> tuple[Step, ...]:

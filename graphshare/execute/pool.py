@@ -14,7 +14,7 @@ from graphshare.kernels.kernel import Array
 
 _SMALL = 1 << 15
 """Bytes below which the allocator serves better."""
-_KEPT = 1 << 25
+_KEPT = 1 << 26
 """Bytes that may lie idle in any case."""
 _SLACK = 4
 """How many times too large a buffer may be."""

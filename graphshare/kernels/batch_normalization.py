@@ -49,13 +49,12 @@ def batch_norm_relu(
     context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
 ) -> Result | Array:
     """max(BatchNorm, 0)."""
-    found = _normalized(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=True)
-    out = found.outputs[0] if isinstance(found, Result) else found
-    np.maximum(out, out.dtype.type(0), out=out)
-    return found
+    return _normalized(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=True, relu=True)
 
 
-def _normalized(context: Context, attrs: Attrs, inputs: tuple[Array, ...], *, inverse: bool) -> Result | Array:
+def _normalized(
+    context: Context, attrs: Attrs, inputs: tuple[Array, ...], *, inverse: bool, relu: bool = False
+) -> Result | Array:
     x, gamma, beta, moving_mean, moving_var = inputs
     axis = axis_of(attrs.get("axis", 1), x.ndim)
     gathered = not context.training or attrs["use_global_stats"]
@@ -65,7 +64,7 @@ def _normalized(context: Context, attrs: Attrs, inputs: tuple[Array, ...], *, in
         mean, variance = _statistics(x, axis, moving_mean.dtype)
     factor = 1 / np.sqrt(variance.astype(np.float64) + attrs["eps"])
     scale = factor if attrs["fix_gamma"] else factor * gamma
-    out = _scaled(context, x, axis, mean, scale, beta)
+    out = _scaled(context, x, axis, mean, scale, beta, relu=relu)
     if gathered and context.num_outputs == 1:
         return out
     spread = factor.astype(variance.dtype) if inverse else variance
@@ -89,8 +88,8 @@ def _statistics(x: Array, axis: int, dtype: Any) -> tuple[Array, Array]:
     return mean.astype(dtype, copy=False), deviation.mean(axis=others).astype(dtype, copy=False)
 
 
-def _scaled(context: Context, x: Array, axis: int, mean: Array, scale: Array, beta: Array) -> Array:
-    """(x - mean) * scale + beta, into the buffer of ``x`` where that is dead.
+def _scaled(context: Context, x: Array, axis: int, mean: Array, scale: Array, beta: Array, *, relu: bool = False) -> Array:
+    """(x - mean) * scale + beta, with ``relu`` no less than 0, into the buffer of ``x`` where that is dead.
 
     It is x * scale + shift unless so little would be left of the two terms that their rounding showed.
     """
@@ -109,6 +108,8 @@ def _scaled(context: Context, x: Array, axis: int, mean: Array, scale: Array, be
             np.subtract(cells, part.of(middle), out=goal)
             goal *= part.of(factor)
         goal += part.of(shift)
+        if relu:
+            np.maximum(goal, goal.dtype.type(0), out=goal)
         if goal.dtype != out.dtype:
             out[part.index] = goal
     return out
@@ -170,9 +171,11 @@ def _by_channel(operator: str, forward: Callable[..., Result | Array]) -> Kernel
     return Kernel(operator, forward, batch_norm_shapes, batch_norm_types)
 
 
+BATCH_NORM_RELU = _by_channel("_contrib_BatchNormWithReLU", batch_norm_relu)
+
 KERNELS = (
     _by_channel("BatchNorm", batch_norm),
     _by_channel("BatchNorm_v1", batch_norm_raw),
     _by_channel("_contrib_SyncBatchNorm", batch_norm_raw),
-    _by_channel("_contrib_BatchNormWithReLU", batch_norm_relu),
+    BATCH_NORM_RELU,
 )

@@ -9,7 +9,8 @@ import numpy as np
 
 from graphshare.kernels.activation import relu
 from graphshare.kernels.batch_normalization import batch_norm, plain_scaling
-from graphshare.kernels.convolution import convolution, correlate
+from graphshare.kernels.convolution import convolution
+from graphshare.kernels.correlation import correlate
 from graphshare.kernels.finish import Finish
 from graphshare.kernels.inference import same_types
 from graphshare.kernels.kernel import Array, Attrs, Context, Kernel, Shapes

@@ -51,7 +51,11 @@ def _concat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 def concat(context: Context, attrs: Attrs, *inputs: Array) -> Array:
     """One behind the other along the axis ``dim``."""
-    return np.concatenate(inputs, axis=attrs["dim"])
+    axis, shape = attrs["dim"], list(inputs[0].shape)
+    if not -len(shape) <= axis < len(shape) or len({x.ndim for x in inputs}) > 1:
+        return np.concatenate(inputs, axis=axis)  # which says what is wrong
+    shape[axis] = sum(x.shape[axis] for x in inputs)
+    return np.concatenate(inputs, axis=axis, out=context.empty(shape, np.result_type(*inputs)))
 
 
 def concatenate(context: Context, attrs: Attrs, *inputs: Array) -> Array:

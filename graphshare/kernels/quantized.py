@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.kernels.convolution import convolution_shapes, correlate
+from graphshare.kernels.convolution import convolution_shapes
+from graphshare.kernels.correlation import correlate
 from graphshare.kernels.finish import Finish
 from graphshare.kernels.inference import axis_of, dims, same_shapes, shown, size_of, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, ShapeRule, Shapes, TypeRule, Types

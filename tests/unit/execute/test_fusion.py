@@ -112,6 +112,20 @@ def test_what_does_not_follow_by_channel_is_left_alone() -> None:
     net.check(net.normalized(relu), chains=1, steps=2)
 
 
+def test_a_normalization_by_itself_is_rectified_in_one_step() -> None:
+    net = Net()
+    x = net.variable(2, 6, 40, 40)
+    net.check(node("relu", [net.normalized(node("tanh", [x]))]), chains=0, steps=2)
+    seen = net.normalized(x)
+    net.check(node("relu", [seen]), node("tanh", [seen]), chains=0, steps=3)
+
+
+def test_few_filters_on_many_channels() -> None:
+    net = Net()
+    out = net.convolution(net.variable(2, 24, 9, 9), 24, stride="(2, 1)", dilate="(1, 2)")
+    net.check(node("relu", [net.normalized(out)]), chains=1, steps=1)
+
+
 def test_statistics_far_from_zero_are_not_folded() -> None:
     net = Net()
     out = net.normalized(net.convolution(net.variable(2, 4, 6, 6)))

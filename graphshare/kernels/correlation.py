@@ -1,0 +1,142 @@
+"""Cross-correlation of images (N, C, spatial axes) with filters, as matrix products.
+
+In general the cells under each tap are laid side by side for one product ("im2col"). The product has a few columns too many in
+each row, which are left out when the result is copied. Few filters on many channels are cheaper as one product for each tap, on
+the image as it lies; a filter for each channel is a sum of scaled images. Everything is brought to three spatial axes.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from graphshare.kernels.finish import Finish
+from graphshare.kernels.grid import Empty, Grid, grid_of, phases_of
+from graphshare.kernels.kernel import Array
+from graphshare.kernels.windows import Window
+
+_BLOCK = 1 << 22
+"""How many numbers of laid out windows are held at a time."""
+_FEW = 2
+"""How many channels to a filter make a product for each tap cheaper than windows laid side by side."""
+
+
+def correlate(x: Array, weight: Array, finish: Finish, window: Window, groups: int, empty: Empty = np.empty) -> Array:
+    """The convolution itself, channels second, in the type of ``x``; what ``finish`` says is done to its result."""
+    if max(window.extent) == 1 and not any(window.pad):
+        return _pointwise(x, weight, finish, window.stride, groups, empty)
+    lift = 3 - len(window.kernel)
+    window = Window(
+        (1,) * lift + window.kernel, (1,) * lift + window.stride, (1,) * lift + window.dilate, (0,) * lift + window.pad
+    )
+    lifted = x.reshape(x.shape[:2] + (1,) * lift + x.shape[2:])
+    grid = grid_of(lifted.shape[2:], window)
+    filters = weight.shape[0]
+    result = empty((len(x), filters, *grid.out), x.dtype)
+    depthwise = weight.shape[1] == 1 and filters == groups
+    matrix = np.ascontiguousarray(weight).reshape(filters, -1) if depthwise else _by_group(weight, groups)
+    for number, image in enumerate(lifted):
+        if depthwise:
+            _depthwise(image, matrix, grid, result[number])
+            finish.apply(number, result[number])
+        elif groups == 1 and _FEW * filters <= len(image):
+            _tap_by_tap(image, weight, grid, result[number], empty)
+            finish.apply(number, result[number])
+        else:
+            _by_taps(image, matrix, grid, result[number], finish, number, empty)
+    return result.reshape(len(x), filters, *grid.out[lift:])
+
+
+def _by_group(weight: Array, groups: int) -> Array:
+    """The filters (groups, filters of a group, C of a group * taps)."""
+    return np.ascontiguousarray(weight).reshape(groups, len(weight) // groups, -1)
+
+
+def _pointwise(x: Array, weight: Array, finish: Finish, stride: tuple[int, ...], groups: int, empty: Empty) -> Array:
+    """Windows of one cell: a product over the channels."""
+    if max(stride) > 1:
+        steps = (slice(None), slice(None), *(slice(None, None, s) for s in stride))
+        picked = empty(x[steps].shape, x.dtype)
+        picked[...] = x[steps]
+        x = picked
+    count, channels, *spatial = x.shape
+    filters = weight.shape[0]
+    size = int(np.prod(spatial))
+    flat = np.ascontiguousarray(x).reshape(count, groups, channels // groups, size)
+    matrix = _by_group(weight, groups)
+    out = empty((count, filters, size), x.dtype)
+    if groups == 1:
+        np.matmul(matrix[0], flat[:, 0], out=out)
+    elif channels == filters == groups:
+        np.multiply(matrix.reshape(filters, 1), flat.reshape(count, channels, size), out=out)
+    else:
+        np.matmul(matrix, flat, out=out.reshape(count, groups, filters // groups, size))
+    for number, image in enumerate(out):
+        finish.apply(number, image)
+    shaped: Array = out.reshape(count, filters, *spatial)
+    return shaped
+
+
+def _by_taps(image: Array, matrix: Array, grid: Grid, result: Array, finish: Finish, number: int, empty: Empty) -> None:
+    """Image ``number`` (C, D, H, W) and ``matrix`` (groups, filters of a group, C of a group * taps) into ``result``."""
+    phases = phases_of(image, grid, empty)
+    channels, groups = len(image), len(matrix)
+    depth, height, width = grid.out
+    per_row = channels * len(grid.taps) * grid.pitch
+    step = max(1, min(height, _BLOCK // per_row))
+    whole = step >= height and depth == 1
+    for plane, first in product(range(depth), range(0, height, step)):
+        count = min(step, height - first)
+        columns = empty((channels, len(grid.taps), count * grid.pitch), image.dtype)
+        for t, (phase, deeper, offset) in enumerate(grid.taps):
+            start = first * grid.pitch + offset
+            columns[:, t] = phases[phase][:, plane + deeper, start : start + count * grid.pitch]
+        laid = columns.reshape(groups, -1, count * grid.pitch)
+        goal = result[:, plane, first : first + count]
+        if whole and grid.pitch == width:
+            np.matmul(matrix, laid, out=goal.reshape(groups, -1, count * width))
+        else:
+            wide = np.matmul(matrix, laid, out=empty((groups, matrix.shape[1], count * grid.pitch), image.dtype))
+            rows = wide.reshape(-1, count, grid.pitch)[:, :, :width]
+            if whole:
+                finish.apply(number, goal, rows)
+                return
+            goal[...] = rows
+    finish.apply(number, result)
+
+
+def _tap_by_tap(image: Array, weight: Array, grid: Grid, result: Array, empty: Empty) -> None:
+    """One image and ``weight`` (filters, C, taps) by a product for each tap, of the cells where they lie."""
+    phases = phases_of(image, grid, empty)
+    filters, channels = weight.shape[:2]
+    depth, height, width = grid.out
+    span = height * grid.pitch
+    matrices = np.ascontiguousarray(weight.reshape(filters, channels, -1).transpose(2, 0, 1))
+    total, term = empty((filters, span), image.dtype), empty((filters, span), image.dtype)
+    for plane in range(depth):
+        for t, (phase, deeper, offset) in enumerate(grid.taps):
+            np.matmul(matrices[t], phases[phase][:, plane + deeper, offset : offset + span], out=term if t else total)
+            if t:
+                total += term
+        result[:, plane] = total.reshape(filters, height, grid.pitch)[:, :, :width]
+
+
+def _depthwise(image: Array, weight: Array, grid: Grid, result: Array) -> None:
+    """Each channel (D, H, W) with a filter of its own, ``weight`` (C, taps): sums of scaled copies, few channels at a time."""
+    depth, height, width = grid.out
+    span = height * grid.pitch
+    step = max(1, (1 << 15) // span)
+    for first in range(0, len(image), step):
+        part = slice(first, first + step)
+        phases = phases_of(image[part], grid)
+        factors = weight[part, :, None]
+        total = np.empty((len(factors), span), image.dtype)
+        term = np.empty_like(total)
+        for plane in range(depth):
+            for t, (phase, deeper, offset) in enumerate(grid.taps):
+                cells = phases[phase][:, plane + deeper, offset : offset + span]
+                np.multiply(cells, factors[:, t], out=term if t else total)
+                if t:
+                    total += term
+            result[part, plane] = total.reshape(-1, height, grid.pitch)[:, :, :width]
