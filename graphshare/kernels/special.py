@@ -42,23 +42,41 @@ def _erf(x: Array, result: Array, scratch: Array) -> None:
 
 
 def _erf_fast(x: Array, result: Array, scratch: Array) -> None:
-    """As :func:`_erf`, in powers and in place: in float32 that rounds no worse and takes a fifth of the time."""
-    inner, outer = _erf_powers()
-    size, square, argument, far = scratch
-    np.minimum(np.abs(x, out=size), np.float32(4), out=size)
-    np.multiply(size, size, out=square)
-    _horner(inner, square, result)
-    result *= x
-    if not np.any(np.greater(size, 1)):
-        return
-    np.add(size, np.float32(3), out=far)
+    """As :func:`_erf`, in powers and in place: in float32 that rounds hardly worse and takes a fraction of the time.
+
+    The two sides are added, each held at its value in 1 beyond it, because choosing between them takes longer than both.
+    """
+    size, bounded, square, far = scratch
+    np.abs(x, out=size)
+    np.minimum(size, np.float32(1), out=bounded)
+    np.multiply(bounded, bounded, out=square)
+    _horner(_erf_powers()[0], square, result)
+    result *= bounded
+    np.maximum(size, np.float32(1), out=size)
+    np.minimum(size, np.float32(4), out=size)
+    _far_side(size, far, bounded)
+    far -= _far_at_one()
+    result += far
+    np.copysign(result, x, out=result)
+
+
+def _far_side(size: Array, result: Array, argument: Array) -> None:
+    """1 - exp(-x**2) times the polynomial, of ``size`` in [1, 4], which is overwritten."""
+    np.add(size, np.float32(3), out=result)
     np.subtract(size, np.float32(3), out=argument)
-    argument /= far
-    _horner(outer, argument, far)
-    far *= np.exp(np.negative(square, out=square), out=square)
-    np.subtract(np.float32(1), far, out=far)
-    np.copyto(result, np.copysign(far, x, out=far), where=size > 1)
-    np.copyto(result, x, where=np.isnan(x))
+    argument /= result
+    _horner(_erf_powers()[1], argument, result)
+    size *= size
+    result *= np.exp(np.negative(size, out=size), out=size)
+    np.subtract(np.float32(1), result, out=result)
+
+
+@cache
+def _far_at_one() -> np.float32:
+    size = np.ones((3, 64), np.float32)
+    _far_side(*size)
+    found: np.float32 = size[1, 0]
+    return found
 
 
 def _horner(coefficients: tuple[np.float32, ...], u: Array, result: Array) -> None:
