@@ -8,7 +8,7 @@ from itertools import islice
 from graphshare.errors import Fault, InputError, SelfCheckError
 from graphshare.formats.document import Buffer
 from graphshare.formats.written import differences
-from graphshare.ir.graph import Graph, Node, Rewrite
+from graphshare.ir.graph import Graph, Kept, Node, Rewrite
 
 _REPORTED = 20
 _BUG = "this is a bug of graphshare; nothing was written, please report it"
@@ -40,6 +40,8 @@ def check_isomorphic(rewrite: Rewrite, *, attributes_may_differ: frozenset[tuple
     faults: list[Fault] = []
     for branch in rewrite.branches:
         images = branch.images
+        if isinstance(images, Kept):  # every node is its own image
+            continue
         for node, image in images.items():
             if image is node:
                 continue
