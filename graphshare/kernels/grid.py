@@ -37,6 +37,7 @@ class Grid(NamedTuple):
 
 @lru_cache(256)
 def grid_of(size: tuple[int, ...], window: Window) -> Grid:
+    """The grid for images of this size (D, H, W)."""
     kernel, stride, dilate, pad = window
     out = tuple((n + 2 * p - e) // s + 1 for n, p, e, s in zip(size, pad, window.extent, stride, strict=True))
     reach = tuple((e - 1) // s for e, s in zip(window.extent, stride, strict=True))
