@@ -1,0 +1,292 @@
+"""Scope overrides: a parameter of one scope is a parameter of another, resolved as Caffe2's ParameterSharing does.
+
+A scope is a tuple of whole components (``"g/b/"`` is ``("g", "b")``, the root is ``()``), so ``fc`` never meets ``fc_auto_0``.
+The deepest component at which a rule holds decides; its target is resolved in turn, on its own; what follows it in the scope is
+put behind the result and not resolved again. Overrides come in blocks that begin at some scope: both sides of a rule lie under
+the block's scope, and the rule is in force for parameters under that scope only. Of two rules for one scope the later one wins.
+
+Pure text: nothing here knows graphs, so a file's rules and a builder's context managers share it. A builder keeps a
+:class:`SharingStack`; a file makes one :class:`Overrides`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from graphshare.errors import Fault, RefusedError
+
+Scope = tuple[str, ...]
+
+SEPARATOR = "/"
+MAX_CHARACTERS = 1 << 26  # of resolved scopes kept in one table: a chain of growing targets cannot fill the memory
+_SHOWN = 12  # rules of a long cycle that a message lists
+
+
+class Override(msgspec.Struct, frozen=True, eq=False):
+    """One rule: parameters of the scope ``key`` are those of ``target``.
+
+    Both are absolute. ``within`` is the scope whose parameters it is in force for (``()``: all), ``place`` says where it was
+    given, as a message shows it.
+    """
+
+    key: Scope
+    target: Scope
+    within: Scope = ()
+    place: str = ""
+
+
+class Step(msgspec.Struct, frozen=True, eq=False):
+    """``override`` applied to the scope ``before``; ``after`` is its target, and ``tail`` waits to be put behind it."""
+
+    override: Override
+    before: Scope
+    after: Scope
+    tail: Scope
+
+
+class Resolution(msgspec.Struct, frozen=True, eq=False):
+    """The scope that another resolved to, and the steps that led there; none when it is its own."""
+
+    scope: Scope
+    steps: tuple[Step, ...] = ()
+
+
+def split_scope(text: str, separator: str = SEPARATOR) -> Scope:
+    """The components of a scope; one separator at the end adds none. ``"a//"`` has an empty second one, as names may."""
+    parts = tuple(text.removesuffix(separator).split(separator))
+    return () if parts == ("",) else parts
+
+
+def split_name(name: str, separator: str = SEPARATOR) -> tuple[Scope, str]:
+    """The scope of a name and what is left: ``"a/b/w"`` is ``("a", "b")`` and ``"w"``."""
+    *scope, last = name.split(separator)
+    return tuple(scope), last
+
+
+def join_scope(scope: Sequence[str], separator: str = SEPARATOR) -> str:
+    """The text of a scope, as rules spell it: ``a/b``, and nothing for the root."""
+    return separator.join(scope)
+
+
+def join_name(scope: Sequence[str], name: str, separator: str = SEPARATOR) -> str:
+    """The inverse of :func:`split_name`."""
+    return separator.join((*scope, name))
+
+
+def make_overrides(
+    pairs: Mapping[str, str] | Iterable[tuple[str, str]],
+    *,
+    current: Scope = (),
+    within: Scope = (),
+    separator: str = SEPARATOR,
+    places: Sequence[str] = (),
+) -> tuple[Override, ...]:
+    """The rules of one block: ``{"scope_b": "scope_a"}`` given in the scope ``current``, which both sides are put under.
+
+    ``within`` limits them to parameters of that scope. ``places`` say where each pair was given.
+
+    Raises:
+        RefusedError: a key is the root, or a target is the key itself or lies inside it; all are listed.
+    """
+    made = []
+    faults = []
+    for i, (key, target) in enumerate(pairs.items() if isinstance(pairs, Mapping) else pairs):
+        place = places[i] if i < len(places) else ""
+        old, new = split_scope(key, separator), split_scope(target, separator)
+        shown = f"scope override {key!r} to {target!r}"
+        if not old:
+            hint = "name the scope whose parameters move; to move all of them give a prefix"
+            faults.append(Fault(f"{shown}: the empty scope holds every other", path=place, hint=hint))
+        elif new == old:
+            faults.append(Fault(f"{shown}: a scope cannot stand for itself", path=place, hint="leave the rule out"))
+        elif new[: len(old)] == old:
+            hint = f"{target!r} lies inside {key!r}, so the rule would apply to its own result for ever"
+            faults.append(Fault(f"{shown}: the target lies inside the scope it replaces", path=place, hint=hint))
+        else:
+            made.append(Override(current + old, current + new, within, place))
+    if faults:
+        raise RefusedError(faults)
+    return tuple(made)
+
+
+class _Place:
+    """A scope in the tree of keys: what follows it, the rules for it in order, and the blocks that begin at it."""
+
+    __slots__ = ("block", "next", "rules")
+
+    def __init__(self) -> None:
+        self.next: dict[str, _Place] = {}
+        self.rules: list[Override] = []
+        self.block = False
+
+
+class Overrides:
+    """A table of overrides, later ones over earlier ones. Resolving a scope takes time in proportion to its length.
+
+    Raises:
+        RefusedError: when the table is made: rules lead back to themselves; each cycle is shown as a path.
+    """
+
+    def __init__(self, rules: Iterable[Override] = (), *, separator: str = SEPARATOR) -> None:
+        self.rules = tuple(rules)
+        self.separator = separator
+        self._root = _Place()
+        self._characters = 0
+        # What a rule's target resolves to and by which rule, for parameters of one innermost block; or why it cannot be.
+        self._resolved: dict[tuple[Override, Scope], tuple[Scope, Override | None]] = {}
+        self._broken: dict[tuple[Override, Scope], Fault] = {}
+        for rule in self.rules:
+            self._place(rule.key).rules.append(rule)
+            self._place(rule.within).block = True
+        faults: dict[Fault, None] = {}
+        for rule in self.rules:
+            try:
+                self._resolve_target(rule, self._block(rule.key))
+            except RefusedError as error:
+                faults.update(dict.fromkeys(error.faults))
+        if faults:
+            raise RefusedError(faults)
+
+    def resolve(self, scope: Sequence[str]) -> Resolution:
+        """The scope whose parameters those of ``scope`` are, with the steps that led there.
+
+        Raises:
+            RefusedError: rules that are in force here lead back to themselves.
+        """
+        at = asked = tuple(scope)
+        rule = self._deepest(asked, asked)
+        if rule is None:
+            return Resolution(asked)
+        block = self._block(asked)
+        result = self._resolve_target(rule, block)[0] + asked[len(rule.key) :]
+        steps = []
+        following: Override | None = rule
+        while following is not None:
+            steps.append(Step(following, at, following.target, at[len(following.key) :]))
+            at = following.target
+            following = self._resolve_target(following, block)[1]
+        return Resolution(result, tuple(steps))
+
+    def parameter_name(self, scope: Sequence[str], name: str) -> str:
+        """The full name of the parameter ``name`` of ``scope``; errors as in :meth:`resolve`."""
+        return join_name(self.resolve_scope(scope), name, self.separator)
+
+    def resolve_scope(self, scope: Sequence[str]) -> Scope:
+        """:meth:`resolve` without the steps."""
+        at = tuple(scope)
+        found = self._deepest(at, at)
+        if found is None:
+            return at
+        return self._resolve_target(found, self._block(at))[0] + at[len(found.key) :]
+
+    def first_rule(self, scope: Sequence[str]) -> Override | None:
+        """The rule that decides about ``scope``; None when it is its own."""
+        at = tuple(scope)
+        return self._deepest(at, at)
+
+    def _place(self, scope: Scope) -> _Place:
+        place = self._root
+        for part in scope:
+            place = place.next.setdefault(part, _Place())
+        return place
+
+    def _block(self, scope: Scope) -> Scope:
+        """The innermost scope above or at ``scope`` where a block begins: it tells which rules are in force."""
+        place, depth = self._root, 0
+        for i, part in enumerate(scope, start=1):
+            following = place.next.get(part)
+            if following is None:
+                break
+            place = following
+            if place.block:
+                depth = i
+        return scope[:depth]
+
+    def _deepest(self, scope: Scope, block: Scope) -> Override | None:
+        """The last of the rules in force for the deepest scope above or at ``scope`` that has any."""
+        place, best = self._root, None
+        for part in scope:
+            following = place.next.get(part)
+            if following is None:
+                break
+            place = following
+            if place.rules:
+                best = next((rule for rule in reversed(place.rules) if self._in_force(rule, block)), best)
+        return best
+
+    @staticmethod
+    def _in_force(rule: Override, block: Scope) -> bool:
+        return block[: len(rule.within)] == rule.within
+
+    def _resolve_target(self, rule: Override, block: Scope) -> tuple[Scope, Override | None]:
+        """What the target of ``rule`` resolves to, and by which rule first."""
+        known = self._resolved.get((rule, block))
+        if known is not None:
+            return known
+        chain: dict[Override, Override | None] = {}
+        at: Override | None = rule
+        fault = None
+        while at is not None and (at, block) not in self._resolved:
+            order = [*chain] if at in chain else []
+            fault = self._broken.get((at, block)) or (self._cycle(order[order.index(at) :]) if order else None)
+            if fault is not None:
+                self._broken.update(((part, block), fault) for part in chain)
+                raise RefusedError(fault)
+            following = self._deepest(at.target, block)
+            chain[at] = following
+            at = following
+        for done, after in reversed(chain.items()):
+            end = self._resolved[after, block][0] + done.target[len(after.key) :] if after else done.target
+            self._characters += sum(map(len, end)) + len(end) + len(block)
+            if self._characters > MAX_CHARACTERS:
+                hint = "targets that grow along a chain of rules are most likely a mistake"
+                raise RefusedError(Fault("scope overrides resolve to more names than can be held", hint=hint))
+            self._resolved[done, block] = (end, after)
+        return self._resolved[rule, block]
+
+    def _cycle(self, rules: Sequence[Override]) -> Fault:
+        first = rules.index(min(rules, key=self.rules.index)) if len(rules) <= _SHOWN else 0
+        turned = [*rules[first:], *rules[:first]]
+        path = [join_scope(rule.key, self.separator) or "(root)" for rule in turned[:_SHOWN]]
+        path += [f"({len(turned) - _SHOWN} more)"] if len(turned) > _SHOWN else []
+        path.append(join_scope(turned[0].key, self.separator) or "(root)")
+        return Fault(f"scope overrides form a cycle: {' -> '.join(path)}", path=turned[0].place, hint="take one of them out")
+
+
+class SharingStack:
+    """Blocks of overrides that are opened and closed around code, as Caffe2's ``ParameterSharing`` context does.
+
+    A rule of an inner block hides one of an outer block for the same scope, and the outer one is back when the inner block is
+    popped. Every open block is in force, whatever the current scope.
+    """
+
+    def __init__(self, separator: str = SEPARATOR) -> None:
+        self.separator = separator
+        self._blocks: list[tuple[Override, ...]] = []
+        self._table = Overrides(separator=separator)
+
+    def push(self, pairs: Mapping[str, str], current: Scope = ()) -> None:
+        """Opens a block in the scope ``current``, which both sides of each pair are put under.
+
+        Raises:
+            RefusedError: a rule is not one, or rules form a cycle; the block is not opened then.
+        """
+        block = make_overrides(pairs, current=current, separator=self.separator)
+        table = Overrides([rule for rules in (*self._blocks, block) for rule in rules], separator=self.separator)
+        self._blocks.append(block)
+        self._table = table
+
+    def pop(self) -> None:
+        """Closes the innermost block."""
+        self._blocks.pop()
+        self._table = Overrides([rule for rules in self._blocks for rule in rules], separator=self.separator)
+
+    def resolve(self, scope: Sequence[str]) -> Resolution:
+        """The scope whose parameters those of ``scope`` are, while the open blocks are."""
+        return self._table.resolve(scope)
+
+    def parameter_name(self, scope: Sequence[str], name: str) -> str:
+        """The full name of the parameter ``name`` of ``scope``, while the open blocks are."""
+        return self._table.parameter_name(scope, name)
