@@ -242,7 +242,9 @@ class Overrides:
             self._characters += sum(map(len, end)) + len(end) + len(block)
             if self._characters > MAX_CHARACTERS:
                 hint = "targets that grow along a chain of rules are most likely a mistake"
-                raise RefusedError(Fault("scope overrides resolve to more names than can be held", hint=hint))
+                fault = Fault("scope overrides resolve to more names than can be held", hint=hint)
+                self._broken.update(((part, block), fault) for part in chain)
+                raise RefusedError(fault)
             self._resolved[done, block] = (end, after)
         return self._resolved[rule, block]
 
