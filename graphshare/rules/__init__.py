@@ -1,1 +1,1 @@
-"""What names and roles mean: MXNet's name lists, which variable is an input, which node a pattern or target speaks of."""
+"""What names, roles and rules mean: MXNet's name lists, variables and their roles, patterns, and every system of sharing."""

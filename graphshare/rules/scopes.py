@@ -11,7 +11,7 @@ Pure text: nothing here knows graphs, so a file's rules and a builder's context 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -143,7 +143,7 @@ class Overrides:
         faults: dict[Fault, None] = {}
         for rule in self.rules:
             try:
-                self._resolve_target(rule, self._block(rule.key))
+                self._resolve_target(rule, self.block(rule.key))
             except RefusedError as error:
                 faults.update(dict.fromkeys(error.faults))
         if faults:
@@ -155,19 +155,17 @@ class Overrides:
         Raises:
             RefusedError: rules that are in force here lead back to themselves.
         """
-        at = asked = tuple(scope)
-        rule = self._deepest(asked, asked)
-        if rule is None:
-            return Resolution(asked)
-        block = self._block(asked)
-        result = self._resolve_target(rule, block)[0] + asked[len(rule.key) :]
-        steps = []
-        following: Override | None = rule
-        while following is not None:
-            steps.append(Step(following, at, following.target, at[len(following.key) :]))
-            at = following.target
-            following = self._resolve_target(following, block)[1]
-        return Resolution(result, tuple(steps))
+        return Resolution(self.resolve_scope(scope), tuple(self.chain(scope)))
+
+    def chain(self, scope: Sequence[str]) -> Iterator[Step]:
+        """The steps of :meth:`resolve`, one by one."""
+        at = tuple(scope)
+        rule = self._deepest(at, at)
+        block = self.block(at)
+        while rule is not None:
+            yield Step(rule, at, rule.target, at[len(rule.key) :])
+            at = rule.target
+            rule = self._resolve_target(rule, block)[1]
 
     def parameter_name(self, scope: Sequence[str], name: str) -> str:
         """The full name of the parameter ``name`` of ``scope``; errors as in :meth:`resolve`."""
@@ -179,7 +177,7 @@ class Overrides:
         found = self._deepest(at, at)
         if found is None:
             return at
-        return self._resolve_target(found, self._block(at))[0] + at[len(found.key) :]
+        return self._resolve_target(found, self.block(at))[0] + at[len(found.key) :]
 
     def first_rule(self, scope: Sequence[str]) -> Override | None:
         """The rule that decides about ``scope``; None when it is its own."""
@@ -192,7 +190,7 @@ class Overrides:
             place = place.next.setdefault(part, _Place())
         return place
 
-    def _block(self, scope: Scope) -> Scope:
+    def block(self, scope: Scope) -> Scope:
         """The innermost scope above or at ``scope`` where a block begins: it tells which rules are in force."""
         place, depth = self._root, 0
         for i, part in enumerate(scope, start=1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.records import ParameterFile, Record
@@ -37,7 +37,8 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
     Raises:
         RefusedError: two records would get one name; all such names are listed.
     """
-    branches = [_Names(branch, rewrite) for branch in rewrite.branches]
+    held = frozenset(split_key(record.key or "")[1] for record in params.records)
+    branches = [_Names(branch, rewrite, held) for branch in rewrite.branches]
     plan: Plan = []
     taken: dict[str, str] = {}
     faults: dict[str, Fault] = {}
@@ -125,15 +126,30 @@ def _listed(names: Iterable[str], most: int = 20) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+def _owners(branch: Branch, held: Collection[str]) -> dict[Node, str]:
+    """For each variable of the result the name whose record it keeps: of several that were tied, one that the file holds, and
+    of those the one whose name stays."""
+    owners: dict[Node, str] = {}
+    for node in branch.source.variables():
+        image = branch.images.get(node)
+        if image is None:
+            continue
+        owner = owners.setdefault(image, node.name)
+        if owner != node.name:
+            owners[image] = min(owner, node.name, key=lambda name: (name not in held, name != image.name))
+    return owners
+
+
 class _Names:
     """Old name to new names for the variables of one branch, the implied ones included."""
 
-    def __init__(self, branch: Branch, rewrite: Rewrite) -> None:
+    def __init__(self, branch: Branch, rewrite: Rewrite, held: Collection[str]) -> None:
         new: dict[str, dict[str, None]] = {}
+        owners = _owners(branch, held)
         for node in branch.source.variables():
             image = branch.images.get(node)
             names = new.setdefault(node.name, {})
-            if image is not None:
+            if image is not None and owners[image] == node.name:
                 names[image.name] = None
         renamed = {rename.old: rename.new for rename in rewrite.renames if rename.branch == branch.label}
         for implied in implied_variables(branch.source):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import islice
 
 from graphshare.errors import Fault, InputError, SelfCheckError
 from graphshare.formats.document import Buffer
 from graphshare.formats.written import differences
-from graphshare.ir.graph import Graph, Kept, Node, Rewrite
+from graphshare.ir.graph import EMPTY, Graph, Kept, Node, Rewrite
 
 _REPORTED = 20
 _BUG = "this is a bug of graphshare; nothing was written, please report it"
@@ -28,10 +28,17 @@ def check_written(data: Buffer, graph: Graph, *, where: str) -> None:
         raise SelfCheckError([Fault(f.message, where=where, path=f.path, node=f.node, hint=_BUG) for f in faults])
 
 
-def check_isomorphic(rewrite: Rewrite, *, attributes_may_differ: frozenset[tuple[str, str]] = frozenset()) -> None:
+def check_isomorphic(
+    rewrite: Rewrite,
+    *,
+    attributes_may_differ: frozenset[tuple[str, str]] = frozenset(),
+    tied: Collection[Node] = (),
+    copies: Mapping[Node, Node] = EMPTY,
+) -> None:
     """Holds a rewrite against its source: every image is its source node but for the name, and its inputs are images.
 
-    ``attributes_may_differ`` are pairs of operator and attribute that the transform changes on purpose.
+    ``attributes_may_differ`` are pairs of operator and attribute that the transform changes on purpose. ``tied`` variables
+    became another one, whose attributes hold. ``copies`` tell which image a copy stands for.
 
     Raises:
         SelfCheckError: a branch is not isomorphic to what it was made from.
@@ -45,12 +52,11 @@ def check_isomorphic(rewrite: Rewrite, *, attributes_may_differ: frozenset[tuple
         for node, image in images.items():
             if image is node:
                 continue
-            alike = image.op == node.op and (
-                image.attrs is node.attrs or image.attrs == node.attrs or _differ_in(node, image, exempt)
-            )
+            same = image.attrs is node.attrs or image.attrs == node.attrs
+            alike = image.op == node.op and (same or node in tied or _differ_in(node, image, exempt))
             alike = alike and len(image.inputs) == len(node.inputs)
             for entry, new in zip(node.inputs, image.inputs, strict=False):
-                if images[entry.node] is not new.node or entry.index != new.index:
+                if images[entry.node] is not copies.get(new.node, new.node) or entry.index != new.index:
                     alike = False
             if not alike or (node.control_deps and [images[dep] for dep in node.control_deps] != list(image.control_deps)):
                 faults.append(Fault(f"is not what node {node.name!r} became", node=image.name, hint=_BUG))
