@@ -12,6 +12,7 @@ import graphshare
 # Command, the function that runs it, and what ``--help`` says of it; a test holds the text against the command's own.
 COMMANDS = {
     "duplicate": ("graphshare.cli.duplicate:duplicate", "Add branches on copied or tied parameters."),
+    "share": ("graphshare.cli.share:share", "Tie parameters inside one graph."),
     "extract": ("graphshare.cli.extract:extract", "Cut out the minimal sub-graph for some outputs."),
     "rename": ("graphshare.cli.rename:rename", "Give nodes other names, parameters along."),
     "upgrade": ("graphshare.cli.upgrade:upgrade", "Write what MXNet 1.9.1 would write after loading the file."),

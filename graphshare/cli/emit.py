@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -38,11 +39,12 @@ def deliver(
     needs_params_out: bool = False,
     notes: Sequence[str] = (),
     proof: Callable[[ParameterFile | None], None] | None = None,
+    report: Mapping[str, Any] = MappingProxyType({}),
 ) -> Outputs:
     """Writes the rewrite of ``source``, or prints it as a plan; ``notes`` become warnings, or refusals with ``--strict``.
 
     ``needs_params_out`` says that the new graph uses names which the old parameter file does not hold. ``proof`` is asked
-    before anything is in place.
+    before anything is in place. ``report`` is what a plan as JSON holds beside the map.
     """
     outputs = resolve_outputs(delivery.out, delivery.params_out, delivery.map_out, source)
     if delivery.strict and notes:
@@ -59,7 +61,7 @@ def deliver(
         say(note, style="warning")
     plan = None if source.params is None else plan_records(source.params, rewrite, drop_unused=drop_unused)
     if delivery.dry_run:
-        _print_plan(rewrite, source, plan, delivery.format)
+        _print_plan(rewrite, source, plan, delivery.format, report)
         return outputs
     if outputs.graph == "-":
         refuse_terminal()
@@ -84,12 +86,12 @@ def refuse_terminal() -> None:
         raise UsageError(Fault("the graph would go to the terminal", hint="add -o FILE, or pipe it on"))
 
 
-def _print_plan(rewrite: Rewrite, source: Checkpoint, plan: Plan | None, format_: str) -> None:
+def _print_plan(rewrite: Rewrite, source: Checkpoint, plan: Plan | None, format_: str, report: Mapping[str, Any]) -> None:
     from graphshare.workflows.mapfile import map_of
 
     records = [{"from": record.key, "to": key} for record, key in plan or ()]
     if format_ == "json":
-        found: dict[str, Any] = {**map_of(rewrite, {source.graph: source}), "records": records}
+        found: dict[str, Any] = {**map_of(rewrite, {source.graph: source}), "records": records, **report}
         put_json(found)
         return
     put(_plan_lines(map_of(rewrite, {source.graph: source})["entries"], records))

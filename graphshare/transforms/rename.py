@@ -12,10 +12,11 @@ from graphshare.rules.implied import implied_name, implied_variables
 from graphshare.transforms.naming import check_collisions
 
 
-def rename(graph: Graph, names: Mapping[Node, str]) -> Rewrite:
+def rename(graph: Graph, names: Mapping[Node, str], *, repeats: bool = False) -> Rewrite:
     """``graph`` with the nodes in ``names`` called what it says; all others keep their names.
 
-    Names inside sub-graphs stay: they are bound by position. States that an operator's name implies follow it.
+    Names inside sub-graphs stay: they are bound by position. States that an operator's name implies follow it. With
+    ``repeats``, which is for a rename's inverse, names may meet.
 
     Raises:
         RefusedError: a new name meets one that stays, or two nodes with different names would get one; all are listed.
@@ -26,7 +27,8 @@ def rename(graph: Graph, names: Mapping[Node, str]) -> Rewrite:
     renamed += [pair for pair in implied_pairs if pair[0] != pair[1]]
     kept = [node.name for node in graph.nodes if names.get(node, node.name) == node.name]
     kept += [old for old, new in implied_pairs if old == new]
-    check_collisions(kept, renamed)
+    if not repeats:
+        check_collisions(kept, renamed)
 
     images: dict[Node, Node] = {}
     entries: dict[Entry, Entry] = {}

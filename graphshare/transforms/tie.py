@@ -1,4 +1,4 @@
-"""Tying: several variables become one node that all their consumers point at, the only form in which MXNet trains them as one."""
+"""Tying: several variables become one node that all their consumers point at; MXNet trains nothing else as one."""
 
 from __future__ import annotations
 

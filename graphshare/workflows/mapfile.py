@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from graphshare.errors import Fault, InputError
+from graphshare.formats.layout import write_symbol
 from graphshare.ir.graph import VARIABLE, Graph, Node, Rewrite
 from graphshare.workflows.checkpoint import Checkpoint
 
@@ -96,21 +97,29 @@ class _MapEntry(msgspec.Struct, rename={"source": "from", "target": "to"}):
     branch: str = ""
 
 
+class _Source(msgspec.Struct):
+    sha256: str
+
+
 class _MapFile(msgspec.Struct):
     entries: list[_MapEntry]
+    sources: list[_Source] = []
 
 
-def names_from_map(data: bytes, graph: Graph, *, where: str) -> dict[Node, str]:
+def names_from_map(data: bytes, graph: Graph, *, where: str, inverse: bool = False) -> dict[Node, str]:
     """New names for nodes of ``graph`` from a map file, or from a plain object of old names and new ones.
+
+    With ``inverse``, ``graph`` is what the map leads to, and the names are those from before.
 
     Raises:
         InputError: the file is neither, or speaks of nodes and names that the graph does not have; all are listed.
     """
     try:
         if msgspec.json.decode(data, type=dict[str, msgspec.Raw]).keys() >= {"version", "entries"}:
-            return _by_id(msgspec.json.decode(data, type=_MapFile), graph, where)
+            return _by_id(msgspec.json.decode(data, type=_MapFile), graph, where, inverse)
         msgspec.json.decode(data, type=dict[str, str])
-        return _by_name(_pairs(data, where), graph, where)
+        pairs = _pairs(data, where)
+        return _by_name(_turned(pairs, where) if inverse else pairs, graph, where)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         hint = 'a map is a graphshare map file, or an object {"old name": "new name"}'
         raise InputError(Fault(f"is no map: {error}", where=where, hint=hint)) from None
@@ -130,23 +139,65 @@ def _pairs(data: bytes, where: str) -> dict[str, str]:
     return dict(pairs)
 
 
-def _by_id(found: _MapFile, graph: Graph, where: str) -> dict[Node, str]:
+def source_hash(data: bytes) -> str:
+    """The SHA-256 of the one graph that a map file is of; empty where it is none, or of several."""
+    try:
+        sources = msgspec.json.decode(data, type=_MapFile).sources
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    return sources[0].sha256 if len(sources) == 1 else ""
+
+
+def restored(rewrite: Rewrite, sha256: str) -> Rewrite | None:
+    """``rewrite`` written in the way in which its graph has this hash; None where no way gives it.
+
+    A rename writes strings as MXNet does, so how its source escaped them can only be found by trying.
+    """
+    graph = rewrite.graph
+    for escapes in ("mxnet", "json", "ascii"):
+        tried = msgspec.structs.replace(graph, dialect=msgspec.structs.replace(graph.dialect, escapes=escapes))
+        digest = hashlib.sha256()
+        for piece in write_symbol(tried):
+            digest.update(piece)
+        if digest.hexdigest() == sha256:
+            return msgspec.structs.replace(rewrite, graph=tried)
+    return None
+
+
+def _turned(pairs: dict[str, str], where: str) -> dict[str, str]:
+    counts = Counter(pairs.values())
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        hint = "a map file that `rename --map-out` writes goes by nodes and has an inverse"
+        raise InputError([Fault(f"gives the name {name!r} more than once", where=where, hint=hint) for name in twice])
+    return {new: old for old, new in pairs.items()}
+
+
+def _by_id(found: _MapFile, graph: Graph, where: str, inverse: bool) -> dict[Node, str]:
     branches = dict.fromkeys(entry.branch for entry in found.entries)
     if len(branches) > 1:
         listed = ", ".join(repr(branch) for branch in branches)
         hint = "a rename takes the map of one branch, as `duplicate --drop-original` with one prefix and `rename` write it"
         raise InputError(Fault(f"is the map of {len(branches)} branches ({listed})", where=where, hint=hint))
     names: dict[Node, str] = {}
+    seen: set[Node] = set()
     faults = []
     for i, entry in enumerate(found.entries):
-        if entry.target is None or entry.source.id is None:
+        if entry.target is None and inverse:
+            faults.append(Fault("is a node that was dropped, which no rename brings back", where=where, path=f"$.entries[{i}]"))
+        if entry.target is None or entry.source.id is None or entry.target.id is None:
             continue
-        node = graph.nodes[entry.source.id] if 0 <= entry.source.id < len(graph.nodes) else None
-        if node is None or node.name != entry.source.name:
-            message = f"speaks of node {entry.source.id} named {entry.source.name!r}, which the graph does not have"
-            faults.append(Fault(message, where=where, path=f"$.entries[{i}].from"))
-        elif names.setdefault(node, entry.target.name) != entry.target.name:
-            faults.append(Fault(f"gives node {entry.source.id} two names", where=where, path=f"$.entries[{i}].to"))
+        old, new = (entry.target, entry.source) if inverse else (entry.source, entry.target)
+        node = graph.nodes[old.id] if old.id is not None and 0 <= old.id < len(graph.nodes) else None
+        side = "to" if inverse else "from"
+        if node is None or node.name != old.name:
+            message = f"speaks of node {old.id} named {old.name!r}, which the graph does not have"
+            faults.append(Fault(message, where=where, path=f"$.entries[{i}].{side}"))
+        elif node in seen if inverse else names.get(node, new.name) != new.name:
+            faults.append(Fault(f"gives node {old.id} two names", where=where, path=f"$.entries[{i}].{side}"))
+        else:
+            names[node] = new.name
+            seen.add(node)
     if faults:
         raise InputError(faults)
     return names

@@ -8,7 +8,7 @@ from itertools import islice
 from graphshare.errors import Fault, InputError, SelfCheckError
 from graphshare.formats.document import Buffer
 from graphshare.formats.written import differences
-from graphshare.ir.graph import EMPTY, Graph, Kept, Node, Rewrite
+from graphshare.ir.graph import Graph, Kept, Node, Rewrite
 
 _REPORTED = 20
 _BUG = "this is a bug of graphshare; nothing was written, please report it"
@@ -33,7 +33,7 @@ def check_isomorphic(
     *,
     attributes_may_differ: frozenset[tuple[str, str]] = frozenset(),
     tied: Collection[Node] = (),
-    copies: Mapping[Node, Node] = EMPTY,
+    copies: Mapping[Node, Node] | None = None,
 ) -> None:
     """Holds a rewrite against its source: every image is its source node but for the name, and its inputs are images.
 
@@ -44,6 +44,7 @@ def check_isomorphic(
         SelfCheckError: a branch is not isomorphic to what it was made from.
     """
     exempt = dict(attributes_may_differ)
+    copies = copies or {}
     faults: list[Fault] = []
     for branch in rewrite.branches:
         images = branch.images

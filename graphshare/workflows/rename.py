@@ -1,24 +1,16 @@
-"""``rename``: a prefix added or taken away, or names from a map."""
+"""``rename``: a prefix added or taken away, names from a map, or names by rule."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from enum import Enum
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import VARIABLE, Graph, Node, Rewrite
+from graphshare.rules.model import Only, Ruleset
+from graphshare.rules.plan import plan_names
 from graphshare.rules.roles import Role, assign_roles
 from graphshare.transforms.rename import rename as give_names
 from graphshare.workflows.readback import check_isomorphic
-
-
-class Only(str, Enum):
-    """Which nodes a rename speaks of. Parameters include auxiliary states, inputs include labels and states."""
-
-    VARIABLES = "variables"
-    OPS = "ops"
-    INPUTS = "inputs"
-    PARAMETERS = "parameters"
 
 
 def rename(
@@ -29,10 +21,12 @@ def rename(
     names: Mapping[Node, str] | None = None,
     only: Collection[Only] = (),
     held: frozenset[str] | None = None,
+    repeats: bool = False,
 ) -> Rewrite:
     """``graph`` with other names: first ``strip_prefix`` is taken away, then ``prefix`` put before; or ``names`` as they are.
 
-    ``only`` limits it to kinds of nodes. Unnamed nodes stay unnamed.
+    ``only`` limits it to kinds of nodes. Unnamed nodes stay unnamed. ``repeats`` lets different names become one again, as the
+    inverse of a rename may have to.
 
     Raises:
         RefusedError: nothing would change, a node would lose its whole name, or names collide; all are listed.
@@ -44,9 +38,26 @@ def rename(
         new = {node: prefix + node.name.removeprefix(strip_prefix) for node in chosen if node.name}
     new = {node: name for node, name in new.items() if name != node.name}
     _check(new, strip_prefix)
-    rewrite = give_names(graph, new)
+    rewrite = give_names(graph, new, repeats=repeats)
     check_isomorphic(rewrite)
     return rewrite
+
+
+def rename_by_rules(
+    graph: Graph, ruleset: Ruleset, *, only: Collection[Only] = (), held: frozenset[str] | None = None
+) -> tuple[Rewrite, tuple[str, ...]]:
+    """``graph`` with the names that rules give, and what a person should know of the rules.
+
+    Parameters that an alias or a scope override moves get their new names where these are free; two of one name are refused.
+
+    Raises:
+        RefusedError: as in :func:`rename`, or rules that do not fit the graph.
+    """
+    plan = plan_names(graph, ruleset, assign_roles(graph, held=held), _chosen(graph, only, held))
+    _check(plan.names, "")
+    rewrite = give_names(graph, plan.names)
+    check_isomorphic(rewrite)
+    return rewrite, plan.notes
 
 
 def _chosen(graph: Graph, only: Collection[Only], held: frozenset[str] | None) -> dict[Node, None]:
@@ -66,7 +77,7 @@ def _is(node: Node, kind: Only, roles: Mapping[Node, Role]) -> bool:
 
 def _check(new: Mapping[Node, str], strip_prefix: str) -> None:
     if not new:
-        hint = f"no name begins with {strip_prefix!r}" if strip_prefix else "check --only and the map"
+        hint = f"no name begins with {strip_prefix!r}" if strip_prefix else "check --only, the patterns and the map"
         raise RefusedError(Fault("no name would change", hint=hint))
     faults = [Fault("would be left without a name", node=node.name) for node, name in new.items() if not name]
     faults += [
