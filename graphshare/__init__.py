@@ -20,13 +20,27 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from graphshare.api import duplicate, extract, inspect, load, rename, save, upgrade
+    from graphshare.api import (
+        Rule,
+        Ruleset,
+        duplicate,
+        extract,
+        inspect,
+        load,
+        load_rules,
+        rename,
+        rename_by_rules,
+        save,
+        share,
+        upgrade,
+    )
     from graphshare.errors import Fault, GraphshareError
     from graphshare.ir.graph import Entry, Graph, Node, Rewrite
     from graphshare.workflows.run import run
 
 _HOMES = {
-    **dict.fromkeys(("duplicate", "extract", "inspect", "load", "rename", "save", "upgrade"), "graphshare.api"),
+    **dict.fromkeys(("Rule", "Ruleset", "duplicate", "extract", "inspect", "load", "load_rules"), "graphshare.api"),
+    **dict.fromkeys(("rename", "rename_by_rules", "save", "share", "upgrade"), "graphshare.api"),
     **dict.fromkeys(("Fault", "GraphshareError"), "graphshare.errors"),
     "run": "graphshare.workflows.run",
     **dict.fromkeys(("Entry", "Graph", "Node", "Rewrite"), "graphshare.ir.graph"),
@@ -39,14 +53,19 @@ __all__ = [
     "GraphshareError",
     "Node",
     "Rewrite",
+    "Rule",
+    "Ruleset",
     "__version__",
     "duplicate",
     "extract",
     "inspect",
     "load",
+    "load_rules",
     "rename",
+    "rename_by_rules",
     "run",
     "save",
+    "share",
     "upgrade",
 ]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from graphshare.ir.graph import Rewrite
+from graphshare.rules.load import load_rules
+from graphshare.rules.model import Rule, Ruleset
 from graphshare.transforms.upgrade import upgrade
 from graphshare.workflows.checkpoint import Checkpoint, resolve_outputs
 from graphshare.workflows.checkpoint import load_checkpoint as load
@@ -11,9 +13,12 @@ from graphshare.workflows.extract import extract
 from graphshare.workflows.inspect import inspect
 from graphshare.workflows.parameters import held_names, plan_records
 from graphshare.workflows.rename import rename
+from graphshare.workflows.rename import rename_by_rules
 from graphshare.workflows.results import write_results
+from graphshare.workflows.share import share
 
-__all__ = ["duplicate", "extract", "inspect", "load", "rename", "save", "upgrade"]
+__all__ = ["Rule", "Ruleset", "duplicate", "extract", "inspect", "load", "load_rules", "rename", "rename_by_rules", "save",
+           "share", "upgrade"]  # fmt: skip
 
 
 def save(

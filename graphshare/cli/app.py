@@ -20,6 +20,7 @@ COMMANDS = {
     "inspect": ("graphshare.cli.inspect:inspect", "Show arguments, states, outputs, operators and roles."),
     "run": ("graphshare.cli.run:run", "Compute a graph's outputs with numpy."),
     "verify": ("graphshare.cli.verify:verify", "Prove that branches compute the same."),
+    "rules": ("graphshare.cli.rules:rules", "Explain and check sharing and naming rules."),
     "params": ("graphshare.cli.params:params", "List and convert parameter files."),
 }
 

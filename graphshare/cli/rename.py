@@ -78,8 +78,8 @@ def rename(
                 held=held,
                 repeats=inverse,
             )
-    if inverse:
-        exact = restored(rewrite, source_hash(data))
+    if inverse and (known := source_hash(data)):
+        exact = restored(rewrite, known)
         rewrite = exact or rewrite
         rule_notes = () if exact else ("the result is not, byte for byte, the file that the map was made from",)
     done = options.delivery(delivery)

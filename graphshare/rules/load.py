@@ -49,12 +49,20 @@ def load_rules(path: str) -> Ruleset:
     Raises:
         InputError: it cannot be read, or is no rules file; every fault is listed with its place.
     """
+    return read_rules(read_file(path), where=path)
+
+
+def read_file(path: str) -> bytes:
+    """The bytes of a rules file, no more of them than such a file may have.
+
+    Raises:
+        InputError: it cannot be read.
+    """
     try:
         with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            return file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)) from error
-    return read_rules(data, where=path)
 
 
 def read_rules(data: bytes, *, where: str) -> Ruleset:

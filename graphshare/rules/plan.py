@@ -42,7 +42,7 @@ def plan_names(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes
     for node in nodes:
         if not node.name:
             continue
-        key = (node.name, _kinds(node, roles))
+        key = (node.name, kinds_of(node, roles))
         found = made.get(key)
         if found is None:
             found = made[key] = _new_name(resolver, *key)
@@ -97,7 +97,8 @@ _INPUT = frozenset((Only.VARIABLES, Only.INPUTS))
 _OPERATOR = frozenset((Only.OPS,))
 
 
-def _kinds(node: Node, roles: Mapping[Node, Role]) -> frozenset[Only]:
+def kinds_of(node: Node, roles: Mapping[Node, Role]) -> frozenset[Only]:
+    """All that a rule's ``only`` may call ``node``."""
     if node.op != VARIABLE:
         return _OPERATOR
     return _PARAMETER if roles[node].is_parameter else _INPUT

@@ -1,0 +1,95 @@
+"""``graphshare rules``: what rules do, before they do it."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from graphshare.cli import options, rule_options
+from graphshare.cli.console import put, put_json, say
+from graphshare.cli.edge import DISPROVED
+from graphshare.rules.load import read_file
+from graphshare.rules.model import rule_from_option
+from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
+from graphshare.workflows.explain import check_rules
+from graphshare.workflows.explain import explain as explain_name
+
+_graph = options._option("--graph", metavar="GRAPH", help="The graph that the rules are for.")
+
+
+@click.group
+def rules() -> None:
+    """Explain and check sharing and naming rules."""
+
+
+@rules.command
+@click.argument("name", metavar="NAME")
+@rule_options.rules_file
+@rule_options.overrides
+@rule_options.aliases
+@rule_options.matches
+@rule_options.targets
+@rule_options.separator
+@click.option("--kind", type=click.Choice(["parameter", "input", "operator"]), default="parameter", help="What NAME is.")
+@_graph
+@options.params
+@options.format_
+def explain(
+    name: str,
+    rules_file: str | None,
+    overrides: tuple[str, ...],
+    aliases: tuple[str, ...],
+    match: tuple[str, ...],
+    to: tuple[str, ...],
+    separator: str | None,
+    kind: str,
+    graph: str | None,
+    params: str | None,
+    format_: str,
+) -> None:
+    """Show which rules fire for a name, step by step.
+
+    With --graph, NAME is one of its nodes or a key of its parameter file, and the answer says whether it is tied.
+    """
+    given = [rule_from_option("scope", "--override", text) for text in overrides]
+    given += [rule_from_option("alias", "--alias", text) for text in aliases]
+    ruleset = rule_options.ruleset_of(rules_file, [*given, *rule_options.naming_rules(match, to)], separator=separator)
+    if graph is None:
+        found = explain_name(name, ruleset, kind=kind)
+    else:
+        source = load_checkpoint(graph, params=params)
+        with refusals_of(source):
+            found = explain_name(name, ruleset, graph=source.graph, params=source.params)
+    if format_ == "json":
+        put_json(found)
+        return
+    put([f"{found.name} ({found.kind})"])
+    put(f"  {i}. {step.before} -> {step.after}  by {step.rule} ({step.place})" for i, step in enumerate(found.steps, start=1))
+    put([f"  {found.result}: {found.effect}" if found.effect != "unknown" else f"  {found.result}"])
+
+
+@rules.command
+@click.argument("file", metavar="FILE")
+@_graph
+@options.params
+@options.strict
+@options.format_
+def check(file: str, graph: str | None, params: str | None, strict: bool, format_: str) -> int:
+    """Check a rules file, alone or against a graph.
+
+    Exit code 1 says that it has errors, with --strict also warnings: rules that never fire or are shadowed by later ones.
+    """
+    data = read_file(file)
+    source = load_checkpoint(graph, params=params) if graph is not None else None
+    found = check_rules(data, where=file, graph=source.graph if source else None, params=source.params if source else None)
+    if format_ == "json":
+        put_json(msgspec.to_builtins(found))
+    else:
+        for fault in found.errors:
+            say(str(fault), style="error")
+            if fault.hint:
+                say(fault.hint, style="hint")
+        for warning in found.warnings:
+            say(warning, style="warning")
+        say(f"{file}: {found.rules} rules, {len(found.errors)} errors, {len(found.warnings)} warnings")
+    return DISPROVED if found.errors or (strict and found.warnings) else 0
