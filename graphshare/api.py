@@ -12,8 +12,7 @@ from graphshare.workflows.duplicate import duplicate
 from graphshare.workflows.extract import extract
 from graphshare.workflows.inspect import inspect
 from graphshare.workflows.parameters import held_names, plan_records
-from graphshare.workflows.rename import rename
-from graphshare.workflows.rename import rename_by_rules
+from graphshare.workflows.rename import rename, rename_by_rules
 from graphshare.workflows.results import write_results
 from graphshare.workflows.share import share
 

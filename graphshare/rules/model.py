@@ -93,7 +93,7 @@ def rule_from_option(kind: Kind, option: str, given: str) -> Rule:
         UsageError: there is no ``=`` to split at, or nothing on one side where there must be.
     """
     place = f"{option} {given}"
-    found = re.match(r"(=?(?:\\=|[^=])*)=(.*)", given, re.DOTALL)
+    found = re.match(r"(=?(?:\\=|[^=\\]|\\(?!=))*)=(.*)", given, re.DOTALL)
     if found is None:
         raise UsageError(Fault("has no '=' between two names", where=place, hint=f"as in {option} OLD=NEW"))
     left, right = (side.replace("\\=", "=") for side in found.groups())

@@ -43,6 +43,14 @@ def is_literal(pattern: str) -> bool:
     return pattern.startswith("=") or not (pattern.startswith("re:") or any(character in pattern for character in "*?["))
 
 
+def literal_ends(pattern: str) -> tuple[str, str]:
+    """How every name that ``pattern`` matches begins and ends; empty where that is not plain to see."""
+    if pattern.startswith("re:"):
+        return "", ""
+    parts = re.split(r"[*?\[\]]", pattern)
+    return parts[0], "" if "[" in pattern else parts[-1]
+
+
 def substituter(pattern: str, to: str) -> Substituter:
     """A function from a name to the name that ``to`` makes of it, or to None where ``pattern`` does not match it.
 

@@ -13,10 +13,11 @@ import msgspec
 
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.rules.model import SHARING, Kind, Only, Rule, Ruleset
-from graphshare.rules.patterns import Substituter, substituter
+from graphshare.rules.patterns import Substituter, literal_ends, substituter
 from graphshare.rules.scopes import Override, Overrides, Scope, join_name, join_scope, make_overrides, split_name, split_scope
 
-MAX_TRIALS = 20_000_000  # of patterns on names: some seconds. Literal names and scopes are looked up and cost no trial.
+MAX_TRIALS = 100_000_000  # of patterns on names: under half a minute. Literal names and scopes are looked up and cost none.
+_MATCHING = 20  # what running a pattern counts for; what its literal ends already tell apart counts for one
 MAX_NAME = 4096  # characters that rules may add to a name
 MAX_STEPS = 1000  # aliases that are followed where no graph says which names there are
 
@@ -139,9 +140,10 @@ class Resolver:
         block = self._overrides.block(scope)
         for step in self._overrides.chain(scope):
             self._fire(self._rule_of[step.override])
-            if (step.override, block) in self._marked:
+            mark = (step.override, self._overrides.asked_in(step.override, block))
+            if mark in self._marked:
                 break
-            self._marked.add((step.override, block))
+            self._marked.add(mark)
 
     def _fire(self, rule: Rule) -> None:
         self.fired[rule] = self.fired.get(rule, 0) + 1
@@ -203,14 +205,14 @@ class _Chooser:
         self._separator = separator
         self._trials = trials
         self._literals: dict[str, list[tuple[int, Rule]]] = {}
-        self._patterns: list[tuple[int, Rule, Substituter]] = []
+        self._patterns: list[tuple[int, Rule, str, str, Substituter]] = []
         for number, rule in enumerate(rules):
             literal = rule.literal
             if literal is not None:
                 whole = f"{rule.within}{separator}{literal}" if rule.within else literal
                 self._literals.setdefault(whole, []).append((number, rule))
             else:
-                self._patterns.append((number, rule, substituter(rule.text, rule.to)))
+                self._patterns.append((number, rule, *literal_ends(rule.text), substituter(rule.text, rule.to)))
         self._patterns.reverse()
 
     def step(self, name: str, kinds: Collection[Only] | None = None) -> NameStep | None:
@@ -220,20 +222,26 @@ class _Chooser:
             if kinds is None or _speaks_of(rule, kinds):
                 best, chosen = number, NameStep(rule, name, _join(rule, rule.to, self._separator))
                 break
-        self._trials[0] += len(self._patterns)
-        if self._trials[0] > MAX_TRIALS:
-            hint = "give literal names (a map) or scopes instead: they are looked up"
-            raise UsageError(Fault(f"more than {MAX_TRIALS:,} trials of a pattern on a name", hint=hint))
-        for number, rule, substitute in self._patterns:
+        self._spend(len(self._patterns))
+        for number, rule, head, tail, substitute in self._patterns:
             if number < best:
                 break
+            if not name.endswith(tail) or not (rule.within or name.startswith(head)):
+                continue
             rest = _inside(rule, name, self._separator)
             if rest is None or not (kinds is None or _speaks_of(rule, kinds)):
                 continue
+            self._spend(_MATCHING)
             made = substitute(rest)
             if made is not None:
                 return NameStep(rule, name, _join(rule, made, self._separator))
         return chosen
+
+    def _spend(self, trials: int) -> None:
+        self._trials[0] += trials
+        if self._trials[0] > MAX_TRIALS:
+            hint = "give literal names (a map) or scopes instead: they are looked up"
+            raise UsageError(Fault("too many patterns for so many names", hint=hint))
 
 
 def _inside(rule: Rule, name: str, separator: str) -> str | None:

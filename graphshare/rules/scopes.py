@@ -21,6 +21,7 @@ Scope = tuple[str, ...]
 
 SEPARATOR = "/"
 MAX_CHARACTERS = 1 << 26  # of resolved scopes kept in one table: a chain of growing targets cannot fill the memory
+_STEP = 64  # characters that a resolved scope counts for beside its own: what keeping it takes
 _SHOWN = 12  # rules of a long cycle that a message lists
 
 
@@ -137,6 +138,7 @@ class Overrides:
         # What a rule's target resolves to and by which rule, for parameters of one innermost block; or why it cannot be.
         self._resolved: dict[tuple[Override, Scope], tuple[Scope, Override | None]] = {}
         self._broken: dict[tuple[Override, Scope], Fault] = {}
+        self._everywhere: set[Override] = set()  # rules whose targets resolve alike in every block; kept as of the block ()
         for rule in self.rules:
             self._place(rule.key).rules.append(rule)
             self._place(rule.within).block = True
@@ -204,7 +206,11 @@ class Overrides:
 
     def _deepest(self, scope: Scope, block: Scope) -> Override | None:
         """The last of the rules in force for the deepest scope above or at ``scope`` that has any."""
-        place, best = self._root, None
+        return self._look_up(scope, block)[0]
+
+    def _look_up(self, scope: Scope, block: Scope) -> tuple[Override | None, bool]:
+        """:meth:`_deepest`, and whether the answer is the same in every block."""
+        place, best, everywhere = self._root, None, True
         for part in scope:
             following = place.next.get(part)
             if following is None:
@@ -212,7 +218,12 @@ class Overrides:
             place = following
             if place.rules:
                 best = next((rule for rule in reversed(place.rules) if self._in_force(rule, block)), best)
-        return best
+                everywhere = everywhere and not any(rule.within for rule in place.rules)
+        return best, everywhere
+
+    def asked_in(self, rule: Override, block: Scope) -> Scope:
+        """``block``, or ``()`` where ``rule`` leads to the same end in every block."""
+        return () if rule in self._everywhere else block
 
     @staticmethod
     def _in_force(rule: Override, block: Scope) -> bool:
@@ -220,31 +231,37 @@ class Overrides:
 
     def _resolve_target(self, rule: Override, block: Scope) -> tuple[Scope, Override | None]:
         """What the target of ``rule`` resolves to, and by which rule first."""
-        known = self._resolved.get((rule, block))
+        known = self._known(rule, block)
         if known is not None:
             return known
-        chain: dict[Override, Override | None] = {}
+        chain: dict[Override, tuple[Override | None, bool]] = {}
         at: Override | None = rule
-        fault = None
-        while at is not None and (at, block) not in self._resolved:
+        while at is not None and self._known(at, block) is None:
             order = [*chain] if at in chain else []
             fault = self._broken.get((at, block)) or (self._cycle(order[order.index(at) :]) if order else None)
             if fault is not None:
                 self._broken.update(((part, block), fault) for part in chain)
                 raise RefusedError(fault)
-            following = self._deepest(at.target, block)
-            chain[at] = following
-            at = following
-        for done, after in reversed(chain.items()):
-            end = self._resolved[after, block][0] + done.target[len(after.key) :] if after else done.target
-            self._characters += sum(map(len, end)) + len(end) + len(block)
+            chain[at] = self._look_up(at.target, block)
+            at = chain[at][0]
+        for done, (after, everywhere) in reversed(chain.items()):
+            end = done.target
+            if after is not None:
+                end = self._resolved[after, self.asked_in(after, block)][0] + done.target[len(after.key) :]
+                everywhere = everywhere and after in self._everywhere
+            self._characters += sum(map(len, end)) + len(end) + len(block) + _STEP
             if self._characters > MAX_CHARACTERS:
-                hint = "targets that grow along a chain of rules are most likely a mistake"
+                hint = "chains of rules that grow, or that thousands of blocks resolve anew, are most likely a mistake"
                 fault = Fault("scope overrides resolve to more names than can be held", hint=hint)
                 self._broken.update(((part, block), fault) for part in chain)
                 raise RefusedError(fault)
-            self._resolved[done, block] = (end, after)
-        return self._resolved[rule, block]
+            if everywhere:
+                self._everywhere.add(done)
+            self._resolved[done, self.asked_in(done, block)] = (end, after)
+        return self._resolved[rule, self.asked_in(rule, block)]
+
+    def _known(self, rule: Override, block: Scope) -> tuple[Scope, Override | None] | None:
+        return self._resolved.get((rule, self.asked_in(rule, block)))
 
     def _cycle(self, rules: Sequence[Override]) -> Fault:
         first = rules.index(min(rules, key=self.rules.index)) if len(rules) <= _SHOWN else 0

@@ -1,0 +1,323 @@
+"""Rules of every kind on names, rules files with the place of every fault, options that become rules."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphshare.errors import GraphshareError, InputError, RefusedError, UsageError
+from graphshare.formats.schema import explain as schema_faults
+from graphshare.rules import load, resolve
+from graphshare.rules.load import load_rules, read_rules
+from graphshare.rules.model import Only, Rule, Ruleset, matches_of_options, rule_from_option
+from graphshare.rules.patterns import substituter
+from graphshare.rules.resolve import Resolver, shadowed
+
+PARAMETER = frozenset((Only.VARIABLES, Only.PARAMETERS))
+OPERATOR = frozenset((Only.OPS,))
+
+
+def ruleset(*rules: dict[str, Any], **more: Any) -> Ruleset:
+    return read_rules(json.dumps({"version": 1, "rules": rules, **more}).encode(), where="r.json")
+
+
+def final(found: Ruleset, name: str, kinds: frozenset[Only] = PARAMETER) -> str:
+    resolver = Resolver(found)
+    shared = resolver.outcome(name)[0] if kinds is PARAMETER else name
+    return resolver.named(shared, kinds).name
+
+
+@pytest.mark.parametrize(
+    ("pattern", "to", "name", "made"),
+    [
+        ("conv*_weight", "shared*_w", "conv12_weight", "shared12_w"), ("*_*", "{2}_{1}", "a_b_c", "b_c_a"),
+        ("a?c*", "x*", "abcdd", "xdd"), ("*", "p/*", "w", "p/w"), ("a", "b", "a", "b"), ("=a*", "b*", "a*", "b*"),
+        ("*a*", "[*|*]", "bab", "[b|b]"), ("x*", "y", "xx", "y"), ("a*", "b*", "a", "b"), ("[ab]*", "c*", "bz", "cz"),
+        ("a*", "b*", "ca", None), ("=a", "b", "aa", None),
+    ],
+)  # fmt: skip
+def test_substitution(pattern: str, to: str, name: str, made: str | None) -> None:
+    assert substituter(pattern, to)(name) == made
+
+
+@pytest.mark.parametrize(("pattern", "to"), [("a*", "**"), ("a?", "*"), ("a*", "{2}"), ("a*", "{0}"), ("", "a")])
+def test_substitutions_that_ask_for_too_much(pattern: str, to: str) -> None:
+    with pytest.raises(UsageError):
+        substituter(pattern, to)
+
+
+def test_regular_expressions_run_on_a_linear_engine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine is an extra; a stand-in of the standard library's shows how its answers are used."""
+    import re
+
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(UsageError, match="linear time"):
+        substituter("re:(a+)+$", "b")
+    standin = types.SimpleNamespace(
+        compile=lambda expression, options: re.compile(expression), error=re.error, Options=types.SimpleNamespace
+    )
+    monkeypatch.setitem(sys.modules, "re2", standin)
+    assert substituter(r"re:(\w)_(\w)", r"\2-\1")("a_b") == "b-a"
+    assert substituter(r"re:a", "b")("aa") is None
+    with pytest.raises(UsageError, match="asks for more"):
+        substituter("re:(a)", r"\2")
+    with pytest.raises(UsageError, match="no regular expression"):
+        substituter("re:(", "b")
+
+
+TABLE: list[tuple[str, list[dict[str, Any]], dict[str, str]]] = [
+    ("a prefix", [{"prefix": "p-"}], {"w": "p-w"}),
+    ("a prefix stripped where it is", [{"strip": "p-"}], {"p-w": "w", "w": "w"}),
+    ("stripped, then put", [{"prefix": "q-"}, {"strip": "p-"}], {"p-w": "q-w"}),
+    ("a swap", [{"map": {"a": "b", "b": "a"}}], {"a": "b", "b": "a"}),
+    ("names do not chain", [{"map": {"a": "b"}}, {"map": {"b": "c"}}], {"a": "b", "b": "c"}),
+    ("the last that speaks", [{"match": "a*", "to": "x"}, {"map": {"ab": "y"}}], {"ab": "y", "ac": "x"}),
+    ("a pattern after a name", [{"map": {"ab": "y"}}, {"match": "a*", "to": "x*"}], {"ab": "xb"}),
+    ("aliases chain", [{"alias": "a", "to": "b"}, {"alias": "b", "to": "c"}], {"a": "c", "b": "c"}),
+    ("an alias, then its scope", [{"alias": "x", "to": "b/w"}, {"scope": "b", "to": "a"}], {"x": "a/w", "b/w": "a/w"}),
+    ("a scope, then an alias", [{"scope": "b", "to": "a"}, {"alias": "a/w", "to": "c"}], {"b/w": "c", "a/w": "c"}),
+    ("a pattern that matches its own result", [{"alias": "*_weight", "to": "one_weight"}],
+     {"a_weight": "one_weight", "one_weight": "one_weight"}),
+    ("shared, then named", [{"scope": "b", "to": "a"}, {"map": {"a/w": "W"}}], {"b/w": "W", "a/w": "W"}),
+    ("blocks see what follows", [{"within": "g", "rules": [{"map": {"a": "b"}}, {"prefix": "p-"}, {"alias": "q*", "to": "r*"}]}],
+     {"g/a": "g/p-b", "a": "a", "g/c/d": "g/p-c/d", "g/qx": "g/p-rx", "gg/a": "gg/a"}),
+    ("nested blocks", [{"within": "g", "rules": [{"within": "h", "rules": [{"map": {"a": "b"}}]}]}], {"g/h/a": "g/h/b"}),
+    ("limited to operators", [{"prefix": "p-", "only": ["ops"]}], {"w": "w"}),
+    ("limited to parameters", [{"prefix": "p-", "only": ["parameters"]}], {"w": "p-w"}),
+    ("TensorFlow's scopes", [{"name_scope": "foo"}, {"variable_scope": "goo"}, {"name_scope": "hoo"}], {"w": "goo/w"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rules", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_rules_on_parameters(rules: list[dict[str, Any]], expected: dict[str, str]) -> None:
+    found = ruleset(*rules)
+    assert {name: final(found, name) for name in expected} == expected
+    for name, end in expected.items():
+        resolver = Resolver(found)
+        steps = resolver.steps(name)
+        assert steps.name == resolver.outcome(name)[0]
+        assert [step.after for step in steps.steps][-1:] in ([], [steps.name])
+        assert resolver.named(steps.name, PARAMETER).name == end
+
+
+def test_rules_on_operators() -> None:
+    scopes = ruleset({"name_scope": "foo"}, {"variable_scope": "goo"}, {"name_scope": "hoo"})
+    assert final(scopes, "mul", OPERATOR) == "foo/goo/hoo/mul"
+    assert final(ruleset({"scope": "b", "to": "a"}, {"alias": "*", "to": "x"}), "b/conv", OPERATOR) == "b/conv"
+
+
+def test_other_separators() -> None:
+    found = ruleset({"scope": "right", "to": "left"}, {"within": "left", "rules": [{"map": {"x": "y"}}]}, separator="_")
+    assert final(found, "right_fc_weight") == "left_fc_weight"
+    assert final(found, "righteous_fc_weight") == "righteous_fc_weight"
+    assert final(found, "left_x") == "left_y"
+
+
+@pytest.mark.parametrize(
+    ("rules", "path"),
+    [
+        ([{"alias": "a", "to": "b"}, {"alias": "b", "to": "a"}], "a -> b -> a"),
+        ([{"alias": "a", "to": "b/w"}, {"scope": "b", "to": "c"}, {"alias": "c/w", "to": "a"}], "a -> b/w -> c/w -> a"),
+        ([{"alias": "?", "to": "x"}, {"alias": "x", "to": "y"}], "x -> y -> x"),
+    ],
+)
+def test_cycles_of_aliases(rules: list[dict[str, Any]], path: str) -> None:
+    with pytest.raises(RefusedError, match=f"form a cycle: {path}"):
+        Resolver(ruleset(*rules)).outcome(path[0])
+
+
+def test_aliases_that_grow() -> None:
+    with pytest.raises(RefusedError, match="without end"):
+        Resolver(ruleset({"alias": "*", "to": "x*"})).outcome("a")
+    assert Resolver(ruleset({"alias": "*", "to": "x*"}), {"a"}).outcome("a")[0] == "xa"
+
+
+def test_shadowed_rules() -> None:
+    found = ruleset({"scope": "a", "to": "b"}, {"scope": "a/", "to": "c"}, {"prefix": "x"}, {"prefix": "y"},
+                    {"map": {"n": "o"}}, {"match": "=n", "to": "p"}, {"alias": "q*", "to": "r"}, {"alias": "q*", "to": "s"},
+                    {"prefix": "z", "only": ["ops"]}, {"strip": "u"}, {"strip": "v"})  # fmt: skip
+    assert [(str(rule), str(later)) for rule, later in shadowed(found)] == [
+        ("scope 'a' -> 'b'", "scope 'a/' -> 'c'"),
+        ("prefix 'x'", "prefix 'y'"),
+        ("map 'n' -> 'o'", "match '=n' -> 'p'"),
+        ("alias 'q*' -> 'r'", "alias 'q*' -> 's'"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "left", "right"),
+    [
+        ("alias", "a=b", "a", "b"), ("alias", r"a\=b=c", "a=b", "c"), ("alias", "a=b=c", "a", "b=c"), ("alias", "=a*=b", "=a*", "b"),
+        ("scope", "b=", "b", ""), ("scope", "b/c=a", "b/c", "a"),
+    ],
+)  # fmt: skip
+def test_options_become_rules(kind: Any, given: str, left: str, right: str) -> None:
+    rule = rule_from_option(kind, "--x", given)
+    assert (rule.text, rule.to, rule.option) == (left, right, True)
+
+
+@pytest.mark.parametrize("given", ["", "a", "=", "=b", "a=", r"a\=b"])
+def test_options_that_are_no_rules(given: str) -> None:
+    with pytest.raises(UsageError):
+        rule_from_option("alias", "--alias", given)
+    with pytest.raises(UsageError):
+        matches_of_options(["a"], [])
+
+
+FAULTS: list[tuple[str, str, str]] = [
+    ("[]", "$", "not an object"),
+    ('{"rules": []}', "$.version", "must be 1"),
+    ('{"version": true, "rules": []}', "$.version", "must be 1"),
+    ('{"version": 1}', "$.rules", "no list"),
+    ('{"version": 1, "rules": [], "x": 1}', "$.x", "no key"),
+    ('{"version": 1, "rules": [3]}', "$.rules[0]", "not an object"),
+    ('{"version": 1, "rules": [{}]}', "$.rules[0]", "none of the keys"),
+    ('{"version": 1, "rules": [{"prefix": "a", "strip": "b"}]}', "$.rules[0]", "2 of the keys"),
+    ('{"version": 1, "rules": [{"prefix": "a", "to": "b"}]}', "$.rules[0].to", "no key of a rule 'prefix'"),
+    ('{"version": 1, "rules": [{"prefix": ""}]}', "$.rules[0].prefix", "not a text"),
+    ('{"version": 1, "rules": [{"prefix": "a\\u0000"}]}', "$.rules[0].prefix", "not a text"),
+    ('{"version": 1, "rules": [{"match": "a"}]}', "$.rules[0].to", "missing"),
+    ('{"version": 1, "rules": [{"match": "a*", "to": "**"}]}', "$.rules[0]", "asks for more"),
+    ('{"version": 1, "rules": [{"alias": "a", "to": "a"}]}', "$.rules[0]", "alias of itself"),
+    ('{"version": 1, "rules": [{"scope": "a", "to": "a/b"}]}', "$.rules[0]", "lies inside"),
+    ('{"version": 1, "rules": [{"scope": "a", "to": "a"}]}', "$.rules[0]", "stand for itself"),
+    ('{"version": 1, "rules": [{"scope": "", "to": "a"}]}', "$.rules[0].scope", "not a text"),
+    ('{"version": 1, "rules": [{"within": "a", "rules": [{"scope": 1, "to": "a"}]}]}', "$.rules[0].rules[0].scope", "not a text"),
+    ('{"version": 1, "rules": [{"map": {"a": 1}}]}', '$.rules[0].map["a"]', "not a name"),
+    ('{"version": 1, "rules": [{"map": {"a": "b", "a": "c"}}]}', "$.rules[0].map.a", "given twice"),
+    ('{"version": 1, "rules": [{"prefix": "a", "only": ["all"]}]}', "$.rules[0].only", "all"),
+    ('{"version": 1, "rules": [{"alias": "a", "to": "b", "reuse": "often"}]}', "$.rules[0].reuse", "often"),
+    ('{"version": 1, "rules": [', "line 1, column 26", "not JSON"),
+    ('{"version": NaN, "rules": []}', "", "not JSON"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "path", "words"), FAULTS, ids=[words for _, _, words in FAULTS])
+def test_faults_have_their_place(text: str, path: str, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_rules(text.encode(), where="r.json")
+    fault = caught.value.faults[0]
+    assert (fault.where, fault.path) == ("r.json", path)
+    assert words in fault.message + fault.hint
+
+
+def test_all_faults_at_once() -> None:
+    with pytest.raises(InputError) as caught:
+        read_rules(b'{"version": 2, "rules": [{}, {"prefix": 1}, {"strip": []}], "y": 0}', where="r.json")
+    assert [fault.path for fault in caught.value.faults] == [
+        "$.y", "$.version", "$.rules[0]", "$.rules[1].prefix", "$.rules[2].strip"]  # fmt: skip
+    with pytest.raises(InputError) as caught:
+        read_rules(json.dumps({"version": 1, "rules": [{}] * 5000}).encode(), where="r.json")
+    assert len(caught.value.faults) == 101
+
+
+# What only reading finds: keys given twice, targets inside their scopes, templates that ask for too much, and JSON itself.
+BEYOND_THE_SCHEMA = (
+    "given twice",
+    "lies inside",
+    "stand for itself",
+    "asks for more",
+    "alias of itself",
+    "not JSON",
+    "must be 1",
+)
+
+
+@pytest.mark.parametrize("text", [text for text, _, words in FAULTS if words not in BEYOND_THE_SCHEMA])
+def test_the_schema_refuses_the_same(text: str) -> None:
+    assert schema_faults(json.loads(text), "rules")
+
+
+@pytest.mark.parametrize("rules", [row[1] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_the_schema_takes_what_is_read(rules: list[dict[str, Any]]) -> None:
+    assert schema_faults({"version": 1, "rules": rules, "separator": "/", "reuse": "auto"}, "rules") == []
+
+
+TOML = """
+version = 1
+reuse = "require"
+[[rules]]
+scope = "scope_b"
+to = "scope_a"
+[[rules]]
+within = "scope_b"
+rules = [{scope = "shared_child", to = ""}]
+"""
+
+
+def test_toml_says_the_same_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(TOML)
+    if sys.version_info >= (3, 11):
+        found = load_rules(str(path))
+        assert found.reuse == "require"
+        assert final(found, "scope_b/shared_child/w") == "scope_a/w"
+        path.write_text("version = 1\nrules = [\n")
+        with pytest.raises(InputError, match="not TOML"):
+            load_rules(str(path))
+
+    def no_reader(name: str) -> Any:
+        raise ImportError(name)
+
+    monkeypatch.setattr(load, "import_module", no_reader)
+    with pytest.raises(InputError, match="cannot read") as caught:
+        load_rules(str(path))
+    assert "3.11" in caught.value.faults[0].hint
+
+
+def within_seconds(seconds: float, started: float) -> None:
+    assert time.monotonic() - started < seconds
+
+
+def test_ten_thousand_rules_of_every_kind_take_linear_time() -> None:
+    started = time.monotonic()
+    count = 10_000
+    rules: list[dict[str, Any]] = [{"alias": f"a{i}", "to": f"a{i + 1}"} for i in range(count)]
+    rules += [{"scope": f"s{i}", "to": f"s{i + 1}"} for i in range(count)]
+    rules += [{"map": {f"a{i}": f"b{i}" for i in range(count)}}]
+    rules += [{"within": f"s{i}", "rules": [{"scope": "x", "to": "y"}]} for i in range(count)]
+    found = ruleset(*rules)
+    names = {f"a{i}" for i in range(count + 1)} | {f"s{i}/w" for i in range(count + 1)}
+    resolver = Resolver(found, names)
+    assert {resolver.outcome(name)[0] for name in names} == {f"a{count}", f"s{count}/w"}
+    within_seconds(60, started)
+
+
+def test_too_many_rules_patterns_and_levels_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = time.monotonic()
+    with pytest.raises(InputError, match=r"more than 100,000 rules"):
+        ruleset({"map": {f"a{i}": "b" for i in range(100_001)}})
+    deep: list[dict[str, Any]] = [{"prefix": "p"}]
+    for _ in range(150):
+        deep = [{"within": "d", "rules": deep}]
+    with pytest.raises(InputError, match="nested deeper"):
+        ruleset(*deep)
+    with pytest.raises(InputError, match="nested too deeply"):
+        read_rules(b'{"version":1,"rules":' + b"[" * 200_000, where="r.json")
+    with pytest.raises(InputError, match="larger than"):
+        read_rules(b" " * (load.MAX_BYTES + 1), where="r.json")
+    with pytest.raises(InputError, match="not UTF-8"):
+        read_rules(b"\xff", where="r.json")
+    monkeypatch.setattr(resolve, "MAX_TRIALS", 1_000_000)
+    for text in ("*x{}*", "x{}*", "*[y]{}"):
+        resolver = Resolver(Ruleset(tuple(Rule("match", text.format(i), "y") for i in range(5000))))
+        with pytest.raises(GraphshareError, match="too many patterns"):
+            for i in range(100_000):
+                resolver.named(f"n{i}", PARAMETER)
+    with pytest.raises(RefusedError, match="characters"):
+        Resolver(ruleset({"prefix": "p" * 5000})).named("w", PARAMETER)
+    within_seconds(60, started)
+
+
+def test_globs_that_hang_a_backtracking_engine() -> None:
+    started = time.monotonic()
+    substitute = substituter("*a" * 30 + "*b", "x" + "*" * 31)
+    assert substitute("a" * 2000) is None
+    assert substitute("a" * 2000 + "b") is not None
+    within_seconds(20, started)
