@@ -90,7 +90,7 @@ def rule_from_option(kind: Kind, option: str, given: str) -> Rule:
     An ``=`` right at the start says that the left side is a literal name.
 
     Raises:
-        UsageError: there is no ``=`` to split at, or nothing on one side where there must be.
+        UsageError: there is no ``=`` to split at, nothing on one side where there must be, or one name on both.
     """
     place = f"{option} {given}"
     found = re.match(r"(=?(?:\\=|[^=\\]|\\(?!=))*)=(.*)", given, re.DOTALL)
@@ -99,6 +99,8 @@ def rule_from_option(kind: Kind, option: str, given: str) -> Rule:
     left, right = (side.replace("\\=", "=") for side in found.groups())
     if not left.removeprefix("=") or (kind == "alias" and not right):
         raise UsageError(Fault("leaves one side empty", where=place, hint=f"as in {option} OLD=NEW"))
+    if kind == "alias" and is_literal(left) and left.removeprefix("=") == right:
+        raise UsageError(Fault(f"{right!r} cannot be an alias of itself", where=place, hint="leave it out"))
     return Rule(kind, left, right, place=place, option=True)
 
 

@@ -1,0 +1,160 @@
+"""Caffe2's tables on serialized graphs: after ``share`` each layer uses the table's parameter, and keeps its own name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graphshare.errors import RefusedError
+from graphshare.formats.symbol import read_symbol
+from graphshare.ir.graph import Graph
+from graphshare.ir.validate import validate
+from graphshare.rules.model import Rule, Ruleset
+from graphshare.workflows.detect import detect
+from graphshare.workflows.repair import plan_doctor, plan_untie
+from graphshare.workflows.share import plan_share, share
+from tests.symbols import Record, document, mxnet_text, operator, variable
+from tests.unit.rules.test_scopes import BREW, CASES, DOCUMENTED
+
+
+def layers(*names: str, hidden: dict[str, str] | None = None, **attrs: dict[str, Any]) -> Graph:
+    """One fully connected layer for each parameter name, called ``layer of NAME``, on one input."""
+    nodes: list[Record] = [variable("data")]
+    heads = []
+    for name in dict.fromkeys(names):
+        nodes.append(variable(name, **({"attrs": attrs[name]} if name in attrs else {})))
+        units = (hidden or {}).get(name, "4")
+        nodes.append(
+            operator("FullyConnected", f"layer of {name}", [0, len(nodes) - 1], attrs={"no_bias": "True", "num_hidden": units})
+        )
+        heads.append(len(nodes) - 1)
+    return read_symbol(mxnet_text(document(nodes, heads)).encode())
+
+
+def rules_of(blocks: tuple[tuple[str, dict[str, str]], ...]) -> Ruleset:
+    return Ruleset(tuple(Rule("scope", key, to, within=begin) for begin, pairs in blocks for key, to in pairs.items()))
+
+
+def used(graph: Graph) -> dict[str, str]:
+    return {node.name.removeprefix("layer of "): node.inputs[1].node.name for node in graph.nodes if not node.is_variable}
+
+
+@pytest.mark.parametrize(("blocks", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_layers_use_the_parameters_of_the_table(blocks: tuple[tuple[str, dict[str, str]], ...], expected: str) -> None:
+    words = expected.split()
+    table = dict(zip(words[::2], words[1::2], strict=True))
+    graph = layers(*table)
+    if all(name == end for name, end in table.items()):
+        with pytest.raises(RefusedError, match="no parameter would change"):
+            share(graph, rules_of(blocks))
+        return
+    shared = share(graph, rules_of(blocks)).graph
+    assert used(shared) == table
+    assert validate(shared) == []
+    nodes = {id(node.inputs[1].node) for node in shared.nodes if not node.is_variable}
+    assert len(nodes) == len(set(table.values())), "one name is one node"
+    assert [node.name for node in shared.nodes if not node.is_variable] == [n.name for n in graph.nodes if not n.is_variable]
+
+
+def test_the_documented_table_word_for_word() -> None:
+    names = ["scope_a/w", "scope_b/w", "scope_c/w", "scope_b/shared_child/w", "scope_b/unshared_child/w"]
+    made = plan_share(layers(*names), rules_of(DOCUMENTED))
+    assert list(used(made.rewrite.graph).values()) == [
+        "scope_a/w", "scope_a/w", "scope_c/w", "scope_a/w", "scope_a/unshared_child/w"]  # fmt: skip
+    assert [(tie.name, tie.to) for tie in made.ties.tied] == [
+        ("scope_b/w", "scope_a/w"),
+        ("scope_b/shared_child/w", "scope_a/w"),
+    ]
+    assert [(tie.name, tie.to) for tie in made.ties.renamed] == [("scope_b/unshared_child/w", "scope_a/unshared_child/w")]
+    assert made.ties.separate == ["scope_c/w"]
+
+
+def test_six_parameters_and_four_outputs() -> None:
+    """The deep model: two layers of the root, one of each model's scopes, in two models of which one is the other's."""
+    nodes: list[Record] = [variable("data")]
+    heads = []
+    scopes = [
+        f"some_global_scope/{model}/{part}" for model in ("model_a", "model_b") for part in ("shared_1", "shared_2", "unshared")
+    ]
+    for scope in ["", *scopes]:
+        at = len(nodes)
+        begin = f"{scope}/" if scope else ""
+        layer = "output" if scope else "fc1"
+        nodes += [variable(f"{begin}{layer}_{kind}", attrs={"__init__": "x"}) for kind in "wb"]
+        nodes.append(operator("FullyConnected", f"{begin}{layer}", [0, at, at + 1], attrs={"num_hidden": "4"}))
+        heads.append(len(nodes) - 1)
+    graph = read_symbol(mxnet_text(document(nodes, heads)).encode())
+    shared = share(graph, rules_of(BREW)).graph
+    assert [node.name for node in shared.nodes if node.is_variable][1:] == [
+        "fc1_w", "fc1_b", "some_global_scope/model_a/output_w", "some_global_scope/model_a/output_b",
+        "some_global_scope/model_a/unshared/output_w", "some_global_scope/model_a/unshared/output_b"]  # fmt: skip
+    assert len({entry.node.name for entry in shared.heads}) == len(graph.heads), "outputs keep their own scopes"
+
+
+def test_another_number_of_units_is_refused() -> None:
+    names = ["global_scope/fc/w", "global_scope/fc_auto_0/w"]
+    with pytest.raises(RefusedError, match="shapes") as caught:
+        share(layers(*names, hidden={names[1]: "5"}), rules_of((("global_scope", {"fc_auto_0": "fc"}),)))
+    assert all(name in str(caught.value) for name in names)
+    share(layers(*names), rules_of((("global_scope", {"fc_auto_0": "fc"}),)))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "fits"),
+    [
+        ({"__shape__": "(4, 3)"}, {"__shape__": "(4, 3)"}, True),
+        ({"__shape__": "(4, 3)"}, {"__shape__": "(4, 0)"}, True),
+        ({"__shape__": "(4, 3)"}, {"__shape__": "(4, -1)"}, True),
+        ({"__shape__": "(4, 3)"}, {"__shape__": "()"}, True),
+        ({"__shape__": "(4, 3)"}, {"__shape__": "None"}, True),
+        ({"__shape__": "(4, 3)"}, {}, True),
+        ({"__shape__": "(4, 3)"}, {"__shape__": "(4, 2)"}, False),
+        ({"__shape__": "(4, 3)"}, {"__shape__": "(0, 3, 1)"}, False),
+        ({"__dtype__": "0"}, {"__dtype__": "0"}, True),
+        ({"__dtype__": "0"}, {"__dtype__": "2"}, False),
+        ({"__dtype__": "0"}, {"__dtype__": "-1"}, True),
+    ],
+)
+def test_declared_shapes_and_types(a: dict[str, str], b: dict[str, str], fits: bool) -> None:
+    graph = layers("a", "b", a=a, b=b)
+    rules = Ruleset((Rule("alias", "b", "a"),))
+    if fits:
+        assert used(share(graph, rules).graph) == {"a": "a", "b": "a"}
+    else:
+        with pytest.raises(RefusedError, match="cannot be one"):
+            share(graph, rules)
+
+
+@pytest.mark.parametrize("hint", ["__lr_mult__", "__wd_mult__", "__init__", "lr_mult"])
+def test_hints_of_optimisers(hint: str) -> None:
+    rules = Ruleset((Rule("alias", "b", "a"),))
+    for a, b, warned in (({}, {hint: "2"}, True), ({hint: "2"}, {}, True), ({hint: "1"}, {hint: "2"}, True),
+                         ({hint: "2"}, {hint: "2"}, False)):  # fmt: skip
+        notes = plan_share(layers("a", "b", a=a, b=b), rules).notes
+        assert bool(notes) == warned
+        assert all(hint.strip("_") in note for note in notes)
+
+
+def test_a_parameter_and_a_state_are_not_one() -> None:
+    nodes = [variable("x"), variable("g"), variable("b"), variable("m"), variable("v"),
+             operator("BatchNorm", "bn", [0, 1, 2, (3, 0, 1), (4, 0, 1)])]  # fmt: skip
+    graph = read_symbol(mxnet_text(document(nodes, [5])).encode())
+    with pytest.raises(RefusedError, match="'m' is an auxiliary state and 'g' is a parameter"):
+        share(graph, Ruleset((Rule("alias", "m", "g"),)))
+
+
+def test_a_name_that_an_operator_or_input_has_is_not_taken() -> None:
+    for taken in ("data", "layer of a"):
+        with pytest.raises(RefusedError, match="already has"):
+            share(layers("a", "b"), Ruleset((Rule("map", "b", taken),)))
+
+
+def test_separate_twins_and_detected_ones_without_a_file() -> None:
+    graph = layers("left/fc_w", "right/fc_w", "other_w")
+    (group,) = detect(graph, as_parameter=["left/fc_w"])
+    assert (group.names, group.why, group.related) == (["left/fc_w", "right/fc_w"], "operator", True)
+    with pytest.raises(RefusedError, match="nothing to repair"):
+        plan_doctor(graph, "tie")
+    with pytest.raises(RefusedError, match="matches no parameter that several"):
+        plan_untie(graph, ["*"])
