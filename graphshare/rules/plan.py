@@ -110,6 +110,8 @@ def _parameters(roles: Mapping[Node, Role]) -> frozenset[str]:
 
 def _new_name(resolver: Resolver, name: str, kinds: frozenset[Only]) -> tuple[str, Rule | None]:
     shared, rule = resolver.outcome(name) if Only.PARAMETERS in kinds else (name, None)
+    if not resolver.names:
+        return shared, rule
     named = resolver.named(shared, kinds)
     return named.name, rule or (named.steps[0].rule if named.steps else None)
 

@@ -60,14 +60,12 @@ class Resolver:
         self._given = self._chooser(rules, "map", "match")
         self._affixes = {kind: [r for r in reversed(rules) if r.kind == kind] for kind in ("strip", "prefix")}
         self._scopes = [r for r in reversed(rules) if r.kind in ("variable_scope", "name_scope")]
+        self.names = any(rule.kind not in SHARING for rule in rules)  # whether any rule gives names
         self._overrides, self._rule_of = _table(ruleset)
         self._next: dict[_State, tuple[_State | None, Rule | None]] = {}
         self._ends: dict[_State, str] = {}
+        self._heads: dict[Scope, tuple[str, Rule | None]] = {}
         self._marked: set[tuple[Override, Scope]] = set()
-
-    def shares(self) -> bool:
-        """Whether any rule makes one parameter of another."""
-        return any(rule.kind in SHARING for rule in self.ruleset.rules)
 
     def outcome(self, name: str) -> tuple[str, Rule | None]:
         """The parameter that the parameter ``name`` is, by the names that the graph has now, and the first rule that said so.
@@ -77,6 +75,14 @@ class Resolver:
         Raises:
             RefusedError: aliases lead back to themselves; the cycle is shown as a path.
         """
+        if self._aliases.knows_not(name):
+            new, rule = self._override(name)
+            if rule is None or self._aliases.knows_not(new):
+                return new, rule
+        return self._walk(name)
+
+    def _walk(self, name: str) -> tuple[str, Rule | None]:
+        """:meth:`outcome` step by step, each step remembered."""
         state: _State = (name, False)
         path: dict[_State, _State] = {}
         while state not in self._ends:
@@ -96,7 +102,7 @@ class Resolver:
 
     def steps(self, name: str) -> Resolved:
         """:meth:`outcome` with all its steps."""
-        self.outcome(name)
+        self._walk(name)
         steps: list[NameStep] = []
         state: _State = (name, False)
         while (following := self._next[state][0]) is not None:
@@ -126,14 +132,31 @@ class Resolver:
             return (step.after, False), step.rule
         if overridden or foreign or not self._overrides.rules:
             return None, None
-        scope, last = split_name(name, self._separator)
-        rule = self._overrides.first_rule(scope)
+        new, rule = self._override(name)
+        return (None, None) if rule is None else ((new, True), rule)
+
+    def _override(self, name: str) -> tuple[str, Rule | None]:
+        """The name that overrides give, and the first of them; names whose scopes begin alike are answered at once."""
+        parts = name.split(self._separator, self._overrides.depth)
+        last = parts.pop()
+        head = tuple(parts)
+        known = self._heads.get(head)
+        if known is None:
+            found = self._overrides.first_rule(head)
+            if found is None:
+                known = "", None
+            else:
+                self._mark(head)
+                scope = self._overrides.resolve_scope(head)
+                known = self._separator.join((*scope, "")), self._rule_of[found]
+            self._heads[head] = known
+        begin, rule = known
         if rule is None:
-            return None, None
-        self._mark(scope)
-        new = join_name(self._overrides.resolve_scope(scope), last, self._separator)
-        check_length(new, name)
-        return (new, True), self._rule_of[rule]
+            return name, None
+        new = begin + last
+        if len(new) > MAX_NAME:
+            check_length(new, name)
+        return new, rule
 
     def _mark(self, scope: Scope) -> None:
         """Notes which overrides lead on from ``scope``; stops where another scope of the same block came by before."""
@@ -150,6 +173,8 @@ class Resolver:
 
     def named(self, name: str, kinds: Collection[Only]) -> Resolved:
         """The new name of a node that is called ``name`` and is what ``kinds`` say."""
+        if not self.names:
+            return Resolved(name)
         steps: list[NameStep] = []
         found = self._given.step(name, kinds)
         if found is not None:
@@ -236,6 +261,10 @@ class _Chooser:
             if made is not None:
                 return NameStep(rule, name, _join(rule, made, self._separator))
         return chosen
+
+    def knows_not(self, name: str) -> bool:
+        """Whether it is plain to see that no rule speaks of ``name``."""
+        return not self._patterns and name not in self._literals
 
     def _spend(self, trials: int) -> None:
         self._trials[0] += trials

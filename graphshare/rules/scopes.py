@@ -126,6 +126,8 @@ class _Place:
 class Overrides:
     """A table of overrides, later ones over earlier ones. Resolving a scope takes time in proportion to its length.
 
+    ``depth`` is how many components of a scope can matter: of all that begin with the same ones the rest is a tail.
+
     Raises:
         RefusedError: when the table is made: rules lead back to themselves; each cycle is shown as a path.
     """
@@ -139,6 +141,7 @@ class Overrides:
         self._resolved: dict[tuple[Override, Scope], tuple[Scope, Override | None]] = {}
         self._broken: dict[tuple[Override, Scope], Fault] = {}
         self._everywhere: set[Override] = set()  # rules whose targets resolve alike in every block; kept as of the block ()
+        self.depth = max((max(len(rule.key), len(rule.within)) for rule in self.rules), default=0)
         for rule in self.rules:
             self._place(rule.key).rules.append(rule)
             self._place(rule.within).block = True
