@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+import msgspec
+
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import VARIABLE, Graph, Node, Rewrite
-from graphshare.rules.model import Only, Ruleset
+from graphshare.rules.model import SHARING, Only, Ruleset
 from graphshare.rules.plan import plan_names
 from graphshare.rules.roles import Role, assign_roles
 from graphshare.transforms.rename import rename as give_names
@@ -55,7 +57,13 @@ def rename_by_rules(
     """
     plan = plan_names(graph, ruleset, assign_roles(graph, held=held), _chosen(graph, only, held))
     _check(plan.names, "")
-    rewrite = give_names(graph, plan.names)
+    try:
+        rewrite = give_names(graph, plan.names)
+    except RefusedError as error:
+        if not any(rule.kind in SHARING for rule in ruleset.rules):
+            raise
+        hint = "a rename keeps nodes apart; `graphshare share` makes parameters of one name one"
+        raise RefusedError([msgspec.structs.replace(fault, hint=hint) for fault in error.faults]) from None
     check_isomorphic(rewrite)
     return rewrite, plan.notes
 

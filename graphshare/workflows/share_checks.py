@@ -132,8 +132,12 @@ def _hint(node: Node, hint: str, uses: Uses) -> str:
     own = node.attrs.get(f"__{hint}__", node.attrs.get(hint, ""))
     if own or hint == "init":
         return own
-    said = (user.attrs.get(f"{_formal(user, slot)}_{hint}", "") for user, slot in uses.get(node, ()))
-    return next(filter(None, said), "")
+    for user, slot in uses.get(node, ()):
+        if any(key.endswith(f"_{hint}") for key in user.attrs):
+            said = user.attrs.get(f"{_formal(user, slot)}_{hint}")
+            if said:
+                return said
+    return ""
 
 
 def _values(params: ParameterFile, pairs: list[tuple[Node, Node, Record, Record]]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -276,6 +277,32 @@ def test_the_inverse_finds_how_strings_were_escaped(tmp_path: Path) -> None:
     write_json(tmp_path / "m.json", changed)
     run = done(graphshare("rename", "b.json", "--map", "m.json", "--inverse", "-o", "c.json", cwd=tmp_path))
     assert b"not, byte for byte" in run.stderr
+
+
+def test_a_rename_does_not_tie(folder: Path) -> None:
+    rules = write_rules(folder, {"scope": "right", "to": "left"})
+    refused(graphshare("rename", "net", "--rules", rules, "-o", "x", cwd=folder), "already has", "`graphshare share`")
+    rules = write_rules(folder, {"scope": "right", "to": "middle"})
+    done(graphshare("rename", "net", "--rules", rules, "-o", "x", cwd=folder))
+    assert [node["name"] for node in nodes_of(folder / "x-symbol.json")][4:] == [
+        "right/data", "middle/fc_weight", "middle/fc_bias", "right/fc"]  # fmt: skip
+
+
+def test_the_rules_of_the_readme(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```json\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "rules.json").write_text(block)
+    done(graphshare("rules", "check", "rules.json", "--strict", cwd=tmp_path))
+    found = done(graphshare("rules", "explain", "sha-scope_b/shared_child/w", "--rules", "rules.json", cwd=tmp_path))
+    assert found.stdout.decode().splitlines()[-1] == "  scope_a/w"
+
+
+def test_hints_at_operators_of_old_files(tmp_path: Path) -> None:
+    net = twin_layers(fc={"num_hidden": "4", "weight_lr_mult": "0.5"})
+    net["attrs"]["mxnet_version"] = ["int", 801]
+    write_json(tmp_path / "net.json", net)
+    said = done(graphshare("share", "net.json", "--override", "right=left", "-o", "o.json", cwd=tmp_path)).stderr.decode()
+    assert "'right/fc_weight' and 'left/fc_weight' have __lr_mult__ 0.5 and none" in said
+    assert said.count("__lr_mult__") == 1
 
 
 def test_scopes_of_tensorflow(tmp_path: Path) -> None:
