@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
-from graphshare.errors import RefusedError
+from graphshare.errors import RefusedError, SelfCheckError
 from graphshare.formats.symbol import read_symbol
-from graphshare.ir.graph import Graph
+from graphshare.ir.graph import Branch, Graph, Rewrite
 from graphshare.ir.validate import validate
 from graphshare.rules.model import Rule, Ruleset
+from graphshare.transforms.tie import tie
+from graphshare.transforms.untie import untie
 from graphshare.workflows.detect import detect
+from graphshare.workflows.readback import check_isomorphic
 from graphshare.workflows.repair import plan_doctor, plan_untie
 from graphshare.workflows.share import plan_share, share
 from tests.symbols import Record, document, mxnet_text, operator, variable
@@ -158,3 +161,29 @@ def test_separate_twins_and_detected_ones_without_a_file() -> None:
         plan_doctor(graph, "tie")
     with pytest.raises(RefusedError, match="matches no parameter that several"):
         plan_untie(graph, ["*"])
+
+
+def test_a_tie_that_was_not_made_is_found() -> None:
+    graph = layers("a", "b")
+    a, b = graph.nodes[1], graph.nodes[3]
+    made = tie(graph, {b: a}, {})
+    check_isomorphic(made, tied=[b])
+    images = {**made.branches[0].images, b: b}
+    with pytest.raises(SelfCheckError, match="layer of b"):
+        check_isomorphic(Rewrite(made.graph, (Branch("", graph, images),)), tied=[b])
+    lied = {**{node: node for node in graph.nodes}, b: a}
+    with pytest.raises(SelfCheckError, match="layer of b"):
+        check_isomorphic(Rewrite(graph, (Branch("", graph, lied),)), tied=[b])
+
+
+def test_a_copy_that_stands_for_another_is_found() -> None:
+    nodes = [variable("x"), variable("w"), variable("v"), operator("dot", "p", [0, 1]), operator("dot", "q", [0, 1])]
+    graph = read_symbol(mxnet_text(document(nodes, [3, 4])).encode())
+    made = untie(graph, [graph.nodes[1]])
+    (copy,) = made.branches[1].images.values()
+    first = Rewrite(made.graph, made.branches[:1])
+    check_isomorphic(first, copies={copy: graph.nodes[1]})
+    with pytest.raises(SelfCheckError, match="'q'"):
+        check_isomorphic(first, copies={copy: graph.nodes[2]})
+    with pytest.raises(SelfCheckError, match="'q'"):
+        check_isomorphic(first)
