@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -11,6 +11,7 @@ from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.names import did_you_mean
 from graphshare.rules.implied import implied_variables
 from graphshare.rules.model import SHARING, Only, Reuse, Rule, Ruleset
+from graphshare.rules.patterns import matcher
 from graphshare.rules.resolve import Resolver, shadowed
 from graphshare.rules.roles import Role, implied_role
 
@@ -188,11 +189,18 @@ def _on_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str]) -> tup
             notes.append(f"{rule.place}: {rule} is shadowed by {hidden[rule].place}")
         elif not rule.option:
             notes.append(f"{rule.place}: {rule} never fires")
+        elif _overruled(rule, known := known or list(dict.fromkeys(names))):
+            notes.append(f"{rule.place}: a later rule decides about every name that it speaks of")
         else:
-            known = known or list(dict.fromkeys(names))
             what = "parameter" if rule.kind in SHARING else "name"
             near = did_you_mean(rule.literal or rule.text, known) if rule.kind != "scope" else ""
             faults.append(Fault(f"speaks of no {what} of the graph", where=rule.place, hint=near))
     if faults:
         raise RefusedError(faults)
     return tuple(notes)
+
+
+def _overruled(rule: Rule, names: Sequence[str]) -> bool:
+    """Whether a pattern speaks of any of the first few thousand names, though it decided about none."""
+    matches = matcher(rule.text) if rule.kind in ("alias", "match") and not rule.within else None
+    return matches is not None and any(matches(name) for name in names[:5000])

@@ -298,9 +298,11 @@ def _table(ruleset: Ruleset) -> tuple[Overrides, dict[Override, Rule]]:
             continue
         begin = split_scope(rule.within, ruleset.separator)
         try:
-            (made,) = make_overrides([(rule.text, rule.to)], current=begin, within=begin, separator=ruleset.separator)
+            (made,) = make_overrides(
+                [(rule.text, rule.to)], current=begin, within=begin, separator=ruleset.separator, places=[rule.place]
+            )
         except RefusedError as error:
-            faults += [msgspec.structs.replace(fault, where=rule.place) for fault in error.faults]
+            faults += error.faults
         else:
             rule_of[made] = rule
     if faults:

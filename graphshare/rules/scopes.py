@@ -99,12 +99,12 @@ def make_overrides(
         shown = f"scope override {key!r} to {target!r}"
         if not old:
             hint = "name the scope whose parameters move; to move all of them give a prefix"
-            faults.append(Fault(f"{shown}: the empty scope holds every other", path=place, hint=hint))
+            faults.append(Fault(f"{shown}: the empty scope holds every other", where=place, hint=hint))
         elif new == old:
-            faults.append(Fault(f"{shown}: a scope cannot stand for itself", path=place, hint="leave the rule out"))
+            faults.append(Fault(f"{shown}: a scope cannot stand for itself", where=place, hint="leave the rule out"))
         elif new[: len(old)] == old:
             hint = f"{target!r} lies inside {key!r}, so the rule would apply to its own result for ever"
-            faults.append(Fault(f"{shown}: the target lies inside the scope it replaces", path=place, hint=hint))
+            faults.append(Fault(f"{shown}: the target lies inside the scope it replaces", where=place, hint=hint))
         else:
             made.append(Override(current + old, current + new, within, place))
     if faults:
@@ -272,7 +272,7 @@ class Overrides:
         path = [join_scope(rule.key, self.separator) or "(root)" for rule in turned[:_SHOWN]]
         path += [f"({len(turned) - _SHOWN} more)"] if len(turned) > _SHOWN else []
         path.append(join_scope(turned[0].key, self.separator) or "(root)")
-        return Fault(f"scope overrides form a cycle: {' -> '.join(path)}", path=turned[0].place, hint="take one of them out")
+        return Fault(f"scope overrides form a cycle: {' -> '.join(path)}", where=turned[0].place, hint="take one of them out")
 
 
 class SharingStack:

@@ -279,6 +279,13 @@ def test_the_inverse_finds_how_strings_were_escaped(tmp_path: Path) -> None:
     assert b"not, byte for byte" in run.stderr
 
 
+def test_a_pattern_that_a_later_one_overrules_is_a_note(folder: Path) -> None:
+    options = ["--match", "*/fc_*", "--to", "x*.*", "--match", "*fc*", "--to", "*dense*"]
+    said = done(graphshare("rename", "net", *options, "-o", "x", cwd=folder)).stderr.decode()
+    assert "warning: --match */fc_* --to x*.*: a later rule decides about every name that it speaks of" in said
+    refused(graphshare("rename", "net", *options, "--strict", "-o", "y", cwd=folder), "a later rule")
+
+
 def test_a_rename_does_not_tie(folder: Path) -> None:
     rules = write_rules(folder, {"scope": "right", "to": "left"})
     refused(graphshare("rename", "net", "--rules", rules, "-o", "x", cwd=folder), "already has", "`graphshare share`")
