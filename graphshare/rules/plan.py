@@ -13,7 +13,7 @@ from graphshare.rules.implied import implied_variables
 from graphshare.rules.model import SHARING, Only, Reuse, Rule, Ruleset
 from graphshare.rules.patterns import matcher
 from graphshare.rules.resolve import Resolver, shadowed
-from graphshare.rules.roles import Role, implied_role
+from graphshare.rules.roles import Kind, Role, implied_role
 
 
 class Plan(msgspec.Struct, frozen=True, eq=False):
@@ -90,7 +90,19 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
         ties.update((node, kept) for node in movers if node is not kept)
     if faults:
         raise RefusedError(faults)
-    return Plan(names, ties, why, _on_rules(ruleset, resolver, (node.name for node in roles)))
+    notes = (*_left_alone(ruleset, roles), *_on_rules(ruleset, resolver, (node.name for node in roles)))
+    return Plan(names, ties, why, notes)
+
+
+def _left_alone(ruleset: Ruleset, roles: Mapping[Node, Role]) -> list[str]:
+    """What is said of variables that rules would move if they were parameters, where nothing tells whether they are."""
+    unknown = {node.name: role for node, role in roles.items() if role.kind is Kind.UNKNOWN}
+    resolver = Resolver(ruleset, _parameters(roles) | unknown.keys()) if unknown else None
+    return [
+        f"{name!r} may be a parameter ({role.reason}); it is left as it is unless --as-parameter says that it is one"
+        for name, role in unknown.items()
+        if resolver is not None and resolver.outcome(name)[1] is not None
+    ]
 
 
 _PARAMETER = frozenset((Only.VARIABLES, Only.PARAMETERS))

@@ -312,6 +312,20 @@ def test_hints_at_operators_of_old_files(tmp_path: Path) -> None:
     assert said.count("__lr_mult__") == 1
 
 
+def test_what_may_be_a_parameter_is_left_alone_and_said(tmp_path: Path) -> None:
+    nodes = [variable("left/p"), variable("right/p"), operator("MyOp", "a", [0, 1]), variable("left/fc_weight"),
+             variable("right/fc_weight"), operator("MyOp", "b", [2, 3, 4])]  # fmt: skip
+    write_json(tmp_path / "net.json", document(nodes, [5]))
+    options = ["share", "net.json", "--override", "right=left", "-o", "o.json"]
+    said = done(graphshare(*options, cwd=tmp_path)).stderr.decode()
+    assert "warning: 'right/p' may be a parameter" in said
+    assert "'left/p'" not in said
+    assert [node["name"] for node in nodes_of(tmp_path / "o.json")][:3] == ["left/p", "right/p", "a"]
+    said = done(graphshare(*options, "--as-parameter", "right/p", "--as-parameter", "left/p", cwd=tmp_path)).stderr.decode()
+    assert "may be a parameter" not in said
+    assert [node["name"] for node in nodes_of(tmp_path / "o.json")][:2] == ["left/p", "a"]
+
+
 def test_scopes_of_tensorflow(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", siamese())
     done(graphshare("rename", "a.json", "--name-scope", "foo", "--variable-scope", "goo", "-o", "b.json", cwd=tmp_path))
