@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import VARIABLE, Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.walk import topological
 from graphshare.operators.registry import lookup
@@ -18,7 +19,17 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     A copy is called as MXNet would call that operator's own input (``fc2_weight``), or where that name is taken, as the
     variable with a number behind it. It stands right behind the original. The rewrite has one more branch for each further
     copy, holding the copies alone: what a parameter file has for the original is written for them too.
+
+    Raises:
+        RefusedError: something other than a variable without inputs is to be untied; all are listed.
     """
+    faults = [
+        Fault("is no variable without inputs, and only such can be untied", node=node.name)
+        for node in variables
+        if node.op != VARIABLE or node.inputs or node.control_deps
+    ]
+    if faults:
+        raise RefusedError(faults)
     users: dict[Node, dict[Node, int]] = {node: {} for node in variables}
     for node in graph.nodes:
         for slot, entry in enumerate(node.inputs):
@@ -34,7 +45,8 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     for node in topological(graph):
         inputs = tuple([_entry(entry, node, images, copies) for entry in node.inputs])
         deps = tuple([images[dep] for dep in node.control_deps])
-        images[node] = node if node.op == VARIABLE else msgspec.structs.replace(node, inputs=inputs, control_deps=deps)
+        same = inputs == node.inputs and deps == node.control_deps
+        images[node] = node if same else msgspec.structs.replace(node, inputs=inputs, control_deps=deps)
     nodes: list[Node] = []
     for node in graph.nodes:
         nodes.append(images[node])

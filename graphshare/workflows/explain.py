@@ -8,10 +8,11 @@ from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
 from graphshare.formats.records import ParameterFile
 from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.names import did_you_mean, split_key
+from graphshare.rules.choose import NameStep
 from graphshare.rules.load import read_rules
 from graphshare.rules.model import Only, Ruleset
 from graphshare.rules.plan import kinds_of, plan_names, plan_sharing
-from graphshare.rules.resolve import NameStep, Resolver, shadowed
+from graphshare.rules.resolve import Resolver, shadowed
 from graphshare.rules.roles import Role, assign_roles
 from graphshare.workflows.parameters import held_names
 

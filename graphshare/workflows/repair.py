@@ -37,7 +37,8 @@ def plan_untie(
     """
     roles = assign_roles(graph, held=held_names(params), as_input=as_input, as_parameter=as_parameter)
     uses = consumers(graph.nodes)
-    shared = [n for n, role in roles.items() if role.is_parameter and len({user for user, _ in uses.get(n, ())}) > 1]
+    plain = [n for n, role in roles.items() if role.is_parameter and n.name and not n.inputs and not n.control_deps]
+    shared = [node for node in plain if len({user for user, _ in uses.get(node, ())}) > 1]
     chosen: dict[Node, str] = {}
     faults = []
     for pattern in patterns:
