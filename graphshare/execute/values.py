@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -91,6 +92,21 @@ def converted(node: Node, array: Array, dtype: str | None) -> Array:
         message = f"{node.name!r} is {array.dtype}, and not all of its values are {dtype}"
         raise RefusedError(Fault(message, node=node.name, hint=f"give it as {dtype}"))
     return result
+
+
+def as_array(value: Any) -> Array:
+    """``value`` as numpy takes it: an array as it is, numbers and nested lists as a new one.
+
+    Raises:
+        RefusedError: numpy makes no array of numbers of it.
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise RefusedError(Fault(f"a {type(value).__name__} is no array: {error}")) from None
+    if array.dtype.kind not in "fiub":
+        raise RefusedError(Fault(f"a {type(value).__name__} of {array.dtype} is no array of numbers"))
+    return array
 
 
 def random_stream(seed: int) -> np.random.Generator:

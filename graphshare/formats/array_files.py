@@ -13,6 +13,7 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.arrays import ArrayReader
 from graphshare.formats.npz import npz_refusal, read_npy_header, write_npz
 from graphshare.formats.parameter_files import read_index
+from graphshare.formats.params_write import params_refusal, write_dense_params
 from graphshare.formats.records import ITEM_SIZES, Record, displayed, element_count
 from graphshare.names import split_key
 
@@ -82,8 +83,6 @@ def write_arrays(arrays: Mapping[str, Array], out: BinaryIO) -> None:
     Raises:
         RefusedError: a name or type has no place in an ``.npz``; all are listed.
     """
-    import numpy as np
-
     records = [_record(name, array, number) for number, (name, array) in enumerate(arrays.items())]
     faults = [(record, npz_refusal(record, record.key or "")) for record in records]
     refused = [Fault(fault.message, path=displayed(record.key, None), hint=fault.hint) for record, fault in faults if fault]
@@ -91,13 +90,31 @@ def write_arrays(arrays: Mapping[str, Array], out: BinaryIO) -> None:
         raise RefusedError(refused)
     kept = list(arrays.values())
 
-    def chunks(record: Record) -> Iterable[memoryview]:
-        array = kept[record.offset]
-        little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-        return (little.reshape(-1).view(np.uint8).data,)
-
-    write_npz([(record, record.key or "") for record in records], out, chunks)
+    write_npz([(record, record.key or "") for record in records], out, lambda record: _bytes(kept[record.offset]))
 
 
 def _record(name: str, array: Array, number: int) -> Record:
     return Record(name, array.shape, str(array.dtype), "npy", number, array.nbytes, None, array.nbytes)
+
+
+def write_array_params(arrays: Mapping[str, Array], out: BinaryIO) -> None:
+    """Writes ``arrays`` under their keys (``arg:fc1_weight``) as a ``.params`` file, as ``mx.nd.save`` would.
+
+    Raises:
+        RefusedError: a key or an array has no place in such a file; all are listed.
+    """
+    records = [_record(key, array, number) for number, (key, array) in enumerate(arrays.items())]
+    faults = [(record, params_refusal(record, np_shape=False)) for record in records]
+    refused = [Fault(fault.message, path=displayed(record.key, None), hint=fault.hint) for record, fault in faults if fault]
+    if refused:
+        raise RefusedError(refused)
+    kept = list(arrays.values())
+    write_dense_params([(record, record.key) for record in records], out, lambda r: _bytes(kept[r.offset]), np_shape=False)
+
+
+def _bytes(array: Array) -> Iterable[memoryview]:
+    """The array's bytes in C order, little endian."""
+    import numpy as np
+
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return (little.reshape(-1).view(np.uint8).data,)

@@ -1,0 +1,66 @@
+"""Authoring a graph in Python, without MXNet, under the field's sharing systems.
+
+    from graphshare.builder import Session, operators as op, placeholder, variable_scope, AUTO_REUSE
+
+    with Session() as session:
+        data = placeholder("data", (None, 1, 28, 28))
+        with variable_scope("net", reuse=AUTO_REUSE):
+            scores = op.FullyConnected(data, num_hidden=10)
+        session.run(scores, {"data": images})
+
+What comes out is a graph like one that was read from a file.
+"""
+
+from __future__ import annotations
+
+from graphshare.builder import initializers, operators
+from graphshare.builder.arithmetic import constant
+from graphshare.builder.files import save
+from graphshare.builder.layers import Layer, fully_connected
+from graphshare.builder.naming import (
+    BREW,
+    CAFFE2,
+    MXNET,
+    PADDLE,
+    PADDLE_NUMBERED,
+    PADDLE_PER_KIND,
+    TENSORFLOW,
+    Naming,
+)
+from graphshare.builder.scopes import Scope, current_scope, name_scope, parameter_sharing, unique_names, variable_scope
+from graphshare.builder.session import Session, current_session, default_session, reset_default_session
+from graphshare.builder.settings import AUTO_REUSE, Reuse
+from graphshare.builder.var import Var
+from graphshare.builder.variables import placeholder, variable
+
+__all__ = [
+    "AUTO_REUSE",
+    "BREW",
+    "CAFFE2",
+    "MXNET",
+    "PADDLE",
+    "PADDLE_NUMBERED",
+    "PADDLE_PER_KIND",
+    "TENSORFLOW",
+    "Layer",
+    "Naming",
+    "Reuse",
+    "Scope",
+    "Session",
+    "Var",
+    "constant",
+    "current_scope",
+    "current_session",
+    "default_session",
+    "fully_connected",
+    "initializers",
+    "name_scope",
+    "operators",
+    "parameter_sharing",
+    "placeholder",
+    "reset_default_session",
+    "save",
+    "unique_names",
+    "variable",
+    "variable_scope",
+]

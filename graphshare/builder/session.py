@@ -1,0 +1,229 @@
+"""``Session``: what was authored, the values of its parameters, and runs of any part of it.
+
+One session holds one growing graph. There is always a default session; ``with session:`` makes another one the current one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextvars import Token
+from threading import Lock
+from typing import Any, overload
+
+from graphshare.builder.counters import Counters
+from graphshare.builder.naming import MXNET, Naming
+from graphshare.builder.registry import Registry
+from graphshare.builder.scopes import Scope, current_scope, enter, leave
+from graphshare.builder.settings import ReuseLike, reuse_of
+from graphshare.builder.topology import graph_of
+from graphshare.builder.var import Var
+from graphshare.errors import Fault, RefusedError
+from graphshare.execute.inference import Inference, infer
+from graphshare.execute.initial import initial_value
+from graphshare.execute.interpreter import run_plan
+from graphshare.execute.plan import Plan, make_plan
+from graphshare.execute.values import as_array, check_shapes, converted, random_stream, unknown_shapes
+from graphshare.ir.graph import Graph, Node
+from graphshare.kernels.kernel import Array
+from graphshare.names import did_you_mean
+from graphshare.rules.listing import output_name
+from graphshare.rules.roles import Kind
+
+Target = Var | str
+
+
+class Session:
+    """A graph being authored, and its parameters' values.
+
+    ``naming`` is the policy for names, ``reuse`` what holds outside of every scope (None: as the policy has it), ``seed`` what
+    first values of parameters are drawn from.
+    """
+
+    def __init__(self, naming: Naming = MXNET, *, reuse: ReuseLike = None, seed: int = 0) -> None:
+        self.registry = Registry()
+        self.root = Scope(self, naming, Counters(), reuse=reuse_of(reuse, None))
+        self.seed = seed
+        self._values: dict[Node, Array] = {}
+        self._plans: dict[tuple[tuple[Node, int], ...], Plan] = {}
+        self._entered: list[Token[Scope]] = []
+
+    def __enter__(self) -> Session:
+        self._entered.append(enter(self.root))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        leave(self._entered.pop())
+
+    @property
+    def params(self) -> list[Var]:
+        """The parameters, trainable or not, in the order they were made; each once, however many share it."""
+        return [v.var for v in self.registry.variables.values() if v.kind is Kind.PARAMETER]
+
+    @property
+    def auxiliary_states(self) -> list[Var]:
+        """The variables that operators write into, in the order they were made."""
+        return [v.var for v in self.registry.variables.values() if v.kind is Kind.AUXILIARY]
+
+    @property
+    def inputs(self) -> list[Var]:
+        """The variables that are fed, in the order they were made."""
+        return [v.var for v in self.registry.variables.values() if v.kind is Kind.INPUT]
+
+    def var(self, name: str) -> Var:
+        """The variable or output of that name (``fc1_output``; ``fc1`` means the operator's first output).
+
+        Raises:
+            RefusedError: nothing bears it.
+        """
+        node = self.registry.names.get(name)
+        if node is not None:
+            return self.registry.outputs[node][0]
+        named = {output.name: output for outputs in self.registry.outputs.values() for output in outputs}
+        if name not in named:
+            raise RefusedError(Fault(f"nothing is called {name!r}", hint=did_you_mean(name, list(named))))
+        return named[name]
+
+    def graph(self, targets: Target | Sequence[Target]) -> Graph:
+        """The minimal graph with ``targets`` as its heads: a graph like any other, for transforms and files."""
+        return graph_of(self._wanted(targets))
+
+    def value(self, parameter: Target) -> Array:
+        """The value of a parameter; what was never run nor set gets its first value, if its shape is known.
+
+        Raises:
+            RefusedError: it is no parameter, or its shape is not known yet.
+        """
+        var = self._wanted(parameter)[0]
+        if var.node not in self._values:
+            self._held(var)
+            part = graph_of([var])
+            self._initialise([var.node], infer(part, self._known_shapes([var.node]), self._known_types([var.node])))
+        return self._values[var.node]
+
+    def set_value(self, parameter: Target, value: Any) -> None:
+        """Gives a parameter a value: an array, or anything numpy makes one of.
+
+        Raises:
+            RefusedError: it is no parameter, or the value has another shape or a type that does not convert.
+        """
+        var = self._wanted(parameter)[0]
+        self._held(var)
+        array = as_array(value)
+        found = infer(graph_of([var]), self._known_shapes([var.node]), self._known_types([var.node]))
+        check_shapes({var.node: array}, found)
+        self._values[var.node] = converted(var.node, array, found.types[var.node][0])
+        self.registry.learned(var, array.shape, None)
+
+    @overload
+    def run(  # type: ignore[overload-overlap]  # a str is one target, though it is a sequence of str
+        self, targets: Target, feed: Mapping[Target, Any] | None = None
+    ) -> Array: ...
+    @overload
+    def run(self, targets: Sequence[Target], feed: Mapping[Target, Any] | None = None) -> list[Array]: ...
+
+    def run(self, targets: Target | Sequence[Target], feed: Mapping[Target, Any] | None = None) -> Array | list[Array]:
+        """The values of ``targets``, in inference mode; only what they need is computed, and only that must be fed.
+
+        ``feed`` gives values of inputs, and of parameters for this run alone. Parameters without a value get their first one.
+
+        Raises:
+            RefusedError: an input is not fed, something is fed that does not exist, shapes do not fit, or an operator cannot be
+                run here; all of a kind are listed.
+        """
+        wanted = self._wanted(targets)
+        plan = self._plan(wanted)
+        values = self._fed(plan, feed or {})
+        found = self._inferred(wanted, plan, values)
+        self._initialise([node for node in plan.variables if node not in values], found)
+        values = {node: values[node] if node in values else self._values[node] for node in plan.variables}
+        outputs = run_plan(plan, values, shapes=found.shapes, rng=random_stream(self.seed)).outputs
+        return outputs[0] if isinstance(targets, (Var, str)) else outputs
+
+    def _wanted(self, targets: Target | Sequence[Target]) -> list[Var]:
+        listed = [targets] if isinstance(targets, (Var, str)) else list(targets)
+        found = [self.var(target) if isinstance(target, str) else target for target in listed]
+        foreign = [Fault(f"{var.name!r} belongs to another session") for var in found if var.session is not self]
+        if foreign or not found:
+            raise RefusedError(foreign or [Fault("nothing is asked for", hint="give at least one target")])
+        return found
+
+    def _plan(self, wanted: Sequence[Var]) -> Plan:
+        """Made once for the same targets: nodes are frozen."""
+        key = tuple((var.node, var.entry.index) for var in wanted)
+        if key not in self._plans:
+            self._plans[key] = make_plan([var.entry for var in wanted])
+        return self._plans[key]
+
+    def _fed(self, plan: Plan, feed: Mapping[Target, Any]) -> dict[Node, Array]:
+        """What was fed for the variables that are needed; more may be fed."""
+        variables = self.registry.variables
+        given = {self._wanted(key)[0]: as_array(value) for key, value in feed.items()}
+        faults = [Fault(f"{var.name!r} is no variable, so it cannot be fed") for var in given if not var.node.is_variable]
+        fed = {var.node: array for var, array in given.items() if var.node in plan.variables}
+        for node in plan.variables:
+            if node not in fed and variables[node.name].kind is Kind.INPUT:
+                faults.append(Fault(f"input {node.name!r} is not fed", hint=f"run(..., feed={{{node.name!r}: array}})"))
+        if faults:
+            raise RefusedError(faults)
+        return fed
+
+    def _inferred(self, wanted: Sequence[Var], plan: Plan, fed: dict[Node, Array]) -> Inference:
+        """Shapes and types of all that runs; ``fed`` is brought to the types that its variables have."""
+        part = graph_of(wanted)
+        others = [node for node in plan.variables if node not in fed]
+        types = self._known_types(plan.variables)
+        without = infer(part, self._known_shapes(others), types, nodes=part.nodes, default_type="float32")
+        check_shapes(fed, without)
+        for node, array in fed.items():
+            fed[node] = converted(node, array, without.types[node][0])
+        known = {**self._known_shapes(others), **{node: array.shape for node, array in fed.items()}}
+        return infer(part, known, types, nodes=part.nodes)
+
+    def _known_shapes(self, nodes: Sequence[Node]) -> dict[Node, tuple[int | None, ...]]:
+        shapes = {node: self.registry.shapes[node][0] for node in nodes}
+        known = {node: shape for node, shape in shapes.items() if shape is not None}
+        return {**known, **{node: self._values[node].shape for node in nodes if node in self._values}}
+
+    def _known_types(self, nodes: Any) -> dict[Node, str]:
+        return {node: dtype for node in nodes if (dtype := self.registry.types[node][0]) is not None}
+
+    def _initialise(self, nodes: Sequence[Node], found: Inference) -> None:
+        """First values for the parameters among ``nodes`` that have none."""
+        missing = [node for node in nodes if node not in self._values]
+        faults = unknown_shapes(found, missing)
+        if faults:
+            hint = "give variable(...) its shape, or run it with what uses it"
+            raise RefusedError([Fault(fault.message, node=fault.node, hint=hint) for fault in faults])
+        for node in missing:
+            shape = tuple(size or 0 for size in found.shapes[node][0] or ())
+            self._values[node] = initial_value(node, shape, found.types[node][0] or "float32", seed=self.seed)
+
+    def _held(self, var: Var) -> None:
+        """Refuses what is no parameter of this session."""
+        known = self.registry.variables.get(var.name)
+        if known is None or known.var is not var or known.kind is Kind.INPUT:
+            raise RefusedError(Fault(f"{output_name(var.entry)!r} is no parameter", hint="inputs are fed, see Session.run"))
+
+
+_lock = Lock()
+_default: list[Session] = []
+
+
+def default_session() -> Session:
+    """The session of all that is authored outside of any ``with session:``; one for the process."""
+    with _lock:
+        if not _default:
+            _default.append(Session())
+    return _default[0]
+
+
+def current_session() -> Session:
+    """The session that holds here: the innermost one entered, else the default one."""
+    return current_scope().session
+
+
+def reset_default_session(session: Session | None = None) -> Session:
+    """Makes ``session`` (a new one) the default session; the graph of the old one lives on in its own."""
+    with _lock:
+        _default[:] = [session or Session()]
+    return _default[0]
