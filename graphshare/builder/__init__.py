@@ -17,6 +17,7 @@ from graphshare.builder import initializers, operators
 from graphshare.builder.arithmetic import constant
 from graphshare.builder.files import save
 from graphshare.builder.layers import Layer, fully_connected
+from graphshare.builder.models import Model, model
 from graphshare.builder.naming import (
     BREW,
     CAFFE2,
@@ -43,6 +44,7 @@ __all__ = [
     "PADDLE_PER_KIND",
     "TENSORFLOW",
     "Layer",
+    "Model",
     "Naming",
     "Reuse",
     "Scope",
@@ -54,6 +56,7 @@ __all__ = [
     "default_session",
     "fully_connected",
     "initializers",
+    "model",
     "name_scope",
     "operators",
     "parameter_sharing",

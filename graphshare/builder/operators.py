@@ -11,6 +11,7 @@ an attribute, checked against the operator. As with MXNet, a parameter or label 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ Outputs = tuple[Var, ...]
 # First values by formal input, for parameters whose names tell MXNet's Module nothing.
 _FIRST = {"bias": '["zero", {}]', "beta": '["zero", {}]', "moving_mean": '["zero", {}]', "mean": '["zero", {}]',
           "gamma": '["one", {}]', "moving_var": '["one", {}]', "var": '["one", {}]'}  # fmt: skip
+_WITH_BODIES = frozenset(("_cond", "_foreach", "_while_loop", "_CachedOp", "_CachedOpThreadSafe"))
 _UNIFORM = '["uniform", {"scale": 0.01}]'
 
 
@@ -73,6 +75,7 @@ def apply(operator: str, *inputs: Var, name: str | None = None, reuse: ReuseLike
         _plan(scope, signature, owner, m, attrs, known.inputs[m.position], reuse) for m in missing if m.kind is not Kind.INPUT
     ]
     final = scope.registry.unique(node_name, scope.naming)
+    _check_distinct(operator, [final, *(plan.name for plan in plans)])
     return _commit(scope, signature, final, attrs, given, missing, plans, known, slots)
 
 
@@ -81,6 +84,8 @@ def _signature(operator: str) -> Signature:
     if signature is None or not signature.registered:
         hint = did_you_mean(operator, list(known_names()))
         raise RefusedError(Fault(f"{operator!r} is not an operator of MXNet 1.9.1", hint=hint))
+    if signature.name in _WITH_BODIES or signature.name.startswith("_sg_"):
+        raise RefusedError(Fault(f"{operator!r} holds sub-graphs, which cannot be authored here"))
     return signature
 
 
@@ -137,6 +142,13 @@ def _check_sessions(scope: Scope, operator: str, inputs: Any) -> None:
     if foreign:
         hint = "a graph is authored in one session; enter that of its inputs with `with session:`"
         raise RefusedError([Fault(f"{operator}: {x.name!r} belongs to another session", hint=hint) for x in foreign])
+
+
+def _check_distinct(operator: str, names: Sequence[str]) -> None:
+    """A naming policy may be anybody's, and give an operator's parameters one name."""
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise RefusedError([Fault(f"{operator}: the naming policy gives the name {name!r} twice") for name in repeated])
 
 
 def _check_targets(operator: str, given: Mapping[int, Var], slots: Sequence[int]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -31,7 +31,10 @@ _NO_OVERRIDES = Overrides()
 
 
 class Scope(msgspec.Struct, frozen=True, eq=False):
-    """What holds at one place. ``names`` and ``variables`` are paths that are empty or end in a slash."""
+    """What holds at one place. ``names`` and ``variables`` are paths that are empty or end in a slash.
+
+    ``outer`` is what held before the session was entered.
+    """
 
     session: Session
     naming: Naming
@@ -42,6 +45,7 @@ class Scope(msgspec.Struct, frozen=True, eq=False):
     reuse: Reuse | None = None
     settings: Settings = Settings()
     overrides: Overrides = _NO_OVERRIDES
+    outer: Scope | None = None
 
     @property
     def registry(self) -> Registry:
@@ -58,12 +62,12 @@ class Scope(msgspec.Struct, frozen=True, eq=False):
         return self.variables.removesuffix(SEPARATOR)
 
 
-_CURRENT: ContextVar[Scope] = ContextVar("graphshare_scope")
+_CURRENT: ContextVar[Scope | None] = ContextVar("graphshare_scope", default=None)
 
 
 def current_scope() -> Scope:
     """The scope that holds here; that of the default session where none was entered."""
-    found = _CURRENT.get(None)
+    found = _CURRENT.get()
     if found is not None:
         return found
     from graphshare.builder.session import default_session
@@ -71,24 +75,25 @@ def current_scope() -> Scope:
     return default_session().root
 
 
-def enter(scope: Scope) -> Token[Scope]:
-    """``scope`` holds until :func:`leave` is given the token."""
-    return _CURRENT.set(scope)
+def enter(scope: Scope) -> None:
+    """``scope`` holds until :func:`leave`."""
+    _CURRENT.set(msgspec.structs.replace(scope, outer=_CURRENT.get()))
 
 
-def leave(token: Token[Scope]) -> None:
-    """What held before :func:`enter` holds again."""
-    _CURRENT.reset(token)
+def leave() -> None:
+    """What held before the last :func:`enter` holds again."""
+    scope = _CURRENT.get()
+    _CURRENT.set(scope.outer if scope is not None else None)
 
 
 @contextmanager
 def entered(scope: Scope) -> Iterator[Scope]:
     """``scope`` holds inside of the block."""
-    token = enter(scope)
+    token = _CURRENT.set(scope)
     try:
         yield scope
     finally:
-        leave(token)
+        _CURRENT.reset(token)
 
 
 def _inner(scope: Scope, **changes: Any) -> Scope:

@@ -6,7 +6,6 @@ One session holds one growing graph. There is always a default session; ``with s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextvars import Token
 from threading import Lock
 from typing import Any, overload
 
@@ -30,6 +29,7 @@ from graphshare.rules.listing import output_name
 from graphshare.rules.roles import Kind
 
 Target = Var | str
+Feed = Mapping[Var, Any] | Mapping[str, Any] | Mapping[Target, Any]
 
 
 class Session:
@@ -45,14 +45,13 @@ class Session:
         self.seed = seed
         self._values: dict[Node, Array] = {}
         self._plans: dict[tuple[tuple[Node, int], ...], Plan] = {}
-        self._entered: list[Token[Scope]] = []
 
     def __enter__(self) -> Session:
-        self._entered.append(enter(self.root))
+        enter(self.root)
         return self
 
     def __exit__(self, *_: object) -> None:
-        leave(self._entered.pop())
+        leave()
 
     @property
     def params(self) -> list[Var]:
@@ -116,12 +115,12 @@ class Session:
 
     @overload
     def run(  # type: ignore[overload-overlap]  # a str is one target, though it is a sequence of str
-        self, targets: Target, feed: Mapping[Target, Any] | None = None
+        self, targets: Target, feed: Feed | None = None
     ) -> Array: ...
     @overload
-    def run(self, targets: Sequence[Target], feed: Mapping[Target, Any] | None = None) -> list[Array]: ...
+    def run(self, targets: Sequence[Target], feed: Feed | None = None) -> list[Array]: ...
 
-    def run(self, targets: Target | Sequence[Target], feed: Mapping[Target, Any] | None = None) -> Array | list[Array]:
+    def run(self, targets: Target | Sequence[Target], feed: Feed | None = None) -> Array | list[Array]:
         """The values of ``targets``, in inference mode; only what they need is computed, and only that must be fed.
 
         ``feed`` gives values of inputs, and of parameters for this run alone. Parameters without a value get their first one.
@@ -154,7 +153,7 @@ class Session:
             self._plans[key] = make_plan([var.entry for var in wanted])
         return self._plans[key]
 
-    def _fed(self, plan: Plan, feed: Mapping[Target, Any]) -> dict[Node, Array]:
+    def _fed(self, plan: Plan, feed: Feed) -> dict[Node, Array]:
         """What was fed for the variables that are needed; more may be fed."""
         variables = self.registry.variables
         given = {self._wanted(key)[0]: as_array(value) for key, value in feed.items()}

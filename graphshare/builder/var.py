@@ -26,6 +26,8 @@ class Var(msgspec.Struct, frozen=True, eq=False):
     session: Session
     entry: Entry
 
+    __array_ufunc__ = None  # numpy's numbers leave arithmetic to Var
+
     @property
     def node(self) -> Node:
         """The variable or operator."""

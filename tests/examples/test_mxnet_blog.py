@@ -1,0 +1,54 @@
+"""The siamese experiment, authored and by rewriting what was authored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from examples import mxnet_blog
+from graphshare.ir.graph import Graph
+from graphshare.rules.listing import NameLists
+from tests.cli.test_nin import ARGUMENTS, ATTRIBUTES
+
+
+def attributes(graph: Graph, name: str) -> dict[str, str]:
+    return next(dict(node.attrs) for node in graph.nodes if node.name == name)
+
+
+def test_forward_is_42() -> None:
+    assert mxnet_blog.forward_alone() == 42.0
+
+
+@pytest.mark.parametrize("mode", ["copy", "tie"])
+def test_forward_of_both_branches_is_42(mode: str, tmp_path: Path) -> None:
+    assert mxnet_blog.forward_siamese(mode, tmp_path) == {"loss_output": 42.0, "sha-loss_output": 42.0}  # type: ignore[arg-type]
+
+
+def test_forward_of_both_authored_branches_is_42() -> None:
+    assert mxnet_blog.forward_authored() == [42.0, 42.0]
+
+
+def test_two_copies_of_one_set_of_names_are_refused() -> None:
+    assert mxnet_blog.twice_with_one_set_of_names() == "'data' already exists, disallowed"
+
+
+def test_renaming_the_operator_alone_leaves_its_parameters() -> None:
+    graph = mxnet_blog.named_net()
+    assert NameLists(graph).arguments == ["data", "kw"]
+    assert attributes(graph, "conv1") == {"kernel": "(3, 3)", "no_bias": "True", "num_filter": "1"}
+    renamed = mxnet_blog.renamed_alone(graph)
+    assert NameLists(renamed).outputs == ["yy_output"]
+    assert NameLists(renamed).arguments == ["data", "kw"]
+    assert attributes(renamed, "yy") == attributes(graph, "conv1")
+    assert NameLists(mxnet_blog.renamed_whole(graph)).arguments == ["sha-data", "sha-kw"]
+
+
+def test_nin_has_the_21_arguments_and_its_attributes() -> None:
+    graph = mxnet_blog.second_nin_branch()
+    assert NameLists(graph).arguments == ARGUMENTS
+    assert len(ARGUMENTS) == 21
+    assert NameLists(graph).outputs == ["sha-conv4_1024_output"]
+    for name, wanted in ATTRIBUTES.items():
+        found = {key: value.replace(" ", "") for key, value in attributes(graph, name).items()}
+        assert {key: found[key] for key in wanted} == wanted
