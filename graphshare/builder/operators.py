@@ -247,12 +247,13 @@ def _commit(
     pending = iter(plans)
     for one in missing:
         if one.kind is Kind.INPUT:
-            inputs[one.position] = made_input(scope, f"{name}_{one.formal}", known.inputs[one.position])
+            path = f"{name}_{one.formal}"
+            inputs[one.position] = made_input(scope, path, known.inputs[one.position], attrs=attrs)
         else:
             inputs[one.position] = made(scope, next(pending))
     entries = []
     for position, var in sorted(inputs.items()):
-        version = registry.mutated(var.node) if position in slots else var.entry.version
+        version = registry.mutated(var) if position in slots else registry.mutations.get(var.node, 0)
         entries.append(var.entry if version == var.entry.version else Entry(var.node, var.entry.index, version))
         registry.learned(var, known.inputs[position], known.input_types[position])
     node = Node(canonical(signature.name), name, attrs, tuple(entries))

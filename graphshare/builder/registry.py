@@ -37,7 +37,7 @@ class Registry:
         self.types: dict[Node, list[str | None]] = {}
         self.outputs: dict[Node, tuple[Var, ...]] = {}
         self._taken: dict[str, int] = {}
-        self._mutations: dict[Node, int] = {}
+        self.mutations: dict[Node, int] = {}
 
     def is_taken(self, name: str) -> bool:
         """Whether a node or a name scope bears ``name``."""
@@ -67,10 +67,14 @@ class Registry:
                 self._taken[name] = number
                 return self.take(other)
 
-    def mutated(self, node: Node) -> int:
-        """The version that the next operator which writes into ``node`` sees: MXNet counts them from 1 for each variable."""
-        self._mutations[node] = self._mutations.get(node, 0) + 1
-        return self._mutations[node]
+    def mutated(self, var: Var) -> int:
+        """The version that an operator which writes into ``var`` sees: MXNet counts such operators from 1 for each variable.
+
+        What is written into is an auxiliary state from now on.
+        """
+        self.variables[var.node.name].kind = Kind.AUXILIARY
+        self.mutations[var.node] = self.mutations.get(var.node, 0) + 1
+        return self.mutations[var.node]
 
     def add(self, node: Node, shapes: list[Shape], types: list[str | None], outputs: tuple[Var, ...]) -> None:
         """Keeps a new node, its outputs and what is known of them."""

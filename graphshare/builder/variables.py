@@ -94,13 +94,14 @@ def _check_shared(
         hint = "share it with reuse=True or reuse=AUTO_REUSE in a variable_scope, or give this one another name"
         raise RefusedError(Fault(f"variable {name} already exists, disallowed", hint=hint))
     faults = []
-    if existing.kind is not kind:
-        faults.append(f"variable {name} is of kind {existing.kind.value} and cannot be shared as {kind.value}")
+    if existing.kind is Kind.INPUT:
+        faults.append(f"variable {name} is an input and cannot be shared as a parameter")
     try:
         unify(existing.var.shape, shape)
     except KernelError:
         faults.append(f"variable {name} is shared with inconsistent shapes: {shown(existing.var.shape)} and {shown(shape)}")
-    for field in ("dtype", "trainable", "regularizer"):
+    both = existing.kind is Kind.PARAMETER and kind is Kind.PARAMETER  # an auxiliary state is not trained
+    for field in ("dtype", "trainable", "regularizer") if both else ():
         old, new = getattr(existing.settings, field), getattr(settings, field)
         if old != new:
             faults.append(f"variable {name} is shared with {field} {old} and {new}")
@@ -210,7 +211,7 @@ def placeholder(name: str | None = None, shape: Sequence[int | None] | None = No
 def made_input(scope: Scope, path: str, shape: Shape, dtype: str | None = None, attrs: Mapping[str, str] = EMPTY) -> Var:
     """A new input called ``path``, or what the naming policy makes of a name that is taken (RefusedError if nothing)."""
     registry = scope.registry
-    node = Node(VARIABLE, registry.unique(path, scope.naming), attrs, num_outputs=1)
+    node = Node(VARIABLE, registry.unique(path, scope.naming), dict(sorted(attrs.items())), num_outputs=1)
     var = Var(scope.session, Entry(node))
     registry.add(node, [shape], [dtype], (var,))
     registry.variables[node.name] = Variable(var, Kind.INPUT, Settings(dtype=dtype))
