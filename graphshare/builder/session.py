@@ -28,6 +28,8 @@ from graphshare.names import did_you_mean
 from graphshare.rules.listing import output_name
 from graphshare.rules.roles import Kind
 
+_KEPT = 64  # inferences of runs
+
 Target = Var | str
 Feed = Mapping[Var, Any] | Mapping[str, Any] | Mapping[Target, Any]
 
@@ -45,6 +47,7 @@ class Session:
         self.seed = seed
         self._values: dict[Node, Array] = {}
         self._plans: dict[tuple[tuple[Node, int], ...], Plan] = {}
+        self._found: dict[Any, Inference] = {}
 
     def __enter__(self) -> Session:
         enter(self.root)
@@ -132,7 +135,7 @@ class Session:
         wanted = self._wanted(targets)
         plan = self._plan(wanted)
         values = self._fed(plan, feed or {})
-        found = self._inferred(wanted, plan, values)
+        found = self._inferred(plan, wanted, values)
         self._initialise([node for node in plan.variables if node not in values], found)
         values = {node: values[node] if node in values else self._values[node] for node in plan.variables}
         outputs = run_plan(plan, values, shapes=found.shapes, rng=random_stream(self.seed)).outputs
@@ -166,15 +169,24 @@ class Session:
             raise RefusedError(faults)
         return fed
 
-    def _inferred(self, wanted: Sequence[Var], plan: Plan, fed: dict[Node, Array]) -> Inference:
-        """Shapes and types of all that runs; ``fed`` is brought to the types that its variables have."""
+    def _inferred(self, plan: Plan, wanted: Sequence[Var], fed: dict[Node, Array]) -> Inference:
+        """Shapes and types of all that runs, found once for the same shapes; ``fed`` is brought to its variables' types."""
+        key = (plan, tuple((node, array.shape, str(array.dtype)) for node, array in fed.items()))
+        if key not in self._found:
+            if len(self._found) >= _KEPT:
+                self._found.clear()
+            self._found[key] = self._infer(plan, wanted, fed)
+        found = self._found[key]
+        for node, array in fed.items():
+            fed[node] = converted(node, array, found.types[node][0])
+        return found
+
+    def _infer(self, plan: Plan, wanted: Sequence[Var], fed: Mapping[Node, Array]) -> Inference:
         part = graph_of(wanted)
         others = [node for node in plan.variables if node not in fed]
         types = self._known_types(plan.variables)
         without = infer(part, self._known_shapes(others), types, nodes=part.nodes, default_type="float32")
         check_shapes(fed, without)
-        for node, array in fed.items():
-            fed[node] = converted(node, array, without.types[node][0])
         known = {**self._known_shapes(others), **{node: array.shape for node, array in fed.items()}}
         return infer(part, known, types, nodes=part.nodes)
 

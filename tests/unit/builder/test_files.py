@@ -1,0 +1,102 @@
+"""What is written: normal files, both or neither, in MXNet's own form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphshare
+from graphshare.builder import Session, placeholder, save, variable
+from graphshare.builder import operators as op
+from graphshare.errors import GraphshareError, OutputError, RefusedError
+from graphshare.formats.arrays import ArrayReader
+from graphshare.formats.layout import write_symbol
+from graphshare.ir.validate import validate
+from graphshare.rules.roles import Kind, assign_roles
+from tests.processes import files_in
+from tests.processes import graphshare as command
+
+
+def net() -> Session:
+    with Session() as session:
+        x = op.Convolution(placeholder("data", (2, 3, 8, 8)), kernel=(3, 3), num_filter=4, name="conv")
+        x = op.BatchNorm(x, fix_gamma=False, name="bn")
+        op.SoftmaxOutput(op.FullyConnected(x, num_hidden=5, name="fc"), name="softmax")
+        variable("unused", (2,))
+    return session
+
+
+def test_files_read_back_and_run(tmp_path: Path) -> None:
+    session = net()
+    paths = save(session, "softmax", str(tmp_path / "net"), epoch=7)
+    assert files_in(tmp_path) == ["net-0007.params", "net-symbol.json"]
+    assert [Path(path).name for path in paths] == ["net-symbol.json", "net-0007.params"]
+    source = graphshare.load(str(tmp_path / "net"))
+    assert source.params is not None
+    assert {record.key for record in source.params.records} == {
+        "arg:conv_weight", "arg:conv_bias", "arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var",
+        "arg:fc_weight", "arg:fc_bias",
+    }  # fmt: skip
+    feed = {"data": np.random.default_rng(0).random((2, 3, 8, 8), "float32"), "softmax_label": np.zeros(2, "float32")}
+    theirs = graphshare.run(source.graph, params=source.params, feeds=feed).outputs["softmax_output"]
+    assert theirs.tobytes() == session.run("softmax", feed).tobytes()
+    with ArrayReader(source.params) as reader:
+        for record in source.params.records:
+            assert reader.read(record).tobytes() == session.value((record.key or "")[4:]).tobytes()
+
+
+def test_the_graph_is_sound_and_in_mxnets_form(tmp_path: Path) -> None:
+    session = net()
+    graph = session.graph("softmax")
+    assert validate(graph) == []
+    path = save(session, "softmax", str(tmp_path / "net"))[0]
+    assert command("format", path, "--layout", "mxnet", "--check").returncode == 0
+    assert command("upgrade", path).stdout == Path(path).read_bytes()
+    assert b"".join(write_symbol(graphshare.load(path).graph)) == Path(path).read_bytes()
+
+
+def test_roles_in_the_file_are_those_of_the_session() -> None:
+    session = net()
+    graph = session.graph("softmax")
+    for node, role in assign_roles(graph).items():
+        assert role.kind is session.registry.variables[node.name].kind, node.name
+    assert session.registry.variables["data"].kind is Kind.INPUT
+
+
+def test_only_what_the_targets_need_is_written(tmp_path: Path) -> None:
+    save(net(), "conv", str(tmp_path / "net"))
+    source = graphshare.load(str(tmp_path / "net"))
+    assert [node.name for node in source.graph.nodes] == ["data", "conv_weight", "conv_bias", "conv"]
+    assert source.params is not None
+    assert [record.key for record in source.params.records] == ["arg:conv_weight", "arg:conv_bias"]
+
+
+def test_nothing_is_written_when_something_is_refused(tmp_path: Path) -> None:
+    with Session() as session:
+        y = op.relu(variable("free"), name="y")
+        wide = variable("wide", (1,))
+        session.set_value("wide", [1.0])
+    stem = str(tmp_path / "net")
+    for attempt in (lambda: save(session, y, stem), lambda: save(session, wide, stem, epoch=-1)):
+        with pytest.raises(RefusedError):
+            attempt()
+    with pytest.raises(OutputError):
+        save(session, wide, str(tmp_path / "missing" / "net"))
+    assert files_in(tmp_path) == []
+    save(session, wide, stem)
+    before = Path(f"{stem}-symbol.json").read_bytes()
+    Path(f"{stem}-0001.params").mkdir()
+    with pytest.raises(GraphshareError):
+        save(session, [wide, wide], stem, epoch=1)
+    assert Path(f"{stem}-symbol.json").read_bytes() == before
+
+
+def test_a_scalar_has_no_place_in_such_a_file(tmp_path: Path) -> None:
+    with Session() as session:
+        variable("w")
+        session.set_value("w", np.float32(1.0))
+        with pytest.raises(RefusedError, match="is a scalar"):
+            save(session, "w", str(tmp_path / "net"))
+    assert files_in(tmp_path) == []

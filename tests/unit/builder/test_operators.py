@@ -1,0 +1,129 @@
+"""Operators: what is refused and why, that nothing is made then, and what the results are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from graphshare.builder import Session, Var, constant, fully_connected, placeholder, variable
+from graphshare.builder import operators as op
+from graphshare.errors import RefusedError
+
+X = (2, 3, 8, 8)
+
+REFUSED: list[tuple[Callable[[Var], object], str]] = [
+    (lambda x: op.apply("Convolutoin", x), "'Convolutoin' is not an operator of MXNet"),
+    (lambda x: op.apply("_foreach", x), "'_foreach' holds sub-graphs"),
+    (lambda x: op.apply("_sg_mkldnn_conv", x), "not an operator of MXNet|holds sub-graphs"),
+    (lambda x: op.Convolution(x, num_filter=3), "missing attribute 'kernel'"),
+    (lambda x: op.Convolution(x, kernel=(3, 3), num_filter=3, colour="red"), "unknown attribute 'colour'"),
+    (lambda x: op.Convolution(x, kernel="three", num_filter=3), "attribute 'kernel' is 'three'"),
+    (lambda x: op.Convolution(kernel=(3, 3), num_filter=3), "input 'data' is missing"),
+    (lambda x: op.relu(x, x), r"2 inputs are given, and it takes 1 \(data\)"),
+    (lambda x: op.FullyConnected(x, data=x, num_hidden=2), "input 'data' is given twice"),
+    (lambda x: op.FullyConnected(x, gamma=x, num_hidden=2), "has no input 'gamma'"),
+    (lambda x: op.FullyConnected(x, x, x, no_bias=True, num_hidden=2), "3 inputs are given, and it takes 2"),
+    (lambda x: op.relu(np.ones(3)), "input 0 is a ndarray, not a Var"),
+    (lambda x: op.relu((x, x)), "input 0 is a tuple, not a Var"),
+    (lambda x: op.elemwise_add(x, placeholder("other", (2, 4))), r"elemwise_add cannot take x \(2,3,8,8\), other \(2,4\)"),
+    (lambda x: op.BatchNorm(x, moving_mean=op.relu(x)), "writes into 'relu0_output', which is no variable"),
+    (lambda x: op.FullyConnected(x, num_hidden=2, reuse=True), "reuse=True needs a name"),
+    (lambda x: x + np.ones(3), "attribute 'scalar'"),
+    (lambda x: fully_connected(placeholder("unknown"), 3), "size of <Var unknown"),
+]
+
+
+@pytest.mark.parametrize(("authored", "message"), REFUSED)
+def test_what_is_refused(authored: Callable[[Var], object], message: str) -> None:
+    with Session() as session:
+        x = placeholder("x", X)
+        with pytest.raises(RefusedError, match=message):
+            authored(x)
+        assert session.params == []
+        assert session.auxiliary_states == []
+
+
+def test_all_faults_of_attributes_are_listed() -> None:
+    with Session(), pytest.raises(RefusedError) as caught:
+        op.Convolution(placeholder("x"), kernel="three", colour="red")
+    assert len(caught.value.faults) == 3
+
+
+def test_inputs_of_another_session_are_refused() -> None:
+    with Session():
+        x = placeholder("x")
+    with Session(), pytest.raises(RefusedError, match="'x' belongs to another session"):
+        op.relu(x)
+
+
+def test_nothing_is_made_when_a_parameter_is_refused() -> None:
+    with Session() as session:
+        x = placeholder("x", (2, 3))
+        variable("fc_bias", (5,))
+        with pytest.raises(RefusedError, match="fc_bias already exists"):
+            op.FullyConnected(x, num_hidden=4, name="fc")
+        assert [p.name for p in session.params] == ["fc_bias"]
+        assert list(session.registry.names) == ["x", "fc_bias"]
+
+
+def test_an_unknown_operator_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match=r"no operator 'Convolutoin'. did you mean"):
+        _ = op.Convolutoin
+    assert op.FullyConnected.__name__ == "FullyConnected"
+
+
+def test_attributes_are_spelled_as_mxnet_spells_them() -> None:
+    with Session():
+        node = op.Convolution(placeholder("x"), kernel=(3, 3), num_filter=np.int64(4), no_bias=True, pad=[1, 1]).node
+        assert dict(node.attrs) == {"kernel": "(3, 3)", "no_bias": "True", "num_filter": "4", "pad": "[1, 1]"}
+        assert op.cast(placeholder("y"), dtype=np.float16).node.attrs["dtype"] == "float16"
+
+
+def test_aliases_become_canonical_and_keep_their_automatic_name() -> None:
+    with Session():
+        made = op.concat(placeholder("x"), placeholder("y"))
+        assert (made.op, made.node.name, made.node.attrs["num_args"]) == ("Concat", "concat0", "2")
+
+
+def test_several_outputs() -> None:
+    with Session() as session:
+        parts = op.SliceChannel(placeholder("x", (2, 6)), num_outputs=3, name="parts")
+        assert [(part.name, part.shape) for part in parts] == [(f"parts_output{i}", (2, 2)) for i in range(3)]
+        assert session.var("parts_output1") is parts[1]
+        assert session.var("parts") is parts[0]
+        assert session.run(parts[2] - parts[0], {"x": np.arange(12.0).reshape(2, 6)}).tolist() == [[4, 4], [4, 4]]
+        norm = op.BatchNorm(placeholder("y", X))
+        assert isinstance(norm, Var)
+        assert norm.node.num_outputs == 3
+
+
+def test_arithmetic() -> None:
+    with Session() as session:
+        x, y, row = placeholder("x", (2, 2)), placeholder("y", (2, 2)), placeholder("row", (1, 2))
+        made = [x + y, x - 1, 1 - x, np.float32(2) * x, x / y, 1 / x, -x, x * row, constant(3.0, (2, 2)) + x]
+        assert [v.op for v in made] == [
+            "elemwise_add", "_minus_scalar", "_rminus_scalar", "_mul_scalar", "elemwise_div", "_rdiv_scalar", "_mul_scalar",
+            "broadcast_mul", "elemwise_add",
+        ]  # fmt: skip
+        a, b, r = np.array([[1.0, 2], [3, 4]]), np.array([[2.0, 2], [4, 8]]), np.array([[1.0, 10]])
+        found = session.run(made, {x: a, y: b, row: r})
+        expected = [a + b, a - 1, 1 - a, 2 * a, a / b, 1 / a, -a, a * r, a + 3]
+        for mine, theirs in zip(found, expected, strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+def test_an_input_used_twice() -> None:
+    with Session() as session:
+        x = placeholder("x", (2, 2))
+        assert session.run(op.dot(x, x), {"x": [[1, 2], [3, 4]]}).tolist() == [[7, 10], [15, 22]]
+
+
+def test_operators_that_nothing_here_can_run_are_authored_all_the_same() -> None:
+    with Session() as session:
+        y = op.Custom(placeholder("x", (2,)), op_type="mine", name="c")
+        assert y.shape is None
+        assert session.graph(y).heads[0].node.op == "Custom"
+        with pytest.raises(RefusedError, match="operator Custom cannot be run"):
+            session.run(y, {"x": [1, 2]})

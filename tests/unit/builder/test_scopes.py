@@ -1,0 +1,152 @@
+"""Scopes: what they put before names, what they inherit, what they undo; and every case of reuse."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from graphshare.builder import (
+    AUTO_REUSE,
+    MXNET,
+    TENSORFLOW,
+    Reuse,
+    Session,
+    constant,
+    current_scope,
+    current_session,
+    default_session,
+    initializers,
+    name_scope,
+    placeholder,
+    variable,
+    variable_scope,
+)
+from graphshare.builder.settings import ReuseLike, Settings
+from graphshare.errors import RefusedError
+
+
+def test_name_scopes_leave_parameters_alone() -> None:
+    with Session(), name_scope("a"), name_scope("b/c"):
+        assert placeholder("x").name == "a/b/c/x"
+        assert (constant(1.0)).node.name == "a/b/c/_full0"
+        assert variable("w").name == "w"
+
+
+def test_variable_scopes_take_both() -> None:
+    with Session(), variable_scope("a"), name_scope("b"), variable_scope("c"):
+        assert placeholder("x").name == "a/b/c/x"
+        assert variable("w").name == "a/c/w"
+
+
+@pytest.mark.parametrize("name", ["", "/", "a//b", "/a", "a\0"])
+def test_what_is_no_scope(name: str) -> None:
+    with Session():
+        before = current_scope()
+        for opened in (name_scope, variable_scope):
+            with pytest.raises(RefusedError, match="is no scope"), opened(name):
+                pass
+        assert current_scope() is before
+
+
+def test_only_a_policy_that_says_so_numbers_scopes() -> None:
+    for naming, expected in ((MXNET, ["a/x", "a/y"]), (TENSORFLOW, ["a/x", "a_1/y"])):
+        found = []
+        with Session(naming):
+            for name in "xy":
+                with name_scope("a"):
+                    found.append(placeholder(name).name)
+        assert found == expected
+
+
+def test_an_absolute_scope_and_a_scope_given_back() -> None:
+    with Session(TENSORFLOW):
+        with variable_scope("a", initializer=initializers.ones()) as a:
+            first = variable("w", (1,))
+        with variable_scope("b"):
+            with variable_scope("a", absolute=True, reuse=True):
+                assert variable("w", (1,), initializer=None, reuse=AUTO_REUSE) is first
+            with variable_scope(a, reuse=True):
+                assert variable("w", (1,)) is first
+                assert constant(1.0).node.name == "b/a_1/Const"
+            with variable_scope(a):
+                assert variable("v", (1,)).node.attrs["__init__"] == '["one", {}]'
+                assert variable("v2", (1,)).name == "a/v2"
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "expected"),
+    [
+        (None, None, (True, "exists")),
+        (None, False, (True, "exists")),
+        (None, True, ("missing", True)),
+        (None, AUTO_REUSE, (True, True)),
+        (None, Reuse.FORBID, (True, "exists")),
+        (True, None, ("missing", True)),
+        (True, False, ("missing", True)),
+        (True, AUTO_REUSE, (True, True)),
+        (AUTO_REUSE, None, (True, True)),
+        (AUTO_REUSE, False, (True, True)),
+        (AUTO_REUSE, True, ("missing", True)),
+    ],
+)
+def test_every_case_of_reuse(outer: ReuseLike, inner: ReuseLike, expected: tuple[object, object]) -> None:
+    refusals = {"missing": "does not exist, and reuse=True demands", "exists": "already exists, disallowed"}
+    with Session():
+        known = variable("s/known", (1,), absolute=True)
+        for name, wanted in zip(("new", "known"), expected, strict=True):
+            with variable_scope(reuse=outer), variable_scope("s", reuse=inner):
+                if wanted is True:
+                    assert (variable(name, (1,)) is known) == (name == "known")
+                else:
+                    with pytest.raises(RefusedError, match=refusals[str(wanted)]):
+                        variable(name, (1,))
+
+
+def test_settings_complete_each_other() -> None:
+    outer = Settings(initializer="i", regularizer=1.0, dtype="float64", trainable=False)
+    assert Settings().within(outer) == outer
+    assert Settings(trainable=True, regularizer=0.0).within(outer) == Settings("i", 0.0, "float64", True)
+
+
+def test_scopes_are_undone_on_an_exception() -> None:
+    with Session():
+        before = current_scope()
+        with pytest.raises(ZeroDivisionError), name_scope("a"), variable_scope("b", reuse=True):
+            raise ZeroDivisionError
+        assert current_scope() is before
+
+
+def test_a_session_has_its_own_scopes() -> None:
+    outside = current_session()
+    with Session() as first, variable_scope("a"):
+        with Session() as second:
+            assert current_session() is second
+            assert variable("w").name == "w"
+        assert current_session() is first
+        assert variable("w").name == "a/w"
+        with first:
+            assert variable("v").name == "v"
+        assert current_scope().name == "a"
+    assert current_session() is outside is default_session()
+
+
+def test_one_session_in_many_threads() -> None:
+    session, names = Session(), []
+    barrier = threading.Barrier(4)
+
+    def author(number: int) -> None:
+        with session:
+            barrier.wait()
+            with variable_scope(f"t{number}"):
+                barrier.wait()
+                names.append(variable("w").name)
+                barrier.wait()
+        assert current_session() is default_session()
+
+    threads = [threading.Thread(target=author, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(names) == ["t0/w", "t1/w", "t2/w", "t3/w"]

@@ -1,0 +1,129 @@
+"""Sessions: values, feeds, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphshare.builder import Session, initializers, placeholder, variable
+from graphshare.builder import operators as op
+from graphshare.errors import RefusedError
+
+
+def authored() -> tuple[Session, object]:
+    with Session() as session:
+        x = placeholder("x", (None, 3))
+        return session, op.FullyConnected(x, num_hidden=2, name="fc")
+
+
+def test_values_are_kept_and_can_be_set() -> None:
+    session, _ = authored()
+    first = session.run("fc_output", {"x": np.ones((1, 3))})
+    session.set_value("fc_weight", np.zeros((2, 3)))
+    session.set_value("fc_bias", [1, 2])
+    assert session.run("fc", {"x": np.ones((1, 3))}).tolist() == [[1, 2]]
+    assert session.run("fc", {"x": np.ones((4, 3))}).shape == (4, 2)
+    assert first.tolist() != [[1, 2]]
+    assert session.value("fc_bias").dtype == np.float32
+
+
+def test_a_fed_parameter_holds_for_one_run() -> None:
+    session, _ = authored()
+    kept = session.run("fc", {"x": np.ones((1, 3))})
+    assert session.run("fc", {"x": np.ones((1, 3)), "fc_weight": np.ones((2, 3))}).tolist() == [[3, 3]]
+    assert session.run("fc", {"x": np.ones((1, 3))}).tobytes() == kept.tobytes()
+
+
+def test_first_values_follow_the_seed_and_not_the_order() -> None:
+    one, two, other = Session(seed=1), Session(seed=1), Session(seed=2)
+    for session, names in ((one, "ab"), (two, "ba"), (other, "ab")):
+        with session:
+            for name in names:
+                variable(name, (4,), initializer=initializers.uniform())
+    assert one.value("a").tobytes() == two.value("a").tobytes()
+    assert one.value("a").tobytes() != other.value("a").tobytes()
+    assert one.value("a").tobytes() != one.value("b").tobytes()
+
+
+@pytest.mark.parametrize(
+    ("feed", "message"),
+    [
+        ({}, "input 'x' is not fed"),
+        ({"x": np.ones((1, 4))}, r"'x' has the shape \(1,4\), where \(\?,3\) fits"),
+        ({"x": np.ones(3)}, r"'x' has the shape \(3\)"),
+        ({"x": "text"}, "is no array of numbers"),
+        ({"x": [[1, 2], [3]]}, "is no array"),
+        ({"x": np.ones((1, 3)), "z": 1}, "nothing is called 'z'"),
+        ({"x": np.ones((1, 3)), "fc": 1}, "'fc_output' is no variable"),
+        ({"x": np.ones((1, 3)), "fc_weight": np.ones((3, 3))}, "'fc_weight' has the shape"),
+    ],
+)
+def test_feeds_that_are_refused(feed: dict[str, object], message: str) -> None:
+    session, _ = authored()
+    with pytest.raises(RefusedError, match=message):
+        session.run("fc", feed)
+
+
+def test_other_refusals() -> None:
+    session, target = authored()
+    with pytest.raises(RefusedError, match="nothing is called 'fcc'"):
+        session.run("fcc")
+    with pytest.raises(RefusedError, match="nothing is asked for"):
+        session.run([])
+    with pytest.raises(RefusedError, match="belongs to another session"):
+        Session().run(target)  # type: ignore[call-overload]
+    for name in ("x", "fc"):
+        with pytest.raises(RefusedError, match="is no parameter"):
+            session.value(name)
+        with pytest.raises(RefusedError, match="is no parameter"):
+            session.set_value(name, [1])
+    with pytest.raises(RefusedError, match="'fc_weight' has the shape"):
+        session.set_value("fc_weight", [1, 2])
+    with session:
+        variable("free")
+        variable("half", (None, 2))
+        variable("odd", (2,), initializer='["mystery", {}]')
+        variable("row", (2,), initializer=initializers.xavier())
+    for name in ("free", "half"):
+        with pytest.raises(RefusedError, match="does not follow from what is known"):
+            session.value(name)
+    for name in ("odd", "row"):
+        with pytest.raises(RefusedError, match=r"cannot fill \(2,\)"):
+            session.value(name)
+    session.set_value("free", [[1.0]])
+    assert session.var("free").shape == (1, 1)
+
+
+def test_a_fraction_is_not_fed_to_an_integer() -> None:
+    with Session() as session:
+        x = placeholder("x", (2,), dtype="int32")
+        y = x * 2
+        assert session.run(y, {"x": [1, 2]}).tolist() == [2, 4]
+        assert session.run(y, {"x": [1.0, 2.0]}).dtype == np.int32
+        with pytest.raises(RefusedError, match="not all of its values are int32"):
+            session.run(y, {"x": [1.5, 2.0]})
+
+
+def test_a_variable_is_a_target_too() -> None:
+    with Session() as session:
+        x, w = placeholder("x", (2,)), variable("w", (2,), initializer=initializers.ones())
+        got_x, got_w = session.run([x, w], {x: [3.0, 4.0]})
+    assert (got_x.tolist(), got_w.tolist()) == ([3, 4], [1, 1])
+
+
+def test_a_graph_that_grows_after_a_run() -> None:
+    with Session() as session:
+        x = placeholder("x", (2,))
+        y = x + 1
+        assert session.run(y, {x: [1, 2]}).tolist() == [2, 3]
+        z = y * variable("w", (2,), initializer=initializers.constant(3.0))
+        assert session.run([z, y], {x: [1, 2]})[0].tolist() == [6, 9]
+        assert len(session.graph(y).nodes) == 2
+
+
+def test_a_long_chain() -> None:
+    with Session() as session:
+        x = y = placeholder("x", (1,))
+        for _ in range(3000):
+            y = y + 1
+        assert session.run(y, {x: [0.0]}).tolist() == [3000]

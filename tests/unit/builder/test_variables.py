@@ -1,0 +1,121 @@
+"""Variables: settings, shapes that become known, and sharing that does not go together."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphshare.builder import AUTO_REUSE, Session, initializers, placeholder, variable, variable_scope
+from graphshare.builder import operators as op
+from graphshare.errors import RefusedError
+
+
+def test_settings_become_attributes() -> None:
+    with Session(), variable_scope("s", regularizer=0.5, dtype="float16"):
+        w = variable("w", (3, None), trainable=False, initializer=initializers.constant(2))
+    assert dict(w.node.attrs) == {
+        "__dtype__": "2",
+        "__init__": '["constant", {"value": 2}]',
+        "__lr_mult__": "0.0",
+        "__shape__": "(3, 0)",
+        "__wd_mult__": "0.5",
+    }
+    assert list(w.node.attrs) == sorted(w.node.attrs)
+    assert (w.shape, w.dtype) == ((3, None), "float16")
+
+
+def test_a_scopes_settings_reach_the_parameters_of_operators() -> None:
+    settings = {"initializer": initializers.xavier(), "regularizer": 2.0, "dtype": "float64", "trainable": False}
+    with Session(), variable_scope(**settings):  # type: ignore[arg-type]
+        x = op.BatchNorm(op.FullyConnected(placeholder("x", (2, 3), dtype="float64"), num_hidden=4, name="fc"), name="bn")
+    attrs = {entry.node.name: entry.node.attrs for node in (x.node, x.node.inputs[0].node) for entry in node.inputs}
+    for name in ("fc_weight", "fc_bias", "bn_gamma", "bn_beta"):
+        assert (attrs[name]["__wd_mult__"], attrs[name]["__lr_mult__"], attrs[name]["__dtype__"]) == ("2.0", "0.0", "1")
+    assert attrs["fc_weight"]["__init__"] == initializers.xavier()
+    assert "__init__" not in attrs["fc_bias"]  # its name tells; and xavier is nothing for a row
+    assert attrs["bn_moving_var"]["__init__"] == '["one", {}]'
+    assert "__lr_mult__" not in attrs["bn_moving_var"]
+
+
+def test_what_an_operator_needs_becomes_known() -> None:
+    with Session():
+        w = variable("w")
+        assert w.shape is None
+        x = placeholder("x", (None, 5))
+        y = op.FullyConnected(x, weight=w, num_hidden=4, no_bias=True)
+        assert (w.shape, y.shape) == ((4, 5), (None, 4))
+        u = placeholder("u")
+        op.FullyConnected(u, weight=w, num_hidden=4, no_bias=True, flatten=False)
+        assert y.dtype is None
+    assert repr(y) == "<Var fullyconnected0_output (?,4) ?>"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ({"shape": (2, 3)}, {"shape": (2, 4)}, r"inconsistent shapes: \(2,3\) and \(2,4\)"),
+        ({"dtype": "float32"}, {"dtype": "float16"}, "with dtype float32 and float16"),
+        ({"trainable": False}, {"trainable": True}, "with trainable False and True"),
+        ({"regularizer": 1.0}, {}, "with regularizer 1.0 and None"),
+        ({"initializer": initializers.zeros()}, {"initializer": initializers.ones()}, "with the initializers"),
+        ({}, {"initializer": initializers.ones()}, "with the initializers None"),
+    ],
+)
+def test_sharing_that_does_not_go_together(first: dict[str, object], second: dict[str, object], message: str) -> None:
+    with Session(), variable_scope(reuse=AUTO_REUSE):
+        w = variable("w", **first)  # type: ignore[arg-type]
+        with pytest.raises(RefusedError, match=message):
+            variable("w", **second)  # type: ignore[arg-type]
+        assert variable("w", **{**first, "initializer": None}) is w  # type: ignore[arg-type]
+
+
+def test_sharing_completes_a_shape() -> None:
+    with Session(), variable_scope(reuse=AUTO_REUSE):
+        w = variable("w", (None, 3))
+        assert variable("w", (2, None)) is w
+        assert w.shape == (2, 3)
+
+
+def test_all_that_does_not_go_together_is_listed() -> None:
+    with Session(), variable_scope(reuse=AUTO_REUSE):
+        variable("w", (1,), dtype="float32")
+        with pytest.raises(RefusedError) as caught:
+            variable("w", (2,), dtype="float64", trainable=False)
+    assert len(caught.value.faults) == 3
+
+
+def test_names_of_other_things() -> None:
+    with Session():
+        x = placeholder("x", (2, 2))
+        op.relu(x, name="y")
+        with pytest.raises(RefusedError, match="already exists, disallowed"):
+            variable("x")
+        with pytest.raises(RefusedError, match="x is an input and cannot be shared"):
+            variable("x", reuse=AUTO_REUSE)
+        with pytest.raises(RefusedError, match="y would have the name of an operator"):
+            variable("y")
+        with pytest.raises(RefusedError, match="'y' already exists"):
+            placeholder("y")
+        for name in ("", "a/", "a\0"):
+            with pytest.raises(RefusedError, match="no name for a variable"):
+                variable(name)
+            with pytest.raises(RefusedError, match="no name for a variable"):
+                placeholder(name)
+
+
+def test_types_without_a_number_in_mxnet() -> None:
+    with Session() as session:
+        with pytest.raises(RefusedError, match="'complex64'"):
+            variable("w", dtype="complex64")
+        with pytest.raises(RefusedError, match="'text'"):
+            placeholder("x", dtype="text")
+        assert session.registry.variables == {}
+
+
+def test_a_variable_that_an_operator_writes_into_is_an_auxiliary_state() -> None:
+    with Session() as session:
+        mean = variable("mean", initializer=initializers.zeros())
+        x = op.BatchNorm(placeholder("x", (2, 3)), moving_mean=mean, name="bn")
+        assert session.auxiliary_states[0] is mean
+        assert [p.name for p in session.params] == ["bn_gamma", "bn_beta"]
+        assert [entry.version for entry in x.node.inputs] == [0, 0, 0, 1, 1]
+        assert [entry.version for entry in op.BatchNorm(x, moving_mean=mean).node.inputs] == [0, 0, 0, 2, 1]
