@@ -90,7 +90,7 @@ class Session:
         return graph_of(self._wanted(targets))
 
     def value(self, parameter: Target) -> Array:
-        """The value of a parameter; what was never run nor set gets its first value, if its shape is known.
+        """The value of a parameter, read-only; what was never run nor set gets its first value, if its shape is known.
 
         Raises:
             RefusedError: it is no parameter, or its shape is not known yet.
@@ -103,7 +103,7 @@ class Session:
         return self._values[var.node]
 
     def set_value(self, parameter: Target, value: Any) -> None:
-        """Gives a parameter a value: an array, or anything numpy makes one of.
+        """Gives a parameter a value: a copy of an array, or of anything numpy makes one of.
 
         Raises:
             RefusedError: it is no parameter, or the value has another shape or a type that does not convert.
@@ -113,7 +113,7 @@ class Session:
         array = as_array(value)
         found = infer(graph_of([var]), self._known_shapes([var.node]), self._known_types([var.node]))
         check_shapes({var.node: array}, found)
-        self._values[var.node] = converted(var.node, array, found.types[var.node][0])
+        self._keep(var.node, converted(var.node, array, found.types[var.node][0]).copy())
         self.registry.learned(var, array.shape, None)
 
     @overload
@@ -207,7 +207,12 @@ class Session:
             raise RefusedError([Fault(fault.message, node=fault.node, hint=hint) for fault in faults])
         for node in missing:
             shape = tuple(size or 0 for size in found.shapes[node][0] or ())
-            self._values[node] = initial_value(node, shape, found.types[node][0] or "float32", seed=self.seed)
+            self._keep(node, initial_value(node, shape, found.types[node][0] or "float32", seed=self.seed))
+
+    def _keep(self, node: Node, value: Array) -> None:
+        """A value is handed out as it is, so nobody may write into it."""
+        value.setflags(write=False)
+        self._values[node] = value
 
     def _held(self, var: Var) -> None:
         """Refuses what is no parameter of this session."""

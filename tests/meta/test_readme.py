@@ -7,6 +7,8 @@ import shlex
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.processes import ROOT, graphshare
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -29,6 +31,25 @@ def test_console_blocks(tmp_path: Path) -> None:
         assert words[0] == "graphshare"
         run = graphshare(*words[1:], cwd=tmp_path)
         assert (run.stderr + run.stdout).decode().strip() == said, command
+
+
+def test_python_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("lenet-symbol.json", "lenet-0000.params"):
+        shutil.copy(ROOT / "fixtures" / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", README, re.S)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(block, {})
+    assert sorted(path.name for path in tmp_path.glob("[cs]*")) == [
+        "clones-0000.params",
+        "clones-symbol.json",
+        "siam-0000.params",
+        "siam-symbol.json",
+    ]
+    clones = graphshare("inspect", "clones-symbol.json", cwd=tmp_path).stdout.decode()
+    for name in ("clone0/net/x", "clone1/net/x", "net/fc/weights", "net/fc/biases"):
+        assert name in clones
 
 
 def test_every_command_is_described() -> None:

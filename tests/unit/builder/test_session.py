@@ -27,6 +27,17 @@ def test_values_are_kept_and_can_be_set() -> None:
     assert session.value("fc_bias").dtype == np.float32
 
 
+def test_values_belong_to_the_session() -> None:
+    session, _ = authored()
+    mine = np.zeros((2, 3), "float32")
+    session.set_value("fc_weight", mine)
+    mine[:] = 1
+    assert not session.value("fc_weight").any()
+    for value in (session.value("fc_weight"), session.value("fc_bias"), session.run("fc_weight")):
+        with pytest.raises(ValueError, match="read-only"):
+            value[:] = 1
+
+
 def test_a_fed_parameter_holds_for_one_run() -> None:
     session, _ = authored()
     kept = session.run("fc", {"x": np.ones((1, 3))})
