@@ -9,7 +9,7 @@ from graphshare.builder.operators import apply, automatic_names
 from graphshare.builder.scopes import current_scope
 from graphshare.builder.settings import ReuseLike, Settings
 from graphshare.builder.var import Var
-from graphshare.builder.variables import made, planned
+from graphshare.builder.variables import checked_shape, made, planned
 from graphshare.errors import Fault, RefusedError
 
 
@@ -42,7 +42,7 @@ class Layer:
         number = self._formals.get(formal, 0)
         self._formals[formal] = number + 1
         local = self._scope.naming.parameter_name(self.name, formal, number)
-        own, sizes = Settings(**settings), None if shape is None else tuple(shape)
+        own, sizes = Settings(**settings), checked_shape(shape)
         return made(self._scope, planned(self._scope, local, shape=sizes, own=own, reuse=self._reuse))
 
     def temporary(self) -> str | None:

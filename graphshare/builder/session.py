@@ -28,7 +28,7 @@ from graphshare.names import did_you_mean
 from graphshare.rules.listing import output_name
 from graphshare.rules.roles import Kind
 
-_KEPT = 64  # inferences of runs
+_KEPT = 64  # plans, and inferences, of runs
 
 Target = Var | str
 Feed = Mapping[Var, Any] | Mapping[str, Any] | Mapping[Target, Any]
@@ -153,6 +153,8 @@ class Session:
         """Made once for the same targets: nodes are frozen."""
         key = tuple((var.node, var.entry.index) for var in wanted)
         if key not in self._plans:
+            if len(self._plans) >= _KEPT:
+                self._plans.clear()
             self._plans[key] = make_plan([var.entry for var in wanted])
         return self._plans[key]
 

@@ -136,6 +136,21 @@ def dtype_flag(dtype: str) -> str:
     return _FLAGS[dtype]
 
 
+def checked_shape(shape: Sequence[int | None] | None) -> Shape:
+    """``shape`` with None for sizes that are not known, as 0 says too.
+
+    Raises:
+        RefusedError: it is no shape, or that of a scalar, for which symbol files without np-shape have no words.
+    """
+    if shape is None:
+        return None
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else ()
+    if not sizes or not all(size is None or (type(size) is int and 0 <= size < 1 << 63) for size in sizes):
+        hint = "a shape is a tuple of sizes as (None, 3), None where a size is not known; of a single number it is (1,)"
+        raise RefusedError(Fault(f"{shape!r} is no shape for a variable", hint=hint))
+    return tuple(size or None for size in sizes)
+
+
 def shape_text(shape: Sequence[int | None]) -> str:
     """``__shape__`` as MXNet spells it; 0 stands for a size that is not known."""
     return str(tuple(0 if size is None else size for size in shape))
@@ -180,7 +195,7 @@ def variable(
             raise RefusedError(Fault("a variable without a name cannot be reused", hint="name it, or leave reuse out"))
         name = automatic_variable_name(scope)
     own = Settings(initializer, regularizer, dtype, trainable)
-    sizes = None if shape is None else tuple(shape)
+    sizes = checked_shape(shape)
     attrs = {} if sizes is None else {"__shape__": shape_text(sizes)}
     return made(scope, planned(scope, name, shape=sizes, own=own, attrs=attrs, reuse=reuse, absolute=absolute))
 
@@ -201,11 +216,12 @@ def placeholder(name: str | None = None, shape: Sequence[int | None] | None = No
     local = automatic_variable_name(scope) if name is None else name
     check_name(local)
     attrs = {}
-    if shape is not None:
-        attrs["__shape__"] = shape_text(shape)
+    sizes = checked_shape(shape)
+    if sizes is not None:
+        attrs["__shape__"] = shape_text(sizes)
     if dtype is not None:
         attrs["__dtype__"] = dtype_flag(dtype)
-    return made_input(scope, scope.names + local, None if shape is None else tuple(shape), dtype, attrs)
+    return made_input(scope, scope.names + local, sizes, dtype, attrs)
 
 
 def made_input(scope: Scope, path: str, shape: Shape, dtype: str | None = None, attrs: Mapping[str, str] = EMPTY) -> Var:

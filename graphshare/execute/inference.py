@@ -31,6 +31,8 @@ TYPE_FLAGS = {
     "7": "bool",
 }
 _MAX_ROUNDS = 64
+# A contradiction, and what rules run into over attributes that make no sense (a group of 0 filters, a shape of None).
+_MISFITS = (KernelError, TypeError, ValueError, IndexError, ZeroDivisionError)
 
 
 class Inference(msgspec.Struct):
@@ -126,7 +128,7 @@ class _Rules:
             new_inputs, new_outputs = rule[0].shapes(rule[1], inputs, outputs)
             merged_in = [unify(a, b) for a, b in zip(inputs, new_inputs, strict=True)]
             merged_out = [unify(a, b) for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)]
-        except KernelError as error:
+        except _MISFITS as error:
             raise _contradiction(node, error, [shown(shape) for shape in inputs]) from None
         return _store(found.shapes, node, merged_in, merged_out)
 
@@ -139,7 +141,7 @@ class _Rules:
         outputs = found.types[node]
         try:
             new_inputs, new_outputs = rule[0].types(rule[1], inputs, outputs)
-        except KernelError as error:
+        except _MISFITS as error:
             raise _contradiction(node, error, [str(dtype) for dtype in inputs]) from None
         merged_in = [a or b for a, b in zip(inputs, new_inputs, strict=True)]
         merged_out = [a or b for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)]
@@ -173,6 +175,6 @@ def _settle(found: Inference, step: Any) -> None:
             return
 
 
-def _contradiction(node: Node, error: KernelError, inputs: Sequence[str]) -> RefusedError:
+def _contradiction(node: Node, error: Exception, inputs: Sequence[str]) -> RefusedError:
     names = [f"{entry.node.name or entry.node.op} {text}" for entry, text in zip(node.inputs, inputs, strict=True)]
     return RefusedError(Fault(f"{node.op} cannot take {', '.join(names)}: {error}", node=node.name))

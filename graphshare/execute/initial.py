@@ -84,7 +84,7 @@ def initial_value(node: Node, shape: Sequence[int], dtype: str, *, seed: int) ->
     try:
         name, options = json.loads(text)
         values = _MAKERS[name.lower()](options, tuple(shape), stream)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, ZeroDivisionError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, ZeroDivisionError, MemoryError) as error:
         known = ", ".join(_MAKERS)
         hint = f"initializers are {known}; or give the value itself with Session.set_value"
         raise RefusedError(

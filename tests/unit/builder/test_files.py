@@ -97,6 +97,7 @@ def test_a_scalar_has_no_place_in_such_a_file(tmp_path: Path) -> None:
     with Session() as session:
         variable("w")
         session.set_value("w", np.float32(1.0))
+        assert session.var("w").shape == ()
         with pytest.raises(RefusedError, match="is a scalar"):
             save(session, "w", str(tmp_path / "net"))
     assert files_in(tmp_path) == []

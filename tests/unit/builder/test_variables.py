@@ -102,6 +102,20 @@ def test_names_of_other_things() -> None:
                 placeholder(name)
 
 
+@pytest.mark.parametrize("shape", [(), 3, "23", (-1, 2), (1.0,), (True, 2), ((2,), 3), (1 << 63,)])
+def test_what_is_no_shape(shape: object) -> None:
+    with Session() as session:
+        for made in (variable, placeholder):
+            with pytest.raises(RefusedError, match="is no shape for a variable"):
+                made("w", shape)  # type: ignore[arg-type]
+        assert session.registry.names == {}
+
+
+def test_a_size_of_0_is_not_known() -> None:
+    with Session():
+        assert variable("w", [0, 3]).shape == (None, 3)
+
+
 def test_types_without_a_number_in_mxnet() -> None:
     with Session() as session:
         with pytest.raises(RefusedError, match="'complex64'"):

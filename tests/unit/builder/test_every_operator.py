@@ -1,0 +1,44 @@
+"""Every operator of MXNet 1.9.1 can be authored, or is refused in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphshare.builder import Session, placeholder
+from graphshare.builder.operators import apply
+from graphshare.errors import RefusedError
+from graphshare.ir.graph import Graph
+from graphshare.ir.validate import validate
+from graphshare.operators.registry import REGISTERED
+
+# What required attributes are given, by kind.
+SAMPLES = {
+    "shape": "(2, 2)", "slice": "(0, 1)", "shapes": "((0, 1),)", "string": "x", "char": "a", "bool": "False",
+    "tuple32": "(1,)", "tuple64": "(1,)", "tuple_uint": "(1,)", "floats": "(1.0,)", "doubles": "(1.0,)",
+}  # fmt: skip
+MOST_INPUTS = 9
+
+
+def authored(name: str) -> Graph | None:
+    """The graph of one operator on as many inputs as it takes; None where every number is refused."""
+    required = [p for p in REGISTERED[name].parameters or () if p.required and p.name != "num_args"]
+    attrs = {p.name: p.choices[0] if p.choices else SAMPLES.get(p.kind.rstrip("?"), "1") for p in required}
+    for count in range(MOST_INPUTS + 1):
+        with Session() as session:
+            try:
+                outputs = apply(name, *(placeholder(f"in{i}") for i in range(count)), **attrs)
+            except RefusedError:
+                continue
+            return session.graph(list(outputs)) if outputs else None
+    return None
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+def test_it_is_sound_or_refused(name: str) -> None:
+    graph = authored(name)
+    assert graph is None or validate(graph) == []
+
+
+def test_nearly_all_can_be_authored_from_such_samples() -> None:
+    refused = [name for name in REGISTERED if authored(name) is None]
+    assert len(refused) <= 23, refused
