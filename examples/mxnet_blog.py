@@ -67,6 +67,16 @@ def forward_authored() -> list[float]:
         return [value.item() for value in session.run(losses, {"data": ROWS, "sha-data": ROWS})]
 
 
+def forward_batched() -> list[float]:
+    """What the experiment's author thought of later: one net, fed with both pictures in one batch that is parted afterwards."""
+    with Session() as session:
+        both = op.concat(placeholder("data", (1, 1, 3, 3)), placeholder("sha-data", (1, 1, 3, 3)), dim=0)
+        conv = op.Convolution(both, kernel=(3, 3), num_filter=1, no_bias=True, name="conv1")
+        parts = op.SliceChannel(op.MakeLoss(conv, name="loss"), num_outputs=2, axis=0)
+        session.set_value("conv1_weight", ROWS)
+        return [value.item() for value in session.run(list(parts), {"data": ROWS, "sha-data": ROWS})]
+
+
 def twice_with_one_set_of_names() -> str:
     """Why two copies of the net cannot simply stand in one graph: their inputs and parameters have one name each."""
     with Session():
@@ -138,6 +148,7 @@ def main() -> None:
         print("two branches by copy:", forward_siamese("copy", Path(folder)))
         print("two branches by tie:", forward_siamese("tie", Path(folder)))
     print("two branches, authored:", forward_authored())
+    print("two pictures in one batch:", forward_batched())
     print("two copies in one graph:", twice_with_one_set_of_names())
     graph = named_net()
     print("arguments:", NameLists(graph).arguments)

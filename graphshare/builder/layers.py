@@ -43,7 +43,7 @@ class Layer:
         self._formals[formal] = number + 1
         local = self._scope.naming.parameter_name(self.name, formal, number)
         own, sizes = Settings(**settings), checked_shape(shape)
-        return made(self._scope, planned(self._scope, local, shape=sizes, own=own, reuse=self._reuse))
+        return made(self._scope, planned(self._scope, local, formal=formal, shape=sizes, own=own, reuse=self._reuse))
 
     def temporary(self) -> str | None:
         """The name for the operator of an inner result; None under policies where it is named as any operator."""
@@ -52,7 +52,15 @@ class Layer:
 
 
 def fully_connected(
-    x: Var, size: int, *, name: str | None = None, reuse: ReuseLike = None, bias: bool = True, activation: str | None = None
+    x: Var,
+    size: int,
+    *,
+    name: str | None = None,
+    reuse: ReuseLike = None,
+    bias: bool = True,
+    activation: str | None = None,
+    weight_initializer: str | None = None,
+    bias_initializer: str | None = None,
 ) -> Var:
     """``x`` times a weight, plus a bias, through ``activation`` (as ``sigmoid``, ``relu``); one operator for each.
 
@@ -68,10 +76,10 @@ def fully_connected(
     for dimension in x.shape[1:]:
         units *= dimension or 0
     parts: list[tuple[str, list[Var], dict[str, Any]]] = []
-    weight = layer.parameter("weight", (size, units))
+    weight = layer.parameter("weight", (size, units), initializer=weight_initializer)
     parts.append(("FullyConnected", [weight], {"num_hidden": size, "no_bias": True}))
     if bias:
-        parts.append(("broadcast_add", [layer.parameter("bias", (1, size))], {}))
+        parts.append(("broadcast_add", [layer.parameter("bias", (1, size), initializer=bias_initializer)], {}))
     if activation is not None:
         parts.append(("Activation", [], {"act_type": activation}))
     for number, (operator, others, attrs) in enumerate(parts, start=1):

@@ -33,11 +33,7 @@ from graphshare.rules.roles import LABEL_FORMALS, PARAMETER_FORMALS, STATE_FORMA
 
 Outputs = tuple[Var, ...]
 
-# First values by formal input, for parameters whose names tell MXNet's Module nothing.
-_FIRST = {"bias": '["zero", {}]', "beta": '["zero", {}]', "moving_mean": '["zero", {}]', "mean": '["zero", {}]',
-          "gamma": '["one", {}]', "moving_var": '["one", {}]', "var": '["one", {}]'}  # fmt: skip
 _WITH_BODIES = frozenset(("_cond", "_foreach", "_while_loop", "_CachedOp", "_CachedOpThreadSafe"))
-_UNIFORM = '["uniform", {"scale": 0.01}]'
 
 
 class _Missing(msgspec.Struct, frozen=True, eq=False):
@@ -102,7 +98,10 @@ def _attributes(signature: Signature, operator: str, named: Mapping[str, Any], c
 
 
 def attribute_text(value: Any) -> str:
-    """An attribute as MXNet's Python interface spells it."""
+    """An attribute as MXNet's Python interface spells it; numpy's integers are integers."""
+    if isinstance(value, (tuple, list)):
+        members = ", ".join(map(attribute_text, value))
+        return f"[{members}]" if isinstance(value, list) else f"({members},)" if len(value) == 1 else f"({members})"
     return value.__name__ if isinstance(value, type) else str(value)
 
 
@@ -218,16 +217,9 @@ def _plan(
     local = scope.naming.parameter_name(owner, missing.formal)
     # As MXNet has it, the variable repeats the operator's attributes; nothing reads them.
     copied = dict(attrs)
-    shared = scope
-    weighs = missing.formal == "weight"
-    if scope.settings.initializer is not None and not weighs:
-        shared = msgspec.structs.replace(scope, settings=msgspec.structs.replace(scope.settings, initializer=None))
-    first = signature.initializers.get(missing.position)
-    if first is not None:
-        copied["__init__"] = first
-    elif not local.endswith(missing.formal) and not (weighs and scope.settings.initializer):
-        copied["__init__"] = _FIRST.get(missing.formal, _UNIFORM)
-    return planned(shared, local, kind=missing.kind, shape=shape, attrs=copied, reuse=reuse)
+    if missing.position in signature.initializers:
+        copied["__init__"] = signature.initializers[missing.position]
+    return planned(scope, local, kind=missing.kind, formal=missing.formal, shape=shape, attrs=copied, reuse=reuse)
 
 
 def _commit(

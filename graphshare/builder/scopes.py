@@ -100,8 +100,8 @@ def _inner(scope: Scope, **changes: Any) -> Scope:
     return msgspec.structs.replace(scope, **changes)
 
 
-def _named_path(scope: Scope, name: str) -> str:
-    path = scope.names + name
+def _named_path(scope: Scope, name: str, *, absolute: bool = False) -> str:
+    path = name if absolute else scope.names + name
     if scope.naming.unique_scopes:
         path = scope.session.registry.unique(path, scope.naming)
     return path + SEPARATOR
@@ -120,13 +120,15 @@ def check_scope_name(name: str) -> str:
 
 
 @contextmanager
-def name_scope(name: str) -> Iterator[Scope]:
+def name_scope(name: str, *, absolute: bool = False) -> Iterator[Scope]:
     """Operators and inputs inside are called ``name/...``; parameters keep their names.
 
-    Under a policy with ``unique_scopes`` (TensorFlow's) a scope that is opened again is ``name_1``.
+    Under a policy with ``unique_scopes`` (TensorFlow's) a scope that is opened again is ``name_1``. ``absolute`` makes ``name``
+    the whole path, whatever scopes are around, and an empty one the root.
     """
     scope = current_scope()
-    with entered(_inner(scope, names=_named_path(scope, check_scope_name(name)))) as inner:
+    names = "" if absolute and not name else _named_path(scope, check_scope_name(name), absolute=absolute)
+    with entered(_inner(scope, names=names)) as inner:
         yield inner
 
 
@@ -144,7 +146,8 @@ def variable_scope(
     """Parameters inside are called ``name/...``, and operators and inputs too; what is given holds for variables inside.
 
     Without a name only settings change. ``absolute`` makes ``name`` the whole path of the parameters inside, whatever scopes
-    are around; so does the :class:`Scope` that an earlier block gave. Operators are where they stand all the same.
+    are around, and an empty one the root; so does the :class:`Scope` that an earlier block gave. Operators are where they
+    stand all the same.
 
     ``reuse``: None inherits; True demands that every parameter exists already, ``AUTO_REUSE`` takes those that do. Neither is
     undone by a scope inside.
@@ -158,6 +161,8 @@ def variable_scope(
         changes["variables"] = name.variables
         if name.name:
             changes["names"] = _named_path(scope, name.name.rpartition(SEPARATOR)[2])
+    elif absolute and not name:
+        changes["variables"] = ""
     elif name is not None:
         own = check_scope_name(name)
         changes["variables"] = ("" if absolute else scope.variables) + own + SEPARATOR

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from graphshare.builder.initializers import ones, uniform, zeros
 from graphshare.builder.registry import Variable
 from graphshare.builder.scopes import Scope, current_scope
 from graphshare.builder.settings import Reuse, ReuseLike, Settings, reuse_of
@@ -23,6 +24,12 @@ from graphshare.rules.roles import Kind
 from graphshare.rules.scopes import SEPARATOR
 
 _FLAGS = {name: flag for flag, name in TYPE_FLAGS.items()}
+# Names that end so get their first value by that (and are parameters to whoever reads the file).
+_ENDINGS = ("weight", "bias", "gamma", "beta", "moving_mean", "moving_var", "running_mean", "running_var")
+_FIRST = {
+    **dict.fromkeys(("bias", "beta", "moving_mean", "mean"), zeros()),
+    **dict.fromkeys(("gamma", "moving_var", "var"), ones()),
+}
 
 
 class Planned(msgspec.Struct, frozen=True, eq=False):
@@ -41,6 +48,7 @@ def planned(
     local: str,
     *,
     kind: Kind = Kind.PARAMETER,
+    formal: str = "",
     shape: Shape = None,
     own: Settings = Settings(),  # noqa: B008 - it is frozen
     attrs: Mapping[str, str] | None = None,
@@ -49,14 +57,19 @@ def planned(
 ) -> Planned:
     """The parameter that ``local`` means in ``scope``, checked and not made yet.
 
-    ``own`` are settings given for it alone; the scope's complete them, but for an auxiliary state.
+    ``own`` are settings given for it alone; the scope's complete them, but for an auxiliary state. ``formal`` is what it is to
+    its operator (``weight``, ``bias``; empty for a variable by itself): a scope's initializer is for weights and variables by
+    themselves. An ``__init__`` in ``attrs`` is the operator's own wish and stands before it.
 
     Raises:
         RefusedError: it exists and may not, or does not and must; or it is shared with another shape or other settings.
     """
     path = local if absolute else scope.variables + local
     name = path if absolute else scope.parameter_name(path)
+    attrs = attrs or {}
     settings = own.within(scope.settings) if kind is Kind.PARAMETER else own
+    if own.initializer is None and (formal not in ("", "weight") or "__init__" in attrs):
+        settings = msgspec.structs.replace(settings, initializer=None)
     existing = scope.registry.variables.get(name)
     policy = reuse_of(reuse, scope.reuse)
     if policy is None:
@@ -65,7 +78,7 @@ def planned(
         _check_new(scope, name, policy)
     else:
         _check_shared(existing, name, policy, kind, shape, settings, own)
-    return Planned(name, kind, shape, settings, {**(attrs or {}), **_hidden(settings)}, existing)
+    return Planned(name, kind, shape, settings, {**first_value(name, formal), **attrs, **_hidden(settings)}, existing)
 
 
 def _check_new(scope: Scope, name: str, policy: Reuse) -> None:
@@ -111,6 +124,13 @@ def _check_shared(
         raise RefusedError([Fault(text, node=name, hint="one parameter has one of each") for text in faults])
 
 
+def first_value(name: str, formal: str) -> dict[str, str]:
+    """``__init__`` for a parameter whose name tells MXNet's initializers nothing: by what it is, as MXNet would by its name."""
+    if name.endswith(formal or _ENDINGS) or name.endswith(_ENDINGS):
+        return {}
+    return {"__init__": _FIRST.get(formal) or uniform(0.01)}
+
+
 def _hidden(settings: Settings) -> dict[str, str]:
     """Settings as MXNet reads them off a variable."""
     attrs = {}
@@ -145,10 +165,14 @@ def checked_shape(shape: Sequence[int | None] | None) -> Shape:
     if shape is None:
         return None
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else ()
-    if not sizes or not all(size is None or (type(size) is int and 0 <= size < 1 << 63) for size in sizes):
+    if not sizes or not all(size is None or (_is_whole(size) and 0 <= size < 1 << 63) for size in sizes):
         hint = "a shape is a tuple of sizes as (None, 3), None where a size is not known; of a single number it is (1,)"
         raise RefusedError(Fault(f"{shape!r} is no shape for a variable", hint=hint))
-    return tuple(size or None for size in sizes)
+    return tuple(int(size) if size else None for size in sizes)
+
+
+def _is_whole(size: object) -> bool:
+    return hasattr(size, "__index__") and not isinstance(size, bool)
 
 
 def shape_text(shape: Sequence[int | None]) -> str:

@@ -29,6 +29,10 @@ def test_forward_of_both_authored_branches_is_42() -> None:
     assert mxnet_blog.forward_authored() == [42.0, 42.0]
 
 
+def test_forward_of_two_pictures_in_one_batch_is_42() -> None:
+    assert mxnet_blog.forward_batched() == [42.0, 42.0]
+
+
 def test_two_copies_of_one_set_of_names_are_refused() -> None:
     assert mxnet_blog.twice_with_one_set_of_names() == "'data' already exists, disallowed"
 

@@ -57,6 +57,13 @@ def test_a_name_given_twice_shares_weight_and_bias_and_no_output(
     assert session.run(hidden2, {"data": np.ones((2, 20))}).shape == (2, 20)
 
 
+def test_without_a_bias_there_is_none() -> None:
+    with Session(PADDLE) as session:
+        hidden = fully_connected(placeholder("data", (1, 20)), 20, name="FC", bias=False, activation="sigmoid")
+    assert names(session.params) == ["FC.w.0"]
+    assert inner(hidden) == ["FC.tmp.0", "FC"]
+
+
 @pytest.mark.parametrize(
     ("naming", "parameters", "last"),
     [

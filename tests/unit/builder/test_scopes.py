@@ -8,6 +8,7 @@ import pytest
 
 from graphshare.builder import (
     AUTO_REUSE,
+    CAFFE2,
     MXNET,
     TENSORFLOW,
     Reuse,
@@ -18,6 +19,7 @@ from graphshare.builder import (
     default_session,
     initializers,
     name_scope,
+    parameter_sharing,
     placeholder,
     variable,
     variable_scope,
@@ -101,6 +103,21 @@ def test_every_case_of_reuse(outer: ReuseLike, inner: ReuseLike, expected: tuple
                 else:
                     with pytest.raises(RefusedError, match=refusals[str(wanted)]):
                         variable(name, (1,))
+
+
+def test_absolute_scopes_and_the_root() -> None:
+    with Session(), variable_scope("a"):
+        with name_scope("b", absolute=True), variable_scope("c", absolute=True):
+            assert (placeholder("x").name, variable("w").name) == ("b/c/x", "c/w")
+        with name_scope("", absolute=True), variable_scope("", absolute=True):
+            assert (placeholder("x").name, variable("w").name) == ("x", "w")
+
+
+def test_a_session_that_forbids_reuse_forbids_it_to_overrides_too() -> None:
+    with Session(CAFFE2, reuse=False), parameter_sharing({"a": "b"}):
+        variable("b/w", (1,))
+        with pytest.raises(RefusedError, match="b/w already exists"), variable_scope("a"):
+            variable("w", (1,))
 
 
 def test_settings_complete_each_other() -> None:

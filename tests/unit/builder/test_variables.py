@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from graphshare.builder import AUTO_REUSE, Session, initializers, placeholder, variable, variable_scope
+from graphshare.builder import (
+    AUTO_REUSE,
+    PADDLE,
+    Session,
+    fully_connected,
+    initializers,
+    placeholder,
+    variable,
+    variable_scope,
+)
 from graphshare.builder import operators as op
 from graphshare.errors import RefusedError
 
@@ -34,6 +44,35 @@ def test_a_scopes_settings_reach_the_parameters_of_operators() -> None:
     assert "__init__" not in attrs["fc_bias"]  # its name tells; and xavier is nothing for a row
     assert attrs["bn_moving_var"]["__init__"] == '["one", {}]'
     assert "__lr_mult__" not in attrs["bn_moving_var"]
+
+
+def test_parameters_whose_names_tell_nothing_say_how_they_begin() -> None:
+    with Session(PADDLE) as session:
+        x = placeholder("x", (2, 3, 4, 4))
+        op.BatchNorm(op.Convolution(x, kernel=(1, 1), num_filter=3, name="c"), name="b")
+        fully_connected(x, 2, name="f", bias_initializer=initializers.constant(1.0))
+        variable("w"), variable("a_gamma")
+    inits = {name: v.var.node.attrs.get("__init__") for name, v in session.registry.parameters().items()}
+    assert inits == {
+        "c.w.0": '["uniform", {"scale": 0.01}]',
+        "c.bias.0": '["zero", {}]',
+        "b.gamma.0": '["one", {}]',
+        "b.beta.0": '["zero", {}]',
+        "b.moving_mean.0": '["zero", {}]',
+        "b.moving_var.0": '["one", {}]',
+        "f.w.0": '["uniform", {"scale": 0.01}]',
+        "f.bias.0": '["constant", {"value": 1.0}]',
+        "w": '["uniform", {"scale": 0.01}]',
+        "a_gamma": None,
+    }
+
+
+def test_what_an_operator_wishes_stands_before_a_scopes_initializer() -> None:
+    with Session(), variable_scope(initializer=initializers.normal()):
+        x = op.UpSampling(placeholder("x", (1, 2, 4, 4)), scale=2, sample_type="bilinear", num_filter=2, num_args=1)
+        y = op.Convolution(x, kernel=(1, 1), num_filter=2)
+    assert x.node.inputs[1].node.attrs["__init__"] == '["bilinear", {}]'
+    assert [e.node.attrs.get("__init__") for e in y.node.inputs[1:]] == [initializers.normal(), None]
 
 
 def test_what_an_operator_needs_becomes_known() -> None:
@@ -109,6 +148,11 @@ def test_what_is_no_shape(shape: object) -> None:
             with pytest.raises(RefusedError, match="is no shape for a variable"):
                 made("w", shape)  # type: ignore[arg-type]
         assert session.registry.names == {}
+
+
+def test_sizes_of_numpy() -> None:
+    with Session():
+        assert variable("w", (np.int64(2), None)).node.attrs["__shape__"] == "(2, 0)"
 
 
 def test_a_size_of_0_is_not_known() -> None:
