@@ -8,7 +8,19 @@ import numpy as np
 import pytest
 
 import graphshare
-from graphshare.builder import Session, placeholder, save, variable
+from graphshare.builder import (
+    BREW,
+    CAFFE2,
+    MXNET,
+    PADDLE,
+    PADDLE_NUMBERED,
+    TENSORFLOW,
+    Naming,
+    Session,
+    placeholder,
+    save,
+    variable,
+)
 from graphshare.builder import operators as op
 from graphshare.errors import GraphshareError, OutputError, RefusedError
 from graphshare.formats.arrays import ArrayReader
@@ -19,8 +31,8 @@ from tests.processes import files_in
 from tests.processes import graphshare as command
 
 
-def net() -> Session:
-    with Session() as session:
+def net(naming: Naming = MXNET) -> Session:
+    with Session(naming) as session:
         x = op.Convolution(placeholder("data", (2, 3, 8, 8)), kernel=(3, 3), num_filter=4, name="conv")
         x = op.BatchNorm(x, fix_gamma=False, name="bn")
         op.SoftmaxOutput(op.FullyConnected(x, num_hidden=5, name="fc"), name="softmax")
@@ -57,9 +69,12 @@ def test_the_graph_is_sound_and_in_mxnets_form(tmp_path: Path) -> None:
     assert b"".join(write_symbol(graphshare.load(path).graph)) == Path(path).read_bytes()
 
 
-def test_roles_in_the_file_are_those_of_the_session() -> None:
-    session = net()
-    graph = session.graph("softmax")
+@pytest.mark.parametrize("naming", [MXNET, TENSORFLOW, PADDLE, PADDLE_NUMBERED, CAFFE2, BREW])
+def test_roles_in_the_file_are_those_of_the_session(naming: Naming) -> None:
+    session = net(naming)
+    with session:
+        scaled = op.broadcast_mul(session.var("softmax"), variable("scale", (1, 5)))
+    graph = session.graph(scaled)
     for node, role in assign_roles(graph).items():
         assert role.kind is session.registry.variables[node.name].kind, node.name
     assert session.registry.variables["data"].kind is Kind.INPUT

@@ -119,6 +119,9 @@ def test_an_input_used_twice() -> None:
     with Session() as session:
         x = placeholder("x", (2, 2))
         assert session.run(op.dot(x, x), {"x": [[1, 2], [3, 4]]}).tolist() == [[7, 10], [15, 22]]
+        y = placeholder("y", (None, 3))
+        assert op.FullyConnected(y, weight=y, num_hidden=2, no_bias=True).shape == (2, 2)
+        assert y.shape == (2, 3)
 
 
 def test_operators_that_nothing_here_can_run_are_authored_all_the_same() -> None:

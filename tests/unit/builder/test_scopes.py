@@ -11,6 +11,7 @@ from graphshare.builder import (
     CAFFE2,
     MXNET,
     TENSORFLOW,
+    Naming,
     Reuse,
     Session,
     constant,
@@ -111,6 +112,16 @@ def test_absolute_scopes_and_the_root() -> None:
             assert (placeholder("x").name, variable("w").name) == ("b/c/x", "c/w")
         with name_scope("", absolute=True), variable_scope("", absolute=True):
             assert (placeholder("x").name, variable("w").name) == ("x", "w")
+
+
+@pytest.mark.parametrize("naming", [MXNET, TENSORFLOW])
+def test_an_override_shares_without_reuse(naming: Naming) -> None:
+    with Session(naming), parameter_sharing({"a": "b"}):
+        first = variable("b/w", (1,))
+        with variable_scope("a"):
+            assert variable("w", (1,)) is first
+        with variable_scope("b"), pytest.raises(RefusedError, match="b/w already exists"):
+            variable("w", (1,))
 
 
 def test_a_session_that_forbids_reuse_forbids_it_to_overrides_too() -> None:

@@ -75,6 +75,20 @@ def test_feeds_that_are_refused(feed: dict[str, object], message: str) -> None:
         session.run("fc", feed)
 
 
+def test_other_shapes_are_checked_after_a_run() -> None:
+    session, _ = authored()
+    for batch in (1, 2, 1):
+        assert session.run("fc", {"x": np.ones((batch, 3))}).shape == (batch, 2)
+        with pytest.raises(RefusedError, match=r"'x' has the shape"):
+            session.run("fc", {"x": np.ones((batch, 4))})
+
+
+def test_outputs_of_one_operator_are_told_apart() -> None:
+    with Session() as session:
+        first, second = op.SliceChannel(placeholder("x", (1, 2)), num_outputs=2)
+        assert [session.run(part, {"x": [[1, 2]]}).item() for part in (first, second, first)] == [1, 2, 1]
+
+
 def test_other_refusals() -> None:
     session, target = authored()
     with pytest.raises(RefusedError, match="nothing is called 'fcc'"):

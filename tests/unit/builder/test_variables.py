@@ -177,3 +177,4 @@ def test_a_variable_that_an_operator_writes_into_is_an_auxiliary_state() -> None
         assert [p.name for p in session.params] == ["bn_gamma", "bn_beta"]
         assert [entry.version for entry in x.node.inputs] == [0, 0, 0, 1, 1]
         assert [entry.version for entry in op.BatchNorm(x, moving_mean=mean).node.inputs] == [0, 0, 0, 2, 1]
+        assert [entry.version for entry in op.broadcast_add(x, mean).node.inputs] == [0, 2]
