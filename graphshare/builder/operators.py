@@ -67,12 +67,14 @@ def apply(operator: str, *inputs: Var, name: str | None = None, reuse: ReuseLike
     missing = _missing(operator, signature, formals, given, slots)
     owner, node_name = _names(scope, operator, name, any(m.kind is not Kind.INPUT for m in missing))
     known = learn(signature.name, node_name, attrs, given, len(formals) or len(given))
-    plans = [
-        _plan(scope, signature, owner, m, attrs, known.inputs[m.position], reuse) for m in missing if m.kind is not Kind.INPUT
-    ]
-    final = scope.registry.unique(node_name, scope.naming)
-    _check_distinct(operator, [final, *(plan.name for plan in plans)])
-    return _commit(scope, signature, final, attrs, given, missing, plans, known, slots)
+    held = [m for m in missing if m.kind is not Kind.INPUT]
+    plans = [_plan(scope, signature, owner, m, attrs, known.inputs[m.position], reuse) for m in held]
+    final = scope.registry.free(node_name, scope.naming)
+    labels = {m.position: scope.registry.free(f"{final}_{m.formal}", scope.naming) for m in missing if m.kind is Kind.INPUT}
+    _check_distinct(operator, [final, *labels.values(), *(plan.name for plan in plans)])
+    return _commit(
+        scope, signature, final, attrs, given, labels, dict(zip((m.position for m in held), plans, strict=True)), known, slots
+    )
 
 
 def _signature(operator: str) -> Signature:
@@ -228,27 +230,24 @@ def _commit(
     name: str,
     attrs: Mapping[str, str],
     given: Mapping[int, Var],
-    missing: Sequence[_Missing],
-    plans: Sequence[Planned],
+    labels: Mapping[int, str],
+    plans: Mapping[int, Planned],
     known: Learned,
     slots: Sequence[int],
 ) -> Outputs:
     """Makes the variables and the operator; nothing can be refused any more."""
     registry = scope.registry
     inputs = dict(given)
-    pending = iter(plans)
-    for one in missing:
-        if one.kind is Kind.INPUT:
-            path = f"{name}_{one.formal}"
-            inputs[one.position] = made_input(scope, path, known.inputs[one.position], attrs=attrs)
-        else:
-            inputs[one.position] = made(scope, next(pending))
+    for position, label in labels.items():
+        inputs[position] = made_input(scope, label, known.inputs[position], attrs=attrs)
+    for position, plan in plans.items():
+        inputs[position] = made(scope, plan)
     entries = []
     for position, var in sorted(inputs.items()):
         version = registry.mutated(var) if position in slots else registry.mutations.get(var.node, 0)
         entries.append(var.entry if version == var.entry.version else Entry(var.node, var.entry.index, version))
         registry.learned(var, known.inputs[position], known.input_types[position])
-    node = Node(canonical(signature.name), name, attrs, tuple(entries))
+    node = Node(canonical(signature.name), registry.take(name), attrs, tuple(entries))
     node = msgspec.structs.replace(node, num_outputs=total_outputs(node))
     outputs = tuple(Var(scope.session, entry) for entry in visible_outputs(node))
     registry.add(node, known.outputs, known.output_types, outputs)

@@ -49,13 +49,17 @@ class Registry:
         return name
 
     def unique(self, name: str, naming: Naming) -> str:
-        """``name``, or what ``naming`` makes of a name that is taken; it is taken from now on.
+        """:meth:`free`, and the name is taken from now on."""
+        return self.take(self.free(name, naming))
+
+    def free(self, name: str, naming: Naming) -> str:
+        """``name``, or what ``naming`` makes of a name that is taken.
 
         Raises:
             RefusedError: it is taken, and the policy does not number repeated names.
         """
         if name not in self._taken:
-            return self.take(name)
+            return name
         number = self._taken[name]
         while True:
             number += 1
@@ -64,8 +68,8 @@ class Registry:
                 hint = "give it another name, or choose a naming policy that numbers repeated names"
                 raise RefusedError(Fault(f"{name!r} already exists, disallowed", hint=hint))
             if other not in self._taken:
-                self._taken[name] = number
-                return self.take(other)
+                self._taken[name] = number - 1
+                return other
 
     def mutated(self, var: Var) -> int:
         """The version that an operator which writes into ``var`` sees: MXNet counts such operators from 1 for each variable.

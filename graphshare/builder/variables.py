@@ -245,13 +245,13 @@ def placeholder(name: str | None = None, shape: Sequence[int | None] | None = No
         attrs["__shape__"] = shape_text(sizes)
     if dtype is not None:
         attrs["__dtype__"] = dtype_flag(dtype)
-    return made_input(scope, scope.names + local, sizes, dtype, attrs)
+    return made_input(scope, scope.registry.free(scope.names + local, scope.naming), sizes, dtype, attrs)
 
 
-def made_input(scope: Scope, path: str, shape: Shape, dtype: str | None = None, attrs: Mapping[str, str] = EMPTY) -> Var:
-    """A new input called ``path``, or what the naming policy makes of a name that is taken (RefusedError if nothing)."""
+def made_input(scope: Scope, name: str, shape: Shape, dtype: str | None = None, attrs: Mapping[str, str] = EMPTY) -> Var:
+    """A new input called ``name``, which is free."""
     registry = scope.registry
-    node = Node(VARIABLE, registry.unique(path, scope.naming), dict(sorted(attrs.items())), num_outputs=1)
+    node = Node(VARIABLE, registry.take(name), dict(sorted(attrs.items())), num_outputs=1)
     var = Var(scope.session, Entry(node))
     registry.add(node, [shape], [dtype], (var,))
     registry.variables[node.name] = Variable(var, Kind.INPUT, Settings(dtype=dtype))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from graphshare.builder import Session, Var, constant, fully_connected, placeholder, variable
+from graphshare.builder import TENSORFLOW, Session, Var, constant, fully_connected, placeholder, variable
 from graphshare.builder import operators as op
 from graphshare.errors import RefusedError
 
@@ -66,6 +66,25 @@ def test_nothing_is_made_when_a_parameter_is_refused() -> None:
             op.FullyConnected(x, num_hidden=4, name="fc")
         assert [p.name for p in session.params] == ["fc_bias"]
         assert list(session.registry.names) == ["x", "fc_bias"]
+
+
+def test_a_label_whose_name_is_taken() -> None:
+    with Session() as session:
+        x, label = placeholder("x", (2, 3)), placeholder("softmax_label", (2,))
+        with pytest.raises(RefusedError, match="'softmax_label' already exists"):
+            op.SoftmaxOutput(op.FullyConnected(x, num_hidden=4), name="softmax")
+        made = op.SoftmaxOutput(x, label, name="softmax")  # the name is still free
+        assert made.node.name == "softmax"
+        assert [v.name for v in session.inputs] == ["x", "softmax_label"]
+
+
+def test_numbers_of_repeated_names_have_no_gaps() -> None:
+    with Session(TENSORFLOW):
+        x = placeholder("x", (2, 3))
+        op.relu(x, name="a_2")
+        with pytest.raises(RefusedError):
+            op.elemwise_add(x, placeholder("y", (3, 3)), name="a")
+        assert [op.relu(x, name="a").node.name for _ in range(4)] == ["a", "a_1", "a_3", "a_4"]
 
 
 def test_an_unknown_operator_is_no_attribute() -> None:
