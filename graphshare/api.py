@@ -35,6 +35,7 @@ def save(
     """
     held_names(source.params)
     outputs = resolve_outputs(out, params_out, None, source)
-    plan = None if source.params is None else plan_records(source.params, rewrite, drop_unused=drop_unused)
-    params = None if source.params is None or plan is None else (source.params, plan)
+    params = []
+    if source.params is not None:
+        params.append((source.params, plan_records(source.params, rewrite, drop_unused=drop_unused)))
     write_results(rewrite.graph, outputs, params=params)

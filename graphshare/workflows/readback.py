@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
+from types import MappingProxyType
 
 from graphshare.errors import Fault, InputError, SelfCheckError
 from graphshare.formats.document import Buffer
 from graphshare.formats.written import differences
-from graphshare.ir.graph import Graph, Kept, Node, Rewrite
+from graphshare.ir.graph import Entry, Graph, Kept, Node, Rewrite
 
 _REPORTED = 20
 _BUG = "this is a bug of graphshare; nothing was written, please report it"
@@ -28,17 +29,23 @@ def check_written(data: Buffer, graph: Graph, *, where: str) -> None:
         raise SelfCheckError([Fault(f.message, where=where, path=f.path, node=f.node, hint=_BUG) for f in faults])
 
 
-def check_isomorphic(rewrite: Rewrite, *, attributes_may_differ: frozenset[tuple[str, str]] = frozenset()) -> None:
+def check_isomorphic(
+    rewrite: Rewrite,
+    *,
+    attributes_may_differ: frozenset[tuple[str, str]] = frozenset(),
+    replaced: Mapping[tuple[int, Node], Entry] = MappingProxyType({}),
+) -> None:
     """Holds a rewrite against its source: every image is its source node but for the name, and its inputs are images.
 
-    ``attributes_may_differ`` are pairs of operator and attribute that the transform changes on purpose.
+    ``attributes_may_differ`` are pairs of operator and attribute that the transform changes on purpose. ``replaced`` gives, by
+    a branch's number and a source variable, the entry of the new graph that the branch reads in that variable's place.
 
     Raises:
         SelfCheckError: a branch is not isomorphic to what it was made from.
     """
     exempt = dict(attributes_may_differ)
     faults: list[Fault] = []
-    for branch in rewrite.branches:
+    for number, branch in enumerate(rewrite.branches):
         images = branch.images
         if isinstance(images, Kept):  # every node is its own image
             continue
@@ -50,7 +57,9 @@ def check_isomorphic(rewrite: Rewrite, *, attributes_may_differ: frozenset[tuple
             )
             alike = alike and len(image.inputs) == len(node.inputs)
             for entry, new in zip(node.inputs, image.inputs, strict=False):
-                if images[entry.node] is not new.node or entry.index != new.index:
+                other = replaced.get((number, entry.node)) if replaced else None
+                wanted, index = (images[entry.node], entry.index) if other is None else (other.node, other.index)
+                if wanted is not new.node or index != new.index:
                     alike = False
             if not alike or (node.control_deps and [images[dep] for dep in node.control_deps] != list(image.control_deps)):
                 faults.append(Fault(f"is not what node {node.name!r} became", node=image.name, hint=_BUG))
