@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from graphshare.api import duplicate, extract, inspect, load, rename, save, upgrade
+    from graphshare.api import duplicate, extract, group, inspect, load, rename, save, upgrade
     from graphshare.errors import Fault, GraphshareError
     from graphshare.ir.graph import Entry, Graph, Node, Rewrite
     from graphshare.workflows.run import run
 
 _HOMES = {
-    **dict.fromkeys(("duplicate", "extract", "inspect", "load", "rename", "save", "upgrade"), "graphshare.api"),
+    **dict.fromkeys(("duplicate", "extract", "group", "inspect", "load", "rename", "save", "upgrade"), "graphshare.api"),
     **dict.fromkeys(("Fault", "GraphshareError"), "graphshare.errors"),
     "run": "graphshare.workflows.run",
     **dict.fromkeys(("Entry", "Graph", "Node", "Rewrite"), "graphshare.ir.graph"),
@@ -42,6 +42,7 @@ __all__ = [
     "__version__",
     "duplicate",
     "extract",
+    "group",
     "inspect",
     "load",
     "rename",

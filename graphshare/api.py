@@ -8,12 +8,13 @@ from graphshare.workflows.checkpoint import Checkpoint, resolve_outputs
 from graphshare.workflows.checkpoint import load_checkpoint as load
 from graphshare.workflows.duplicate import duplicate
 from graphshare.workflows.extract import extract
+from graphshare.workflows.group import group
 from graphshare.workflows.inspect import inspect
 from graphshare.workflows.parameters import held_names, plan_records
 from graphshare.workflows.rename import rename
 from graphshare.workflows.results import write_results
 
-__all__ = ["duplicate", "extract", "inspect", "load", "rename", "save", "upgrade"]
+__all__ = ["duplicate", "extract", "group", "inspect", "load", "rename", "save", "upgrade"]
 
 
 def save(

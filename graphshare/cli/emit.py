@@ -46,9 +46,7 @@ def deliver(
     """
     plan = None if source.params is None else plan_records(source.params, rewrite, drop_unused=drop_unused)
     records = [] if source.params is None or plan is None else [(source.params, plan)]
-    return deliver_joined(
-        rewrite, [source], records, delivery, needs_params_out=needs_params_out, notes=notes, proof=proof
-    )
+    return deliver_joined(rewrite, [source], records, delivery, needs_params_out=needs_params_out, notes=notes, proof=proof)
 
 
 def deliver_joined(
@@ -88,9 +86,7 @@ def deliver_joined(
 
         text = map_text(rewrite, by_graph)
     with refusals_of(namesake):
-        write_results(
-            rewrite.graph, outputs, params=records, map_text=text, verify_bytes=delivery.verify_bytes, proof=proof
-        )
+        write_results(rewrite.graph, outputs, params=records, map_text=text, verify_bytes=delivery.verify_bytes, proof=proof)
     return outputs
 
 

@@ -141,9 +141,7 @@ def verify_written(path: str, source: ParameterFile, plan: Plan, *, bytes_too: b
     return verify_joined(path, [(source, plan)], bytes_too=bytes_too)
 
 
-def verify_joined(
-    path: str, parts: Sequence[tuple[ParameterFile, Plan]], *, bytes_too: bool = False
-) -> ParameterFile:
+def verify_joined(path: str, parts: Sequence[tuple[ParameterFile, Plan]], *, bytes_too: bool = False) -> ParameterFile:
     """Read back what :func:`write_joined` wrote to ``path``, as :func:`verify_written` does of one file."""
     plan = [item for _, items in parts for item in items]
     try:

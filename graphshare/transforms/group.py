@@ -7,11 +7,13 @@ changes keep their identity.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import EMPTY, Branch, Entry, Graph, Kept, Node, Rename, Rewrite
+from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
 from graphshare.ir.walk import is_topological, post_order, topological
 from graphshare.rules.implied import implied_variables
 from graphshare.transforms.duplicate import BARRIER
@@ -19,6 +21,7 @@ from graphshare.transforms.duplicate import BARRIER
 Place = tuple[int, Node]
 """A node of one of the graphs: the graph's number, and the node."""
 Output = tuple[int, Entry]
+_NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Part(msgspec.Struct, frozen=True, eq=False):
@@ -42,7 +45,7 @@ class Collision(msgspec.Struct, frozen=True):
     what: str = ""
 
 
-def group(parts: Sequence[Part], *, connect: Mapping[Place, Output] = EMPTY, ties: Mapping[Place, Place] = EMPTY) -> Rewrite:
+def group(parts: Sequence[Part], *, connect: Mapping[Place, Output] = _NONE, ties: Mapping[Place, Place] = _NONE) -> Rewrite:
     """One graph with the nodes and heads of all ``parts``, in their order.
 
     ``connect`` maps a variable to the output that takes its place; heads that are connected are heads no more. ``ties`` maps a
@@ -57,7 +60,7 @@ def group(parts: Sequence[Part], *, connect: Mapping[Place, Output] = EMPTY, tie
     ]
     if found:
         raise RefusedError(found)
-    order = list(_order(parts, connect))
+    order = list(_order(parts, connect, ties))
     work = _Work(parts, connect, ties)
     for place in order:
         work.add(place)
@@ -69,8 +72,9 @@ def group(parts: Sequence[Part], *, connect: Mapping[Place, Output] = EMPTY, tie
         raise RefusedError(Fault("no output is left: each of them feeds an input", hint="leave one of them unconnected"))
     first = parts[0].graph
     kept = first.verbatim if work.untouched else None
-    extra = {key: value for part in reversed(parts) for key, value in part.graph.extra.items()}
-    extra = {key: extra[key] for part in parts for key in part.graph.extra}
+    extra: dict[str, Any] = {}  # of keys that several files have, the first one's
+    for part in parts:
+        extra = {**part.graph.extra, **extra}
     result = Graph(nodes, heads, first.attrs, first.dialect.rewritten(), extra, kept)
     branches = tuple(Branch(part.prefix, part.graph, images) for part, images in zip(parts, work.images, strict=True))
     return Rewrite(result, branches, tuple(_renames(parts)))
@@ -109,7 +113,7 @@ def _renames(parts: Sequence[Part]) -> Iterator[Rename]:
                     yield Rename(part.prefix, found.name, part.prefix + found.name)
 
 
-def _order(parts: Sequence[Part], connect: Mapping[Place, Output]) -> Iterator[Place]:
+def _order(parts: Sequence[Part], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> Iterator[Place]:
     """Every node that stays, inputs before consumers, across the parts."""
     if all(out[0] < place[0] for place, out in connect.items()):
         for number, part in enumerate(parts):
@@ -119,10 +123,10 @@ def _order(parts: Sequence[Part], connect: Mapping[Place, Output]) -> Iterator[P
     for number, part in enumerate(parts):
         for node in part.graph.nodes:
             if (number, node) not in connect:
-                yield from _post_order((number, node), connect, done)
+                yield from _post_order((number, node), connect, ties, done)
 
 
-def _post_order(root: Place, connect: Mapping[Place, Output], done: set[Place]) -> Iterator[Place]:
+def _post_order(root: Place, connect: Mapping[Place, Output], ties: Mapping[Place, Place], done: set[Place]) -> Iterator[Place]:
     """What ``root`` needs and is not done, then itself.
 
     Raises:
@@ -130,7 +134,7 @@ def _post_order(root: Place, connect: Mapping[Place, Output], done: set[Place]) 
     """
     path: dict[Place, Iterator[Place]] = {}
     if root not in done:
-        path[root] = iter(_needed(root, connect))
+        path[root] = iter(_needed(root, connect, ties))
     while path:
         place = next(reversed(path))
         following = next(path[place], None)
@@ -143,10 +147,12 @@ def _post_order(root: Place, connect: Mapping[Place, Output], done: set[Place]) 
             told = " -> ".join(repr(node.name or node.op) for _, node in reversed(way))
             raise RefusedError(Fault(f"the connections go round in a circle: {told}", hint="leave one of them out"))
         elif following not in done:
-            path[following] = iter(_needed(following, connect))
+            path[following] = iter(_needed(following, connect, ties))
 
 
-def _needed(place: Place, connect: Mapping[Place, Output]) -> list[Place]:
+def _needed(place: Place, connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Place]:
+    if place in ties:
+        return [ties[place]]
     number, node = place
     needed = []
     for source in (*(entry.node for entry in node.inputs), *node.control_deps):

@@ -36,7 +36,7 @@ def write_results(
 
     ``params`` are parameter files with what becomes of their records; the records of several files are written into one.
     The graph is read back and checked before anything is in place. On standard output it is flushed before a file is replaced.
-    ``proof`` is asked last, with the parameters (of one file) under their new names; what it raises leaves everything as it was.
+    ``proof`` is asked last, with the parameters (of one file) under their new names; what it raises leaves all as it was.
 
     Raises:
         OutputError: something could not be written; what stood there before still stands.
