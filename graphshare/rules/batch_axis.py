@@ -16,7 +16,6 @@ from graphshare.ir.graph import VARIABLE, Node
 from graphshare.operators.registry import canonical, lookup
 from graphshare.operators.signature import Signature
 
-
 UNKNOWN = "nothing is known of what it does with a batch"
 
 
