@@ -25,7 +25,7 @@ _REDUCES = "takes one value of all samples"
 def usual(use: Use) -> Outcome:
     """An operator without a rule of its own."""
     kind = use.signature.couples_batch
-    if use.axes_differ:
+    if use.axes_differ or _broadcast_apart(use):
         return "has the samples on different axes of its inputs"
     if kind == "always":
         return "mixes the samples of a batch"
@@ -37,6 +37,12 @@ def usual(use: Use) -> Outcome:
     if use.first.axis and use.signature.name not in _ANYWHERE:
         return f"takes axis 0 for the samples, which are on axis {use.first.axis}"
     return use.first if use.signature.name in _ANYWHERE else At(use.first.axis)
+
+
+def _broadcast_apart(use: Use) -> bool:
+    """Whether inputs of different ranks are stretched to each other: they are lined up at their last axes."""
+    ranks = {at.rank for at in use.inputs if at is not None}
+    return len(ranks) > 1 and (None not in ranks or 1 in ranks)
 
 
 def _reduction(use: Use) -> Outcome:

@@ -9,7 +9,8 @@ from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.ir.graph import VARIABLE, Entry, Graph, Node, Rewrite
 from graphshare.ir.walk import reachable
 from graphshare.rules.batch_axis import Coupling, follow_batch
-from graphshare.rules.roles import assign_roles
+from graphshare.rules.implied import implied_variables
+from graphshare.rules.roles import assign_roles, implied_role
 from graphshare.transforms.batch import Joined, find_batch
 from graphshare.transforms.batch import batch as make_batch
 from graphshare.workflows.duplicate import Duplication, check_named, shared_inputs, unknown_roles
@@ -51,6 +52,15 @@ def plan_batch(
     wrong = [node.name for node in roles if node.name in axes and node not in inputs]
     if wrong:
         raise RefusedError([Fault(f"--batch-axis {name!r} is no input ({name} is a parameter)") for name in wrong])
+    implied = [found for found in implied_variables(graph) if not implied_role(found).is_parameter]
+    if implied:
+        hint = "run `graphshare upgrade` first, or add --upgrade: it gives them nodes of their own"
+        raise RefusedError(
+            [
+                Fault(f"input {i.name!r} is implied by the file and cannot be joined", node=i.node.name, hint=hint)
+                for i in implied
+            ]
+        )
     if not inputs:
         raise RefusedError(Fault("there is no input to be joined", hint="name one with --as-input"))
     found, couplings = follow_batch(reachable(graph), {node: joined.axis for node, joined in inputs.items()})

@@ -128,6 +128,7 @@ class _Values:
         self._twins = {}  # input of a branch: the first branch's
         for a, b in ((self._inputs(0), self._inputs(i)) for i in range(len(graphs))):
             self._twins.update(dict(zip(b, a, strict=True)))
+        self._refuse_unequal({n: a.shape for i in range(len(graphs)) for n, a in self._given(i).items()})
         self._inference = self._inferred(0, {})
         self._draw([node for node in parameters if node not in self._parameters])
 
