@@ -20,21 +20,25 @@ UNKNOWN = "nothing is known of what it does with a batch"
 
 
 class At(NamedTuple):
-    """The samples lie on ``axis``; ``rank`` is the number of axes, where it is known."""
+    """The samples lie on ``axis``; ``rank`` is the number of axes, where it is known, else ``more`` counts those that were
+    added to an input's."""
 
     axis: int
     rank: int | None = None
+    more: int = 0
 
     def is_(self, axis: int) -> bool:
-        """Whether an attribute's ``axis`` is the samples'. Without a rank, -1 is taken for another one: a batch of single
-        numbers is rare, and -2 and below may be any."""
+        """Whether an attribute's ``axis`` is, or may be, the samples'. Without a rank, -1 is taken for another than axis 0: a
+        batch of single numbers is rare."""
         if axis >= 0:
             return axis == self.axis
-        return axis < -1 if self.rank is None else axis + self.rank == self.axis
+        if self.rank is None:
+            return axis < -1 or self.axis > 0
+        return axis + self.rank == self.axis
 
     def moved(self, axis: int, ranks: int = 0) -> At:
         """Samples on ``axis`` of an array with ``ranks`` more axes."""
-        return At(axis, None if self.rank is None else self.rank + ranks)
+        return At(axis, None, self.more + ranks) if self.rank is None else At(axis, self.rank + ranks)
 
 
 class Coupling(msgspec.Struct, frozen=True, eq=False):
@@ -82,7 +86,7 @@ def follow_batch(nodes: Sequence[Node], inputs: Mapping[Node, int]) -> tuple[dic
     ``nodes`` stand in topological order; ``inputs`` are the variables that bear a batch, with its axis. Behind an operator that
     mixes samples they are taken to lie on axis 0, so that one coupling does not accuse all that follows.
     """
-    found: dict[tuple[Node, int], At] = {(node, 0): At(axis) for node, axis in inputs.items()}
+    found: dict[tuple[Node, int], At] = {(node, 0): At(axis, _declared_rank(node)) for node, axis in inputs.items()}
     couplings = []
     for node in nodes:
         if node.op == VARIABLE:
@@ -90,13 +94,25 @@ def follow_batch(nodes: Sequence[Node], inputs: Mapping[Node, int]) -> tuple[dic
         inputs_at = [found.get((entry.node, entry.index)) for entry in node.inputs]
         if not any(at is not None for at in inputs_at):
             continue
-        outcome = _outcome(node, inputs_at)
+        outcome = _placed(_outcome(node, inputs_at))
         if isinstance(outcome, str):
             couplings.append(Coupling(node, outcome))
             outcome = At(0)
         places = outcome if isinstance(outcome, list) else [outcome] * _outputs(node)
         found.update({(node, index): at for index, at in enumerate(places) if at is not None})
     return found, couplings
+
+
+def _declared_rank(node: Node) -> int | None:
+    """The rank that a variable's ``__shape__`` tells."""
+    return sum(1 for part in node.attrs.get("__shape__", "").strip("()[] ").split(",") if part.strip()) or None
+
+
+def _placed(outcome: Outcome) -> Outcome:
+    """The outcome, unless it puts the samples where no axis is: attributes can say anything."""
+    places = outcome if isinstance(outcome, list) else [outcome]
+    lost = (isinstance(at, At) and (at.axis < 0 or (at.rank is not None and at.axis >= at.rank)) for at in places)
+    return "moves the samples to an axis that there is not" if any(lost) else outcome
 
 
 def _outputs(node: Node) -> int:
@@ -112,5 +128,7 @@ def _outcome(node: Node, inputs: Sequence[At | None]) -> Outcome:
     if signature is None or node.op == "Custom":
         return "nobody registered it, so that nothing tells whether it mixes samples"
     use = Use(node, signature, inputs)
+    if any(p.default is None and use.value(p.name) is None for p in signature.parameters or ()):
+        return "has attributes that cannot be read"
     rule = RULES.get(canonical(node.op))
     return rule(use) if rule is not None else usual(use)

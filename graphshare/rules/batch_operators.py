@@ -25,7 +25,7 @@ _REDUCES = "takes one value of all samples"
 def usual(use: Use) -> Outcome:
     """An operator without a rule of its own."""
     kind = use.signature.couples_batch
-    if use.axes_differ or _broadcast_apart(use):
+    if use.axes_differ or (use.signature.name in _ANYWHERE and _broadcast_apart(use)):
         return "has the samples on different axes of its inputs"
     if kind == "always":
         return "mixes the samples of a batch"
@@ -41,8 +41,9 @@ def usual(use: Use) -> Outcome:
 
 def _broadcast_apart(use: Use) -> bool:
     """Whether inputs of different ranks are stretched to each other: they are lined up at their last axes."""
-    ranks = {at.rank for at in use.inputs if at is not None}
-    return len(ranks) > 1 and (None not in ranks or 1 in ranks)
+    ranks = {(at.rank, at.more) for at in use.inputs if at is not None}
+    known = {rank for rank, _ in ranks if rank is not None}
+    return len(known) > 1 or (len(ranks) > 1 and (1 in known or not known))
 
 
 def _reduction(use: Use) -> Outcome:

@@ -95,7 +95,7 @@ def _reshape(use: Use) -> Outcome:
     if at.axis:
         return At(at.axis, rank) if shape[: at.axis + 1] == (0,) * (at.axis + 1) else "folds the samples into another axis"
     if shape[0] > 0 or (shape[0] == -4 and shape[1:2] != (-1,)):
-        return f"makes axis 0 {shape[0] if shape[0] > 0 else shape[1]}, whatever the batch is"
+        return f"makes axis 0 {max(shape[:2])}, whatever the batch is"
     return At(0, rank)
 
 
@@ -154,15 +154,13 @@ def _broadcast_to(use: Use) -> Outcome:
 
 def _tile(use: Use) -> Outcome:
     reps, at = tuple(use.value("reps")), use.first
-    rank = at.rank if at.rank is not None else len(reps)
-    if len(reps) <= rank:
-        reps = (1,) * (rank - len(reps)) + reps
-        return at if reps[at.axis] == 1 else "repeats the samples"
-    return (
-        at.moved(at.axis + len(reps) - rank, len(reps) - rank)
-        if reps[at.axis + len(reps) - rank] == 1
-        else "repeats the samples"
-    )
+    if at.rank is None and set(reps) - {1} and len(reps) <= at.axis:
+        return "repeats along axes whose places are not known"
+    more = max(0, len(reps) - at.rank) if at.rank is not None else 0  # axes that it puts before those that there are
+    place = at.axis + more - (max(0, at.rank - len(reps)) if at.rank is not None else 0)
+    if 0 <= place < len(reps) and reps[place] != 1:
+        return "repeats the samples"
+    return at.moved(at.axis + more, more)
 
 
 def moving_rules() -> Iterable[tuple[str, Rule]]:

@@ -210,10 +210,10 @@ def find_batch(graph: Graph) -> Batched | None:
     if not marked:
         return None
     try:
-        labels = json.loads(marked[0].attrs[BRANCHES])
-    except ValueError:
+        labels = msgspec.json.decode(marked[0].attrs[BRANCHES], type=list[str])
+    except (msgspec.DecodeError, UnicodeError):
         return None
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+    if not labels or len(set(labels)) < len(labels):
         return None
     joins = tuple(node for node in marked if node.op == "Concat")
     return Batched(graph, tuple(labels), joins, tuple(node for node in marked if node.op == "SliceChannel"))

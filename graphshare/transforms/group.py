@@ -6,7 +6,7 @@ changes keep their identity.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -60,6 +60,8 @@ def group(parts: Sequence[Part], *, connect: Mapping[Place, Output] = _NONE, tie
     ]
     if found:
         raise RefusedError(found)
+    used = {(number, out.node, out.index) for number, out in connect.values()}
+    connect = settled(connect)
     order = list(_order(parts, connect, ties))
     work = _Work(parts, connect, ties)
     for place in order:
@@ -67,7 +69,7 @@ def group(parts: Sequence[Part], *, connect: Mapping[Place, Output] = _NONE, tie
     nodes = tuple(_in_file_order(parts, work.images))
     if not is_topological(nodes):
         nodes = tuple(post_order(nodes))
-    heads = tuple(work.heads())
+    heads = tuple(work.heads(used))
     if not heads:
         raise RefusedError(Fault("no output is left: each of them feeds an input", hint="leave one of them unconnected"))
     first = parts[0].graph
@@ -156,27 +158,31 @@ def _needed(place: Place, connect: Mapping[Place, Output], ties: Mapping[Place, 
     number, node = place
     needed = []
     for source in (*(entry.node for entry in node.inputs), *node.control_deps):
-        output = resolved(connect, (number, source))
+        output = connect.get((number, source))
         needed.append((number, source) if output is None else (output[0], output[1].node))
     return needed
 
 
-def resolved(connect: Mapping[Place, Output], place: Place) -> Output | None:
-    """The output that takes the place of a variable, through variables that are connected themselves; None for none.
+def settled(connect: Mapping[Place, Output]) -> dict[Place, Output]:
+    """The output that takes the place of each connected variable, through variables that are connected themselves.
 
     Raises:
-        RefusedError: the variables are connected in a circle.
+        RefusedError: variables are connected in a circle.
     """
-    output = connect.get(place)
-    seen = [place]
-    while output is not None and (output[0], output[1].node) in connect:
-        place = (output[0], output[1].node)
-        if place in seen:
-            told = " -> ".join(repr(node.name) for _, node in reversed((*seen[seen.index(place) :], place)))
-            raise RefusedError(Fault(f"the connections go round in a circle: {told}", hint="leave one of them out"))
-        seen.append(place)
-        output = connect[place]
-    return output
+    found: dict[Place, Output] = {}
+    for start in connect:
+        place = start
+        way: dict[Place, Output] = {}
+        while place in connect and place not in found:
+            if place in way:
+                told = " -> ".join(repr(node.name) for _, node in reversed((*list(way)[list(way).index(place) :], place)))
+                raise RefusedError(Fault(f"the connections go round in a circle: {told}", hint="leave one of them out"))
+            way[place] = output = connect[place]
+            place = (output[0], output[1].node)
+        if way:
+            last = found.get(place) or list(way.values())[-1]
+            found.update(dict.fromkeys(way, last))
+    return found
 
 
 class _Work:
@@ -221,7 +227,7 @@ class _Work:
 
     def entry(self, number: int, entry: Entry) -> Entry:
         """The entry in the result; the same object where nothing about it changes."""
-        output = resolved(self._connect, (number, entry.node)) if self._connect else None
+        output = self._connect.get((number, entry.node)) if self._connect else None
         if output is not None:
             return Entry(self.images[output[0]][output[1].node], output[1].index, entry.version)
         image = self.images[number][entry.node]
@@ -230,9 +236,8 @@ class _Work:
             return entry
         return Entry(image, entry.index, entry.version + earlier if entry.version else entry.version)
 
-    def heads(self) -> Iterator[Entry]:
-        """The heads of all parts that feed no input."""
-        used = {(number, out.node, out.index) for number, out in self._connect.values()}
+    def heads(self, used: Collection[tuple[int, Node, int]]) -> Iterator[Entry]:
+        """The heads of all parts but those that are ``used`` as inputs."""
         for number, part in enumerate(self._parts):
             for entry in part.graph.heads:
                 if (number, entry.node, entry.index) not in used:

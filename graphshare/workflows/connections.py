@@ -12,6 +12,8 @@ from graphshare.rules.listing import auxiliary_variables, internals, output_name
 from graphshare.rules.roles import Role
 from graphshare.transforms.group import Output, Part, Place
 
+_MOST_GUESSES = 20
+
 
 def connections(
     parts: Sequence[Part], roles: Sequence[Mapping[Node, Role]], pairs: Sequence[tuple[str, str]]
@@ -51,6 +53,7 @@ class _Names:
     def __init__(self, parts: Sequence[Part], roles: Sequence[Mapping[Node, Role]]) -> None:
         self._parts = parts
         self._roles = roles
+        self._guesses = _MOST_GUESSES
         self._outputs: dict[str, list[Output]] = {}
         self._nodes: dict[str, list[Place]] = {}
         self._variables: dict[str, list[Place]] = {}
@@ -75,7 +78,7 @@ class _Names:
         if len(found) == 1:
             return found[0], None
         if not found:
-            hint = did_you_mean(name, [*self._outputs, *self._nodes])
+            hint = self._near(name, [*self._outputs, *self._nodes])
             return None, Fault(f"{option}: {name!r} names no output and no node", hint=hint)
         if len({(number, entry.node) for number, entry in found}) == 1:
             listed = ", ".join(output_name(entry) for _, entry in found)
@@ -92,7 +95,7 @@ class _Names:
         if not found:
             known = [n for n, places in self._variables.items() if any(self._refusal(place) is None for place in places)]
             listed = f"inputs are {', '.join(known[:8])}" if known else ""
-            return [], [Fault(f"{option}: {name!r} names no variable", hint=did_you_mean(name, known) or listed)]
+            return [], [Fault(f"{option}: {name!r} names no variable", hint=self._near(name, known) or listed)]
         faults = []
         for place in found:
             refusal = self._refusal(place)
@@ -100,6 +103,11 @@ class _Names:
                 why, hint = refusal
                 faults.append(Fault(f"{option}: {name!r} of {self._parts[place[0]].label} is {why}", hint=hint))
         return ([] if faults else found), faults
+
+    def _near(self, name: str, known: list[str]) -> str:
+        """A hint for an unknown name; thousands of them would take long to guess."""
+        self._guesses -= 1
+        return did_you_mean(name, known) if self._guesses >= 0 else ""
 
     def _refusal(self, place: Place) -> tuple[str, str] | None:
         """Why a variable cannot be fed by an output, if so, and what to do about it."""

@@ -13,7 +13,7 @@ from graphshare.ir.graph import Entry, Graph, Node, Rewrite
 from graphshare.rules.patterns import matcher
 from graphshare.rules.roles import Role, assign_roles
 from graphshare.transforms.duplicate import BARRIER
-from graphshare.transforms.group import Collision, Output, Part, Place, collisions, resolved
+from graphshare.transforms.group import Collision, Output, Part, Place, collisions, settled
 from graphshare.transforms.group import group as join
 from graphshare.transforms.naming import check_prefixes
 from graphshare.workflows.compatible import incompatibilities
@@ -228,9 +228,7 @@ def _prove(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
     """
     branches = rewrite.branches
     replaced: dict[Place, Entry] = {}
-    for place in wired:
-        output = resolved(wired, place)
-        assert output is not None
+    for place, output in settled(wired).items():
         replaced[place] = Entry(branches[output[0]].images[output[1].node], output[1].index)
     check_isomorphic(rewrite, replaced=replaced, attributes_may_differ=frozenset({BARRIER}))
     used = {(number, out.node, out.index) for number, out in wired.values()}

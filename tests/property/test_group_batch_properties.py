@@ -134,7 +134,7 @@ UNARY = [
 @st.composite
 def nets(draw: st.DrawFn) -> Document:
     """Small nets on a matrix ``(samples, 4)`` and parameters."""
-    nodes: list[Record] = [variable("data")]
+    nodes: list[Record] = [variable("data", attrs={"__shape__": "(0, 4)"})]
     for i in range(draw(st.integers(1, 5))):
         sources = [k for k, node in enumerate(nodes) if node["op"] != "null" or node["name"] == "data"]
         source = draw(st.sampled_from(sources))
