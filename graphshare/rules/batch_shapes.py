@@ -58,7 +58,7 @@ def _repeat(use: Use) -> Outcome:
 
 
 def _broadcast_axis(use: Use) -> Outcome:
-    return "stretches the axis of the samples" if any(map(use.first.is_, use.value("axis"))) else use.first
+    return "stretches the axis of the samples" if any(map(use.first.is_, use.value("axis") or ())) else use.first
 
 
 def _take(use: Use) -> Outcome:
@@ -83,9 +83,9 @@ def one_hot(use: Use) -> Outcome:
 
 
 def _reshape(use: Use) -> Outcome:
-    shape, at = tuple(use.value("shape")), use.first
+    shape, at = tuple(use.value("shape") or ()), use.first
     if not shape:
-        target = tuple(use.value("target_shape"))
+        target = tuple(use.value("target_shape") or ())
         if not at.axis and (use.value("keep_highest") or target[:1] == (0,)):
             return At(0, len(target))
         return f"makes axis 0 {target[0]}, whatever the batch is" if target and not at.axis else "moves the samples"
@@ -104,7 +104,7 @@ def _flatten(use: Use) -> Outcome:
 
 
 def _transpose(use: Use) -> Outcome:
-    axes, at = tuple(use.value("axes")), use.first
+    axes, at = tuple(use.value("axes") or ()), use.first
     if axes:
         places = [axis % len(axes) for axis in axes]
         return At(places.index(at.axis), len(axes)) if at.axis in places else UNKNOWN
@@ -120,7 +120,7 @@ def _slice(use: Use) -> Outcome:
 
 
 def _slice_like(use: Use) -> Outcome:
-    data, like, axes = use.input(0), use.input(1), tuple(use.value("axes"))
+    data, like, axes = use.input(0), use.input(1), tuple(use.value("axes") or ())
     if data is None:
         return (
             "cuts a constant to the size of the batch" if like is not None and (not axes or any(map(like.is_, axes))) else None
@@ -146,14 +146,14 @@ def _broadcast_like(use: Use) -> Outcome:
 
 
 def _broadcast_to(use: Use) -> Outcome:
-    shape, at = tuple(use.value("shape")), use.first
+    shape, at = tuple(use.value("shape") or ()), use.first
     if at.axis < len(shape) and shape[at.axis] == 0:
         return At(at.axis, len(shape))
     return "makes the axis of the samples as long as its attribute says"
 
 
 def _tile(use: Use) -> Outcome:
-    reps, at = tuple(use.value("reps")), use.first
+    reps, at = tuple(use.value("reps") or ()), use.first
     if at.rank is None and set(reps) - {1} and len(reps) <= at.axis:
         return "repeats along axes whose places are not known"
     more = max(0, len(reps) - at.rank) if at.rank is not None else 0  # axes that it puts before those that there are

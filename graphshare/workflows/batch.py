@@ -113,10 +113,10 @@ def _prove(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapping[tup
         wrong |= [entry.node for entry in join.inputs] != members or join.attrs.get("dim") != str(how.axis)
         replaced.update({(number, node): Entry(join, 0) for number in range(len(members))})
     check_isomorphic(rewrite, replaced=replaced)
-    heads = iter(rewrite.graph.heads)
+    wrong |= len(rewrite.graph.heads) != sum(len(branch.source.heads) for branch in rewrite.branches)
+    heads = iter(() if wrong else rewrite.graph.heads)
     for number, branch in enumerate(rewrite.branches):
-        for head in branch.source.heads:
-            entry = next(heads)
+        for head, entry in zip(branch.source.heads, heads, strict=False):
             if head.node.op == VARIABLE:
                 wrong |= entry.node is not branch.images[head.node]
                 continue
@@ -126,5 +126,5 @@ def _prove(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapping[tup
                 wrong |= entry.node.op != "SliceChannel" or entry.index != number
                 entry = entry.node.inputs[0]
             wrong |= entry.node is not branch.images[head.node] or entry.index != head.index
-    if wrong or next(heads, None) is not None:
+    if wrong:
         raise SelfCheckError("the branches of the batch are not what they should be; this is a bug of graphshare")

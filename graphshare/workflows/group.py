@@ -227,6 +227,9 @@ def _prove(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
         SelfCheckError: it is not what it should be.
     """
     branches = rewrite.branches
+    for number, branch in enumerate(branches):
+        if any(node not in branch.images and (number, node) not in wired for node in branch.source.nodes):
+            raise SelfCheckError(f"a node of graph {number + 1} was lost; this is a bug of graphshare")
     replaced: dict[Place, Entry] = {}
     for place, output in settled(wired).items():
         replaced[place] = Entry(branches[output[0]].images[output[1].node], output[1].index)
@@ -234,8 +237,6 @@ def _prove(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
     used = {(number, out.node, out.index) for number, out in wired.values()}
     wanted = []
     for number, branch in enumerate(branches):
-        if any(node not in branch.images and (number, node) not in wired for node in branch.source.nodes):
-            raise SelfCheckError(f"a node of graph {number + 1} was lost; this is a bug of graphshare")
         for head in branch.source.heads:
             if (number, head.node, head.index) not in used:
                 entry = replaced.get((number, head.node))
