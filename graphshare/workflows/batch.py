@@ -42,6 +42,10 @@ def plan_batch(
     """
     if not prefixes:
         raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in --prefix sha-"))
+    if find_batch(graph) is not None:
+        raise RefusedError(
+            Fault("the graph is a batch of branches already", hint="make all branches at once, from the original")
+        )
     check_named(graph, {"--as-input": as_input, "--as-parameter": as_parameter, "--batch-axis": axes})
     roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
     unknown_roles(roles, (), "tie")

@@ -285,3 +285,8 @@ def test_old_files(tmp_path: Path) -> None:
     write_json(tmp_path / "head.json", head)
     refused(graphshare(command[0], "head.json", *command[1:], cwd=tmp_path), "implies states by its name", "upgrade")
     done(graphshare(command[0], "head.json", *command[1:], "--upgrade", cwd=tmp_path))
+
+
+def test_a_batch_is_made_once(siam: Path) -> None:
+    command = ("duplicate", "siam", "--prefix", "b-", "--mode", "batch", "--force", "-o", "again")
+    refused(graphshare(*command, cwd=siam), "a batch of branches already")
