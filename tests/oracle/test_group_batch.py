@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +155,31 @@ def test_mxnet_writes_a_result_as_it_stands(corpus: Path, oracle: Oracle, tmp_pa
     in_process("duplicate", model.graph, "--prefix", "sha-", "--mode", "batch", "-o", tmp_path / "b.json")
     in_process("upgrade", tmp_path / "b.json", "-o", tmp_path / "u.json")
     assert oracle.known("tojson", path=str(tmp_path / "b.json"))["text"] == (tmp_path / "u.json").read_text()
+
+
+@pytest.mark.parametrize("stem", [MTCNN.format(1), MTCNN.format(2), MTCNN.format(3), GENDER, "nlp_bert_small"])
+def test_one_part_for_each_head_on_the_same_parameters(corpus: Path, oracle: Oracle, tmp_path: Path, stem: str) -> None:
+    """Each head is cut out with what it needs; grouped on one set of inputs and equal parameters they are the model."""
+    model = corpus_model(corpus, stem, tmp_path)
+    graph = read_symbol(model.graph.read_bytes())
+    heads = list(dict.fromkeys(head.node.name for head in graph.heads))
+    heads = heads if len(heads) > 1 else [heads[0], heads[0]]
+    words: list[str | Path] = []
+    for i, name in enumerate(heads):
+        part = [tmp_path / f"p{i}.json", tmp_path / f"p{i}.params"]
+        in_process(
+            "extract", model.graph, "--params", model.params, "--target", name, "-o", part[0], "--params-out", part[1]
+        )  # fmt: skip
+        words += [part[0], "--params", part[1], "--prefix", f"p{i}-" if i else ""]
+    common = ["--share-input", "*", "--on-collision", "tie-if-equal"]
+    as_command("group", *words, *common, "-o", tmp_path / "g.json", "--params-out", tmp_path / "g.params", "--verify-bytes")
+    lists = oracle.known("lists", path=str(tmp_path / "g.json"))
+    whole_lists = oracle.known("lists", path=str(model.graph))
+    for kind in ("arguments", "auxiliary_states"):  # each once; a prefix is left where one head alone has a parameter
+        assert sorted(re.sub(r"^p\d-", "", name) for name in lists[kind]) == sorted(whole_lists[kind])
+    whole = single(oracle, model, tmp_path, model.feed)
+    values = [str(tmp_path / "g.params"), saved(tmp_path, "feed.npz", model.feed)]
+    found = outputs(oracle, tmp_path, path=str(tmp_path / "g.json"), values=values)
+    for i, name in enumerate(heads):
+        label = next(output for output in whole if output.startswith(name))
+        assert np.array_equal(found[f"p{i}-{label}" if i else label], whole[label])

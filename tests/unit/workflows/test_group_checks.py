@@ -46,6 +46,15 @@ def test_a_replaced_input_must_be_the_one_that_was_asked_for() -> None:
             check_isomorphic(rewrite, replaced={(1, x): wrong})
 
 
+def test_an_input_that_was_not_replaced_is_found() -> None:
+    """A node that stayed what it is although another output should feed it."""
+    first, second = read(siamese()), read(head())
+    rewrite = graphshare.group([first, second])
+    check_isomorphic(rewrite)
+    with pytest.raises(SelfCheckError, match="is not what node 'act' became"):
+        check_isomorphic(rewrite, replaced={(1, second.nodes[0]): Entry(first.nodes[2])})
+
+
 def _lost_head(rewrite: Any) -> Any:
     graph = msgspec.structs.replace(rewrite.graph, heads=rewrite.graph.heads[:-1])
     return msgspec.structs.replace(rewrite, graph=graph)
