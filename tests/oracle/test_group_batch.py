@@ -178,7 +178,8 @@ def test_one_part_for_each_head_on_the_same_parameters(corpus: Path, oracle: Ora
     for kind in ("arguments", "auxiliary_states"):  # each once; a prefix is left where one head alone has a parameter
         assert sorted(re.sub(r"^p\d-", "", name) for name in lists[kind]) == sorted(whole_lists[kind])
     whole = single(oracle, model, tmp_path, model.feed)
-    values = [str(tmp_path / "g.params"), saved(tmp_path, "feed.npz", model.feed)]
+    feed = {prefix + name: array for prefix in ("", "p1-", "p2-") for name, array in model.feed.items()}
+    values = [str(tmp_path / "g.params"), saved(tmp_path, "feed.npz", feed)]
     found = outputs(oracle, tmp_path, path=str(tmp_path / "g.json"), values=values)
     for i, name in enumerate(heads):
         label = next(output for output in whole if output.startswith(name))
