@@ -75,7 +75,14 @@ class Use:
         return [name for name, at in zip(names, self.inputs, strict=False) if at is not None]
 
 
-Outcome = At | None | str | list[At | None]
+class Mixes(NamedTuple):
+    """Why an operator mixes samples, and where its outputs are taken to have them all the same."""
+
+    why: str
+    places: list[At | None]
+
+
+Outcome = At | None | str | list[At | None] | Mixes
 """Where an operator's outputs have the samples (one answer for all, or a list); a text says why it mixes them."""
 Rule = Callable[[Use], Outcome]
 
@@ -98,6 +105,9 @@ def follow_batch(nodes: Sequence[Node], inputs: Mapping[Node, int]) -> tuple[dic
         if isinstance(outcome, str):
             couplings.append(Coupling(node, outcome))
             outcome = At(0)
+        elif isinstance(outcome, Mixes):
+            couplings.append(Coupling(node, outcome.why))
+            outcome = outcome.places
         places = outcome if isinstance(outcome, list) else [outcome] * _outputs(node)
         found.update({(node, index): at for index, at in enumerate(places) if at is not None})
     return found, couplings
@@ -110,6 +120,8 @@ def _declared_rank(node: Node) -> int | None:
 
 def _placed(outcome: Outcome) -> Outcome:
     """The outcome, unless it puts the samples where no axis is: attributes can say anything."""
+    if isinstance(outcome, Mixes):
+        return outcome
     places = outcome if isinstance(outcome, list) else [outcome]
     lost = (isinstance(at, At) and (at.axis < 0 or (at.rank is not None and at.axis >= at.rank)) for at in places)
     return "moves the samples to an axis that there is not" if any(lost) else outcome

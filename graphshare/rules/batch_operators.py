@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from graphshare.operators import activation, binary, elementwise, numpy_elementwise, scalar
-from graphshare.rules.batch_axis import UNKNOWN, At, Outcome, Rule, Use
+from graphshare.rules.batch_axis import UNKNOWN, At, Mixes, Outcome, Rule, Use
 from graphshare.rules.batch_shapes import moving_rules, one_hot
 from graphshare.rules.roles import PARAMETER_FORMALS
 
@@ -99,9 +99,10 @@ def _batch_norm(use: Use) -> Outcome:
         return "has a weight that depends on the batch"
     if use.signature.parameter("axis") is not None and use.first.is_(use.value("axis")):
         return "normalises each sample by values of its own"
-    if use.value("use_global_stats"):
-        return use.first
-    return "takes mean and variance of the whole batch while training"
+    places = [use.first, None, None]  # mean and variance are no sample's
+    return (
+        places if use.value("use_global_stats") else Mixes("takes mean and variance of the whole batch while training", places)
+    )
 
 
 def _loss(use: Use) -> Outcome:

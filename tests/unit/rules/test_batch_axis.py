@@ -142,6 +142,12 @@ def test_ranges_of_quantized_arrays_bear_no_samples() -> None:
     assert (found, couplings) == ([At(0), None, None], [])
 
 
+def test_statistics_bear_no_samples() -> None:
+    for attrs, mixed in (({"output_mean_var": "True"}, 1), ({"output_mean_var": "True", "use_global_stats": "True"}, 0)):
+        found, couplings = follow("BatchNorm", {**attrs, "axis": "2"}, 1, None, None, None, None)
+        assert (found, len(couplings)) == ([At(1), None, None], mixed)
+
+
 def test_what_does_not_depend_on_the_batch_is_left_alone() -> None:
     assert follow("sum", {}, None) == ([None, None, None], [])
     assert follow("_contrib_MultiBoxPrior", {}, 0) == ([None, None, None], [])
