@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Ruleset,
         duplicate,
         extract,
+        group,
         inspect,
         load,
         load_rules,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from graphshare.workflows.run import run
 
 _HOMES = {
-    **dict.fromkeys(("Rule", "Ruleset", "duplicate", "extract", "inspect", "load", "load_rules"), "graphshare.api"),
+    **dict.fromkeys(("Rule", "Ruleset", "duplicate", "extract", "group", "inspect", "load", "load_rules"), "graphshare.api"),
     **dict.fromkeys(("rename", "rename_by_rules", "save", "share", "upgrade"), "graphshare.api"),
     **dict.fromkeys(("Fault", "GraphshareError"), "graphshare.errors"),
     "run": "graphshare.workflows.run",
@@ -58,6 +59,7 @@ __all__ = [
     "__version__",
     "duplicate",
     "extract",
+    "group",
     "inspect",
     "load",
     "load_rules",

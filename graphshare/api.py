@@ -10,14 +10,15 @@ from graphshare.workflows.checkpoint import Checkpoint, resolve_outputs
 from graphshare.workflows.checkpoint import load_checkpoint as load
 from graphshare.workflows.duplicate import duplicate
 from graphshare.workflows.extract import extract
+from graphshare.workflows.group import group
 from graphshare.workflows.inspect import inspect
 from graphshare.workflows.parameters import held_names, plan_records
 from graphshare.workflows.rename import rename, rename_by_rules
 from graphshare.workflows.results import write_results
 from graphshare.workflows.share import share
 
-__all__ = ["Rule", "Ruleset", "duplicate", "extract", "inspect", "load", "load_rules", "rename", "rename_by_rules", "save",
-           "share", "upgrade"]  # fmt: skip
+__all__ = ["Rule", "Ruleset", "duplicate", "extract", "group", "inspect", "load", "load_rules", "rename", "rename_by_rules",
+           "save", "share", "upgrade"]  # fmt: skip
 
 
 def save(
@@ -39,6 +40,7 @@ def save(
     """
     held_names(source.params)
     outputs = resolve_outputs(out, params_out, None, source)
-    plan = None if source.params is None else plan_records(source.params, rewrite, drop_unused=drop_unused)
-    params = None if source.params is None or plan is None else (source.params, plan)
+    params = []
+    if source.params is not None:
+        params.append((source.params, plan_records(source.params, rewrite, drop_unused=drop_unused)))
     write_results(rewrite.graph, outputs, params=params)

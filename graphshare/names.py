@@ -5,9 +5,11 @@ A name identifies nothing in a graph (edges do); these functions only read and b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 KINDS = ("arg", "aux")
+_PAIR = re.compile(r"((?:[^=\\]|\\.)*)=(.*)", re.DOTALL)
 
 
 def split_key(key: str) -> tuple[str, str]:
@@ -23,6 +25,12 @@ def split_key(key: str) -> tuple[str, str]:
 def join_key(kind: str, name: str) -> str:
     """The inverse of :func:`split_key`."""
     return f"{kind}:{name}" if kind else name
+
+
+def split_pair(text: str) -> tuple[str, str] | None:
+    r"""``A=B`` split at its first ``=``; ``\=`` in the left name stands for ``=``. None where there is none."""
+    match = _PAIR.fullmatch(text)
+    return (match[1].replace("\\=", "="), match[2]) if match else None
 
 
 def suggestions(name: str, known: Collection[str], *, limit: int = 3) -> list[str]:

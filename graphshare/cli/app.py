@@ -15,6 +15,7 @@ COMMANDS = {
     "share": ("graphshare.cli.share:share", "Tie parameters inside one graph."),
     "extract": ("graphshare.cli.extract:extract", "Cut out the minimal sub-graph for some outputs."),
     "rename": ("graphshare.cli.rename:rename", "Give nodes other names, parameters along."),
+    "group": ("graphshare.cli.group:group", "Join several graphs in one, parameters along."),
     "upgrade": ("graphshare.cli.upgrade:upgrade", "Write what MXNet 1.9.1 would write after loading the file."),
     "format": ("graphshare.cli.format:format_", "Lay the file out anew, or check its layout."),
     "inspect": ("graphshare.cli.inspect:inspect", "Show arguments, states, outputs, operators and roles."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -10,7 +11,10 @@ from graphshare.cli import options
 from graphshare.cli.console import say
 from graphshare.cli.emit import deliver
 from graphshare.cli.summary import say_branches
+from graphshare.errors import Fault, UsageError
 from graphshare.formats.records import ParameterFile
+from graphshare.names import split_pair
+from graphshare.workflows.batch import plan_batch
 from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
 from graphshare.workflows.duplicate import Choice, plan_duplicate
 from graphshare.workflows.parameters import check_belongs, held_names, notes_on
@@ -33,7 +37,7 @@ class _KeepsOrder(click.Command):
 @click.option(
     "--prefix", "prefixes", metavar="P", multiple=True, required=True, help="Prefix of a new branch; repeat for more."
 )
-@click.option("--mode", type=click.Choice(["copy", "tie"]), default="copy", help="What becomes of parameters [copy].")
+@click.option("--mode", type=click.Choice(["copy", "tie", "batch"]), default="copy", help="What becomes of parameters [copy].")
 @click.option("--tie", metavar="PATTERN", multiple=True, help="Share these parameters; the last match wins.")
 @click.option("--copy", metavar="PATTERN", multiple=True, help="Copy these parameters; the last match wins.")
 @click.option(
@@ -41,6 +45,10 @@ class _KeepsOrder(click.Command):
 )
 @click.option("--upto", metavar="NAME", multiple=True, help="Copy only what this output needs; the original keeps its heads.")
 @click.option("--drop-original", is_flag=True, help="Leave the copies alone in the graph.")
+@click.option(
+    "--batch-axis", "batch_axes", metavar="NAME=1", multiple=True, help="Mode batch: the axis of this input's samples [0]."
+)
+@click.option("--force", is_flag=True, help="Mode batch: also where operators depend on the batch as a whole.")
 @click.option("--verify", "verify_first", is_flag=True, help="Compare the branches' values before anything is written.")
 @click.option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade the graph to MXNet 1.9.1 first.")
 @options.as_input
@@ -57,6 +65,8 @@ def duplicate(
     share_inputs: tuple[str, ...],
     upto: tuple[str, ...],
     drop_original: bool,
+    batch_axes: tuple[str, ...],
+    force: bool,
     verify_first: bool,
     upgrade_first: bool,
     as_input: tuple[str, ...],
@@ -66,27 +76,43 @@ def duplicate(
     """Add branches on copied or tied parameters.
 
     Every --prefix adds a branch whose nodes bear it; the graph's heads are the original's, then each branch's in turn. In
-    mode copy every branch has parameters of its own, which start equal; in mode tie all use one set.
+    mode copy every branch has parameters of its own, which start equal; in mode tie all use one set. Mode batch runs the graph
+    once on the inputs of all branches, joined on the axis of the samples; operators that mix samples are refused by name.
 
     Patterns are globs; =name is a literal name.
     """
+    axes = _batch_options(mode, ctx.meta["choices"], upto, batch_axes, force)
     source = load_checkpoint(graph, epoch=epoch, params=params)
     first = upgraded(source) if upgrade_first else None
     start = first.graph if first else source.graph
     with refusals_of(source):
         check_belongs(source.params, start)
-        made = plan_duplicate(
-            start,
-            prefixes,
-            mode=mode,
-            choices=ctx.meta["choices"],
-            share_inputs=share_inputs,
-            upto=upto,
-            drop_original=drop_original,
-            as_input=as_input,
-            as_parameter=as_parameter,
-            held=held_names(source.params),
-        )
+        held = held_names(source.params)
+        if mode == "batch":
+            made = plan_batch(
+                start,
+                prefixes,
+                share_inputs=share_inputs,
+                drop_original=drop_original,
+                as_input=as_input,
+                as_parameter=as_parameter,
+                held=held,
+                axes=axes,
+                force=force,
+            )
+        else:
+            made = plan_duplicate(
+                start,
+                prefixes,
+                mode=mode,
+                choices=ctx.meta["choices"],
+                share_inputs=share_inputs,
+                upto=upto,
+                drop_original=drop_original,
+                as_input=as_input,
+                as_parameter=as_parameter,
+                held=held,
+            )
     rewrite = first.then(made.rewrite) if first else made.rewrite
     done = options.delivery(delivery)
     notes = [*made.notes, *notes_on(source.params, start, made.roles)]
@@ -100,3 +126,32 @@ def duplicate(
     outputs = deliver(rewrite, source, done, needs_params_out=needed, notes=notes, proof=proof if verify_first else None)
     if not done.dry_run:
         say_branches(made, rewrite, outputs, source)
+
+
+def _batch_options(
+    mode: str, choices: Sequence[Choice], upto: Sequence[str], batch_axes: Sequence[str], force: bool
+) -> dict[str, int]:
+    """The axes by name, from options that are for mode batch.
+
+    Raises:
+        UsageError: options do not go with the mode, or are no axes; all are listed.
+    """
+    faults = []
+    if mode != "batch":
+        given = [option for option, value in (("--batch-axis", batch_axes), ("--force", force)) if value]
+        faults = [Fault(f"{option} is for --mode batch") for option in given]
+    elif choices:
+        faults.append(Fault("--tie and --copy choose between modes; a batch has one run and one set of parameters"))
+    if mode == "batch" and upto:
+        hint = "cut it out first: graphshare extract GRAPH --target NAME"
+        faults.append(Fault("--upto leaves the original as it is; a batch is one run of the whole graph", hint=hint))
+    axes: dict[str, int] = {}
+    for text in batch_axes:
+        name, value = split_pair(text) or ("", "")
+        if not name or not value.isdecimal() or len(value) > 2:
+            faults.append(Fault(f"--batch-axis {text!r} is no axis", hint="write --batch-axis data=1"))
+        else:
+            axes[name] = int(value)
+    if faults:
+        raise UsageError(faults)
+    return axes

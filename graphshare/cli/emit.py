@@ -12,7 +12,7 @@ import msgspec
 from graphshare.cli.console import put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.formats.records import ParameterFile
-from graphshare.ir.graph import Rewrite
+from graphshare.ir.graph import Graph, Rewrite
 from graphshare.workflows.checkpoint import Checkpoint, Outputs, refusals_of, resolve_outputs
 from graphshare.workflows.parameters import Plan, plan_records
 from graphshare.workflows.results import write_results
@@ -46,33 +46,52 @@ def deliver(
     ``needs_params_out`` says that the new graph uses names which the old parameter file does not hold. ``proof`` is asked
     before anything is in place. ``report`` is what a plan as JSON holds beside the map.
     """
-    outputs = resolve_outputs(delivery.out, delivery.params_out, delivery.map_out, source)
+    plan = None if source.params is None else plan_records(source.params, rewrite, drop_unused=drop_unused)
+    records = [] if source.params is None or plan is None else [(source.params, plan)]
+    return deliver_joined(
+        rewrite, [source], records, delivery, needs_params_out=needs_params_out, notes=notes, proof=proof, report=report
+    )
+
+
+def deliver_joined(
+    rewrite: Rewrite,
+    sources: Sequence[Checkpoint],
+    records: Sequence[tuple[ParameterFile, Plan]],
+    delivery: Delivery,
+    *,
+    needs_params_out: bool,
+    notes: Sequence[str] = (),
+    proof: Callable[[ParameterFile | None], None] | None = None,
+    report: Mapping[str, Any] = MappingProxyType({}),
+) -> Outputs:
+    """:func:`deliver` for a rewrite of one or more ``sources``; ``records`` say what becomes of their parameter files."""
+    namesake = next((source for source in sources if source.params is not None), sources[0])
+    outputs = resolve_outputs(delivery.out, delivery.params_out, delivery.map_out, namesake)
     if delivery.strict and notes:
         raise RefusedError([Fault(note) for note in notes])
     if outputs.map == "-":
         raise UsageError(Fault("the map cannot go to standard output", hint="name a file with --map-out"))
-    if source.params is None and outputs.params:
+    if not records and outputs.params:
         hint = "name the parameter file with --params"
         raise UsageError(Fault("--params-out has nothing to write: there is no parameter file", hint=hint))
-    if source.params is not None and not outputs.params and needs_params_out and not delivery.dry_run:
+    if records and not outputs.params and needs_params_out and not delivery.dry_run:
         hint = "add --params-out FILE, or write both under a stem (-o siam)"
         raise UsageError(Fault("the parameters get new names, and nothing says where to write them", hint=hint))
     for note in notes:
         say(note, style="warning")
-    plan = None if source.params is None else plan_records(source.params, rewrite, drop_unused=drop_unused)
+    by_graph = {source.graph: source for source in sources}
     if delivery.dry_run:
-        _print_plan(rewrite, source, plan, delivery.format, report)
+        _print_plan(rewrite, by_graph, records, delivery.format, report)
         return outputs
     if outputs.graph == "-":
         refuse_terminal()
-    params = None if source.params is None or plan is None else (source.params, plan)
     text = None
     if outputs.map:  # the map needs hashes, which take time to import
         from graphshare.workflows.mapfile import map_text
 
-        text = map_text(rewrite, {source.graph: source})
-    with refusals_of(source):
-        write_results(rewrite.graph, outputs, params=params, map_text=text, verify_bytes=delivery.verify_bytes, proof=proof)
+        text = map_text(rewrite, by_graph)
+    with refusals_of(namesake):
+        write_results(rewrite.graph, outputs, params=records, map_text=text, verify_bytes=delivery.verify_bytes, proof=proof)
     return outputs
 
 
@@ -86,15 +105,21 @@ def refuse_terminal() -> None:
         raise UsageError(Fault("the graph would go to the terminal", hint="add -o FILE, or pipe it on"))
 
 
-def _print_plan(rewrite: Rewrite, source: Checkpoint, plan: Plan | None, format_: str, report: Mapping[str, Any]) -> None:
+def _print_plan(
+    rewrite: Rewrite,
+    sources: Mapping[Graph, Checkpoint],
+    plans: Sequence[tuple[ParameterFile, Plan]],
+    format_: str,
+    report: Mapping[str, Any],
+) -> None:
     from graphshare.workflows.mapfile import map_of
 
-    records = [{"from": record.key, "to": key} for record, key in plan or ()]
+    records = [{"from": record.key, "to": key} for _, plan in plans for record, key in plan]
     if format_ == "json":
-        found: dict[str, Any] = {**map_of(rewrite, {source.graph: source}), "records": records, **report}
+        found: dict[str, Any] = {**map_of(rewrite, sources), "records": records, **report}
         put_json(found)
         return
-    put(_plan_lines(map_of(rewrite, {source.graph: source})["entries"], records))
+    put(_plan_lines(map_of(rewrite, sources)["entries"], records))
 
 
 def _plan_lines(entries: Sequence[dict[str, Any]], records: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -45,6 +45,15 @@ def rewriting(command: F) -> F:
     return command
 
 
+def grouping(command: F) -> F:
+    """The options of a command that reads several graphs and writes one."""
+    graphs = click.argument("graphs", metavar="GRAPH...", nargs=-1)
+    many = _option("--params", metavar="FILE", multiple=True, help="Once for each GRAPH, in order: its parameters; may be ''.")
+    for option in reversed((graphs, epoch, many, out, params_out, map_out, dry_run, format_, verify_bytes, strict)):
+        command = option(command)
+    return command
+
+
 def delivery(given: dict[str, Any]) -> Delivery:
     """The output options among a rewriting command's keyword arguments."""
     return Delivery(**{name: given["format_" if name == "format" else name] for name in Delivery.__struct_fields__})

@@ -23,6 +23,9 @@ def say_branches(made: Duplication, rewrite: Rewrite, outputs: Outputs, source: 
         say(f"tied: {len(made.tied)} parameters, one node each for all branches ({shown([n.name for n in made.tied])})")
     if made.copied:
         say(f"copied: {len(made.copied)} parameters a branch; they start equal and drift apart in training")
+    if made.joined:
+        told = [node.name + (f" (axis {axis})" if axis else "") for node, axis in made.joined.items()]
+        say(f"one run for all branches: joined {shown(told)}; outputs split again")
     if made.shared_inputs:
         say(f"shared inputs: {shown([n.name for n in made.shared_inputs])}")
     say_written(outputs)

@@ -10,6 +10,7 @@ import msgspec
 from graphshare.cli import options
 from graphshare.cli.console import put, put_json, say, visible
 from graphshare.errors import Fault, UsageError
+from graphshare.transforms.batch import find_batch
 from graphshare.workflows.branch_pairs import pair_branches, pair_files
 from graphshare.workflows.checkpoint import Checkpoint, load_checkpoint, refusals_of
 from graphshare.workflows.parameters import held_names
@@ -17,6 +18,7 @@ from graphshare.workflows.upgrade import with_implied
 from graphshare.workflows.values import load_feeds, parse_feeds, parse_shapes
 from graphshare.workflows.verify import Options, Report, Side
 from graphshare.workflows.verify import verify as verify_graph
+from graphshare.workflows.verify_batched import verify_batched
 
 _MARKS = {"holds": "ok", "fails": "FAIL", "skipped": "skip"}
 
@@ -60,7 +62,8 @@ def verify(
 
     Stage 1: the branches are one graph but for names. Stage 2: each pair of parameters is tied or equal byte for byte.
     Stage 3: equal inputs give equal outputs, each branch computed for itself. The exit code is 0 when all holds, 1 when
-    something differs, 2 when it could not be told.
+    something differs, 2 when it could not be told. Of branches that were made in mode batch each is compared with a run of its
+    own.
     """
     if against is None and against_params is not None:
         raise UsageError(Fault("--against-params needs --against"))
@@ -85,7 +88,11 @@ def verify(
             right = _side(load_checkpoint(against, params=against_params))
             report = verify_graph(pair_files(left.graph, right.graph), left, right, given)
         else:
-            report = verify_graph(pair_branches(left.graph, prefixes, map_file), left, left, given)
+            batched = find_batch(left.graph) if not map_file else None
+            if batched is not None and set(prefixes) in (set(), {label for label in batched.labels if label}):
+                report = verify_batched(batched, left, given)
+            else:
+                report = verify_graph(pair_branches(left.graph, prefixes, map_file), left, left, given)
     _print(report, format_, source.where)
     return 0 if report else 1
 

@@ -40,19 +40,25 @@ def write_params(source: ParameterFile, plan: Plan, out: BinaryIO) -> int:
     that mixes keys and None or has a name that no reader would take, InputError when the source changed since it was indexed,
     OutputError when writing fails.
     """
+    return write_joined([(source, plan)], out)
+
+
+def write_joined(parts: Sequence[tuple[ParameterFile, Plan]], out: BinaryIO) -> int:
+    """Write the planned records of several ``.params`` files to ``out``, file by file, as :func:`write_params` does of one."""
+    plan = [item for _, items in parts for item in items]
     names = planned_names(plan)
-    file = open_unchanged(source)
+    size = HEADER_SIZE
     try:
-        write_all(out, encode_header(len(plan), source.reserved))
-        copied = copy_ranges(file, source.path, ((record.offset, record.size) for record, _ in plan), out)
+        write_all(out, encode_header(len(plan), parts[0][0].reserved))
+        for source, items in parts:
+            with open_unchanged(source) as file:
+                size += copy_ranges(file, source.path, ((record.offset, record.size) for record, _ in items), out)
         tail = encode_names(names)
         write_all(out, tail)
         out.flush()
     except OSError as error:
         raise output_error(error, _target(out)) from error
-    finally:
-        file.close()
-    return HEADER_SIZE + copied + len(tail)
+    return size + len(tail)
 
 
 def planned_names(plan: Plan) -> list[bytes]:
@@ -132,13 +138,19 @@ def verify_written(path: str, source: ParameterFile, plan: Plan, *, bytes_too: b
 
     Headers, names and sizes always; the records' bytes as well with ``bytes_too`` (in flat memory). Raises SelfCheckError.
     """
+    return verify_joined(path, [(source, plan)], bytes_too=bytes_too)
+
+
+def verify_joined(path: str, parts: Sequence[tuple[ParameterFile, Plan]], *, bytes_too: bool = False) -> ParameterFile:
+    """Read back what :func:`write_joined` wrote to ``path``, as :func:`verify_written` does of one file."""
+    plan = [item for _, items in parts for item in items]
     try:
         written = read_params_index(path)
     except InputError as error:
         raise SelfCheckError(error.faults) from error
     faults = list(_differences(written, plan))
     if not faults and bytes_too:
-        faults = list(_byte_differences(written, source, plan))
+        faults = list(_byte_differences(written, parts))
     if faults:
         raise SelfCheckError([msgspec.structs.replace(fault, where=path) for fault in faults])
     return written
@@ -167,12 +179,15 @@ def _content(record: Record) -> tuple[object, ...]:
     return record.layout, record.storage, record.shape, record.dtype, record.storage_shape, record.size, place, parts
 
 
-def _byte_differences(written: ParameterFile, source: ParameterFile, plan: Plan) -> Iterator[Fault]:
-    with open(written.path, "rb") as new, open(source.path, "rb") as old:
-        for number, (found, (wanted, key)) in enumerate(zip(written.records, plan, strict=True)):
-            at = first_difference(old, wanted.offset, wanted.size, new, found.offset)
-            if at is not None:
-                yield Fault(f"differs from its source at byte {at} of the record", path=displayed(key, number))
+def _byte_differences(written: ParameterFile, parts: Sequence[tuple[ParameterFile, Plan]]) -> Iterator[Fault]:
+    records = enumerate(written.records)
+    with open(written.path, "rb") as new:
+        for source, plan in parts:
+            with open(source.path, "rb") as old:
+                for (wanted, key), (number, found) in zip(plan, records, strict=False):
+                    at = first_difference(old, wanted.offset, wanted.size, new, found.offset)
+                    if at is not None:
+                        yield Fault(f"differs from its source at byte {at} of the record", path=displayed(key, number))
 
 
 def _target(out: BinaryIO) -> str:

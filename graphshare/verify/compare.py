@@ -56,3 +56,11 @@ def compare(got: Array, reference: Array, *, atol: float, rtol: float) -> Compar
     equal = bool((distance <= atol + rtol * size).all())
     max_rel = float(relative.max()) if relative.size else 0.0
     return Comparison(equal, False, float(distance.max()), max_rel, "" if equal else "values differ")
+
+
+def largest(array: Array) -> float:
+    """The largest finite size in an array of floats; 0 for other types, which must be equal."""
+    if array.dtype.kind != "f" or not array.size:
+        return 0.0
+    finite = np.abs(array[np.isfinite(array)])
+    return float(finite.max()) if finite.size else 0.0

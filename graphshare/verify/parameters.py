@@ -69,12 +69,12 @@ def compare_parameters(
             if x is None or y is None:
                 found.append(ParameterPair(a, b, "missing", f"the parameter file does not hold {' and '.join(absent)}"))
                 continue
-            detail = _difference(left_arrays, x, right_arrays, y)
+            detail = record_difference(left_arrays, x, right_arrays, y)
             found.append(ParameterPair(a, b, "different" if detail else "equal", detail))
     return found
 
 
-def _difference(left: ArrayReader, x: Record, right: ArrayReader, y: Record) -> str:
+def record_difference(left: ArrayReader, x: Record, right: ArrayReader, y: Record) -> str:
     """What differs between two records' arrays; empty when they are equal byte for byte."""
     if x.shape != y.shape:
         return f"shapes {x.shape} and {y.shape}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal
 
 import msgspec
@@ -19,6 +20,7 @@ from graphshare.transforms.duplicate import duplicate as make_branches
 from graphshare.workflows.readback import check_isomorphic
 
 Mode = Literal["copy", "tie"]
+ModeOrBatch = Literal["copy", "tie", "batch"]
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -29,7 +31,8 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Duplication(msgspec.Struct, frozen=True, eq=False):
-    """What :func:`plan_duplicate` decided and made. ``tied`` and ``copied`` are parameters, ``inputs`` by branch label."""
+    """What was decided and made. ``tied`` and ``copied`` are parameters; ``joined`` are inputs that all branches feed in one
+    run, with the axis of their samples."""
 
     rewrite: Rewrite
     roles: Mapping[Node, Role]
@@ -37,6 +40,7 @@ class Duplication(msgspec.Struct, frozen=True, eq=False):
     copied: tuple[Node, ...]
     shared_inputs: tuple[Node, ...]
     notes: tuple[str, ...]
+    joined: Mapping[Node, int] = MappingProxyType({})
 
 
 def plan_duplicate(
@@ -64,28 +68,28 @@ def plan_duplicate(
     """
     if not prefixes:
         raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in --prefix sha-"))
-    _check_named(graph, {"--as-input": as_input, "--as-parameter": as_parameter})
+    check_named(graph, {"--as-input": as_input, "--as-parameter": as_parameter})
     roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
     tied = _tied(graph, roles, mode, choices)
-    shared_inputs = _shared_inputs(roles, share_inputs)
-    notes = _unknown_roles(roles, tied, mode)
+    used_by_all = shared_inputs(roles, share_inputs)
+    notes = unknown_roles(roles, tied, mode)
     targets = resolve_targets(upto, graph.nodes, option="--upto") if upto else None
     surplus = held - {node.name for node in roles} - {i.name for i in implied_variables(graph)} if held else ()
-    shared = dict.fromkeys([*tied, *shared_inputs])
+    shared = dict.fromkeys([*tied, *used_by_all])
     rewrite = make_branches(
         graph, prefixes, shared=shared.keys(), upto=targets, drop_original=drop_original, other_names=surplus
     )
     check_isomorphic(rewrite, attributes_may_differ=frozenset({BARRIER}))
     last = rewrite.branches[-1]
     copied = tuple([n for n, role in roles.items() if role.is_parameter and n not in tied and n in last.images])
-    return Duplication(rewrite, roles, tuple(n for n in tied if n in last.images), copied, tuple(shared_inputs), tuple(notes))
+    return Duplication(rewrite, roles, tuple(n for n in tied if n in last.images), copied, tuple(used_by_all), tuple(notes))
 
 
 def duplicate(
     graph: Graph,
     prefixes: Sequence[str],
     *,
-    mode: Mode = "copy",
+    mode: ModeOrBatch = "copy",
     choices: Sequence[Choice] = (),
     share_inputs: Sequence[str] = (),
     upto: Sequence[str] = (),
@@ -93,8 +97,27 @@ def duplicate(
     as_input: Collection[str] = (),
     as_parameter: Collection[str] = (),
     held: frozenset[str] | None = None,
+    batch_axes: Mapping[str, int] = MappingProxyType({}),
+    force: bool = False,
 ) -> Rewrite:
-    """The rewrite that :func:`plan_duplicate` makes; its options and errors are told there."""
+    """The rewrite that :func:`plan_duplicate` makes, or for the mode ``batch``
+    :func:`graphshare.workflows.batch.plan_batch`; options and errors are told there."""
+    if mode == "batch":
+        from graphshare.workflows.batch import plan_batch
+
+        if choices or upto:
+            raise RefusedError(Fault("a batch is one run of the whole graph: it knows no choices and no upto"))
+        return plan_batch(
+            graph,
+            prefixes,
+            share_inputs=share_inputs,
+            drop_original=drop_original,
+            as_input=as_input,
+            as_parameter=as_parameter,
+            held=held,
+            axes=batch_axes,
+            force=force,
+        ).rewrite
     return plan_duplicate(
         graph,
         prefixes,
@@ -140,7 +163,8 @@ def _tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: Sequenc
     return {node: None for node, how in decided.items() if how == "tie"}
 
 
-def _shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> dict[Node, None]:
+def shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> dict[Node, None]:
+    """The inputs that ``--share-input`` means. Raises RefusedError for patterns that match none; all are listed."""
     shared: dict[Node, None] = {}
     faults = []
     inputs = [node for node, role in roles.items() if not role.is_parameter]
@@ -157,7 +181,7 @@ def _shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> dict[
     return shared
 
 
-def _unknown_roles(roles: Mapping[Node, Role], tied: Collection[Node], mode: Mode) -> list[str]:
+def unknown_roles(roles: Mapping[Node, Role], tied: Collection[Node], mode: Mode) -> list[str]:
     """What is said of variables whose role nothing tells: refused where something is tied by mode, a note otherwise."""
     unknown = [node for node, role in roles.items() if role.kind is Kind.UNKNOWN]
     if mode == "tie" and unknown:
@@ -168,7 +192,8 @@ def _unknown_roles(roles: Mapping[Node, Role], tied: Collection[Node], mode: Mod
     return [f"{node.name!r} may be an input or a parameter: {roles[node].reason}" for node in unknown]
 
 
-def _check_named(graph: Graph, options: Mapping[str, Collection[str]]) -> None:
+def check_named(graph: Graph, options: Mapping[str, Collection[str]]) -> None:
+    """Refuses options that name no variable. Raises RefusedError with all such names."""
     names = {node.name for node in graph.variables()} if any(options.values()) else set()
     faults = [
         Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, names))

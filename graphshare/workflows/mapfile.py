@@ -22,11 +22,12 @@ def map_of(rewrite: Rewrite, sources: Mapping[Graph, Checkpoint]) -> dict[str, A
     """The map of a rewrite as plain data; ``schemas/map.schema.json`` describes it.
 
     ``how`` is ``kept`` (the same node), ``renamed``, ``copied`` (several images), ``tied`` (one node for several branches),
-    ``dropped`` or ``implied`` (a name without a node).
+    ``dropped`` (a connected input too) or ``implied`` (a name without a node).
     """
     numbers = {graph: i for i, graph in enumerate(sources)}
     new_ids = {node: i for i, node in enumerate(rewrite.graph.nodes)}
     shared = _images_by_count(rewrite)
+    copies = Counter(branch.source for branch in rewrite.branches)
     entries = []
     for branch in rewrite.branches:
         for i, node in enumerate(branch.source.nodes):
@@ -37,7 +38,7 @@ def map_of(rewrite: Rewrite, sources: Mapping[Graph, Checkpoint]) -> dict[str, A
                     "graph": numbers[branch.source],
                     "from": {"id": i, "name": node.name, "kind": "variable" if node.op == VARIABLE else "operator"},
                     "to": None if image is None else {"id": new_ids[image], "name": image.name},
-                    "how": _how(node, image, shared, len(rewrite.branches)),
+                    "how": _how(node, image, shared, copies[branch.source]),
                 }
             )
     for rename in rewrite.renames:

@@ -8,7 +8,8 @@ survives. Converting back gives a file with these names.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import BinaryIO
 
 import msgspec
@@ -18,7 +19,7 @@ from graphshare.formats.arrays import ArrayReader
 from graphshare.formats.atomic import Staged, staged_outputs
 from graphshare.formats.parameter_files import read_index
 from graphshare.formats.params import UNLOADABLE_DTYPES
-from graphshare.formats.params_write import Plan, params_refusal, verify_written, write_dense_params, write_params
+from graphshare.formats.params_write import Plan, params_refusal, verify_joined, write_dense_params, write_joined
 from graphshare.formats.records import Format, ParameterFile, Record, displayed
 from graphshare.names import split_key
 
@@ -161,24 +162,42 @@ def rewrite_params(
     ``verify_bytes`` compares the data too, for a ``.params`` file from one. Raises RefusedError, InputError, OutputError,
     SelfCheckError.
     """
-    format_ = to or source.format
-    refused = refusals(source, plan, format_, densify=densify, np_shape=np_shape)
+    parts = [(source, plan)]
+    return join_params(parts, stage, target, to=to, densify=densify, np_shape=np_shape, verify_bytes=verify_bytes)
+
+
+def join_params(
+    parts: Sequence[tuple[ParameterFile, Plan]],
+    stage: Staged,
+    target: str | os.PathLike[str],
+    *,
+    to: Format | None = None,
+    densify: bool = False,
+    np_shape: bool = False,
+    verify_bytes: bool = False,
+) -> ParameterFile | None:
+    """Stage one file with the planned records of several, file by file: :func:`rewrite_params` of more than one source.
+
+    The format is the first one's unless ``to`` says otherwise. No two arrays are in memory at a time.
+    """
+    format_ = to or parts[0][0].format
+    refused = [f for part in parts for f in refusals(*part, format_, densify=densify, np_shape=np_shape)]
     if refused:
         raise RefusedError(refused)
     out = stage.open(target)
-    copies = _copies(source, plan, format_, densify)
+    copies = all(_copies(*part, format_, densify) for part in parts)
     if copies:
-        write_params(source, plan, out)
+        write_joined(parts, out)
     else:
-        _convert(source, plan, out, format_, np_shape)
+        _convert(parts, out, format_, np_shape)
     out.flush()
     if out.direct:
         return None
     try:
         if copies:
-            written = verify_written(out.name, source, plan, bytes_too=verify_bytes)
+            written = verify_joined(out.name, parts, bytes_too=verify_bytes)
         else:
-            written = _verify_converted(out.name, plan, format_)
+            written = _verify_converted(out.name, [item for _, plan in parts for item in plan], format_)
     except SelfCheckError as error:  # speak of the file that was asked for, not of the one beside it
         raise SelfCheckError([msgspec.structs.replace(fault, where=out.target) for fault in error.faults]) from error
     return msgspec.structs.replace(written, path=out.target)
@@ -190,20 +209,29 @@ def _copies(source: ParameterFile, plan: Plan, format_: Format, densify: bool) -
     return source.format == format_ == "params" and not sparse
 
 
-def _convert(source: ParameterFile, plan: Plan, out: BinaryIO, format_: Format, np_shape: bool) -> None:
-    with ArrayReader(source) as reader:
+def _convert(parts: Sequence[tuple[ParameterFile, Plan]], out: BinaryIO, format_: Format, np_shape: bool) -> None:
+    with ExitStack() as files:
+        readers = [(files.enter_context(ArrayReader(source)), plan) for source, plan in parts]
+        # Records of two files may be equal; which file an object is of is known by its identity.
+        of = {id(record): reader for reader, plan in readers for record, _ in plan}
+        plan = [item for _, items in parts for item in items]
+
+        def chunks(record: Record) -> Iterable[bytes | memoryview]:
+            return of[id(record)].chunks(record)
+
         if format_ == "params":
-            write_dense_params(plan, out, reader.chunks, np_shape=np_shape)
+            write_dense_params(plan, out, chunks, np_shape=np_shape)
             return
         named = [(record, key or "") for record, key in plan]
         if format_ == "npz":
             from graphshare.formats.npz import write_npz
 
-            write_npz(named, out, reader.chunks)
+            write_npz(named, out, chunks)
             return
         from graphshare.formats.safetensors import write_safetensors
 
-        write_safetensors(named, out, reader.chunks, metadata=source.metadata)
+        metadata = {key: value for source, _ in reversed(parts) for key, value in source.metadata.items()}
+        write_safetensors(named, out, chunks, metadata=metadata)
 
 
 def _verify_converted(path: str, plan: Plan, format_: Format) -> ParameterFile:

@@ -8,9 +8,11 @@ from graphshare.errors import DisprovedError, Fault
 from graphshare.formats.records import ParameterFile
 from graphshare.ir.graph import Graph
 from graphshare.rules.implied import implied_variables
+from graphshare.transforms.batch import find_batch
 from graphshare.transforms.upgrade import upgrade
 from graphshare.verify.branches import pair_by_prefix
 from graphshare.workflows.verify import Options, Side, verify
+from graphshare.workflows.verify_batched import verify_batched
 
 
 def prove_branches(graph: Graph, params: ParameterFile | None, prefixes: Sequence[str]) -> str:
@@ -23,7 +25,9 @@ def prove_branches(graph: Graph, params: ParameterFile | None, prefixes: Sequenc
     if any(implied_variables(graph)):
         graph = upgrade(graph, keep_amp_cast=True).graph
     side = Side(graph, params)
-    report = verify(pair_by_prefix(graph, prefixes), side, side, Options(params_seed=0 if params is None else None))
+    options = Options(params_seed=0 if params is None else None)
+    batched = find_batch(graph)
+    report = verify_batched(batched, side, options) if batched else verify(pair_by_prefix(graph, prefixes), side, side, options)
     if not report:
         told = [
             Fault(f"{stage.name} of {branch.branch}: {detail}", hint="nothing was written")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from itertools import islice
+from types import MappingProxyType
 
 from graphshare.errors import Fault, InputError, SelfCheckError
 from graphshare.formats.document import Buffer
 from graphshare.formats.written import differences
-from graphshare.ir.graph import Graph, Kept, Node, Rewrite
+from graphshare.ir.graph import Entry, Graph, Kept, Node, Rewrite
 
 _REPORTED = 20
 _BUG = "this is a bug of graphshare; nothing was written, please report it"
@@ -34,11 +35,13 @@ def check_isomorphic(
     attributes_may_differ: frozenset[tuple[str, str]] = frozenset(),
     tied: Collection[Node] = (),
     copies: Mapping[Node, Node] | None = None,
+    replaced: Mapping[tuple[int, Node], Entry] = MappingProxyType({}),
 ) -> None:
     """Holds a rewrite against its source: every image is its source node but for the name, and its inputs are images.
 
     ``attributes_may_differ`` are pairs of operator and attribute that the transform changes on purpose. ``tied`` variables
-    became another one, whose attributes hold. ``copies`` tell which image a copy stands for.
+    became another one, whose attributes hold. ``copies`` tell which image a copy stands for. ``replaced`` gives, by a branch's
+    number and a source variable, the entry of the new graph that the branch reads in that variable's place.
 
     Raises:
         SelfCheckError: a branch is not isomorphic to what it was made from.
@@ -46,18 +49,20 @@ def check_isomorphic(
     exempt = dict(attributes_may_differ)
     copies = copies or {}
     faults: list[Fault] = []
-    for branch in rewrite.branches:
+    for number, branch in enumerate(rewrite.branches):
         images = branch.images
         if isinstance(images, Kept):  # every node is its own image
             continue
         for node, image in images.items():
-            if image is node and not (tied and any(images[entry.node] is not entry.node for entry in node.inputs)):
+            if image is node and not any(images[e.node] is not e.node or (number, e.node) in replaced for e in node.inputs):
                 continue
             same = image.attrs is node.attrs or image.attrs == node.attrs
             alike = image.op == node.op and (same or node in tied or _differ_in(node, image, exempt))
             alike = alike and len(image.inputs) == len(node.inputs)
             for entry, new in zip(node.inputs, image.inputs, strict=False):
-                if images[entry.node] is not copies.get(new.node, new.node) or entry.index != new.index:
+                other = replaced.get((number, entry.node)) if replaced else None
+                wanted, index = (images[entry.node], entry.index) if other is None else (other.node, other.index)
+                if wanted is not (copies.get(new.node, new.node) if copies else new.node) or index != new.index:
                     alike = False
             if not alike or (node.control_deps and [images[dep] for dep in node.control_deps] != list(image.control_deps)):
                 faults.append(Fault(f"is not what node {node.name!r} became", node=image.name, hint=_BUG))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from mmap import ACCESS_READ, mmap
 from typing import BinaryIO
 
@@ -27,15 +27,16 @@ def write_results(
     graph: Graph,
     outputs: Outputs,
     *,
-    params: tuple[ParameterFile, Plan] | None = None,
+    params: Sequence[tuple[ParameterFile, Plan]] = (),
     map_text: str | None = None,
     verify_bytes: bool = False,
     proof: Callable[[ParameterFile | None], None] | None = None,
 ) -> None:
     """Writes ``graph`` and, where ``outputs`` names places for them, parameters and map; all of them or none.
 
+    ``params`` are parameter files with what becomes of their records; the records of several files are written into one.
     The graph is read back and checked before anything is in place. On standard output it is flushed before a file is replaced.
-    ``proof`` is asked last, with the parameters under their new names; what it raises leaves everything as it was.
+    ``proof`` is asked last, with the parameters (of one file) under their new names; what it raises leaves all as it was.
 
     Raises:
         OutputError: something could not be written; what stood there before still stands.
@@ -43,12 +44,12 @@ def write_results(
     """
     with staged_outputs() as stage:
         text = _stage_graph(graph, outputs.graph, stage)
-        if params is not None and outputs.params:
+        if params and outputs.params:
             _stage_params(params, outputs.params, stage, verify_bytes)
         if map_text is not None and outputs.map:
             stage.open(outputs.map).write(map_text.encode())
         if proof is not None:
-            proof(None if params is None else _under_new_names(*params))
+            proof(_under_new_names(*params[0]) if len(params) == 1 else None)
         if text is not None:
             write_stdout(text)
         stage.commit()
@@ -72,14 +73,15 @@ def _stage_graph(graph: Graph, target: str, stage: Staged) -> list[bytes] | None
     return None
 
 
-def _stage_params(params: tuple[ParameterFile, Plan], target: str, stage: Staged, verify_bytes: bool) -> None:
-    from graphshare.workflows.params_files import SUFFIXES, rewrite_params
+def _stage_params(parts: Sequence[tuple[ParameterFile, Plan]], target: str, stage: Staged, verify_bytes: bool) -> None:
+    from graphshare.workflows.params_files import SUFFIXES, join_params
 
-    source, plan = params
     suffix = next((s for s in SUFFIXES if target.lower().endswith(s)), "")
     if target == "-":
         raise UsageError(Fault("parameters cannot go to standard output", hint="name a file with --params-out"))
-    rewrite_params(source, plan, stage, target, to=SUFFIXES.get(suffix, source.format), verify_bytes=verify_bytes)
+    np_shape = len(parts) > 1 and any(record.layout == "V3" for _, plan in parts for record, _ in plan)
+    format_ = SUFFIXES.get(suffix, parts[0][0].format)
+    join_params(parts, stage, target, to=format_, np_shape=np_shape, verify_bytes=verify_bytes)
 
 
 def _under_new_names(source: ParameterFile, plan: Plan) -> ParameterFile:

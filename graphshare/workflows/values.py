@@ -15,19 +15,12 @@ from graphshare.formats.array_files import read_arrays
 from graphshare.formats.arrays import ArrayReader
 from graphshare.formats.records import ParameterFile
 from graphshare.ir.graph import Node
-from graphshare.names import did_you_mean
+from graphshare.names import did_you_mean, split_pair
 from graphshare.verify.parameters import RecordsByName
 
 T = TypeVar("T")
 GivenShape = tuple[int | None, ...]
-_PAIR = re.compile(r"((?:[^=\\]|\\.)*)=(.*)", re.DOTALL)
 _SHAPE = re.compile(r"\(?\s*((?:(?:\d+|\?)\s*(?:,\s*|$|(?=\))))*)\)?")
-
-
-def split_pair(text: str) -> tuple[str, str] | None:
-    r"""``NAME=VALUE`` split at its first ``=``; ``\=`` in the name stands for ``=``. None where there is none."""
-    match = _PAIR.fullmatch(text)
-    return (match[1].replace("\\=", "="), match[2]) if match else None
 
 
 def parse_shapes(texts: Iterable[str]) -> dict[str, GivenShape]:

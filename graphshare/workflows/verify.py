@@ -107,7 +107,7 @@ def verify(heads: Sequence[HeadPairs], left: Side, right: Side, options: Options
         UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
     """
     options = options or Options()
-    _check_names(left, right, options)
+    check_given([left.graph, right.graph], options)
     sides = _Sides(left, right)
     notes: dict[str, None] = {}
     reports = tuple(_verify_branch(pair, sides, options, notes) for pair in heads)
@@ -150,7 +150,7 @@ def _verify_branch(pair: HeadPairs, sides: _Sides, options: Options, notes: dict
     if faults:
         raise UnsupportedError(faults)
     rounds = tuple(_round(pair, pairing, inputs, found, sides, options, number, notes) for number in range(options.rounds))
-    stages.append(_value_stage(rounds))
+    stages.append(value_stage(rounds))
     return BranchReport(pair.reference, pair.label, tuple(stages), rounds)
 
 
@@ -175,7 +175,8 @@ def _parameter_stage(found: Sequence[ParameterPair], no_file: bool) -> Stage:
     return Stage("parameters", "fails", f"{summary}, {count['different']} different, {count['missing']} missing", wrong)
 
 
-def _value_stage(rounds: Sequence[Values]) -> Stage:
+def value_stage(rounds: Sequence[Values]) -> Stage:
+    """What the rounds of values say."""
     outputs = [output for values in rounds for output in values.outputs]
     details = [
         f"{o.output} and {o.reference}: {o.comparison.reason}, {_apart(o.comparison)}" for o in outputs if not o.comparison
@@ -289,10 +290,11 @@ def _parameter_values(
     return values
 
 
-def _check_names(left: Side, right: Side, options: Options) -> None:
+def check_given(graphs: Sequence[Graph], options: Options) -> None:
+    """Refuses feeds and shapes for what no variable is called. Raises RefusedError with all such names."""
     from graphshare.names import did_you_mean
 
-    known = {node.name for side in (left, right) for node in side.graph.variables()}
+    known = {node.name for graph in graphs for node in graph.variables()}
     faults = [
         Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, known))
         for option, given in (("--feed", options.feeds), ("--shape", options.shapes))

@@ -122,6 +122,8 @@ def test_commands_on_json_import_nothing_heavy(folder: Path) -> None:
         ["inspect", "siamese.json", "--format", "json"],
         ["duplicate", "siamese.json", "--prefix", "x-"],
         ["duplicate", "siamese.json", "--prefix", "x-", "--mode", "tie"],
+        ["duplicate", "siamese.json", "--prefix", "x-", "--mode", "batch"],
+        ["group", "siamese.json", "siamese.json", "--on-collision", "prefix", "--share-input", "data"],
         ["rename", "siamese.json", "--prefix", "x-"],
         ["extract", "siamese.json", "--target", "conv"],
         ["upgrade", "old.json"],

@@ -43,6 +43,9 @@ def folder(tmp_path: Path) -> Path:
         ("plan", ["duplicate", "layers.json", "--prefix", "a-", "--prefix", "b-", "--tie", "fc*", "--dry-run"]),
         ("plan", ["duplicate", "old.json", "--params", "old.params", "--prefix", "a-", "--dry-run"]),
         ("plan", ["extract", "layers.json", "--target", "fc1", "--dry-run"]),
+        ("plan", ["group", "layers.json", "siamese.json", "--connect", "fc1_output=data", "--dry-run"]),
+        ("plan", ["group", "old.json", "old.json", "--on-collision", "prefix", "--dry-run"]),
+        ("plan", ["duplicate", "siamese.json", "--prefix", "a-", "--mode", "batch", "--dry-run"]),
         ("plan", ["rename", "old.json", "--prefix", "a-", "--dry-run"]),
         ("plan", ["upgrade", "old.json", "--params", "old.params", "--dry-run"]),
         ("params-list", ["params", "list", "old.params"]),
@@ -61,6 +64,8 @@ def test_map_files_fit_their_schema(folder: Path) -> None:
                 ["duplicate", "layers.json", "--prefix", "a-", "--drop-original", "--upto", "fc1"],
                 ["extract", "layers.json", "--target", "bn", "--cut", "fc1"], ["upgrade", "old.json"],
                 ["rename", "siamese.json", "--prefix", "a-"],
+                ["group", "old.json", "old.json", "--on-collision", "prefix"],
+                ["duplicate", "siamese.json", "--prefix", "a-", "--mode", "batch"],
                 ["duplicate", "old.json", "--prefix", "a-", "--upgrade"])  # fmt: skip
     for command in commands:
         done(graphshare(*command, "-o", "out.json", "--map-out", "out.map", cwd=folder))

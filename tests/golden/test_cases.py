@@ -38,4 +38,4 @@ def test_case(case: Path, tmp_path: Path) -> None:
 
 
 def test_there_are_cases_of_every_command_that_makes_a_graph() -> None:
-    assert {case.parent.name for case in CASES} >= {"duplicate", "extract", "rename", "upgrade", "format", "inspect"}
+    assert {case.parent.name for case in CASES} >= {"duplicate", "group", "extract", "rename", "upgrade", "format", "inspect"}

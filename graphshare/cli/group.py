@@ -1,0 +1,155 @@
+"""``graphshare group``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from graphshare.cli import options
+from graphshare.cli.console import say, visible
+from graphshare.cli.emit import deliver_joined
+from graphshare.cli.summary import say_written, shown
+from graphshare.errors import Fault, UsageError
+from graphshare.names import split_pair
+from graphshare.rules.listing import NameLists
+from graphshare.rules.roles import Kind
+from graphshare.workflows.checkpoint import Checkpoint, load_checkpoint
+from graphshare.workflows.connections import fed_by
+from graphshare.workflows.group import Grouping, Member, plan_group, plan_joined
+from graphshare.workflows.parameters import check_belongs, notes_on
+
+
+@click.command
+@options.grouping
+@click.option("--connect", "connect", metavar="OUT=IN", multiple=True, help="Feed an input with an output; repeatable.")
+@click.option(
+    "--prefix", "prefixes", metavar="P", multiple=True, help="Once for each GRAPH, in order: goes before all names; may be ''."
+)
+@click.option(
+    "--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all graphs use together."
+)
+@click.option(
+    "--on-collision",
+    type=click.Choice(["error", "prefix", "tie-if-equal"]),
+    default="error",
+    help="What becomes of a name that two graphs have [error].",
+)
+@options.as_input
+@options.as_parameter
+def group(
+    graphs: tuple[str, ...],
+    epoch: int | None,
+    params: tuple[str, ...],
+    connect: tuple[str, ...],
+    prefixes: tuple[str, ...],
+    share_inputs: tuple[str, ...],
+    on_collision: Any,
+    as_input: tuple[str, ...],
+    as_parameter: tuple[str, ...],
+    **delivery: Any,
+) -> None:
+    """Join several graphs in one, parameters along.
+
+    The heads are those of the graphs in turn; a head that feeds an input is none any more, and that input is gone. IN means
+    every input of that name. A name that two graphs have is refused; --on-collision prefix puts the name of its file before
+    all names of the later graph, tie-if-equal makes parameters of one name and equal value one node.
+
+    Patterns are globs; =name is a literal name.
+    """
+    pairs = _pairs(connect)
+    _check_counts(graphs, prefixes, params)
+    sources = [
+        load_checkpoint(graph, epoch=epoch if _is_stem(graph) else None, params=params[i] or None if params else None)
+        for i, graph in enumerate(graphs)
+    ]
+    for source in sources:
+        check_belongs(source.params, source.graph)
+    made = plan_group(
+        [Member(s.graph, prefixes[i] if prefixes else "", s.where, s.params) for i, s in enumerate(sources)],
+        connect=pairs,
+        share_inputs=share_inputs,
+        on_collision=on_collision,
+        as_input=as_input,
+        as_parameter=as_parameter,
+    )
+    records = plan_joined(made, [source.params for source in sources])
+    notes = [note for s, roles in zip(sources, made.roles, strict=True) for note in notes_on(s.params, s.graph, roles)]
+    notes += _without_file(sources, made)
+    done = options.delivery(delivery)
+    outputs = deliver_joined(made.rewrite, sources, records, done, needs_params_out=True, notes=notes)
+    if not done.dry_run:
+        _say_group(made)
+        say_written(outputs)
+
+
+def _pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
+    pairs = [(text, split_pair(text)) for text in texts]
+    faults = [
+        Fault(f"--connect {text!r} is no pair of names", hint="write --connect OUT=IN; \\= stands for = in OUT")
+        for text, pair in pairs
+        if pair is None or not all(pair)
+    ]
+    if faults:
+        raise UsageError(faults)
+    return [pair for _, pair in pairs if pair is not None]
+
+
+def _check_counts(graphs: Sequence[str], prefixes: Sequence[str], params: Sequence[str]) -> None:
+    """Refuses options that do not stand for the graphs one by one.
+
+    Raises:
+        UsageError: their number is another, or standard input is named twice; all are listed.
+    """
+    faults = []
+    if len(graphs) < 2:
+        faults.append(Fault("a group takes two graphs at least", hint="graphshare group trunk.json head.json --connect OUT=IN"))
+    for option, given in (("--prefix", prefixes), ("--params", params)):
+        if given and len(given) != len(graphs):
+            hint = f"give {option} once for each graph, in their order; '' for none"
+            faults.append(Fault(f"there are {len(given)} {option} for {len(graphs)} graphs", hint=hint))
+    if graphs.count("-") > 1:
+        faults.append(Fault("standard input can be read once only", hint="name files for the other graphs"))
+    if faults:
+        raise UsageError(faults)
+
+
+def _is_stem(graph: str) -> bool:
+    import os
+
+    return graph != "-" and not os.path.isfile(graph)
+
+
+def _without_file(sources: Sequence[Checkpoint], made: Grouping) -> list[str]:
+    """What is said where some graphs have a parameter file and others have parameters without one."""
+    if all(source.params is None for source in sources):
+        return []
+    found = []
+    for source, roles in zip(sources, made.roles, strict=True):
+        names = [node.name for node, role in roles.items() if role.is_parameter]
+        if source.params is None and names:
+            found.append(f"{source.where} has no parameter file; the result's will not hold {shown(names)}")
+    return found
+
+
+def _say_group(made: Grouping) -> None:
+    """What came of each graph, what was connected and tied, and the outputs."""
+    for number, (part, branch) in enumerate(zip(made.parts, made.rewrite.branches, strict=True)):
+        roles = made.roles[number]
+        names = [
+            branch.images[node].name
+            for node, role in roles.items()
+            if role.kind in (Kind.INPUT, Kind.UNKNOWN) and node in branch.images
+        ]
+        told = f" under the prefix {part.prefix}" if part.prefix else ""
+        say(f"{part.label}: {len(branch.images)} nodes{told}, inputs {shown(names)}")
+    fed: dict[str, list[str]] = {}
+    for (number, node), output in made.connect.items():
+        fed.setdefault(fed_by(made.parts, output), []).append(f"{node.name} of {made.parts[number].label}")
+    for name, inputs in fed.items():
+        say(f"connected: {visible(name)} feeds {shown(inputs)}")
+    tied = list(dict.fromkeys(made.rewrite.branches[i].images[node].name for i, node in made.tied.values()))
+    if tied:
+        say(f"tied: {len(tied)} variables, one node each ({shown(tied)})")
+    say(f"outputs: {shown(NameLists(made.rewrite.graph).outputs)}")

@@ -1,0 +1,172 @@
+"""Where samples are behind each kind of operator."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphshare.formats.symbol import read_symbol
+from graphshare.ir.walk import reachable
+from graphshare.operators.registry import REGISTERED
+from graphshare.rules.batch_axis import At, Coupling, follow_batch
+from graphshare.rules.batch_operators import RULES
+from tests.symbols import document, mxnet_text, operator, variable
+
+
+def follow(op: str, attrs: dict[str, str], *axes: int | None, shape: str = "") -> tuple[list[At | None], list[Coupling]]:
+    """The outputs of one operator whose inputs have samples on ``axes``; an input without any has None."""
+    declared = {"attrs": {"__shape__": shape}} if shape else {}
+    nodes = [*(variable(f"x{i}", **declared) for i in range(len(axes))), operator(op, "op", range(len(axes)), attrs=attrs)]
+    graph = read_symbol(mxnet_text(document(nodes, [len(axes)], row_ptr=False)).encode())
+    inputs = {graph.nodes[i]: axis for i, axis in enumerate(axes) if axis is not None}
+    found, couplings = follow_batch(reachable(graph), inputs)
+    return [found.get((graph.nodes[-1], i)) for i in range(3)], couplings
+
+
+MOVES = [
+    ("relu", {}, (2,), At(2)),
+    ("broadcast_add", {}, (1, None), At(1)),
+    ("FullyConnected", {"num_hidden": "3", "no_bias": "True"}, (0, None), At(0, 2)),
+    ("FullyConnected", {"num_hidden": "3", "no_bias": "True", "flatten": "False"}, (1, None), At(1)),
+    ("Convolution", {"kernel": "(3, 3)", "num_filter": "1", "no_bias": "True"}, (0, None), At(0, 4)),
+    ("Flatten", {}, (0,), At(0, 2)),
+    ("Reshape", {"shape": "(0, -1)"}, (0,), At(0, 2)),
+    ("Reshape", {"shape": "(-1, 0)", "reverse": "True"}, (0,), At(0, 2)),
+    ("Reshape", {"shape": "(-3, 0)"}, (0,), At(0)),
+    ("Reshape", {"shape": "(-4, -1, 2, 0)"}, (0,), At(0)),
+    ("Reshape", {"shape": "(0, 0, 2, -1)"}, (1,), At(1, 4)),
+    ("Reshape", {"target_shape": "(0, 8)"}, (0,), At(0, 2)),
+    ("transpose", {"axes": "(1, 0, 2)"}, (0,), At(1, 3)),
+    ("transpose", {"axes": "(2, 0, 1)"}, (2,), At(0, 3)),
+    ("SwapAxis", {"dim1": "0", "dim2": "2"}, (2,), At(0)),
+    ("expand_dims", {"axis": "0"}, (0,), At(1, None, 1)),
+    ("expand_dims", {"axis": "-1"}, (0,), At(0, None, 1)),
+    ("squeeze", {"axis": "0"}, (1,), At(0, None, -1)),
+    ("stack", {"axis": "0", "num_args": "2"}, (0, 0), At(1, None, 1)),
+    ("sum", {"axis": "0"}, (1,), At(0, None, -1)),
+    ("sum", {"axis": "0", "keepdims": "True"}, (1,), At(1)),
+    ("mean", {"axis": "0", "exclude": "False"}, (2,), At(1, None, -1)),
+    ("sum", {"axis": "1", "exclude": "True"}, (1,), At(0)),
+    ("softmax", {}, (0,), At(0)),
+    ("LayerNorm", {}, (0, None, None), At(0)),
+    ("Concat", {"dim": "1", "num_args": "2"}, (0, 0), At(0)),
+    ("SliceChannel", {"axis": "1", "num_outputs": "2", "squeeze_axis": "True"}, (2,), At(1, None, -1)),
+    ("slice", {"begin": "(None, 1)", "end": "(None, 2)"}, (0,), At(0)),
+    ("slice_like", {}, (0, 0), At(0)),
+    ("slice_like", {"axes": "(2, 3)"}, (0, None), At(0)),
+    ("broadcast_like", {}, (None, 0), At(0)),
+    ("broadcast_to", {"shape": "(0, 3)"}, (0,), At(0, 2)),
+    ("tile", {"reps": "(1, 3)"}, (0,), At(0)),
+    ("repeat", {"repeats": "2", "axis": "0"}, (0,), At(0)),
+    ("take", {}, (None, 0), At(0)),
+    ("take", {"axis": "2"}, (1, None), At(1)),
+    ("Embedding", {"input_dim": "3", "output_dim": "2"}, (0, None), At(0, None, 1)),
+    ("dot", {}, (0, None), At(0)),
+    ("batch_dot", {}, (0, 0), At(0)),
+    ("BatchNorm", {"use_global_stats": "True"}, (0, None, None, None, None), At(0)),
+    ("SoftmaxOutput", {}, (0, 0), At(0)),
+    ("RNN", {"state_size": "2", "num_layers": "1", "mode": "gru"}, (1, None, 1), At(1, 3)),
+    ("SequenceLast", {"use_sequence_length": "True"}, (1, 0), At(0, None, -1)),
+    ("SequenceMask", {"use_sequence_length": "True", "axis": "1"}, (0, 0), At(0)),
+    ("CTCLoss", {}, (1, 0), At(0)),
+    ("_contrib_interleaved_matmul_selfatt_qk", {"heads": "2"}, (1,), At(0, 3)),
+    ("_contrib_interleaved_matmul_selfatt_valatt", {"heads": "2"}, (1, 0), At(1, 3)),
+    ("_contrib_quantize_v2", {"min_calib_range": "-1", "max_calib_range": "1"}, (0,), At(0)),
+    ("Pooling", {"kernel": "(2, 2)", "pool_type": "max"}, (0,), At(0, 4)),
+]
+
+
+@pytest.mark.parametrize(("op", "attrs", "axes", "wanted"), MOVES, ids=lambda v: str(v) if isinstance(v, (str, dict)) else "")
+def test_samples_are_followed(op: str, attrs: dict[str, str], axes: tuple[int | None, ...], wanted: At) -> None:
+    found, couplings = follow(op, attrs, *axes)
+    assert couplings == []
+    assert found[0] == wanted
+
+
+MIXES = [
+    ("broadcast_add", {}, (0, 1)),
+    ("FullyConnected", {"num_hidden": "3", "no_bias": "True"}, (0, 0)),
+    ("FullyConnected", {"num_hidden": "3", "no_bias": "True"}, (1, None)),
+    ("Convolution", {"kernel": "(3, 3)", "num_filter": "1", "no_bias": "True"}, (1, None)),
+    ("Reshape", {"shape": "(-4, 2, -1)"}, (0,)),
+    ("Reshape", {"shape": "(0, -1)"}, (1,)),
+    ("Reshape", {"shape": "(0, -1)", "reverse": "True"}, (0,)),
+    ("Reshape", {"shape": "(-4,)"}, (0,)),
+    ("transpose", {}, (0,)),
+    ("transpose", {"axes": "(0,)"}, (3,)),
+    ("softmax", {}, (1,)),
+    ("softmax", {"axis": "-2"}, (0,)),
+    ("squeeze", {}, (0,)),
+    ("squeeze", {"axis": "0"}, (0,)),
+    ("slice_like", {}, (0, None)),
+    ("slice_like", {}, (None, 0)),
+    ("tile", {"reps": "(2, 1)"}, (0,)),
+    ("take", {}, (0, None)),
+    ("dot", {"transpose_a": "True"}, (0, None)),
+    ("dot", {}, (None, 0)),
+    ("RNN", {"state_size": "2", "num_layers": "1", "mode": "gru"}, (1, None, 0)),
+    ("SequenceMask", {}, (0,)),
+    ("CTCLoss", {}, (0, 0)),
+    ("L2Normalization", {}, (1,)),
+    ("BatchNorm", {}, (0, None, None, None, None)),
+    ("BatchNorm", {"axis": "0", "use_global_stats": "True"}, (0, None, None, None, None)),
+    ("IdentityAttachKLSparseReg", {}, (0, None)),
+    ("ROIPooling", {"pooled_size": "(2, 2)", "spatial_scale": "1"}, (0, 0)),
+    ("_contrib_arange_like", {}, (0,)),
+    ("_contrib_arange_like", {"axis": "0"}, (0,)),
+    ("size_array", {}, (0,)),
+    ("expand_dims", {}, (0,)),
+    ("expand_dims", {"axis": "x"}, (0,)),
+    ("SwapAxis", {"dim1": "-1"}, (0,)),
+    ("Custom", {"op_type": "mine"}, (0,)),
+    ("Nobody", {}, (0,)),
+]
+
+
+@pytest.mark.parametrize(("op", "attrs", "axes"), MIXES, ids=lambda v: str(v) if isinstance(v, (str, dict)) else "")
+def test_what_mixes_samples_is_found(op: str, attrs: dict[str, str], axes: tuple[int | None, ...]) -> None:
+    found, couplings = follow(op, attrs, *axes)
+    assert [(c.node.op, bool(c.why)) for c in couplings] == [(op, True)]
+    assert found[0] == At(0)
+
+
+def test_a_declared_rank_settles_axes_from_behind() -> None:
+    assert follow("softmax", {"axis": "-2"}, 0, shape="(2, 3)")[1]
+    assert not follow("softmax", {"axis": "-2"}, 0, shape="(2, 3, 4)")[1]
+    assert follow("transpose", {}, 0, shape="(2, 3, 4)")[0][0] == At(2, 3)
+    assert follow("softmax", {}, 1, shape="(2, 3)")[1]
+    assert not follow("softmax", {}, 1, shape="(2, 3, 4)")[1]
+
+
+def test_ranges_of_quantized_arrays_bear_no_samples() -> None:
+    found, couplings = follow("_contrib_quantize_v2", {"min_calib_range": "-1", "max_calib_range": "1"}, 0)
+    assert (found, couplings) == ([At(0), None, None], [])
+
+
+def test_statistics_bear_no_samples() -> None:
+    for attrs, mixed in (({"output_mean_var": "True"}, 1), ({"output_mean_var": "True", "use_global_stats": "True"}, 0)):
+        found, couplings = follow("BatchNorm", {**attrs, "axis": "2"}, 1, None, None, None, None)
+        assert (found, len(couplings)) == ([At(1), None, None], mixed)
+
+
+def test_what_does_not_depend_on_the_batch_is_left_alone() -> None:
+    assert follow("sum", {}, None) == ([None, None, None], [])
+    assert follow("_contrib_MultiBoxPrior", {}, 0) == ([None, None, None], [])
+    assert follow("_contrib_arange_like", {"axis": "1"}, 0) == ([None, None, None], [])
+
+
+def test_every_rule_is_of_an_operator_and_every_class_of_the_table_is_answered() -> None:
+    assert set(RULES) - {"MultiBoxPrior"} <= set(REGISTERED)
+    answered = {None, "never", "always"}
+    left = {name for name, row in REGISTERED.items() if row.couples_batch not in answered and name not in RULES}
+    assert left == set()
+
+
+@pytest.mark.parametrize("name", sorted(REGISTERED))
+def test_no_operator_ends_in_a_bug_whatever_its_attributes_say(name: str) -> None:
+    """Every registered operator with odd attributes: an answer, or a coupling."""
+    signature = REGISTERED[name]
+    keys = [parameter.name for parameter in signature.parameters or ()]
+    for text in ("", "-9", "7", "(7, 7)", "()", "None", "x", "(-4,)", "(0, 0, 0, 0, 0, 0, 0, 0)", "99999999999999999999"):
+        for axes in ((0,), (3, 0), (None, 1, 0)):
+            follow(name, dict.fromkeys(keys, text), *axes)
+            follow(name, dict.fromkeys(keys, text), *axes, shape="(2,)")

@@ -1,0 +1,165 @@
+"""What holds ``group`` and the joining of parameter files against their sources: each check on something that is wrong."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import graphshare
+from graphshare.errors import RefusedError, SelfCheckError
+from graphshare.formats.atomic import staged_outputs
+from graphshare.formats.parameter_files import read_index
+from graphshare.formats.params_write import verify_joined, write_joined
+from graphshare.formats.symbol import read_symbol
+from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.workflows import batch as batch_workflow
+from graphshare.workflows import group as group_workflow
+from graphshare.workflows.params_files import join_params
+from graphshare.workflows.readback import check_isomorphic
+from tests import params_bytes as build
+from tests.processes import write_params
+from tests.symbols import document, mxnet_text, operator, siamese, variable
+
+
+def read(found: Any) -> Graph:
+    return read_symbol(mxnet_text(found).encode())
+
+
+def head() -> Any:
+    return document([variable("x"), operator("relu", "act", [0])], [1])
+
+
+def test_a_replaced_input_must_be_the_one_that_was_asked_for() -> None:
+    first, second = read(siamese()), read(head())
+    rewrite = graphshare.group([first, second], connect=[("conv_output", "x")])
+    trunk = rewrite.branches[0].images
+    x = second.nodes[0]
+    check_isomorphic(rewrite, replaced={(1, x): Entry(trunk[first.nodes[2]])})
+    for wrong in (Entry(trunk[first.nodes[0]]), Entry(trunk[first.nodes[2]], 1)):
+        with pytest.raises(SelfCheckError, match="is not what node 'act' became"):
+            check_isomorphic(rewrite, replaced={(1, x): wrong})
+
+
+def test_an_input_that_was_not_replaced_is_found() -> None:
+    """A node that stayed what it is although another output should feed it."""
+    first, second = read(siamese()), read(head())
+    rewrite = graphshare.group([first, second])
+    check_isomorphic(rewrite)
+    with pytest.raises(SelfCheckError, match="is not what node 'act' became"):
+        check_isomorphic(rewrite, replaced={(1, second.nodes[0]): Entry(first.nodes[2])})
+
+
+def _lost_head(rewrite: Any) -> Any:
+    graph = msgspec.structs.replace(rewrite.graph, heads=rewrite.graph.heads[:-1])
+    return msgspec.structs.replace(rewrite, graph=graph)
+
+
+def _swapped_heads(rewrite: Any) -> Any:
+    graph = msgspec.structs.replace(rewrite.graph, heads=rewrite.graph.heads[::-1])
+    return msgspec.structs.replace(rewrite, graph=graph)
+
+
+def _lost_node(rewrite: Any) -> Any:
+    last = rewrite.branches[-1]
+    images = dict(list(last.images.items())[1:])
+    return msgspec.structs.replace(rewrite, branches=(*rewrite.branches[:-1], msgspec.structs.replace(last, images=images)))
+
+
+@pytest.mark.parametrize("damage", [_lost_head, _swapped_heads, _lost_node])
+def test_a_damaged_group_is_found(monkeypatch: pytest.MonkeyPatch, damage: Any) -> None:
+    sound = group_workflow.join
+    monkeypatch.setattr(group_workflow, "join", lambda *given, **more: damage(sound(*given, **more)))
+    other = document([variable("y"), operator("relu", "b", [0])], [1])
+    with pytest.raises(SelfCheckError):
+        graphshare.group([read(siamese()), read(other)])
+
+
+@pytest.mark.parametrize("damage", [_lost_head, _swapped_heads])
+def test_a_damaged_batch_is_found(monkeypatch: pytest.MonkeyPatch, damage: Any) -> None:
+    sound = batch_workflow.make_batch
+    monkeypatch.setattr(batch_workflow, "make_batch", lambda *given, **more: damage(sound(*given, **more)))
+    with pytest.raises(SelfCheckError):
+        graphshare.duplicate(read(siamese()), ["x-"], mode="batch")
+
+
+def test_groups_in_python() -> None:
+    first, second = read(siamese()), read(head())
+    rewrite = graphshare.group([first, second], prefixes=["", "h-"], connect=[("conv", "h-x")])
+    assert [node.name for node in rewrite.graph.nodes] == ["data", "conv_weight", "conv", "loss", "h-act"]
+    assert rewrite.images(second, second.nodes[1]) == [("h-", rewrite.graph.nodes[-1])]
+    assert rewrite.images(second, second.nodes[0]) == []
+    assert all(image is node for node, image in rewrite.branches[0].images.items())
+    with pytest.raises(RefusedError, match="each of them once"):
+        graphshare.group([first, first])
+    with pytest.raises(RefusedError, match="there are 1 prefixes for 2 graphs"):
+        graphshare.group([first, second], prefixes=["a"])
+
+
+def test_parts_of_one_graph_may_share_nodes() -> None:
+    """Extracts of one graph keep its node objects; in a group they are nodes of their own."""
+    graph = read(
+        document([variable("x"), operator("relu", "", [0]), operator("tanh", "t", [1]), operator("sqrt", "s", [1])], [2, 3])
+    )
+    one = graphshare.extract(graph, ["t"]).graph
+    two = graphshare.extract(graph, ["s"]).graph
+    rewrite = graphshare.group([one, two], share_inputs=["x"])
+    assert [node.op for node in rewrite.graph.nodes] == ["null", "relu", "tanh", "relu", "sqrt"]
+    assert len(set(rewrite.graph.nodes)) == 5
+    for index, op in ((0, "tanh"), (1, "sqrt")):
+        found: Node = rewrite.graph.heads[index].node
+        assert found.op == op
+        assert found.inputs[0].node.inputs[0].node is rewrite.graph.nodes[0]
+
+
+def test_joined_records_are_those_of_their_files(tmp_path: Path) -> None:
+    a = read_index(write_params(tmp_path / "a.params", ["arg:a", "arg:b"]))
+    b = read_index(write_params(tmp_path / "b.params", ["arg:c"]))
+    parts = [(a, [(record, record.key) for record in a.records]), (b, [(b.records[0], "arg:x"), (b.records[0], "arg:y")])]
+    out = io.BytesIO()
+    size = write_joined(parts, out)
+    path = tmp_path / "joined.params"
+    path.write_bytes(out.getvalue())
+    assert size == len(out.getvalue())
+    assert [record.key for record in verify_joined(str(path), parts, bytes_too=True).records] == [
+        "arg:a",
+        "arg:b",
+        "arg:x",
+        "arg:y",
+    ]
+    written = read_index(path)
+    assert written.records[3].data_offset is not None
+    data = bytearray(out.getvalue())
+    data[written.records[3].data_offset] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(SelfCheckError, match="differs from its source at byte"):
+        verify_joined(str(path), parts, bytes_too=True)
+
+
+@pytest.mark.parametrize("suffix", [".params", ".npz", ".safetensors"])
+def test_files_of_different_formats_are_joined_one_array_at_a_time(tmp_path: Path, suffix: str) -> None:
+    size = 4 << 20
+    arrays = {f"arg:n{i}": np.full(size // 4, i, "float32") for i in range(4)}
+    np.savez(tmp_path / "a.npz", **arrays)
+    records = [build.dense((size // 4,), "float32", np.full(size // 4, 7 + i, "<f4").tobytes()) for i in range(4)]
+    (tmp_path / "b.params").write_bytes(build.container(records, [f"arg:p{i}" for i in range(4)]))
+    files = [read_index(tmp_path / name) for name in ("a.npz", "b.params")]
+    parts = [(file, [(record, record.key) for record in file.records]) for file in files]
+    target = tmp_path / f"out{suffix}"
+    tracemalloc.start()
+    with staged_outputs() as stage:
+        join_params(parts, stage, target, to={".params": "params", ".npz": "npz", ".safetensors": "safetensors"}[suffix])  # type: ignore[arg-type]
+        stage.commit()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * size
+    written = read_index(target)
+    assert [record.key for record in written.records] == [*arrays, *(f"arg:p{i}" for i in range(4))]
+    from graphshare.formats.arrays import read_array
+
+    assert [float(read_array(written, record)[0]) for record in written.records] == [0, 1, 2, 3, 7, 8, 9, 10]
