@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.execute.bodies import NodeBodies, What, inner_variables
+from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.kernels.inference import is_known, shown, unify
-from graphshare.kernels.kernel import Kernel, KernelError, Shape
+from graphshare.kernels.kernel import Kernel, KernelError, Shape, Shapes, Types
 from graphshare.kernels.registry import find_kernel
 from graphshare.operators.registry import lookup
 from graphshare.rules.listing import visible_outputs
@@ -63,7 +64,21 @@ def infer(
         RefusedError: shapes or types contradict each other; the node is named, with its shapes and what would fit.
     """
     order = list(nodes) if nodes is not None else post_order(entry.node for entry in graph.heads)
-    np_shape = graph.attrs.get("is_np_shape", ("int", 0))[1] == 1
+    found = _begun(order, shapes, types, np_shape=graph.attrs.get("is_np_shape", ("int", 0))[1] == 1)
+    rules = _Rules(order)
+    _settle(found, rules.shape_step)
+    _settle(found, rules.type_step)
+    for node in order:
+        if node.op == VARIABLE and found.types[node][0] is None:
+            found.types[node] = [default_type]  # float32 is MXNet's own
+    _settle(found, rules.type_step)
+    return found
+
+
+def _begun(
+    order: list[Node], shapes: Mapping[Node, Sequence[int | None]], types: Mapping[Node, str], *, np_shape: bool
+) -> Inference:
+    """What is known before any operator is asked."""
     found = Inference(order, {}, {})
     for node in order:
         count = max(1, len(list(visible_outputs(node))))
@@ -74,13 +89,6 @@ def infer(
             given = shapes.get(node)
             found.shapes[node] = [_joined(node, declared, None if given is None else tuple(given))]
             found.types[node] = [types.get(node) or TYPE_FLAGS.get(node.attrs.get("__dtype__", ""))]
-    rules = _Rules(order)
-    _settle(found, rules.shape_step)
-    _settle(found, rules.type_step)
-    for node in order:
-        if node.op == VARIABLE and found.types[node][0] is None:
-            found.types[node] = [default_type]  # float32 is MXNet's own
-    _settle(found, rules.type_step)
     return found
 
 
@@ -111,6 +119,7 @@ class _Rules:
 
     def __init__(self, order: Sequence[Node]) -> None:
         self._rules: dict[Node, tuple[Kernel, dict[str, Any]]] = {}
+        self._bodies = {node: bodies_of(node) for node in order if node.subgraphs}
         for node in order:
             kernel = find_kernel(node.op) if node.op != VARIABLE else None
             signature = lookup(node.op)
@@ -125,7 +134,7 @@ class _Rules:
         inputs = [_slot(found.shapes, entry.node, entry.index) for entry in node.inputs]
         outputs = found.shapes[node]
         try:
-            new_inputs, new_outputs = rule[0].shapes(rule[1], inputs, outputs)
+            new_inputs, new_outputs = self._shapes(node, inputs, outputs)
             merged_in = [unify(a, b) for a, b in zip(inputs, new_inputs, strict=True)]
             merged_out = [unify(a, b) for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)]
         except _MISFITS as error:
@@ -140,12 +149,52 @@ class _Rules:
         inputs = [_slot(found.types, entry.node, entry.index) for entry in node.inputs]
         outputs = found.types[node]
         try:
-            new_inputs, new_outputs = rule[0].types(rule[1], inputs, outputs)
+            new_inputs, new_outputs = self._types(node, inputs, outputs)
         except _MISFITS as error:
             raise _contradiction(node, error, [str(dtype) for dtype in inputs]) from None
         merged_in = [a or b for a, b in zip(inputs, new_inputs, strict=True)]
         merged_out = [a or b for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)]
         return _store(found.types, node, merged_in, merged_out)
+
+    def _shapes(self, node: Node, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+        kernel, attrs = self._rules[node]
+        if kernel.body_shapes is None or node not in self._bodies:
+            return kernel.shapes(attrs, inputs, outputs)
+        return kernel.body_shapes(attrs, inputs, outputs, self._bodies[node])
+
+    def _types(self, node: Node, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+        kernel, attrs = self._rules[node]
+        if kernel.body_types is None or node not in self._bodies:
+            return kernel.types(attrs, inputs, outputs)
+        return kernel.body_types(attrs, inputs, outputs, self._bodies[node])
+
+
+def bodies_of(node: Node) -> NodeBodies:
+    """The sub-graphs of ``node`` as kernels see them."""
+    return NodeBodies(node, _inside)
+
+
+def _inside(graph: Graph, what: What, variables: Sequence[Any], heads: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """What follows inside of a sub-graph, of shapes or of types.
+
+    Raises:
+        KernelError: a contradiction; the inner node is named.
+    """
+    order = post_order(entry.node for entry in graph.heads)
+    inner = inner_variables(graph)
+    try:
+        if len(inner) != len(variables):
+            raise KernelError(f"{len(variables)} inputs for the {len(inner)} variables of a sub-graph")
+        found = _begun(order, {}, {}, np_shape=False)
+        table: dict[Node, list[Any]] = found.shapes if what == "shapes" else found.types
+        for entry, value in [*zip((Entry(n, 0, 0) for n in inner), variables, strict=True), *zip(graph.heads, heads, strict=False)]:
+            row = table[entry.node]
+            row[entry.index] = unify(row[entry.index], value) if what == "shapes" else row[entry.index] or value
+        rules = _Rules(order)
+        _settle(found, rules.shape_step if what == "shapes" else rules.type_step)
+    except RefusedError as error:
+        raise KernelError("inside of its sub-graph, " + "; ".join(fault.message for fault in error.faults)) from None
+    return [table[n][0] for n in inner], [_slot(table, entry.node, entry.index) for entry in graph.heads]
 
 
 def _slot(table: Mapping[Node, list[Any]], node: Node, index: int) -> Any:

@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 
 from graphshare.errors import Fault, RefusedError
+from graphshare.execute.bodies import inner_operators, inner_variables
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.pool import Pool
 from graphshare.execute.step import Step
-from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
-from graphshare.ir.walk import reachable
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.kernels.inference import shown
 from graphshare.kernels.kernel import Array, Context, KernelError, Result, Shape
 
@@ -69,6 +69,7 @@ def run_plan(
             dead=state.dead(step),
             num_outputs=len(step.outputs),
             shapes=shapes.get(step.node, ()) if shapes else (),
+            inner=inner_operators(step.node.subgraphs[0]) if step.node.subgraphs else (),
             run_subgraph=_subgraph_runner(step.node, training, rng) if step.node.subgraphs else None,
             empty=pool.empty,
         )
@@ -172,7 +173,7 @@ def _subgraph_runner(
     def run_subgraph(number: int, arrays: Sequence[Array]) -> list[Array]:
         if number not in plans:
             graph: Graph = node.subgraphs[number]
-            plans[number] = (make_plan(graph.heads), [n for n in reachable(graph) if n.op == VARIABLE])
+            plans[number] = (make_plan(graph.heads), inner_variables(graph))
         plan, variables = plans[number]
         return run_plan(plan, dict(zip(variables, arrays, strict=True)), training=training, rng=rng).outputs
 

@@ -8,10 +8,11 @@ import msgspec
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.fusion import fused
+from graphshare.execute.inference import bodies_of
 from graphshare.execute.step import Step
 from graphshare.ir.graph import VARIABLE, Entry, Node
 from graphshare.ir.walk import post_order
-from graphshare.kernels.kernel import Array
+from graphshare.kernels.kernel import Array, KernelError
 from graphshare.kernels.registry import find_kernel
 from graphshare.operators.registry import lookup
 
@@ -41,9 +42,23 @@ def without_kernel(nodes: Sequence[Node]) -> list[Fault]:
         if node.op != VARIABLE and find_kernel(node.op) is None:
             hint = "register a kernel for it (entry point graphshare.kernels), or compare structure and parameters only"
             faults.append(Fault(f"operator {node.op} cannot be run", node=node.name, hint=hint))
+        elif reason := _refused(node):
+            hint = "compare structure and parameters only"
+            faults.append(Fault(f"operator {node.op} cannot be run as this node has it: {reason}", node=node.name, hint=hint))
         for graph in node.subgraphs:
             faults += without_kernel(post_order(entry.node for entry in graph.heads))
     return faults
+
+
+def _refused(node: Node) -> str | None:
+    """Why the kernel of the node's operator does not serve this node."""
+    kernel, signature = find_kernel(node.op), lookup(node.op)
+    if kernel is None or kernel.refuses is None or signature is None:
+        return None
+    try:
+        return kernel.refuses(signature.parse(node.attrs)[0], bodies_of(node))
+    except KernelError as error:
+        return str(error)
 
 
 def unsupported(nodes: Sequence[Node]) -> list[Fault]:

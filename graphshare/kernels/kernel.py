@@ -6,7 +6,7 @@ A kernel's three functions take the typed attributes of :meth:`graphshare.operat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -35,6 +35,7 @@ class Context(msgspec.Struct):
     its variables, in its own order, and gives its heads. ``shapes`` are the inferred shapes of the outputs, for operators that
     make arrays of a shape that only inference knows (``_zeros`` of shape ``(2, 0, 200)``); empty where nobody inferred.
     ``empty(shape, dtype)`` makes arrays in buffers that the run uses again; it is for large ones, results and scratch alike.
+    ``inner`` are the operators of the node's first sub-graph with their attributes, inputs before users.
     """
 
     training: bool = False
@@ -44,6 +45,18 @@ class Context(msgspec.Struct):
     run_subgraph: Callable[[int, Sequence[Array]], list[Array]] | None = None
     shapes: Shapes = ()
     empty: Callable[[Sequence[int], Any], Array] = np.empty
+    inner: Sequence[tuple[str, Attrs]] = ()
+
+
+class Bodies(Protocol):
+    """The sub-graphs of a node: their operators, and what follows inside of them, in both directions.
+
+    ``variables`` are in the order in which ``run_subgraph`` takes arrays.
+    """
+
+    def operators(self, number: int) -> Sequence[tuple[str, Attrs]]: ...
+    def shapes(self, number: int, variables: Shapes, heads: Shapes) -> tuple[Shapes, Shapes]: ...
+    def types(self, number: int, variables: Types, heads: Types) -> tuple[Types, Types]: ...
 
 
 class Result(NamedTuple):
@@ -60,6 +73,8 @@ class Result(NamedTuple):
 Forward = Callable[..., "Array | tuple[Array, ...] | Result"]
 ShapeRule = Callable[[Attrs, Shapes, Shapes], "tuple[Shapes, Shapes]"]
 TypeRule = Callable[[Attrs, Types, Types], "tuple[Types, Types]"]
+BodyShapeRule = Callable[[Attrs, Shapes, Shapes, Bodies], "tuple[Shapes, Shapes]"]
+BodyTypeRule = Callable[[Attrs, Types, Types, Bodies], "tuple[Types, Types]"]
 
 
 class Kernel(msgspec.Struct, frozen=True):
@@ -68,9 +83,14 @@ class Kernel(msgspec.Struct, frozen=True):
     ``forward(context, attrs, *inputs)`` gives an array, several, or a :class:`Result`. ``shapes(attrs, inputs, outputs)`` and
     ``types`` take what is known of the inputs and the visible outputs and return as much as follows, in both directions;
     they raise :class:`KernelError` for a contradiction. They are called again whenever something more is known.
+    ``body_shapes`` and ``body_types`` are asked in their place where the node has sub-graphs. ``refuses(attrs, bodies)`` says
+    why a node cannot be run that has a kernel, before anything runs; None where it can.
     """
 
     operator: str
     forward: Forward
     shapes: ShapeRule
     types: TypeRule
+    body_shapes: BodyShapeRule | None = None
+    body_types: BodyTypeRule | None = None
+    refuses: Callable[[Attrs, Bodies], str | None] | None = None

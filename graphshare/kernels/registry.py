@@ -33,6 +33,8 @@ _FAMILIES: tuple[str, ...] = (
     "loss",
     "normalization",
     "numpy_elementwise",
+    "onednn",
+    "onednn_dense",
     "ordering",
     "pooling",
     "proposals",
