@@ -27,7 +27,7 @@ def inner_variables(graph: Graph) -> list[Node]:
 
 
 class NodeBodies:
-    """What :class:`~graphshare.kernels.kernel.Bodies` promises, for one node. An answer is worked out once for each question."""
+    """What :class:`~graphshare.kernels.kernel.Bodies` promises, for one node; each question is worked out once."""
 
     def __init__(self, node: Node, inferred: Inferred) -> None:
         self._graphs, self._inferred = node.subgraphs, inferred

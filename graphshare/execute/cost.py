@@ -79,6 +79,21 @@ def _rnn(attrs: Mapping[str, Any], inputs: list[tuple[int, ...]], outputs: list[
     return steps * batch * (prod(inputs[1]) - biases)
 
 
+def _attention_scores(attrs: Mapping[str, Any], inputs: list[tuple[int, ...]], outputs: list[tuple[int, ...]]) -> int:
+    """Each score is a product over the width of a head; of the width of the queries (and keys, values) a head has its share."""
+    kinds = {"selfatt": 3, "encdec": 1}[str(attrs["kind"])]
+    return prod(outputs[0]) * (inputs[0][2] // kinds // int(attrs["heads"]))
+
+
+def _attended(attrs: Mapping[str, Any], inputs: list[tuple[int, ...]], outputs: list[tuple[int, ...]]) -> int:
+    """For each number of the output as many as there are values to weigh: the last axis of the attention."""
+    return prod(outputs[0]) * inputs[1][-1]
+
+
+def _of_kind(rule: Rule, kind: str) -> Rule:
+    return lambda attrs, inputs, outputs: rule({**attrs, "kind": kind}, inputs, outputs)
+
+
 RULES: dict[str, Rule] = {
     "Convolution": _convolution,
     "Convolution_v1": _convolution,
@@ -91,6 +106,14 @@ RULES: dict[str, Rule] = {
     "_linalg_gemm": _batch_dot,
     "_linalg_gemm2": _batch_dot,
     "RNN": _rnn,
+    "_contrib_interleaved_matmul_selfatt_qk": _of_kind(_attention_scores, "selfatt"),
+    "_contrib_interleaved_matmul_encdec_qk": _of_kind(_attention_scores, "encdec"),
+    "_contrib_interleaved_matmul_selfatt_valatt": _attended,
+    "_contrib_interleaved_matmul_encdec_valatt": _attended,
+    "_sg_mkldnn_selfatt_qk": _of_kind(_attention_scores, "selfatt"),
+    "_sg_mkldnn_selfatt_valatt": _attended,
+    "_sg_mkldnn_conv": _convolution,
+    "_sg_mkldnn_fully_connected": _fully_connected,
     "_contrib_quantized_conv": _convolution,
     "_contrib_quantized_fully_connected": _fully_connected,
 }

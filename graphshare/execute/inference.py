@@ -55,10 +55,12 @@ def infer(
     *,
     nodes: Sequence[Node] | None = None,
     default_type: str | None = "float32",
+    yielding: Mapping[Node, str] | None = None,
 ) -> Inference:
     """What follows for ``nodes`` (all that the heads need) when the given variables have these shapes and types.
 
-    Operators without a kernel let nothing through and raise nothing. Variables whose type nothing settles get ``default_type``.
+    Operators without a kernel let nothing through and raise nothing. Variables whose type nothing else settles get
+    that in ``yielding``, then ``default_type``.
 
     Raises:
         RefusedError: shapes or types contradict each other; the node is named, with its shapes and what would fit.
@@ -68,10 +70,11 @@ def infer(
     rules = _Rules(order)
     _settle(found, rules.shape_step)
     _settle(found, rules.type_step)
-    for node in order:
-        if node.op == VARIABLE and found.types[node][0] is None:
-            found.types[node] = [default_type]  # float32 is MXNet's own
-    _settle(found, rules.type_step)
+    for fallback in (yielding or {}, dict.fromkeys(order, default_type)):  # float32 is MXNet's own default
+        open_ = [node for node in order if node.op == VARIABLE and found.types[node][0] is None]
+        found.types.update((node, [fallback.get(node)]) for node in open_)
+        if open_:
+            _settle(found, rules.type_step)
     return found
 
 
@@ -187,7 +190,10 @@ def _inside(graph: Graph, what: What, variables: Sequence[Any], heads: Sequence[
             raise KernelError(f"{len(variables)} inputs for the {len(inner)} variables of a sub-graph")
         found = _begun(order, {}, {}, np_shape=False)
         table: dict[Node, list[Any]] = found.shapes if what == "shapes" else found.types
-        for entry, value in [*zip((Entry(n, 0, 0) for n in inner), variables, strict=True), *zip(graph.heads, heads, strict=False)]:
+        for entry, value in [
+            *zip((Entry(n, 0, 0) for n in inner), variables, strict=True),
+            *zip(graph.heads, heads, strict=False),
+        ]:
             row = table[entry.node]
             row[entry.index] = unify(row[entry.index], value) if what == "shapes" else row[entry.index] or value
         rules = _Rules(order)

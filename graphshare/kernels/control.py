@@ -1,8 +1,6 @@
 """Control flow: ``_foreach``, ``_while_loop`` and ``_cond``, whose bodies are sub-graphs of the node.
 
-The attributes say which input of the node feeds which variable of a sub-graph. A sub-graph's own shapes are not looked into:
-inference tells what holds whatever the bodies compute (states keep their shape and type) and leaves the rest unknown, which the
-run then finds by computing.
+The attributes say which input of the node feeds which variable of a sub-graph.
 """
 
 from __future__ import annotations
@@ -11,8 +9,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphshare.kernels.inference import same_types, unify
-from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.kernels.control_shapes import (
+    cond_body_shapes,
+    cond_body_types,
+    cond_shapes,
+    cond_types,
+    foreach_body_shapes,
+    foreach_body_types,
+    foreach_shapes,
+    foreach_types,
+    while_body_shapes,
+    while_body_types,
+    while_shapes,
+    while_types,
+)
+from graphshare.kernels.kernel import Array, Attrs, Context, Kernel, KernelError
 
 
 def _run(context: Context, number: int, arrays: Sequence[Array | None]) -> list[Array]:
@@ -104,72 +115,8 @@ def cond(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
     return tuple(_run(context, 1 if holds else 2, [inputs[place] for place in places]))
 
 
-def _foreach_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    found, results = list(inputs), list(outputs)
-    data, count = len(attrs["in_data_locs"]), attrs["num_out_data"]
-    length: Dim = None
-    for shape in (*found[:data], *results[:count]):
-        if shape:
-            length = length if shape[0] is None else shape[0]
-    for i in range(data):
-        found[i] = _with_length(found[i], length)
-    for i in range(min(count, len(results))):
-        results[i] = _with_length(results[i], length)
-    for i in range(len(attrs["in_state_locs"])):
-        if count + i < len(results):
-            found[data + i] = results[count + i] = unify(found[data + i], results[count + i])
-    return found, results
-
-
-def _with_length(shape: Shape, length: Dim) -> Shape:
-    if not shape:
-        return shape
-    return unify(shape, (length, *(None,) * (len(shape) - 1)))
-
-
-def _foreach_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    pairs = enumerate(range(len(attrs["in_data_locs"]), len(attrs["in_data_locs"]) + len(attrs["in_state_locs"])))
-    return _kept_types([(place, attrs["num_out_data"] + i) for i, place in pairs], inputs, outputs)
-
-
-def _variables(attrs: Attrs) -> list[tuple[int, int]]:
-    places = [attrs["func_input_locs"][place] for place in attrs["func_var_locs"]]
-    return [(place, attrs["num_out_data"] + i) for i, place in enumerate(places)]
-
-
-def _while_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    found, results = list(inputs), list(outputs)
-    for place, output in _variables(attrs):
-        if output < len(results):
-            found[place] = results[output] = unify(found[place], results[output])
-    for i in range(min(attrs["num_out_data"], len(results))):
-        results[i] = _with_length(results[i], attrs["max_iterations"])
-    return found, results
-
-
-def _while_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return _kept_types(_variables(attrs), inputs, outputs)
-
-
-def _kept_types(pairs: Sequence[tuple[int, int]], inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Inputs and outputs that stand for one state have one type."""
-    found, results = list(inputs), list(outputs)
-    for place, output in pairs:
-        if output < len(results):
-            (found[place],), (results[output],) = same_types({}, [found[place]], [results[output]])
-    return found, results
-
-
-def _cond_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return inputs, outputs
-
-
-def _cond_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return inputs, outputs
-
-
 KERNELS = (
-    Kernel("_foreach", foreach, _foreach_shapes, _foreach_types),
-    Kernel("_while_loop", while_loop, _while_shapes, _while_types),
-    Kernel("_cond", cond, _cond_shapes, _cond_types),
+    Kernel("_foreach", foreach, foreach_shapes, foreach_types, body_shapes=foreach_body_shapes, body_types=foreach_body_types),
+    Kernel("_while_loop", while_loop, while_shapes, while_types, body_shapes=while_body_shapes, body_types=while_body_types),
+    Kernel("_cond", cond, cond_shapes, cond_types, body_shapes=cond_body_shapes, body_types=cond_body_types),
 )

@@ -121,7 +121,8 @@ def normalized(weight: Array, bias: Array | None, attrs: Attrs, statistics: Sequ
     scale = np.ones_like(gamma) if attrs["fix_gamma"] else gamma
     alpha = (scale / np.sqrt(variance.astype(np.float64) + attrs["eps"])).astype(np.float32)
     shift = beta - alpha * mean if bias is None else beta + alpha * (bias - mean)
-    return weight * alpha.reshape(-1, *(1,) * (weight.ndim - 1)), shift
+    scaled: Array = weight * alpha.reshape(-1, *(1,) * (weight.ndim - 1))
+    return scaled, shift
 
 
 def weight_units(weight: Array, bias: Array | None, data_unit: Any, *, by_filter: bool) -> Array:
@@ -155,12 +156,9 @@ def added(rows: Array, dtype: Any, bias: Array | None, whole: Array) -> Array:
 
     oneDNN adds 128 to signed data, and takes what that adds to every sum off again in floats.
     """
-    if dtype == np.int8:
-        shift = 128 * whole.reshape(len(whole), -1).sum(axis=1)[:, None]
-        sums = (rows + shift).astype(np.float32)
-        sums -= shift.astype(np.float32)
-    else:
-        sums = rows.astype(np.float32)
+    shift = 128 * whole.reshape(len(whole), -1).sum(axis=1)[:, None] if dtype == np.int8 else np.zeros((1, 1))
+    sums: Array = (rows + shift).astype(np.float32)
+    sums -= shift.astype(np.float32)
     if bias is not None:
         sums += bias.astype(np.float32).reshape(-1, 1)
     return sums

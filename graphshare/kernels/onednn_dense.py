@@ -55,8 +55,7 @@ def _kind(attrs: Attrs, inner: Inner) -> str:
         return "int32"
     last = [(name, of) for name, of in inner if name in _ACTIVATIONS] if attrs["with_eltwise"] else []
     positive = last and (
-        last[0][0] in ("clip", *_POINTWISE)
-        or last[0][1].get("act_type") in ("relu", "sigmoid", "softrelu", "leaky")
+        last[0][0] in ("clip", *_POINTWISE) or last[0][1].get("act_type") in ("relu", "sigmoid", "softrelu", "leaky")
     )
     return "uint8" if positive else "int8"
 
@@ -84,10 +83,10 @@ def _dense_of_integers(attrs: Attrs, inner: Inner, inputs: Sequence[Array]) -> A
         return _through(follow, sums * (np.float32(1) / data_unit / units))
     low, high = np.float32(attrs["min_calib_range"]), np.float32(attrs["max_calib_range"])
     unit = per_unit(kind if kind != "float32" else "uint8", low, high)
+    scale = np.float32(1) if follow else unit
+    out: Array = _through(follow, sums * (scale / data_unit / units))
     if follow:
-        out = unit * _through(follow, sums * (np.float32(1) / data_unit / units))
-    else:
-        out = sums * (unit / data_unit / units)
+        out *= unit
     if kind == "float32":
         return out
     return whole_numbers(out, kind), np.full(1, low, np.float32), np.full(1, high, np.float32)

@@ -12,6 +12,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.inference import Inference, infer
 from graphshare.execute.interpreter import Timing, run_plan
 from graphshare.execute.plan import UnsupportedError, make_plan, unsupported, without_kernel
+from graphshare.execute.sizes import settle_sizes
 from graphshare.execute.values import check_shapes, converted, fill_inputs, random_stream, seeded_parameter, unknown_shapes
 from graphshare.formats.records import ParameterFile
 from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
@@ -75,11 +76,14 @@ def run(
     roles = assign_roles(part, held=held_names(params))
     values = parameter_values([n for n in variables if n not in fed], params, lambda n: roles[n].kind is Kind.AUXILIARY)
     plan = make_plan(part.heads)
-    fed = _fitted(part, nodes, values, fed, shaped, notes)
-    values |= fed
+    found = _inferred(part, nodes, values, fed, shaped)
+    for node, array in fed.items():
+        values[node] = converted(node, array, found.types[node][0])
+        if values[node] is not array:
+            notes.append(f"{node.name!r} is fed as {array.dtype} and was converted to {values[node].dtype}")
     _refuse_missing([n for n in variables if n not in values], roles, seed, params_seed, params)
-    known = {**shaped, **{node: array.shape for node, array in values.items()}}
-    found = infer(part, known, {node: str(array.dtype) for node, array in values.items()}, nodes=nodes)
+    if seed is not None:
+        found = _sized(part, nodes, values, shaped, found, notes)
     _fill(values, variables, nodes, found, roles, (seed or 0, params_seed), notes)
     started = perf_counter()
     done = run_plan(plan, values, shapes=found.shapes, rng=random_stream(seed or 0), profile=profile)
@@ -141,27 +145,52 @@ def _given(
     return for_variables(rest, variables, option=option)
 
 
-def _fitted(
+def _inferred(
     part: Graph,
     nodes: Sequence[Node],
     values: Mapping[Node, Any],
     fed: Mapping[Node, Any],
     shaped: Mapping[Node, GivenShape],
-    notes: list[str],
-) -> dict[Node, Any]:
-    """``fed`` held against what follows without them: shapes must fit, types are brought to the variable's."""
-    if not fed:
-        return {}
+) -> Inference:
+    """What follows from all that is given; the types of what is fed count where no others settle them.
+
+    Raises:
+        RefusedError: shapes contradict each other; what is fed and does not fit is listed where that is the reason.
+    """
     known = {**shaped, **{node: array.shape for node, array in values.items()}}
-    found = infer(part, known, {n: str(array.dtype) for n, array in values.items()}, nodes=nodes, default_type=None)
-    check_shapes(fed, found)
-    fitted = {}
-    for node, array in fed.items():
-        dtype = found.types[node][0]
-        fitted[node] = converted(node, array, dtype)
-        if fitted[node] is not array:
-            notes.append(f"{node.name!r} is fed as {array.dtype} and was converted to {dtype}")
-    return fitted
+    types = {node: str(array.dtype) for node, array in values.items()}
+    said = {node: known[node] for node in fed if node in known}
+    try:
+        _check_given(fed, said)
+        fed_shapes = {node: array.shape for node, array in fed.items()}
+        return infer(
+            part, {**known, **fed_shapes}, types, nodes=nodes, yielding={n: str(array.dtype) for n, array in fed.items()}
+        )
+    except RefusedError:
+        check_shapes(fed, infer(part, known, types, nodes=nodes, default_type=None))
+        raise
+
+
+def _check_given(fed: Mapping[Node, Any], said: Mapping[Node, GivenShape]) -> None:
+    """Holds arrays against shapes given for the same variables."""
+    check_shapes(fed, Inference(list(said), {node: [tuple(shape)] for node, shape in said.items()}, {}))
+
+
+def _sized(
+    part: Graph,
+    nodes: Sequence[Node],
+    values: Mapping[Node, Any],
+    shaped: Mapping[Node, GivenShape],
+    found: Inference,
+    notes: list[str],
+) -> Inference:
+    """The inference with sizes chosen for inputs that nothing determines, and words about them."""
+    known = {**shaped, **{node: array.shape for node, array in values.items()}}
+    settled = settle_sizes(part, known, {node: str(array.dtype) for node, array in values.items()}, nodes, found)
+    if settled is None:
+        return found
+    notes += [f"{node.name!r} could have other sizes; --shape {node.name}=... sets them" for node in settled[1]]
+    return settled[0]
 
 
 def _refuse_missing(

@@ -21,25 +21,27 @@ from graphshare.formats.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from graphshare.ir.walk import post_order
 from graphshare.names import split_key
+from graphshare.operators.registry import canonical
 from graphshare.rules.listing import internals
 from graphshare.transforms.upgrade import upgrade
 from graphshare.workflows.run import run
+from tests.corpus.tails import ORDERING, difference_of_sets
 from tests.corpus.values import parameter
 from tests.surroundings import NONE, corpus_stems, recorded
 
 pytestmark = pytest.mark.corpus
 
 LIMIT = 1e-5
-_DEEP = "float32 in another order through a deep network; MXNet's own distance from the same in float64 is larger than ours"
-_BOXES = "boxes are exp() of what the network says, up to 1e12 and beyond, which multiplies a rounding of it"
+_DEEP = "a softmax of logits in the hundreds shows the last bits of a deep network; MXNet is further from float64 than this"
+#: Graphs that may differ by more, each with the reason; that the reason holds has a test of its own.
 LIMITS: dict[str, tuple[float, str]] = {
     "1996scarlet+ArcFace-Multiplex-Recognition__model__R50-symbol": (4e-5, _DEEP),
     "1996scarlet+ArcFace-Multiplex-Recognition__model__R50-symbol.v2": (4e-5, _DEEP),
     "Lohika-Labs+whatsonpizza__whatsonpizza_backend__models__mxnet__resnet-50-symbol": (3e-5, _DEEP),
-    "cv_faster_rcnn_resnet50_v1b_voc": (4e-5, _BOXES),
-    "cv_yolo3_darknet53_voc": (4e-4, _BOXES),
-    "soumyaiitkgp+modelServer__yolo-symbol": (2e-4, _BOXES),
 }
+#: Graphs whose boxes are exp() of what the seeded network says, 1e12 to 1e36: a rounding of the 85 in exp(85) is 85 times as
+#: large behind it. Their outputs are compared as logarithms, which is what went into the exp.
+EXPONENTIAL = frozenset({"cv_faster_rcnn_resnet50_v1b_voc", "cv_yolo3_darknet53_voc", "soumyaiitkgp+modelServer__yolo-symbol"})
 #: What differs and is not settled; a test that begins to pass must leave this list.
 OPEN: dict[str, str] = {}
 
@@ -68,24 +70,46 @@ def difference(got: Any, wanted: Any) -> float:
     return float(np.abs(got[finite] - wanted[finite]).max() / (np.abs(wanted[finite]).max() or 1))
 
 
-def forward(corpus: Path, stem: str) -> dict[str, Any]:
-    """How far the outputs of a graph are from MXNet's, or which operators cannot be run."""
+def seeded_feeds(corpus: Path, stem: str, held: set[str]) -> dict[str, Any]:
+    """The recorded inputs, and the parameters that no file holds."""
     meta = recorded(corpus, stem)
-    arrays = np.load(corpus / "oracle" / f"{stem}.io.npz")
-    params = read_index(corpus / meta["params_file"]) if meta.get("params_file") else None
-    held = {split_key(record.key or "")[1] for record in params.records} if params else set()
-    feeds = {key.removeprefix("in__"): arrays[key] for key in arrays.files if key.startswith("in__")}
+    with np.load(corpus / "oracle" / f"{stem}.io.npz") as arrays:
+        feeds = {key.removeprefix("in__"): arrays[key] for key in arrays.files if key.startswith("in__")}
     types = meta.get("arg_types") or {}
     for name, shape in {**meta["arg_shapes"], **meta["aux_shapes"]}.items():
         if name not in held and name not in feeds:
             feeds[name] = parameter(name, shape, types.get(name, "float32"), name in meta["aux_shapes"])
+    return feeds
+
+
+def recorded_outputs(corpus: Path, stem: str) -> list[Any]:
+    with np.load(corpus / "oracle" / f"{stem}.io.npz") as arrays:
+        return [arrays[f"out__{i}"] for i in range(len(recorded(corpus, stem)["outputs"]))]
+
+
+def forward(corpus: Path, stem: str) -> dict[str, Any]:
+    """How far the outputs of a graph are from MXNet's, and how they were compared; or which operators cannot be run."""
+    meta = recorded(corpus, stem)
+    params = read_index(corpus / meta["params_file"]) if meta.get("params_file") else None
+    held = {split_key(record.key or "")[1] for record in params.records} if params else set()
+    graph = graph_of(corpus, stem)
     try:
-        done = run(graph_of(corpus, stem), params=params, feeds=feeds)
+        done = run(graph, params=params, feeds=seeded_feeds(corpus, stem, held))
     except UnsupportedError as error:
         return {"unsupported": sorted({fault.message for fault in error.faults})}
-    assert len(done.outputs) == len(meta["outputs"])
-    pairs = ((got, arrays[f"out__{i}"]) for i, got in enumerate(done.outputs.values()))
-    return {"difference": max(difference(got, wanted) for got, wanted in pairs)}
+    wanted, got = recorded_outputs(corpus, stem), list(done.outputs.values())
+    assert len(got) == len(wanted)
+    if stem in EXPONENTIAL:
+        got, wanted = ([_logarithm(x) for x in side] for side in (got, wanted))
+    found = max(map(difference, got, wanted))
+    if found > LIMIT and any(canonical(node.op) in ORDERING for node in graph.nodes):
+        return {"difference": difference_of_sets(got, wanted), "compared": "as sets"}
+    return {"difference": found, "compared": "as logarithms" if stem in EXPONENTIAL else "in place"}
+
+
+def _logarithm(x: Any) -> Any:
+    """log(1 + abs(x)) with the sign of ``x``."""
+    return np.sign(x) * np.log1p(np.abs(np.asarray(x, "float64")))
 
 
 @pytest.fixture(scope="session")
@@ -109,18 +133,7 @@ def outcome(corpus: Path, shared: Path, stem: str) -> dict[str, Any]:
     return found
 
 
-_FUSED = ("_sg_mkldnn_conv",)
-_FUSED_BOTH = (*_FUSED, "_sg_mkldnn_fully_connected")
-_GLUON_CV = "dmlc+gluon-cv__gluoncv__model_zoo__quantized__"
-UNSUPPORTED: dict[str, tuple[str, ...]] = {
-    f"{_GLUON_CV}mobilenet1.0_int8-symbol": _FUSED,
-    f"{_GLUON_CV}resnet50_v1_int8-symbol": _FUSED,
-    f"{_GLUON_CV}ssd_512_mobilenet1.0_voc_int8-symbol": _FUSED,
-    f"{_GLUON_CV}ssd_512_resnet50_v1_voc_int8-symbol": _FUSED,
-    "quant_lenet_mkldnn_auto": _FUSED_BOTH,
-    "quant_lenet_mkldnn_fp32": _FUSED_BOTH,
-    "quant_lenet_mkldnn_uint8": _FUSED_BOTH,
-}
+UNSUPPORTED: dict[str, tuple[str, ...]] = {}
 
 
 @pytest.mark.parametrize("stem", STEMS)
@@ -146,16 +159,27 @@ def test_counts(corpus: Path, shared: Path, capsys: pytest.CaptureFixture[str]) 
         else:
             counts["run"] += 1
             counts[f"equal within {LIMIT:g}"] += found["difference"] <= LIMIT
+            counts[f"compared {found['compared']}"] += 1
     lines = [f"{len(STEMS):5} graphs with a recorded, deterministic forward"]
     lines += [f"{count:5} {what}" for what, count in counts.items()]
     lines += [f"{count:5} blocked: {what}" for what, count in blocking.most_common()]
     with capsys.disabled():
         print("\n" + "\n".join(lines))
-    assert counts[f"equal within {LIMIT:g}"] >= 140
+    assert counts[f"equal within {LIMIT:g}"] == len(STEMS) - len(LIMITS) - len(UNSUPPORTED)
     assert counts["unsupported"] == len(UNSUPPORTED)
 
 
-SHAPED_BY_RUNNING = ("_foreach", "_while_loop", "_cond")  # their sub-graphs tell the shapes, and kernels know no graph
+@pytest.mark.parametrize("stem", LIMITS)
+def test_exception_is_nearer_to_float64_than_mxnet(stem: str, corpus: Path) -> None:
+    """Why a graph may differ by more: computed in float64, its outputs are nearer to ours in float32 than to MXNet's."""
+    graph, feeds = graph_of(corpus, stem), seeded_feeds(corpus, stem, set())
+    ours = run(graph, feeds=feeds).outputs.values()
+    wide = {name: x.astype("float64") if x.dtype == np.float32 else x for name, x in feeds.items()}
+    exact = [np.asarray(x) for x in run(graph, feeds=wide).outputs.values()]
+    assert {x.dtype for x in exact} == {np.dtype("float64")}
+    mine = max(map(difference, ours, exact))
+    others = max(map(difference, recorded_outputs(corpus, stem), exact))
+    assert mine < others
 
 
 @pytest.mark.parametrize("stem", SHAPED)
@@ -179,5 +203,4 @@ def test_inferred_shapes(stem: str, corpus: Path) -> None:
         elif list(shape) != list(wanted):
             wrong.append(f"{entry.node.op} {name}: {shape}, not {wanted}")
     assert wrong == []
-    blind = without_kernel(nodes) or any(node.op in SHAPED_BY_RUNNING for node in nodes)
-    assert unknown == [] or blind
+    assert unknown == [] or without_kernel(nodes)
