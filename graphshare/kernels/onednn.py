@@ -91,7 +91,7 @@ def _convolution_of_integers(attrs: Attrs, inner: Inner, inputs: Sequence[Array]
     other = rest.pop(0) if attrs["with_sum"] else None
     data_unit, kind = per_unit(str(x.dtype), *rest[:2]), _kind(attrs, inner)
     units = weight_units(weight, bias, data_unit, by_filter=kind != "int32")
-    whole = quantized(weight, units)
+    whole = quantized(weight, _by_group(units, conv["num_group"]))
     wide = convolution(Context(), {**conv, "no_bias": True}, x.astype(np.float64), whole)
     rows = wide.reshape(*wide.shape[:2], -1)
     sums = added(rows, x.dtype, None if bias is None else quantized_bias(bias, units, data_unit), whole)
@@ -137,6 +137,14 @@ def weight_units(weight: Array, bias: Array | None, data_unit: Any, *, by_filter
             units = np.where(bias != 0, np.minimum(units, _ROOM / np.abs(bias) / data_unit), units)
     found: Array = units.astype(np.float32)
     return found
+
+
+def _by_group(units: Array, groups: int) -> Array:
+    """What the build takes for the steps of each filter's weights: with groups, filters of group g get those of filter g."""
+    if groups == 1 or len(units) == 1:
+        return units
+    result: Array = np.repeat(units[:groups], len(units) // groups)
+    return result
 
 
 def quantized(weight: Array, units: Array) -> Array:

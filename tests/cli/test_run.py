@@ -131,6 +131,16 @@ def test_what_is_missing_is_listed(folder: Path) -> None:
     refused(graphshare("run", "layers.json", "--random", "1", "--random-params", "1", cwd=folder), "--shape data=")
 
 
+def test_sizes_that_nothing_determines_are_chosen_where_inputs_are_made_up(folder: Path) -> None:
+    base = ["run", "siamese.json", "--params", "siamese.params", "-o", "out.npz"]
+    run = done(graphshare(*base, "--random", "1", cwd=folder))
+    assert b"'data' could have other sizes; --shape data=... sets them" in run.stderr
+    assert written(folder / "out.npz")["loss_output"].shape == (1, 1, 222, 222)
+    done(graphshare(*base, "--random", "1", "--shape", "data=2,?,9,?", cwd=folder))
+    assert written(folder / "out.npz")["loss_output"].shape == (2, 1, 7, 222)
+    refused(graphshare(*base, cwd=folder), "input 'data' has no value")
+
+
 def test_names_and_shapes_that_do_not_fit(folder: Path) -> None:
     np.savez(folder / "wrong.npz", data=np.ones((1, 2, 5, 5), "float32"), conv_weight=np.ones((2, 1, 3, 3), "float32"))
     base = ["run", "siamese.json", "--params", "siamese.params"]

@@ -104,6 +104,10 @@ def costs(op: str, attrs: dict[str, str], **shapes: tuple[int, ...]) -> int | No
         ("batch_dot", {"transpose_b": "True"}, [(7, 2, 3), (7, 4, 3)], 7 * 24),
         ("RNN", {"mode": "lstm", "state_size": "4", "num_layers": "1"}, [(5, 2, 3), (144,), (1, 2, 4), (1, 2, 4)],
          5 * 2 * 4 * 4 * (3 + 4)),
+        ("_contrib_interleaved_matmul_selfatt_qk", {"heads": "2"}, [(5, 3, 2 * 3 * 4)], 3 * 2 * 5 * 5 * 4),
+        ("_contrib_interleaved_matmul_selfatt_valatt", {"heads": "2"}, [(5, 3, 2 * 3 * 4), (6, 5, 5)], 3 * 2 * 5 * 5 * 4),
+        ("_contrib_interleaved_matmul_encdec_qk", {"heads": "2"}, [(5, 3, 8), (7, 3, 16)], 3 * 2 * 5 * 7 * 4),
+        ("_contrib_interleaved_matmul_encdec_valatt", {"heads": "2"}, [(7, 3, 16), (6, 5, 7)], 3 * 2 * 5 * 7 * 4),
         ("relu", {}, [(2, 3)], 0),
     ],
 )  # fmt: skip

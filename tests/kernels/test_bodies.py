@@ -1,0 +1,112 @@
+"""Nodes that carry sub-graphs, against what MXNet 1.9.1 computed and inferred: control flow, and layers that oneDNN joins."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphshare.errors import RefusedError
+from graphshare.execute.inference import infer
+from graphshare.execute.interpreter import run_plan
+from graphshare.execute.plan import make_plan, without_kernel
+from graphshare.formats.symbol import read_symbol
+from graphshare.ir.graph import Graph
+from tests.kernels.test_recorded import WITH_BODIES, cases, difference, recorded
+from tests.symbols import document, operator, variable
+
+
+def graph_of(case: dict[str, Any], outputs: int) -> Graph:
+    count = len(case["inputs"])
+    node = operator(case["op"], "node", range(count), attrs=case["attrs"], subgraphs=case["subgraphs"])
+    nodes = [*(variable(f"in{i}") for i in range(count)), node]
+    return read_symbol(json.dumps(document(nodes, [(count, i, 0) for i in range(outputs)], row_ptr=False)).encode())
+
+
+@pytest.mark.parametrize(("family", "number", "case"), cases(WITH_BODIES))
+def test_a_node_with_bodies(family: str, number: int, case: dict[str, Any]) -> None:
+    kept = recorded(family)
+    wanted = [kept[f"{number}_out{i}"] for i in range(sum(key.startswith(f"{number}_out") for key in kept))]
+    graph = graph_of(case, len(wanted))
+    values = {node: kept[f"{number}_{node.name}"] for node in graph.variables()}
+    node = graph.nodes[-1]
+    found = infer(graph, {n: x.shape for n, x in values.items()}, {n: str(x.dtype) for n, x in values.items()})
+    assert found.shapes[node] == [x.shape for x in wanted]
+    assert found.types[node] == [str(x.dtype) for x in wanted]
+    outputs = run_plan(make_plan(graph.heads), values, shapes=found.shapes).outputs
+    assert [(x.shape, x.dtype) for x in outputs] == [(x.shape, x.dtype) for x in wanted]
+    for got, want in zip(outputs, wanted, strict=True):
+        if want.dtype.kind == "f":
+            assert difference(got, want) <= 1e-5
+        else:
+            assert np.array_equal(got, want)
+
+
+def bare(case: dict[str, Any], **shapes: tuple[int, ...]) -> Any:
+    graph = graph_of(case, int(case["attrs"].get("num_outputs", "1")))
+    return graph, infer(graph, {node: shapes[node.name] for node in graph.variables() if node.name in shapes}, {})
+
+
+def case_of(family: str, number: int) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(str(recorded(family)["cases"]))[number]
+    return found
+
+
+def test_weights_inside_of_a_step_are_sized() -> None:
+    graph, found = bare(case_of("flow", 3), in0=(4, 2, 5), in1=(2, 3))
+    assert [found.shapes[node][0] for node in graph.variables()] == [(4, 2, 5), (2, 3), (3, 5), (3, 3)]
+    assert found.shapes[graph.nodes[-1]] == [(4, 2, 3), (2, 3)]
+    assert found.types[graph.nodes[-1]] == ["float32", "float32"]
+
+
+def test_what_an_output_tells_reaches_the_inputs() -> None:
+    case = case_of("flow", 0)
+    graph = graph_of(case, 2)
+    nodes = [variable("other"), *(variable(f"in{i}") for i in range(3))]
+    nodes.append(operator("_foreach", "loop", [1, 2, 3], attrs=case["attrs"], subgraphs=case["subgraphs"]))
+    nodes.append(operator("elemwise_add", "add", [(4, 1, 0), 0]))
+    graph = read_symbol(json.dumps(document(nodes, [5], row_ptr=False)).encode())
+    found = infer(graph, {graph.nodes[0]: (2,), graph.nodes[3]: (None,)}, {})
+    assert found.shapes[graph.nodes[2]] == [(2,)]
+
+
+def test_a_contradiction_inside_of_a_body_names_both_nodes() -> None:
+    with pytest.raises(RefusedError) as caught:
+        bare(case_of("flow", 3), in0=(4, 2, 5), in1=(2, 3), in2=(3, 6))
+    (fault,) = caught.value.faults
+    assert fault.node == "node"
+    assert "inside of its sub-graph, FullyConnected cannot take x (2,5), A (3,6)" in fault.message
+
+
+@pytest.mark.parametrize(
+    ("number", "change"),
+    [
+        (0, {"in_data_locs": "[7]"}),
+        (0, {"in_data_locs": "[0, 0]"}),
+        (0, {"remain_locs": "[]"}),
+        (6, {"func_var_locs": "[0, 9]"}),
+        (6, {"cond_input_locs": "[0, 9]"}),
+        (6, {"cond_input_locs": "[0]"}),
+        (7, {"then_input_locs": "[1, -1]"}),
+    ],
+)
+def test_places_that_are_not_there_are_refused(number: int, change: dict[str, str]) -> None:
+    case = case_of("flow", number)
+    case["attrs"].update(change)
+    with pytest.raises(RefusedError, match="node"):
+        bare(case, in0=(4, 2))
+
+
+def test_what_integers_cannot_go_through_is_said_before_anything_runs() -> None:
+    case = case_of("joined", 5)
+    assert case["attrs"]["quantized"] == "true"
+    assert without_kernel(graph_of(case, 3).nodes) == []
+    (body,) = case["subgraphs"]
+    next(node for node in body["nodes"] if node["op"] == "Activation").update(op="tan", attrs={})
+    (fault,) = without_kernel(graph_of(case, 3).nodes)
+    assert "_sg_mkldnn_conv cannot be run as this node has it: integers are not computed through tan" in fault.message
+    del case["subgraphs"][0]
+    (fault,) = without_kernel(graph_of(case, 3).nodes)
+    assert "0 sub-graphs" in fault.message
