@@ -11,6 +11,7 @@ import numpy as np
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.bodies import inner_operators, inner_variables
+from graphshare.execute.inference import infer
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.pool import Pool
 from graphshare.execute.step import Step
@@ -175,7 +176,10 @@ def _subgraph_runner(
             graph: Graph = node.subgraphs[number]
             plans[number] = (make_plan(graph.heads), inner_variables(graph))
         plan, variables = plans[number]
-        return run_plan(plan, dict(zip(variables, arrays, strict=True)), training=training, rng=rng).outputs
+        values = dict(zip(variables, arrays, strict=True))
+        made = any(not step.inputs for step in plan.steps)  # their shapes may follow from the others only
+        shapes = infer(node.subgraphs[number], {n: x.shape for n, x in values.items()}, {}).shapes if made else None
+        return run_plan(plan, values, shapes=shapes, training=training, rng=rng).outputs
 
     return run_subgraph
 

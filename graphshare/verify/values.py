@@ -12,7 +12,7 @@ import msgspec
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
 from graphshare.ir.graph import Entry, Node
-from graphshare.kernels.kernel import Array
+from graphshare.kernels.kernel import Array, Shape
 from graphshare.rules.listing import output_name
 from graphshare.verify.compare import Comparison, compare
 
@@ -56,18 +56,22 @@ def compare_values(
     *,
     atol: float,
     rtol: float,
+    shapes: Mapping[Node, Sequence[Shape]] | None = None,
 ) -> Values:
     """Runs the heads ``left`` and ``right`` on their variables' ``values`` and compares them pair by pair.
 
-    ``pairs`` are the branches' nodes in topological order, for finding the first difference.
+    ``pairs`` are the branches' nodes in topological order, for finding the first difference. ``shapes`` are the inferred shapes
+    of the left branch's outputs, which hold for their twins too.
     """
-    a, b = run_plan(make_plan(left), values[0]), run_plan(make_plan(right), values[1])
+    known = shapes or {}
+    both = (known, {b: known[a] for a, b in pairs if a in known})
+    a, b = (run_plan(make_plan(heads), of, shapes=s) for heads, of, s in zip((left, right), values, both, strict=True))
     outputs = tuple(
         OutputComparison(output_name(x), output_name(y), got.shape, str(got.dtype), compare(got, wanted, atol=atol, rtol=rtol))
         for x, y, wanted, got in zip(left, right, a.outputs, b.outputs, strict=True)
     )
     differs = not all(output.comparison for output in outputs)
-    first = _first_difference(left, right, pairs, values, atol, rtol) if differs else None
+    first = _first_difference(left, right, pairs, values, both, (atol, rtol)) if differs else None
     return Values(outputs, first, max(a.peak_bytes, b.peak_bytes))
 
 
@@ -76,9 +80,10 @@ def _first_difference(
     right: Sequence[Entry],
     pairs: Sequence[tuple[Node, Node]],
     values: tuple[Mapping[Node, Array], Mapping[Node, Array]],
-    atol: float,
-    rtol: float,
+    shapes: tuple[Mapping[Node, Sequence[Shape]], Mapping[Node, Sequence[Shape]]],
+    tolerance: tuple[float, float],
 ) -> FirstDifference | None:
+    atol, rtol = tolerance
     for a, b in pairs:
         if a.is_variable:
             got, wanted = values[1][b], values[0][a]
@@ -86,7 +91,11 @@ def _first_difference(
             if not result:
                 return FirstDifference(a.name, b.name, a.op, 0, result)
     kept: dict[Node, list[Array]] = {}
-    run_plan(make_plan(left), values[0], watch=lambda node, outputs: kept.update({node: [x.copy() for x in outputs]}))
+
+    def keep(node: Node, outputs: Sequence[Array]) -> None:
+        kept[node] = [x.copy() for x in outputs]
+
+    run_plan(make_plan(left), values[0], shapes=shapes[0], watch=keep)
     twins = {b: a for a, b in pairs}
     found: list[FirstDifference] = []
 
@@ -100,5 +109,5 @@ def _first_difference(
                 found.append(FirstDifference(reference.name, node.name, node.op, index, result))
                 return
 
-    run_plan(make_plan(right), values[1], watch=look)
+    run_plan(make_plan(right), values[1], shapes=shapes[1], watch=look)
     return found[0] if found else None

@@ -233,8 +233,9 @@ def _round(
                 None
             )
     twins = {b: values[a] for a, b in inputs}
+    both = (values, {**right, **twins})
     return compare_values(
-        pair.left, pair.right, pairing.pairs, (values, {**right, **twins}), atol=options.atol, rtol=options.rtol
+        pair.left, pair.right, pairing.pairs, both, atol=options.atol, rtol=options.rtol, shapes=inference.shapes
     )
 
 
