@@ -26,7 +26,7 @@ def embedding(context: Context, attrs: Attrs, data: Array, weight: Array) -> Arr
     return np.take(weight, _places(data, weight.shape[0]), 0)
 
 
-def _embedding_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def embedding_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     size: Shape = (attrs["input_dim"], attrs["output_dim"])
     try:
         weight = unify(inputs[1], size)
@@ -38,7 +38,7 @@ def _embedding_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     return [data, weight], [None if data is None else unify((*data, attrs["output_dim"]), outputs[0])]
 
 
-def _embedding_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+def embedding_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     """The weight's own type wins over the attribute."""
     dtype = inputs[1] or outputs[0] or attrs["dtype"]
     return [inputs[0], dtype], [dtype]
@@ -226,7 +226,7 @@ def _unravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 
 KERNELS = (
-    Kernel("Embedding", embedding, _embedding_shapes, _embedding_types),
+    Kernel("Embedding", embedding, embedding_shapes, embedding_types),
     Kernel("take", take, _take_shapes, _first_type),
     Kernel("batch_take", batch_take, _batch_take_shapes, _batch_take_types),
     Kernel("pick", pick, _pick_shapes, _first_type),

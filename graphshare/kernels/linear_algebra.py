@@ -44,14 +44,14 @@ def potrf(context: Context, attrs: Attrs, a: Array) -> Array:
 
 
 def _from_upper(a: Array) -> Array:
-    return np.triu(a) + np.triu(a, 1).swapaxes(-1, -2)
+    return np.asarray(np.triu(a) + np.triu(a, 1).swapaxes(-1, -2))
 
 
 def potri(context: Context, attrs: Attrs, a: Array) -> Array:
     """The inverse of the matrix of which ``a`` is the Cholesky factor."""
     factor = np.tril(a) if attrs["lower"] else np.triu(a)
     whole = factor @ factor.swapaxes(-1, -2) if attrs["lower"] else factor.swapaxes(-1, -2) @ factor
-    return _solved(np.linalg.inv, whole.astype(np.float64)).astype(a.dtype)
+    return np.asarray(_solved(np.linalg.inv, whole.astype(np.float64)).astype(a.dtype))
 
 
 def _solved(function: Callable[..., Any], *arrays: Array) -> Array:
@@ -86,7 +86,7 @@ def syrk(context: Context, attrs: Attrs, a: Array) -> Array:
     """alpha A A^T, or alpha A^T A."""
     other = a.swapaxes(-1, -2)
     product: Array = other @ a if attrs["transpose"] else a @ other
-    return product * a.dtype.type(attrs["alpha"])
+    return np.asarray(product * a.dtype.type(attrs["alpha"]))
 
 
 def _triangle(attrs: Attrs, a: Array) -> Array:
@@ -98,7 +98,7 @@ def trmm(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
     """alpha op(A) B, or alpha B op(A), of the triangle of A."""
     factor = _triangle(attrs, a)
     product: Array = b @ factor if attrs["rightside"] else factor @ b
-    return product * b.dtype.type(attrs["alpha"])
+    return np.asarray(product * b.dtype.type(attrs["alpha"]))
 
 
 def trsm(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
@@ -216,7 +216,7 @@ def _syevd_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
 def _packed(attrs: Attrs, size: Dim) -> Dim:
     if size is None:
         return None
-    side = size - abs(attrs["offset"])
+    side: int = size - abs(attrs["offset"])
     if side <= 0:
         raise KernelError(f"offset {attrs['offset']} is outside of a matrix of side {size}")
     return side

@@ -143,10 +143,8 @@ def _reshape_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 def _reshaped(attrs: Attrs, shape: tuple[int, ...]) -> tuple[int, ...]:
     codes = list(attrs["newshape"])
-    if attrs.get("reverse"):
-        found = _by_codes(codes[::-1], shape[::-1])[::-1]
-    else:
-        found = _by_codes(codes, shape)
+    turn = -1 if attrs.get("reverse") else 1
+    found = _by_codes(codes[::turn], shape[::turn])[::turn]
     if prod(found) != prod(shape):
         raise KernelError(f"{shown(shape)} cannot become {shown(found)}")
     return found

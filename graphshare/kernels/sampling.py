@@ -168,6 +168,19 @@ def _convolved(attrs: Attrs, sizes: tuple[Dim, ...]) -> tuple[Dim, ...]:
 
 def deformable_convolution(context: Context, attrs: Attrs, x: Array, offset: Array, weight: Array, *bias: Array) -> Array:
     """A convolution that looks, for each point of its kernel, where ``offset`` ``(N, 2*G*kh*kw, h, w)`` moves it (y, x)."""
+    return _deformed(attrs, x, offset, weight, bias)
+
+
+def modulated_deformable_convolution(
+    context: Context, attrs: Attrs, x: Array, offset: Array, mask: Array, weight: Array, *bias: Array
+) -> Array:
+    """As :func:`deformable_convolution`, what is seen scaled by ``mask`` ``(N, G*kh*kw, h, w)``; outside of ``x`` all is 0."""
+    return _deformed(attrs, x, offset, weight, bias, mask)
+
+
+def _deformed(
+    attrs: Attrs, x: Array, offset: Array, weight: Array, bias: tuple[Array, ...], mask: Array | None = None
+) -> Array:
     (kh, kw), stride, dilate, pad = _pairs(attrs)
     h, w = offset.shape[2:]
     n, channels = x.shape[:2]
@@ -181,7 +194,10 @@ def deformable_convolution(context: Context, attrs: Attrs, x: Array, offset: Arr
         for group in range(moved):
             part = slice(group * each, group * each + each)
             at = places[sample, group]
-            seen[sample, part] = _held(x[sample, part], rows + at[:, :, 0], columns + at[:, :, 1])
+            look = _held if mask is None else bilinear
+            seen[sample, part] = look(x[sample, part], rows + at[:, :, 0], columns + at[:, :, 1])
+            if mask is not None:
+                seen[sample, part] *= mask[sample].reshape(moved, kh, kw, h, w)[group]
     kernels = weight.reshape(groups, weight.shape[0] // groups, -1)
     out: Array = (kernels @ seen.reshape(n, groups, kernels.shape[2], h * w)).reshape(n, weight.shape[0], h, w)
     if bias:
@@ -207,7 +223,16 @@ def _deformable_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     return [unify(shape, known) for shape, known in zip(inputs, wanted, strict=False)], [output]
 
 
+def _modulated_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    rest, (output,) = _deformable_shapes(attrs, [*inputs[:2], *inputs[3:]], outputs)
+    n, _, *places = dims(output, 4)
+    kernel = attrs["kernel"]
+    mask = unify(inputs[2], (n, attrs["num_deformable_group"] * kernel[0] * kernel[1], *places))
+    return [*rest[:2], mask, *rest[2:]], [output]
+
+
 KERNELS = (
+    Kernel("_contrib_ModulatedDeformableConvolution", modulated_deformable_convolution, _modulated_shapes, same_types),
     Kernel("GridGenerator", grid_generator, _grid_shapes, same_types),
     Kernel("BilinearSampler", bilinear_sampler, _sampler_shapes, same_types),
     Kernel("SpatialTransformer", spatial_transformer, _transformer_shapes, same_types),

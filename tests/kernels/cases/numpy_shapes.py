@@ -35,4 +35,4 @@ CASES += [case("_np_trace", {"offset": k, "axis1": "0", "axis2": "2"}, CUBE) for
 CASES += [case(op, {"k": k}, shape) for op in ("_np_diag", "diag") for k in ("0", "1", "-2") for shape in ((4,), (4, 5))]
 CASES += [case("diag", {"k": "1", "axis1": "2", "axis2": "0"}, CUBE)]
 CASES += [case("_np_diagflat", {"k": k}, (2, 2)) for k in ("0", "1", "-2")]
-CASES += [case("_np_atleast_%dd" % n, {"num_args": "3"}, (2,), (2, 3), CUBE) for n in (1, 2, 3)]
+CASES += [case(f"_np_atleast_{n}d", {"num_args": "3"}, (2,), (2, 3), CUBE) for n in (1, 2, 3)]

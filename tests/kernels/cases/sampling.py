@@ -45,3 +45,21 @@ CASES += [
         scale=0.7,
     )
 ]
+CASES += [
+    {
+        "op": "_contrib_ModulatedDeformableConvolution",
+        "attrs": dict(attrs, kernel="(3, 3)", num_filter="4"),
+        "inputs": [
+            {"shape": [2, 4, 6, 7]},
+            {"shape": [2, 18 * groups, *size]},
+            {"shape": [2, 9 * groups, *size]},
+            {"shape": [4, 4 // int(attrs.get("num_group", "1")), 3, 3]},
+            *([] if attrs.get("no_bias") else [{"shape": [4]}]),
+        ],
+    }
+    for attrs, groups, size in (
+        ({}, 1, (4, 5)),
+        ({"stride": "(2, 2)", "pad": "(1, 1)", "no_bias": "True", "num_deformable_group": "2"}, 2, (3, 4)),
+        ({"dilate": "(2, 2)", "pad": "(2, 2)", "num_group": "2"}, 1, (6, 7)),
+    )
+]
