@@ -63,7 +63,7 @@ def concatenate(context: Context, attrs: Attrs, *inputs: Array) -> Array:
     return np.concatenate(inputs, axis=attrs["axis"])
 
 
-def _concatenate_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def concatenate_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if attrs["axis"] is not None:
         return _joined_shapes(attrs["axis"], inputs, outputs[0])
     sizes = [size_of(shape) for shape in inputs]
@@ -76,7 +76,7 @@ def stack(context: Context, attrs: Attrs, *inputs: Array) -> Array:
     return np.stack(inputs, axis=attrs["axis"])
 
 
-def _stack_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def stack_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     each: Shape = None
     for shape in inputs:
         each = unify(each, shape)
@@ -128,7 +128,7 @@ def _equal_parts(attrs: Attrs) -> Attrs:
     return {**attrs, "indices": (), "sections": attrs["num_outputs"]}
 
 
-def _split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Parts along an axis, forwards, and backwards from parts of which all are known along it."""
     x = inputs[0]
     count = attrs["sections"] if attrs["sections"] > 0 else len(attrs["indices"])
@@ -166,7 +166,7 @@ def _whole_size(attrs: Attrs, size: Dim, parts: Sequence[Dim]) -> Dim:
 
 
 def _slice_channel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return _split_shapes(_equal_parts(attrs), inputs, outputs)
+    return split_shapes(_equal_parts(attrs), inputs, outputs)
 
 
 def _cropped(attrs: Attrs, shapes: Shapes) -> Dims:
@@ -207,9 +207,9 @@ def _crop_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 KERNELS = (
     Kernel("Concat", concat, _concat_shapes, same_types),
     Kernel("_rnn_param_concat", concat, _concat_shapes, same_types),
-    Kernel("_npi_concatenate", concatenate, _concatenate_shapes, same_types),
-    Kernel("stack", stack, _stack_shapes, same_types),
+    Kernel("_npi_concatenate", concatenate, concatenate_shapes, same_types),
+    Kernel("stack", stack, stack_shapes, same_types),
     Kernel("SliceChannel", slice_channel, _slice_channel_shapes, same_types),
-    Kernel("_split_v2", split, _split_shapes, same_types),
+    Kernel("_split_v2", split, split_shapes, same_types),
     Kernel("Crop", crop, _crop_shapes, same_types),
 )

@@ -127,9 +127,14 @@ def _eigvalsh(attrs: Attrs, a: Array) -> Any:
 
 
 def svd(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array, Array]:
-    """Left vectors, singular values, right vectors of a matrix not higher than wide; LAPACK's choice of signs."""
+    """Left vectors, singular values, right vectors of a matrix not higher than wide.
+
+    Of each right vector the largest number is positive.
+    """
     left, values, right = np.linalg.svd(a, full_matrices=False)
-    return left, values, right
+    largest = np.take_along_axis(right, np.abs(right).argmax(axis=-1)[..., None], axis=-1)
+    sign = np.where(largest < 0, -1, 1).astype(a.dtype)
+    return left * sign.swapaxes(-1, -2), values, right * sign
 
 
 def _square(shape: Shape) -> Shape:

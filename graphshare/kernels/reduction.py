@@ -39,7 +39,7 @@ def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, scalar: tuple[Dim, ..
     return inputs, [unify(result, outputs[0])]
 
 
-def _np_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def np_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     return _shapes(attrs, inputs, outputs, ())
 
 
@@ -149,7 +149,7 @@ def _position(function: Any, dtype: Any = None) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         axis = attrs["axis"]
         found = np.asarray(function(x.reshape(-1) if axis is None else x, axis=0 if axis is None else axis))
-        shapes = _np_shapes if dtype else _shapes
+        shapes = np_shapes if dtype else _shapes
         return found.astype(dtype or x.dtype).reshape(shapes(attrs, [x.shape], [None])[1][0])
 
     return forward
@@ -189,7 +189,7 @@ def _np_reduction(reduce: Reduce, *, floating: bool = False) -> Forward:
             raise KernelError("MXNet has no initial value for reductions")
         rule = _np_mean_types if floating else _np_types
         (dtype,) = rule(attrs, [str(x.dtype)], [None])[1]
-        return _forward(reduce, _np_shapes)(context, attrs, convert(x, dtype))
+        return _forward(reduce, np_shapes)(context, attrs, convert(x, dtype))
 
     return forward
 
@@ -225,12 +225,12 @@ KERNELS = (
     Kernel("argmax", _position(np.argmax), _shapes, same_types),
     Kernel("argmin", _position(np.argmin), _shapes, same_types),
     Kernel("argmax_channel", argmax_channel, _channel_shapes, same_types),
-    Kernel("_npi_argmax", _position(np.argmax, np.int64), _np_shapes, _int64),
-    Kernel("_npi_argmin", _position(np.argmin, np.int64), _np_shapes, _int64),
+    Kernel("_npi_argmax", _position(np.argmax, np.int64), np_shapes, _int64),
+    Kernel("_npi_argmin", _position(np.argmin, np.int64), np_shapes, _int64),
     Kernel("_np_cumsum", cumsum, _cumsum_shapes, _np_types),
-    Kernel("_np_sum", _np_reduction(add_up), _np_shapes, _np_types),
-    Kernel("_np_prod", _np_reduction(multiply_up), _np_shapes, _np_types),
-    Kernel("_np_max", _forward(_largest, _np_shapes), _np_shapes, same_types),
-    Kernel("_np_min", _forward(_smallest, _np_shapes), _np_shapes, same_types),
-    Kernel("_npi_mean", _np_reduction(average, floating=True), _np_shapes, _np_mean_types),
+    Kernel("_np_sum", _np_reduction(add_up), np_shapes, _np_types),
+    Kernel("_np_prod", _np_reduction(multiply_up), np_shapes, _np_types),
+    Kernel("_np_max", _forward(_largest, np_shapes), np_shapes, same_types),
+    Kernel("_np_min", _forward(_smallest, np_shapes), np_shapes, same_types),
+    Kernel("_npi_mean", _np_reduction(average, floating=True), np_shapes, _np_mean_types),
 )
