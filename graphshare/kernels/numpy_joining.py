@@ -1,4 +1,4 @@
-"""The numpy interface's stacks and splits: arrays side by side by rows, columns or in depth, by columns apart, and with borders."""
+"""The numpy interface's stacks: arrays side by side by rows, by columns or in depth; split by columns; with borders."""
 
 from __future__ import annotations
 

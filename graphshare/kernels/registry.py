@@ -49,6 +49,7 @@ _FAMILIES: tuple[str, ...] = (
     "pooling",
     "proposals",
     "quantized",
+    "quantized_elementwise",
     "reduction",
     "regions",
     "reordering",
