@@ -122,6 +122,50 @@ def _identity(attrs: Attrs, shape: tuple[int, ...]) -> Array:
     return np.eye(shape[0], dtype=type_of(attrs))
 
 
+def _logspace(attrs: Attrs, shape: tuple[int, ...]) -> Array:
+    powers = np.linspace(attrs["start"], attrs["stop"], shape[0], endpoint=attrs["endpoint"])
+    return np.power(float(attrs["base"]), powers).astype(type_of(attrs))
+
+
+def _window(function: Callable[[int], Any]) -> Values:
+    """A window of ``M`` numbers, as signal processing knows it."""
+
+    def values(attrs: Attrs, shape: tuple[int, ...]) -> Array:
+        return np.asarray(function(shape[0])).astype(type_of(attrs))
+
+    return values
+
+
+def _window_shape(attrs: Attrs) -> Shape:
+    return (max(attrs["M"] or 0, 0),)
+
+
+def _indices_shape(attrs: Attrs) -> Shape:
+    return (len(attrs["dimensions"]), *attrs["dimensions"])
+
+
+def _indices(attrs: Attrs, shape: tuple[int, ...]) -> Array:
+    return np.indices(shape[1:], dtype=type_of(attrs))
+
+
+def diagonal_places(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The places of the main diagonal of an array whose axes are equally long: a row for each axis."""
+    return np.broadcast_to(np.arange(x.shape[0], dtype=np.int64), (x.ndim, x.shape[0])).copy()
+
+
+def _diagonal_places_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    x = inputs[0]
+    if x is None:
+        return inputs, outputs
+    if len(x) < 2 or len({d for d in x if d is not None}) > 1:
+        raise KernelError(f"{shown(x)} is no array of two axes or more that are equally long")
+    return inputs, [unify((len(x), x[0]), outputs[0])]
+
+
+def _places_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    return inputs, ["int64"]
+
+
 def arange_like(context: Context, attrs: Attrs, x: Array) -> Array:
     """Counted numbers in the shape of ``x``, or as many as it has along ``axis``."""
     shape = x.shape if attrs["axis"] is None else (x.shape[attrs["axis"]],)
@@ -166,6 +210,12 @@ KERNELS = (
     _creating("_npi_identity", stated_shape, _identity),
     _creating("_npi_arange", _arange_shape, _arange),
     _creating("_npi_eye", _eye_shape, _eye),
+    _creating("_npi_logspace", _linspace_shape, _logspace),
+    _creating("_npi_blackman", _window_shape, _window(np.blackman)),
+    _creating("_npi_hamming", _window_shape, _window(np.hamming)),
+    _creating("_npi_hanning", _window_shape, _window(np.hanning)),
+    _creating("_npi_indices", _indices_shape, _indices),
+    Kernel("_npi_diag_indices_from", diagonal_places, _diagonal_places_shapes, _places_types),
     Kernel("_contrib_arange_like", arange_like, _arange_like_shapes, same_types),
     Kernel("_npi_full_like", full_like, _full_like_shapes, _full_like_types),
 )

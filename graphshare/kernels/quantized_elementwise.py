@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from graphshare.kernels.batch_normalization import batch_norm_shapes
@@ -15,7 +17,7 @@ _ONE: Shape = (1,)
 Ranged = tuple[Array, Array, Array]
 
 
-def _reach(low: Array, high: Array) -> np.float32:
+def _reach(low: Array, high: Array) -> Any:
     """The distance from 0 of the end that is further away."""
     return np.float32(max(abs(float(low.ravel()[0])), abs(float(high.ravel()[0]))))
 

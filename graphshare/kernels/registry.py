@@ -25,6 +25,7 @@ _FAMILIES: tuple[str, ...] = (
     "creation",
     "ctc",
     "deconvolution",
+    "densities",
     "detection",
     "drawing",
     "image",
