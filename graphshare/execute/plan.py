@@ -12,6 +12,7 @@ from graphshare.execute.inference import bodies_of
 from graphshare.execute.step import Step
 from graphshare.ir.graph import VARIABLE, Entry, Node
 from graphshare.ir.walk import post_order
+from graphshare.kernels.absent import why_absent
 from graphshare.kernels.kernel import Array, KernelError
 from graphshare.kernels.registry import find_kernel
 from graphshare.operators.registry import lookup
@@ -40,7 +41,9 @@ def without_kernel(nodes: Sequence[Node]) -> list[Fault]:
     faults = []
     for node in nodes:
         if node.op != VARIABLE and find_kernel(node.op) is None:
+            reason = why_absent(node.op)
             hint = "register a kernel for it (entry point graphshare.kernels), or compare structure and parameters only"
+            hint = f"{reason}; {hint}" if reason else hint
             faults.append(Fault(f"operator {node.op} cannot be run", node=node.name, hint=hint))
         elif reason := _refused(node):
             hint = "compare structure and parameters only"

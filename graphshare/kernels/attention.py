@@ -11,7 +11,7 @@ from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, Kernel
 from graphshare.kernels.windows import agreed
 
 
-def _parts(attrs: Attrs, x: Array, count: int) -> list[Array]:
+def interleaved(attrs: Attrs, x: Array, count: int) -> list[Array]:
     """The parts of ``x``, each (batch * heads, length, depth)."""
     length, batch, _ = x.shape
     split = x.reshape(length, batch * attrs["heads"], count, -1)
@@ -31,23 +31,23 @@ def _attended(attrs: Attrs, attention: Array, values: Array) -> Array:
 
 def self_scores(context: Context, attrs: Attrs, projected: Array) -> Array:
     """Queries against keys, scaled: (batch * heads, length, length)."""
-    queries, keys, _ = _parts(attrs, projected, 3)
+    queries, keys, _ = interleaved(attrs, projected, 3)
     return _scores(queries, keys)
 
 
 def self_values(context: Context, attrs: Attrs, projected: Array, attention: Array) -> Array:
     """Attention applied to the values."""
-    return _attended(attrs, attention, _parts(attrs, projected, 3)[2])
+    return _attended(attrs, attention, interleaved(attrs, projected, 3)[2])
 
 
 def cross_scores(context: Context, attrs: Attrs, queries: Array, projected: Array) -> Array:
     """Queries of one sequence against keys of another, scaled: (batch * heads, queries, keys)."""
-    return _scores(_parts(attrs, queries, 1)[0], _parts(attrs, projected, 2)[0])
+    return _scores(interleaved(attrs, queries, 1)[0], interleaved(attrs, projected, 2)[0])
 
 
 def cross_values(context: Context, attrs: Attrs, projected: Array, attention: Array) -> Array:
     """Attention applied to the values of another sequence."""
-    return _attended(attrs, attention, _parts(attrs, projected, 2)[1])
+    return _attended(attrs, attention, interleaved(attrs, projected, 2)[1])
 
 
 def _times(size: Dim, factor: int) -> Dim:

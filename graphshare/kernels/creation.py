@@ -124,7 +124,7 @@ def _identity(attrs: Attrs, shape: tuple[int, ...]) -> Array:
 
 def _logspace(attrs: Attrs, shape: tuple[int, ...]) -> Array:
     powers = np.linspace(attrs["start"], attrs["stop"], shape[0], endpoint=attrs["endpoint"])
-    return np.power(float(attrs["base"]), powers).astype(type_of(attrs))
+    return np.asarray(np.power(float(attrs["base"]), powers).astype(type_of(attrs)))
 
 
 def _window(function: Callable[[int], Any]) -> Values:
@@ -150,7 +150,7 @@ def _indices(attrs: Attrs, shape: tuple[int, ...]) -> Array:
 
 def diagonal_places(context: Context, attrs: Attrs, x: Array) -> Array:
     """The places of the main diagonal of an array whose axes are equally long: a row for each axis."""
-    return np.broadcast_to(np.arange(x.shape[0], dtype=np.int64), (x.ndim, x.shape[0])).copy()
+    return np.array(np.broadcast_to(np.arange(x.shape[0], dtype=np.int64), (x.ndim, x.shape[0])))
 
 
 def _diagonal_places_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

@@ -1,4 +1,4 @@
-"""Densities of random distributions at given samples: each set of parameters ``(...)`` for the samples ``(..., n)`` of its row."""
+"""Densities of random distributions at samples ``(..., n)``: each set of parameters ``(...)`` serves the samples of a row."""
 
 from __future__ import annotations
 

@@ -126,6 +126,22 @@ def _eigvalsh(attrs: Attrs, a: Array) -> Any:
     return np.linalg.eigvalsh(a, attrs["UPLO"])
 
 
+def _real(values: Array) -> Array:
+    if np.iscomplexobj(values) and np.any(values.imag != 0):
+        raise KernelError("eigenvalues are complex, and MXNet has no such numbers")
+    return np.asarray(values.real)
+
+
+def eig(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
+    """Eigenvalues of any matrix, as far as they are real, and eigenvectors in columns, in LAPACK's order."""
+    values, vectors = np.linalg.eig(a)
+    return _real(values).astype(a.dtype), np.asarray(vectors.real).astype(a.dtype)
+
+
+def _eigvals(attrs: Attrs, a: Array) -> Any:
+    return _real(np.linalg.eigvals(a))
+
+
 def svd(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array, Array]:
     """Left vectors, singular values, right vectors of a matrix not higher than wide.
 
@@ -224,5 +240,7 @@ KERNELS = (
     Kernel("_npi_tensorsolve", _forward(_tensorsolve), _tensorsolve_shapes, same_types),
     Kernel("_npi_eigh", eigh, _values_shapes, same_types),
     Kernel("_npi_eigvalsh", _forward(_eigvalsh), _values_shapes, same_types),
+    Kernel("_npi_eig", eig, _values_shapes, same_types),
+    Kernel("_npi_eigvals", _forward(_eigvals), _values_shapes, same_types),
     Kernel("_npi_svd", svd, _svd_shapes, same_types),
 )

@@ -45,6 +45,8 @@ CASES += [
     _case("_npi_full_like", {"fill_value": "2.5"}, [[2, 3]], "int32"),
     _case("_npi_full_like", {"fill_value": "2.5", "dtype": "int64"}, [[2, 3]]),
 ]
-CASES += [_case("_npi_logspace", {"start": "0", "stop": "2", "num": "5", **more}) for more in ({}, {"base": "2", "endpoint": "0"})]
+CASES += [
+    _case("_npi_logspace", {"start": "0", "stop": "2", "num": "5", **more}) for more in ({}, {"base": "2", "endpoint": "0"})
+]
 CASES += [_case(f"_npi_{name}", {"M": "7"}) for name in ("blackman", "hamming", "hanning")]
 CASES += [_case("_npi_indices", {"dimensions": "(2, 3)"}), _case("_npi_diag_indices_from", {}, [[3, 3, 3]])]

@@ -150,3 +150,27 @@ CASES += [
     dense_case(DENSE, "uint8", bias_ends=(-3e9, 2e9)),
     dense_case(DENSE, "uint8", ends=None, floats=True, bias_ends=(-3e9, 2e9)),
 ]
+
+
+def attention_case(op, data, attention=None, ends=("-1.5", "40.0"), floats=False):
+    """Three positions, a batch of two, two heads of four."""
+    attrs, quantized = {"heads": "2"}, data == "int8"
+    shapes = [[3, 2, 24]] + ([[4, 3, 3]] if attention else [])
+    kinds = [data, attention]
+    inputs = [whole(shape, kind) if quantized else {"shape": shape} for shape, kind in zip(shapes, kinds)]  # noqa: B905
+    if quantized:
+        attrs["quantized"] = "True"
+        inputs += [end(-2.0), end(1.5)] + ([end(0.0), end(1.0)] if attention else [])
+        if ends:
+            attrs.update(min_calib_range=ends[0], max_calib_range=ends[1])
+        if floats:
+            attrs["enable_float_output"] = "True"
+    name = "_contrib_interleaved_matmul_selfatt_" + ("valatt" if attention else "qk")
+    nodes = [("null", f"x{i}", {}, ()) for i in range(len(shapes))] + [(name, "att", {"heads": "2"}, list(range(len(shapes))))]
+    return {"op": "_sg_mkldnn_" + op, "attrs": attrs, "inputs": inputs, "subgraphs": [graph(nodes, len(shapes))]}
+
+
+CASES += [attention_case("selfatt_qk", "int8", **more) for more in ({}, {"ends": None}, {"ends": None, "floats": True})]
+CASES += [
+    attention_case("selfatt_valatt", "int8", "uint8", **more) for more in ({}, {"ends": None}, {"ends": None, "floats": True})
+]

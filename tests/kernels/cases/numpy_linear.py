@@ -35,3 +35,5 @@ CASES += [case("_npi_pinv_scalar_rcond", {}, (2, 3, 4)), case("_npi_pinv", {}, (
 CASES += [case("_npi_tensorinv", {"ind": "1"}, (6, 2, 3)), case("_npi_tensorsolve", {}, (2, 3, 6), (2, 3))]
 CASES += [case(op, {"UPLO": flag}, SPREAD) for op in ("_npi_eigvalsh", "_npi_eigh") for flag in ("L", "U")]
 CASES += [case("_npi_svd", {}, (2, 3, 4))]
+TURNED = {"shape": [2, 2, 2], "values": [2.0, 1.0, 0.5, 3.0, 4.0, -1.0, 0.25, 1.0]}
+CASES += [case(op, {}, TURNED) for op in ("_npi_eig", "_npi_eigvals")]
