@@ -44,10 +44,12 @@ def _lacks_bias(subgraphs: Sequence[Any], op: str) -> bool:
 def dense_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
     """``_sg_mkldnn_fully_connected``: the sub-graph's own variables, then the ranges of data, weight and bias."""
     names = tuple(node.name for node in _walk(subgraphs) if node.op == "null")
-    if signature.value(signature.current_attributes(attrs), "quantized"):
-        names += ("min_data", "max_data", "min_weight", "max_weight")
-        if not _lacks_bias(subgraphs, "FullyConnected"):
-            names += ("min_bias", "max_bias")
+    attrs = signature.current_attributes(attrs)
+    if signature.value(attrs, "quantized"):
+        names += ("min_data", "max_data")
+        if signature.value(attrs, "channel_wise_quantize") is None:  # else the operator quantizes weight and bias itself
+            names += ("min_weight", "max_weight")
+            names += () if _lacks_bias(subgraphs, "FullyConnected") else ("min_bias", "max_bias")
     return names
 
 
