@@ -259,7 +259,9 @@ def fused_cases() -> list[tuple[Signature, dict[str, str], dict[str, Any]]]:
                 found.append((lookup_row("_sg_mkldnn_conv"), {**attrs, **more}, body))
     for flags in itertools.product(("True", "False"), repeat=3):
         attrs = dict(zip(("quantized", "enable_float_output", "with_relu"), flags, strict=True))
-        found += [(lookup_row("_sg_mkldnn_fully_connected"), attrs, dense_body(no_bias)) for no_bias in ("True", "False")]
+        for more in ({}, {"channel_wise_quantize": "True"}, {"channel_wise_quantize": "False"}):
+            bodies = map(dense_body, ("True", "False"))
+            found += [(lookup_row("_sg_mkldnn_fully_connected"), {**attrs, **more}, body) for body in bodies]
     return found
 
 

@@ -260,7 +260,7 @@ def test_fused_dense_takes_the_inner_names() -> None:
     assert dense.input_names({}, 2, subgraphs=[body]) == ("i0", "i1")
     assert dense.input_names({}, 2) == ()
     whole = dense.input_names({"quantized": "1"}, 6, subgraphs=[body])
-    assert whole == ("i0", "i1", "min_data", "max_data", "min_weight", "max_weight", "min_bias", "max_bias")
+    assert whole == ("i0", "i1", "min_data", "max_data", "min_weight", "max_weight")
     by_unit = dense.input_names({"quantized": "1", "channel_wise_quantize": "1"}, 4, subgraphs=[body])
     assert by_unit == ("i0", "i1", "min_data", "max_data")
 
