@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from graphshare.execute.inference import Inference
-from graphshare.ir.graph import VARIABLE, Node
+from graphshare.execute.bodies import inner_variables
+from graphshare.execute.inference import Inference, infer
+from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.kernels.inference import size_of
 from graphshare.kernels.kernel import Shape
 from graphshare.operators.registry import canonical, lookup
@@ -53,8 +54,12 @@ def _deconvolution(attrs: Mapping[str, Any], inputs: list[tuple[int, ...]], outp
 
 
 def _deformable(attrs: Mapping[str, Any], inputs: list[tuple[int, ...]], outputs: list[tuple[int, ...]]) -> int:
-    weight = next((shape for shape in inputs[2:] if len(shape) == 4 and shape[0] == outputs[0][1]), ())
-    return prod(outputs[0]) * prod(weight[1:])
+    """As a convolution; the weight comes after data and offset, and after the mask where there is one."""
+    return prod(outputs[0]) * prod(inputs[2][1:])
+
+
+def _modulated(attrs: Mapping[str, Any], inputs: list[tuple[int, ...]], outputs: list[tuple[int, ...]]) -> int:
+    return prod(outputs[0]) * prod(inputs[3][1:])
 
 
 def _fully_connected(attrs: Mapping[str, Any], inputs: list[tuple[int, ...]], outputs: list[tuple[int, ...]]) -> int:
@@ -99,7 +104,7 @@ RULES: dict[str, Rule] = {
     "Convolution_v1": _convolution,
     "Deconvolution": _deconvolution,
     "_contrib_DeformableConvolution": _deformable,
-    "_contrib_ModulatedDeformableConvolution": _deformable,
+    "_contrib_ModulatedDeformableConvolution": _modulated,
     "FullyConnected": _fully_connected,
     "dot": _dot,
     "batch_dot": _batch_dot,
@@ -122,6 +127,8 @@ RULES: dict[str, Rule] = {
 def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int | None:
     """The multiply-adds of one node; 0 for an operator without a rule, None where a shape is not known."""
     rule, signature = RULES.get(canonical(node.op)), lookup(node.op)
+    if node.op in _BODIES and node.subgraphs and signature is not None:
+        return _of_bodies(node, signature.parse(node.attrs)[0], inputs)
     if rule is None or signature is None:
         return 0
     if any(shape is None or None in shape for shape in (*inputs, *outputs[:1])):
@@ -130,6 +137,39 @@ def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape])
         [tuple(d for d in shape or () if d is not None) for shape in of] for of in (inputs, outputs)
     ]
     return rule(signature.parse(node.attrs)[0], *known)
+
+
+_BODIES = ("_foreach", "_while_loop", "_cond")
+
+
+def _of_bodies(node: Node, attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> int | None:
+    """A loop's body as often as it runs (``_while_loop``: may run), of two branches the dearer one."""
+    if node.op == "_foreach":
+        data, places = len(attrs["in_data_locs"]), (*attrs["in_data_locs"], *attrs["in_state_locs"], *attrs["remain_locs"])
+        length = inputs[0][0] if inputs and inputs[0] else None
+        seen = [x if i >= data or not x else x[1:] or (1,) for i, x in enumerate(inputs)]
+        body = _of_graph(node.subgraphs[0], [x for _, x in sorted(zip(places, seen, strict=True), key=lambda pair: pair[0])])
+        return None if length is None or body is None else length * body
+    keys = ("cond_input_locs", "func_input_locs") if node.op == "_while_loop" else _BRANCHES
+    costs = [_of_graph(g, [inputs[i] for i in attrs[key]]) for g, key in zip(node.subgraphs, keys, strict=False)]
+    known = [cost for cost in costs if cost is not None]
+    if len(known) < len(costs):
+        return None
+    return int(attrs["max_iterations"]) * sum(known) if node.op == "_while_loop" else known[0] + max(known[1:])
+
+
+_BRANCHES = ("cond_input_locs", "then_input_locs", "else_input_locs")
+
+
+def _of_graph(graph: Graph, variables: Sequence[Shape]) -> int | None:
+    """The multiply-adds of a sub-graph whose variables have these shapes."""
+    shapes = {node: shape for node, shape in zip(inner_variables(graph), variables, strict=True) if shape is not None}
+    found = infer(graph, shapes, {})
+    return _sum([multiply_adds(node, _inputs_of(node, found), found.shapes[node]) for node in found.nodes])
+
+
+def _inputs_of(node: Node, found: Inference) -> list[Shape]:
+    return [row[e.index] if e.index < len(row) else None for e in node.inputs for row in (found.shapes[e.node],)]
 
 
 def totals(found: Inference, roles: Mapping[Node, Role]) -> Totals:
@@ -141,8 +181,7 @@ def totals(found: Inference, roles: Mapping[Node, Role]) -> Totals:
             continue
         of = operators.setdefault(node.op, OperatorTotals())
         of.nodes += 1
-        inputs = [row[e.index] if e.index < len(row) else None for e in node.inputs for row in (found.shapes[e.node],)]
-        cost = multiply_adds(node, inputs, found.shapes[node])
+        cost = multiply_adds(node, _inputs_of(node, found), found.shapes[node])
         of.multiply_adds = None if cost is None or of.multiply_adds is None else of.multiply_adds + cost
         for entry in node.inputs:
             variable = entry.node

@@ -27,6 +27,7 @@ def embedding(context: Context, attrs: Attrs, data: Array, weight: Array) -> Arr
 
 
 def embedding_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Rows of the weight in the places of the data."""
     size: Shape = (attrs["input_dim"], attrs["output_dim"])
     try:
         weight = unify(inputs[1], size)

@@ -64,6 +64,7 @@ def concatenate(context: Context, attrs: Attrs, *inputs: Array) -> Array:
 
 
 def concatenate_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Along ``axis`` added up; with none, all sizes as one."""
     if attrs["axis"] is not None:
         return _joined_shapes(attrs["axis"], inputs, outputs[0])
     sizes = [size_of(shape) for shape in inputs]
@@ -77,6 +78,7 @@ def stack(context: Context, attrs: Attrs, *inputs: Array) -> Array:
 
 
 def stack_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """The shape that all inputs share, with a new axis."""
     each: Shape = None
     for shape in inputs:
         each = unify(each, shape)

@@ -47,6 +47,7 @@ def per_unit(kind: str, low: Any, high: Any) -> Any:
 
 
 def is_calibrated(attrs: Attrs) -> bool:
+    """Whether the range of the result is given."""
     return attrs["min_calib_range"] is not None and attrs["max_calib_range"] is not None
 
 

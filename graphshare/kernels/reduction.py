@@ -40,6 +40,7 @@ def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, scalar: tuple[Dim, ..
 
 
 def np_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """What is left after reduced axes; over everything the shape ``()``."""
     return _shapes(attrs, inputs, outputs, ())
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from graphshare.errors import RefusedError
+from graphshare.execute.cost import multiply_adds
 from graphshare.execute.inference import infer
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan, without_kernel
@@ -110,3 +111,25 @@ def test_what_integers_cannot_go_through_is_said_before_anything_runs() -> None:
     del case["subgraphs"][0]
     (fault,) = without_kernel(graph_of(case, 3).nodes)
     assert "0 sub-graphs" in fault.message
+
+
+@pytest.mark.parametrize(
+    ("number", "shapes", "wanted"),
+    [
+        (3, {"in0": (4, 2, 5), "in1": (2, 3), "in2": (3, 5), "in3": (3, 3)}, 4 * (2 * 3 * 5 + 2 * 3 * 3)),
+        (3, {"in0": (None, 2, 5), "in1": (2, 3), "in2": (3, 5), "in3": (3, 3)}, None),
+        (6, {"in0": (1,), "in1": (1,), "in2": (1,)}, 0),
+        (7, {"in0": (1,), "in1": (2, 3), "in2": (2, 3)}, 0),
+    ],
+)
+def test_what_a_loop_costs(number: int, shapes: dict[str, Any], wanted: int | None) -> None:
+    graph, found = bare(case_of("flow", number), **shapes)
+    node = graph.nodes[-1]
+    assert multiply_adds(node, [found.shapes[entry.node][0] for entry in node.inputs], found.shapes[node]) == wanted
+
+
+def test_what_joined_layers_cost() -> None:
+    case = case_of("joined", 5)  # 3 x 3 from 4 channels to 4 filters, 3 x 4 places, two samples
+    graph, found = bare(case, in0=(2, 4, 6, 7))
+    node = graph.nodes[-1]
+    assert multiply_adds(node, [found.shapes[entry.node][0] for entry in node.inputs], found.shapes[node]) == 2 * 4 * 12 * 36
