@@ -51,7 +51,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("it serves calibration, not inference", "_contrib_calibrate_entropy"),
     (
         "it has not been written yet",
-        "_contrib_quantized_rnn _contrib_quantize_asym _zeros_without_dtype",
+        "_contrib_quantized_rnn",
     ),
 )
 

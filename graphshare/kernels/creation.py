@@ -71,6 +71,30 @@ def _zeros(attrs: Attrs, shape: tuple[int, ...]) -> Array:
     return np.zeros(shape, type_of(attrs))
 
 
+_FLAGS = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
+
+
+def _flagged(attrs: Attrs) -> Attrs:
+    """The attributes with the type by its name: a number names it, -1 leaves it to what the array is used for, float32 here."""
+    flag = attrs["dtype"]
+    if not -1 <= flag < len(_FLAGS):
+        raise KernelError(f"dtype {flag} is no type of numpy")
+    return {**attrs, "dtype": _FLAGS[max(flag, 0)]}
+
+
+def zeros_of_any_type(context: Context, attrs: Attrs) -> Array:
+    """Zeros, of a type that may be left open."""
+    return _zeros(_flagged(attrs), completed(context, stated_shape(attrs)))
+
+
+def _any_type_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    return inputs, [unify(stated_shape(attrs), outputs[0])]
+
+
+def _any_type_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    return inputs, outputs if attrs["dtype"] == -1 else [_flagged(attrs)["dtype"]]
+
+
 def _ones(attrs: Attrs, shape: tuple[int, ...]) -> Array:
     return np.ones(shape, type_of(attrs))
 
@@ -201,6 +225,7 @@ def _full_like_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types
 KERNELS = (
     _creating("_zeros", stated_shape, _zeros),
     _creating("_ones", stated_shape, _ones),
+    Kernel("_zeros_without_dtype", zeros_of_any_type, _any_type_shapes, _any_type_types),
     _creating("_full", stated_shape, _full),
     _creating("_arange", _arange_shape, _arange),
     _creating("_linspace", _linspace_shape, _linspace),

@@ -43,6 +43,22 @@ def quantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) 
     return (whole, _end(-reach), _end(reach)) if kind == "int8" else (whole, low.copy(), high.copy())
 
 
+def quantize_asymmetric(context: Context, attrs: Attrs, x: Array) -> Ranged:
+    """Floats as integers from 0 to 255 over the calibrated range, else that of the data; steps per 1, and what stands for 0."""
+    if x.dtype == np.uint8:
+        return x, _end(1), _end(0)
+    if x.dtype != np.float32:
+        raise KernelError(f"{x.dtype} where float32 or uint8 is wanted")
+    low, high = _calibrated(attrs) or (float(x.min()), float(x.max()))
+    scale = np.float32(255) / (np.float32(high) - np.float32(low))
+    shift = np.float32(255) - np.float32(high) * scale
+    return _rounded(x * scale + shift, "uint8"), _end(scale), _end(shift)
+
+
+def _asymmetric_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    return inputs, ["uint8", "float32", "float32"]
+
+
 def add(context: Context, attrs: Attrs, a: Array, b: Array, *ends: Array) -> Ranged:
     """The sum in the calibrated range, else as 32-bit integers in the range of both together.
 
@@ -160,6 +176,7 @@ def _look_up_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, 
 
 KERNELS = (
     Kernel("_contrib_quantize", quantize, _quantize_shapes, _quantize_types),
+    Kernel("_contrib_quantize_asym", quantize_asymmetric, _quantize_shapes, _asymmetric_types),
     Kernel("_contrib_quantized_elemwise_add", add, _pair_shapes, _add_types),
     Kernel("_contrib_quantized_elemwise_mul", multiply, _pair_shapes, _multiply_types),
     Kernel("_contrib_quantized_batch_norm", normalize, _normalize_shapes, _normalize_types),

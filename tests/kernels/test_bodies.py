@@ -133,3 +133,22 @@ def test_what_joined_layers_cost() -> None:
     graph, found = bare(case, in0=(2, 4, 6, 7))
     node = graph.nodes[-1]
     assert multiply_adds(node, [found.shapes[entry.node][0] for entry in node.inputs], found.shapes[node]) == 2 * 4 * 12 * 36
+
+
+def test_arrays_made_inside_of_a_body_get_the_shape_that_follows() -> None:
+    body = document(
+        [
+            variable("x"),
+            operator("_zeros", "z", [], attrs={"shape": "(0, 3)"}),
+            operator("_plus_scalar", "one", [1], attrs={"scalar": "1"}),
+            operator("elemwise_add", "sum", [0, 2]),
+        ],
+        [3],
+    )
+    del body["attrs"]
+    attrs = {"num_args": "2", "num_outputs": "1", "num_out_data": "1", "in_data_locs": "[0]"}
+    attrs |= {"in_state_locs": "[]", "remain_locs": "[]"}
+    case = {"op": "_foreach", "attrs": attrs, "inputs": [{}], "subgraphs": [body]}
+    graph = graph_of(case, 1)
+    data = np.arange(24, dtype="float32").reshape(4, 2, 3)
+    assert np.array_equal(run_plan(make_plan(graph.heads), {graph.nodes[0]: data}).outputs[0], data + 1)

@@ -50,3 +50,4 @@ CASES += [
 ]
 CASES += [_case(f"_npi_{name}", {"M": "7"}) for name in ("blackman", "hamming", "hanning")]
 CASES += [_case("_npi_indices", {"dimensions": "(2, 3)"}), _case("_npi_diag_indices_from", {}, [[3, 3, 3]])]
+CASES += [_case("_zeros_without_dtype", {"shape": "(2, 3)", "dtype": dtype}) for dtype in ("0", "1", "4")]

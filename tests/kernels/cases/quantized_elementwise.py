@@ -63,3 +63,4 @@ CASES += [
         end(1.5),
     )
 ]
+CASES += [case("quantize_asym", attrs, {"shape": [2, 3, 17]}) for attrs in (CALIBRATED, {})]
