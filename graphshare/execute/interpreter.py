@@ -75,7 +75,7 @@ def run_plan(
             empty=pool.empty,
         )
         started = perf_counter() if profile else 0.0
-        result = _computed(step, context, inputs)
+        result = computed(step, context, inputs)
         outputs = result.outputs
         if profile:
             timings.append(Timing(step.node, perf_counter() - started, sum(x.nbytes for x in outputs)))
@@ -89,7 +89,7 @@ def run_plan(
     return Run([state.values[slot] for slot in plan.targets], updates, state.peak, timings)
 
 
-def _computed(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
+def computed(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
     """The kernel's result, brought into one form."""
     try:
         with np.errstate(all="ignore"):

@@ -62,14 +62,15 @@ def box_nms(context: Context, attrs: Attrs, x: Array) -> Array:
         return x
     out: Array = np.full_like(x, -1)
     for rows, result in zip(x.reshape(-1, *x.shape[-2:]), out.reshape(-1, *x.shape[-2:]), strict=True):
-        chosen = _survivors(attrs, rows)
-        result[: len(chosen)] = chosen
+        chosen = survivors(attrs, rows)
+        result[: len(chosen)] = rows[chosen]
     if attrs["in_format"] != attrs["out_format"]:
         _converted(attrs, out)
     return out
 
 
-def _survivors(attrs: Attrs, rows: Array) -> Array:
+def survivors(attrs: Attrs, rows: Array) -> Array:
+    """Which rows stay, by falling score."""
     score, first, number = rows[:, attrs["score_index"]], attrs["coord_start"], attrs["id_index"]
     valid = score > score.dtype.type(attrs["valid_thresh"])
     if number >= 0:
@@ -80,7 +81,7 @@ def _survivors(attrs: Attrs, rows: Array) -> Array:
         candidates = candidates[: attrs["topk"]]
     rows = rows[candidates]
     classes = rows[:, number] if number >= 0 and not attrs["force_suppress"] else None
-    result: Array = rows[
+    result: Array = candidates[
         kept(corners(rows[:, first : first + 4], attrs["in_format"]), attrs["overlap_thresh"], classes=classes)
     ]
     return result

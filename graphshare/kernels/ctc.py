@@ -17,19 +17,39 @@ def ctc_loss(context: Context, attrs: Attrs, data: Array, label: Array, *lengths
     blank and fills labels up; with last, class C - 1 is the blank and -1 fills up.
     """
     logs = log_softmax_along(data.astype(np.float64), 2)
+    times, words, blank = words_of(attrs, data, label, *lengths)
+    losses = [_loss(logs[: times[n], n], word, blank) for n, word in enumerate(words)]
+    return np.array(losses, data.dtype)
+
+
+def words_of(attrs: Attrs, data: Array, label: Array, *lengths: Array) -> tuple[Array, list[Array], int]:
+    """How many steps each sample has, its label without what fills it up, and the blank's class.
+
+    Raises:
+        KernelError: a label has a class that is none.
+    """
     steps, samples, classes = data.shape
     given = list(lengths)
     times = convert(given.pop(0), np.int64) if attrs["use_data_lengths"] else np.full(samples, steps)
     counts = convert(given.pop(0), np.int64) if attrs["use_label_lengths"] else None
     blank, filler = (0, 0) if attrs["blank_label"] == "first" else (classes - 1, -1)
     words = convert(label, np.int64)
-    losses = np.empty(samples, data.dtype)
+    found = []
     for n in range(samples):
         word = words[n, words[n] != filler] if counts is None else words[n, : counts[n]]
         if word.size and not (word.min() >= 0 and word.max() < classes):
             raise KernelError(f"label {n} has classes beyond 0 to {classes - 1}")
-        losses[n] = _loss(logs[: times[n], n], word, blank)
-    return losses
+        found.append(word)
+    return times, found, blank
+
+
+def extended(word: Array, blank: int) -> tuple[Array, Array]:
+    """The word with blanks between and around, and where the blank before may be skipped."""
+    path = np.full(2 * len(word) + 1, blank)
+    path[1::2] = word
+    may_skip = np.zeros(len(path), bool)
+    may_skip[2:] = (path[2:] != blank) & (path[2:] != path[:-2])
+    return path, may_skip
 
 
 def _loss(logs: Array, word: Array, blank: int) -> float:
@@ -37,10 +57,7 @@ def _loss(logs: Array, word: Array, blank: int) -> float:
     repeats = int(np.sum(word[1:] == word[:-1]))
     if len(logs) < len(word) + repeats:
         return 0.0
-    path = np.full(2 * len(word) + 1, blank)
-    path[1::2] = word
-    may_skip = np.zeros(len(path), bool)
-    may_skip[2:] = (path[2:] != blank) & (path[2:] != path[:-2])
+    path, may_skip = extended(word, blank)
     reached = np.full(len(path), -np.inf)
     reached[:2] = logs[0, path[:2]]
     for step in logs[1:]:

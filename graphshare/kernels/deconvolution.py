@@ -30,7 +30,7 @@ def deconvolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias:
     data, weight = computed_in(x), computed_in(weight)
     if last:
         data, weight = np.moveaxis(data, -1, 1), np.moveaxis(weight, -1, 1)
-    window, extra = _fitted(attrs, data.shape[2:])
+    window, extra = fitted(attrs, data.shape[2:])
     out = spread(data, weight, window, extra, attrs["num_group"])
     if bias is not None:
         out += bias.reshape(-1, *(1,) * len(window.kernel))
@@ -61,7 +61,7 @@ def spread(x: Array, weight: Array, window: Window, extra: tuple[int, ...], grou
     return result
 
 
-def _fitted(attrs: Attrs, size: tuple[Dim, ...]) -> tuple[Window, tuple[int, ...]]:
+def fitted(attrs: Attrs, size: tuple[Dim, ...]) -> tuple[Window, tuple[int, ...]]:
     """The window and the cells to add at the end; ``target_shape`` decides both border and added cells where it is given."""
     window, rank = window_of(attrs), len(attrs["kernel"])
     extra: tuple[int, ...] = attrs.get("adj") or (0,) * rank
@@ -92,7 +92,7 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     out = channels_second(refined(outputs[0], rank, "the output"), last)
     if filters % groups:
         raise KernelError(f"num_filter {filters} is not a multiple of num_group {groups}")
-    window, extra = _fitted(attrs, data[2:])
+    window, extra = fitted(attrs, data[2:])
     aimed = any(attrs.get("target_shape") or ())
     channels = agreed(data[1], weight[0], "channels of data against axis 0 of weight")
     if channels is not None and channels % groups:
@@ -116,7 +116,7 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     return shapes, [channels_back(output, last)]
 
 
-def _bilinear(attrs: Attrs) -> dict[str, object]:
+def bilinear_attrs(attrs: Attrs) -> dict[str, object]:
     """The attributes of the Deconvolution that bilinear upsampling is."""
     scale, filters = attrs["scale"], attrs["num_filter"]
     kernel, pad = 2 * scale - scale % 2, -(-(scale - 1) // 2)
@@ -133,7 +133,7 @@ def _bilinear(attrs: Attrs) -> dict[str, object]:
 def upsampling(context: Context, attrs: Attrs, *arrays: Array) -> Array:
     """Each image (N, C, H, W) brought to ``scale`` times the first one's size; several are concatenated or summed."""
     if attrs["sample_type"] == "bilinear":
-        return deconvolution(context, _bilinear(attrs), *arrays)
+        return deconvolution(context, bilinear_attrs(attrs), *arrays)
     height = arrays[0].shape[2] * attrs["scale"]
     total = attrs["multi_input_mode"] == "sum"
     if len(arrays) == 1 or not total:
@@ -158,7 +158,7 @@ def upsampling(context: Context, attrs: Attrs, *arrays: Array) -> Array:
 def upsampling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """The output from the images, and the weight of the bilinear kind."""
     if attrs["sample_type"] == "bilinear":
-        return deconvolution_shapes(_bilinear(attrs), inputs, outputs)
+        return deconvolution_shapes(bilinear_attrs(attrs), inputs, outputs)
     shapes = [dims(shape, 4) for shape in inputs]
     scale, first = attrs["scale"], shapes[0]
     height, width = (None if n is None else n * scale for n in first[2:])

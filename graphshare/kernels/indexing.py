@@ -11,7 +11,7 @@ from graphshare.kernels.inference import axis_of, dims, same_types, shown, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
 
 
-def _places(index: Array, size: int, mode: str = "clip") -> Array:
+def within(index: Array, size: int, mode: str = "clip") -> Array:
     """Indices within ``0 <= i < size``: the nearest one, the remainder, or as they are where all are in range."""
     places = convert(index, np.int64)
     if mode == "wrap":
@@ -23,7 +23,7 @@ def _places(index: Array, size: int, mode: str = "clip") -> Array:
 
 def embedding(context: Context, attrs: Attrs, data: Array, weight: Array) -> Array:
     """A row of ``weight`` (input_dim, output_dim) for every index; the nearest one for indices out of range."""
-    return np.take(weight, _places(data, weight.shape[0]), 0)
+    return np.take(weight, within(data, weight.shape[0]), 0)
 
 
 def embedding_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -48,7 +48,7 @@ def embedding_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types,
 def take(context: Context, attrs: Attrs, a: Array, indices: Array) -> Array:
     """Slices of ``a`` along ``axis``; the indices' shape stands in that axis's place."""
     axis = axis_of(attrs["axis"], a.ndim)
-    return np.take(a, _places(indices, a.shape[axis], attrs["mode"]), axis)
+    return np.take(a, within(indices, a.shape[axis], attrs["mode"]), axis)
 
 
 def _take_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -69,7 +69,7 @@ def _first_type(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Typ
 def batch_take(context: Context, attrs: Attrs, a: Array, indices: Array) -> Array:
     """One element of every row."""
     rows = a.reshape(-1, a.shape[-1])
-    places = _places(indices, rows.shape[1]).reshape(-1, 1)
+    places = within(indices, rows.shape[1]).reshape(-1, 1)
     return np.take_along_axis(rows, places, 1).reshape(indices.shape)
 
 
@@ -89,7 +89,7 @@ def _batch_take_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Type
 def pick(context: Context, attrs: Attrs, data: Array, index: Array) -> Array:
     """One element along ``axis`` for every place of the others."""
     axis = axis_of(attrs["axis"], data.ndim)
-    places = _places(index, data.shape[axis], attrs["mode"])
+    places = within(index, data.shape[axis], attrs["mode"])
     kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
     chosen = np.take_along_axis(data, places.reshape(kept), axis)
     return chosen.reshape(_pick_shapes(attrs, [data.shape, None], [None])[1][0])

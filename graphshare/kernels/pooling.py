@@ -13,7 +13,17 @@ import numpy as np
 
 from graphshare.kernels.inference import same_types
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
-from graphshare.kernels.windows import Window, agreed, channels_back, channels_second, computed_in, is_channels_last, window_of
+from graphshare.kernels.windows import (
+    Window,
+    agreed,
+    cells_of,
+    channels_back,
+    channels_second,
+    computed_in,
+    is_channels_last,
+    span_of,
+    window_of,
+)
 
 
 def pooling(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -68,7 +78,7 @@ def pooled(
     total = _reduced(x, np.add, 0, axes, window, counts)
     if kind == "avg":
         for i, axis in enumerate(axes):
-            cells = _cells(x.shape[axis], window, i, counts[i], with_border).astype(total.dtype)
+            cells = cells_of(x.shape[axis], window, i, counts[i], with_border).astype(total.dtype)
             total /= cells.reshape(-1, *(1,) * (total.ndim - 1 - axis))
     return total.astype(given, copy=False)
 
@@ -81,7 +91,7 @@ def _reduced(x: Array, combine: Any, start: Any, axes: range, window: Window, co
         if count == 1 and pad == 0 and kernel >= size:
             x = combine.reduce(x, axis=axis, keepdims=True)
             continue
-        spans = [_span(size, tap - pad, stride, count) for tap in range(kernel)]
+        spans = [span_of(size, tap - pad, stride, count) for tap in range(kernel)]
         whole = next((span for span in spans if span[:2] == (0, count)), None)
         if whole is None:
             out = np.full((*x.shape[:axis], count, *x.shape[axis + 1 :]), start, x.dtype)
@@ -98,23 +108,6 @@ def _reduced(x: Array, combine: Any, start: Any, axes: range, window: Window, co
 
 def _along(axis: int, cells: slice) -> tuple[slice, ...]:
     return (*(slice(None),) * axis, cells)
-
-
-def _span(size: int, shift: int, stride: int, count: int) -> tuple[int, int, slice]:
-    """Which windows have a cell in the image at ``shift`` from their beginning, and those cells."""
-    first = max(0, -(shift // stride))
-    last = max(first, min(count, (size - 1 - shift) // stride + 1))
-    begin = first * stride + shift
-    return first, last, slice(begin, begin + max(0, last - first - 1) * stride + 1, stride)
-
-
-def _cells(size: int, window: Window, i: int, count: int, with_border: bool) -> Array:
-    """How many cells each window has along an axis; with the border, but nothing beyond it, or without."""
-    begin = np.arange(count) * window.stride[i] - window.pad[i]
-    end = np.minimum(begin + window.kernel[i], size + window.pad[i])
-    if not with_border:
-        begin, end = np.maximum(begin, 0), np.minimum(end, size)
-    return np.maximum(end - begin, 1)
 
 
 def _positions(size: int, window: Window, i: int, convention: str) -> int:

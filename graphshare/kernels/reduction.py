@@ -14,7 +14,7 @@ from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Forward, Kerne
 Reduce = Callable[[Array, tuple[int, ...], bool], Array]
 
 
-def _axes(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
+def axes_of(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
     """The axes that vanish: those named, all when none is, with ``exclude`` all others."""
     given = attrs[key]
     if given is None or given == ():
@@ -35,7 +35,7 @@ def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, scalar: tuple[Dim, ..
     shape = inputs[0]
     if shape is None:
         return inputs, outputs
-    result = _reduced(shape, _axes(attrs, len(shape)), attrs["keepdims"], scalar)
+    result = _reduced(shape, axes_of(attrs, len(shape)), attrs["keepdims"], scalar)
     return inputs, [unify(result, outputs[0])]
 
 
@@ -46,7 +46,7 @@ def np_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Sh
 
 def _forward(reduce: Reduce, shapes: Any = _shapes) -> Callable[[Context, Attrs, Array], Array]:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        axes = _axes(attrs, x.ndim)
+        axes = axes_of(attrs, x.ndim)
         with np.errstate(all="ignore"):
             result = reduce(x, axes, attrs["keepdims"])
         return np.reshape(result, shapes(attrs, [x.shape], [None])[1][0])
@@ -99,7 +99,7 @@ def norm(context: Context, attrs: Attrs, x: Array) -> Array:
 
     MXNet adds squares relative to the largest, so of integers only those as large as the largest count.
     """
-    axes, keep = _axes(attrs, x.ndim), attrs["keepdims"]
+    axes, keep = axes_of(attrs, x.ndim), attrs["keepdims"]
     size = np.abs(x)
     if attrs["ord"] == 1:
         result = add_up(size, axes, keep)
@@ -126,7 +126,7 @@ def _norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Typ
 
 def moments(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
     """Mean and (biased) variance."""
-    axes = _axes(attrs, x.ndim, "axes")
+    axes = axes_of(attrs, x.ndim, "axes")
     wide = x.astype(np.float64) if x.dtype.kind == "f" else x
     mean = average(wide, axes, True)
     variance = average(np.square(wide - mean), axes, True)
@@ -140,7 +140,7 @@ def _moments_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     shape = inputs[0]
     if shape is None:
         return inputs, outputs
-    result = _reduced(shape, _axes(attrs, len(shape), "axes"), attrs["keepdims"], (1,))
+    result = _reduced(shape, axes_of(attrs, len(shape), "axes"), attrs["keepdims"], (1,))
     return inputs, [unify(result, known) for known in outputs]
 
 

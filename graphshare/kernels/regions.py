@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 
 from graphshare.kernels.inference import dims, same_types, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
 
+Span = tuple[int, int]
 
-def _rounded(x: Array) -> Array:
+
+def rounded(x: Array) -> Array:
     """Half away from 0."""
     result: Array = np.copysign(np.floor(np.abs(x) + 0.5), x)
     return result
@@ -22,7 +27,7 @@ def _sample(x: Array, region: Array) -> Array:
     return sample
 
 
-def _bins(start: float, size: float, count: int, limit: int) -> list[tuple[int, int]]:
+def bins_of(start: float, size: float, count: int, limit: int) -> list[tuple[int, int]]:
     """Where each of ``count`` bins begins and ends, cut off at 0 and ``limit``."""
     each = np.float32(size) / np.float32(count)
     edges = [(np.floor(np.float32(i) * each) + start, np.ceil(np.float32(i + 1) * each) + start) for i in range(count)]
@@ -33,13 +38,13 @@ def roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
     """The greatest value of each bin, 0 in an empty one: ``(R, C, h, w)``. Corners are rounded to whole pixels."""
     height, width = attrs["pooled_size"]
     out: Array = np.zeros((len(rois), x.shape[1], height, width), x.dtype)
-    corners = _rounded(rois[:, 1:] * x.dtype.type(attrs["spatial_scale"]))
+    corners = rounded(rois[:, 1:] * x.dtype.type(attrs["spatial_scale"]))
     for result, region, (x1, y1, x2, y2) in zip(out, rois, corners, strict=True):
         if region[0] < 0:
             continue
         sample = _sample(x, region)
-        columns = _bins(x1, max(x2 - x1 + 1, 1), width, x.shape[3])
-        for i, (top, bottom) in enumerate(_bins(y1, max(y2 - y1 + 1, 1), height, x.shape[2])):
+        columns = bins_of(x1, max(x2 - x1 + 1, 1), width, x.shape[3])
+        for i, (top, bottom) in enumerate(bins_of(y1, max(y2 - y1 + 1, 1), height, x.shape[2])):
             for j, (left, right) in enumerate(columns):
                 if top < bottom and left < right:
                     result[:, i, j] = sample[:, top:bottom, left:right].max(axis=(1, 2))
@@ -51,18 +56,25 @@ def ps_roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Arr
     size, count = attrs["pooled_size"], attrs["output_dim"]
     group = attrs["group_size"] or size
     out: Array = np.zeros((len(rois), count, size, size), x.dtype)
-    scale = attrs["spatial_scale"]
-    cells = [min(max(i * group // size, 0), group - 1) for i in range(size)]
     for result, region in zip(out, rois, strict=True):
         sample = _sample(x, region).reshape(count, group, group, *x.shape[2:])
-        x1, y1 = _rounded(region[1:3]) * scale
-        x2, y2 = (_rounded(region[3:5]) + 1) * scale
-        columns = _fractional_bins(x1, max(x2 - x1, 0.1), size, x.shape[3])
-        for i, (top, bottom) in enumerate(_fractional_bins(y1, max(y2 - y1, 0.1), size, x.shape[2])):
-            for j, (left, right) in enumerate(columns):
-                if top < bottom and left < right:
-                    result[:, i, j] = sample[:, cells[i], cells[j], top:bottom, left:right].mean(axis=(1, 2))
+        for i, j, (top, bottom), (left, right) in sensitive_bins(attrs, region, x.shape[2:]):
+            result[:, i[0], j[0]] = sample[:, i[1], j[1], top:bottom, left:right].mean(axis=(1, 2))
     return out
+
+
+def sensitive_bins(attrs: Attrs, region: Array, limits: tuple[int, ...]) -> Iterator[tuple[Span, Span, Span, Span]]:
+    """The bins of a region that are not empty: row and column, each of the bin and of its channels, and the pixels of both."""
+    size, scale = attrs["pooled_size"], attrs["spatial_scale"]
+    group = attrs["group_size"] or size
+    cells = [min(max(i * group // size, 0), group - 1) for i in range(size)]
+    x1, y1 = rounded(region[1:3]) * scale
+    x2, y2 = (rounded(region[3:5]) + 1) * scale
+    columns = _fractional_bins(x1, max(x2 - x1, 0.1), size, limits[1])
+    for i, rows in enumerate(_fractional_bins(y1, max(y2 - y1, 0.1), size, limits[0])):
+        for j, pixels in enumerate(columns):
+            if rows[0] < rows[1] and pixels[0] < pixels[1]:
+                yield (i, cells[i]), (j, cells[j]), rows, pixels
 
 
 def _fractional_bins(start: float, size: float, count: int, limit: int) -> list[tuple[int, int]]:
@@ -91,8 +103,10 @@ def roi_align(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
     return out
 
 
-def _aligned(attrs: Attrs, sample: Array, region: Array) -> Array:
-    """All bins of one region: ``(C, h, w)``."""
+def aligned_along(
+    attrs: Attrs, size: tuple[int, ...], region: Array, dtype: Any
+) -> tuple[tuple[Array, int], tuple[Array, int]]:
+    """For both axes of an image, what each pixel gives to each sample of a region's bins, and the first pixel that counts."""
     shift = 0.5 if attrs["aligned"] else 0.0
     start_x, start_y, end_x, end_y = (
         region[1:].astype(np.float32) * np.float32(attrs["spatial_scale"]) - np.float32(shift)
@@ -106,10 +120,15 @@ def _aligned(attrs: Attrs, sample: Array, region: Array) -> Array:
     height, width = attrs["pooled_size"]
     rows = _samples(start_y, size_y, height, attrs["sample_ratio"])
     columns = _samples(start_x, size_x, width, attrs["sample_ratio"])
-    down, top = _interpolation(rows, sample.shape[1], sample.dtype)
-    along, left = _interpolation(columns, sample.shape[2], sample.dtype)
+    return _interpolation(rows, size[0], dtype), _interpolation(columns, size[1], dtype)
+
+
+def _aligned(attrs: Attrs, sample: Array, region: Array) -> Array:
+    """All bins of one region: ``(C, h, w)``."""
+    (down, top), (along, left) = aligned_along(attrs, sample.shape[1:], region, sample.dtype)
+    height, width = attrs["pooled_size"]
     seen = down @ sample[:, top : top + down.shape[1], left : left + along.shape[1]] @ along.T
-    bins = seen.reshape(sample.shape[0], height, len(rows) // height, width, len(columns) // width)
+    bins = seen.reshape(sample.shape[0], height, len(down) // height, width, len(along) // width)
     result: Array = bins.mean(axis=(2, 4), dtype=np.float64).astype(sample.dtype)
     return result
 

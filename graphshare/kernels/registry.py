@@ -79,7 +79,7 @@ _registered: dict[str, Kernel] = {}
 def find_kernel(operator: str) -> Kernel | None:
     """The kernel of an operator, by any of its names; None when there is none."""
     name = canonical(operator)
-    return _registered.get(name) or _known().get(name)
+    return _registered.get(name) or known_kernels().get(name)
 
 
 def register(kernel: Kernel) -> None:
@@ -88,7 +88,8 @@ def register(kernel: Kernel) -> None:
 
 
 @cache
-def _known() -> dict[str, Kernel]:
+def known_kernels() -> dict[str, Kernel]:
+    """All kernels of this package and of installed ones, by canonical name."""
     found: dict[str, Kernel] = {}
     for family in _FAMILIES:
         for kernel in import_module(f"graphshare.kernels.{family}").KERNELS:

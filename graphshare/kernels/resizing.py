@@ -13,8 +13,8 @@ from graphshare.kernels.windows import agreed, computed_in
 
 def adaptive_average(context: Context, attrs: Attrs, x: Array) -> Array:
     """Means over ``output_size`` bins (N, C, H, W), which overlap where they do not divide the image."""
-    height, width = _bins(attrs)
-    return _along_both(x, _means(x.shape[2], height), _means(x.shape[3], width))
+    height, width = bin_counts(attrs)
+    return along_both(x, means(x.shape[2], height), means(x.shape[3], width))
 
 
 def bilinear_resize(context: Context, attrs: Attrs, x: Array, like: Array | None = None) -> Array:
@@ -23,17 +23,18 @@ def bilinear_resize(context: Context, attrs: Attrs, x: Array, like: Array | None
     assert height is not None
     assert width is not None
     corners = attrs["align_corners"]
-    return _along_both(x, _between(x.shape[2], height, corners), _between(x.shape[3], width, corners))
+    return along_both(x, between(x.shape[2], height, corners), between(x.shape[3], width, corners))
 
 
-def _along_both(x: Array, rows: Array, columns: Array) -> Array:
+def along_both(x: Array, rows: Array, columns: Array) -> Array:
+    """``rows`` @ x @ ``columns`` transposed, for each image."""
     wide = computed_in(x)
     out: Array = np.matmul(np.matmul(rows.astype(wide.dtype), wide), columns.T.astype(wide.dtype))
     return out.astype(x.dtype, copy=False)
 
 
 @lru_cache(maxsize=64)
-def _means(size: int, bins: int) -> Array:
+def means(size: int, bins: int) -> Array:
     """(bins, size): what each cell contributes to each mean."""
     cell, bin_ = np.arange(size), np.arange(bins)[:, None]
     inside = (cell >= bin_ * size // bins) & (cell < -(-(bin_ + 1) * size // bins))
@@ -42,7 +43,7 @@ def _means(size: int, bins: int) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _between(size: int, count: int, corners: bool) -> Array:
+def between(size: int, count: int, corners: bool) -> Array:
     """(count, size): what each cell contributes to each interpolated one."""
     if count == 1:
         place = np.zeros(1, dtype=np.float32)
@@ -61,7 +62,8 @@ def _between(size: int, count: int, corners: bool) -> Array:
     return weights
 
 
-def _bins(attrs: Attrs) -> tuple[int, int]:
+def bin_counts(attrs: Attrs) -> tuple[int, int]:
+    """The bins along height and width."""
     size = attrs["output_size"] or (1,)
     if len(size) > 2 or min(size) < 1:
         raise KernelError(f"output_size is {size}; one or two sizes of at least 1 are wanted")
@@ -94,7 +96,7 @@ def _resized(attrs: Attrs, shape: tuple[Dim, ...], like: tuple[Dim, ...] | None)
 
 def adaptive_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """The output from ``output_size``; samples and channels both ways."""
-    return _framed(inputs, outputs, _bins(attrs))
+    return _framed(inputs, outputs, bin_counts(attrs))
 
 
 def resize_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

@@ -30,7 +30,8 @@ class Cell(NamedTuple):
     b_state: Array
 
 
-def _directions(attrs: Attrs) -> int:
+def directions(attrs: Attrs) -> int:
+    """2 for a layer that runs both ways, else 1."""
     return 2 if attrs["bidirectional"] else 1
 
 
@@ -41,7 +42,7 @@ def _handed_on(attrs: Attrs) -> int:
 
 def parameter_size(attrs: Attrs, inputs: int) -> int:
     """How long the parameter vector is for inputs of this size."""
-    hidden, layers, sides, out = attrs["state_size"], attrs["num_layers"], _directions(attrs), _handed_on(attrs)
+    hidden, layers, sides, out = attrs["state_size"], attrs["num_layers"], directions(attrs), _handed_on(attrs)
     rows = GATES[attrs["mode"]] * hidden * sides
     size: int = rows * (inputs + out + 2) + (layers - 1) * rows * (sides * out + out + 2)
     return size + layers * sides * out * hidden if attrs["projection_size"] else size
@@ -61,11 +62,11 @@ def input_size(attrs: Attrs, size: int) -> int:
     return found + 1
 
 
-def _cells(attrs: Attrs, inputs: int, vector: Array) -> list[Cell]:
+def cells(attrs: Attrs, inputs: int, vector: Array) -> list[Cell]:
     """The cells by layer, then by direction."""
     if vector.shape != (parameter_size(attrs, inputs),):
         raise KernelError(f"{vector.size} parameters where inputs of size {inputs} take {parameter_size(attrs, inputs)}")
-    hidden, sides, out = attrs["state_size"], _directions(attrs), _handed_on(attrs)
+    hidden, sides, out = attrs["state_size"], directions(attrs), _handed_on(attrs)
     rows, at = GATES[attrs["mode"]] * hidden, 0
 
     def take(*shape: int) -> Array:
@@ -82,7 +83,8 @@ def _cells(attrs: Attrs, inputs: int, vector: Array) -> list[Cell]:
     return [Cell(*three, take(rows), take(rows)) for three in weights]
 
 
-def _sigmoid(x: Array) -> Array:
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x)), in place."""
     np.negative(x, out=x)
     np.exp(x, out=x)
     x += 1
@@ -113,9 +115,9 @@ def _lstm(cell: Cell, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
     out: Array = np.empty((*x.shape[:2], h.shape[1]), x.dtype)
     for t, step in enumerate(steps):
         step += h @ u
-        taken, kept = np.split(_sigmoid(step[:, : 2 * size]), 2, axis=1)
+        taken, kept = np.split(sigmoid(step[:, : 2 * size]), 2, axis=1)
         c = kept * c + taken * np.tanh(step[:, 2 * size : 3 * size])
-        h = _sigmoid(step[:, 3 * size :]) * np.tanh(c)
+        h = sigmoid(step[:, 3 * size :]) * np.tanh(c)
         if cell.w_projection is not None:
             h = h @ cell.w_projection.T
         out[t] = h
@@ -129,7 +131,7 @@ def _gru(cell: Cell, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
     out: Array = np.empty((*x.shape[:2], size), x.dtype)
     for t, step in enumerate(steps):
         state = h @ u + cell.b_state
-        reset, update = np.split(_sigmoid(step[:, : 2 * size] + state[:, : 2 * size]), 2, axis=1)
+        reset, update = np.split(sigmoid(step[:, : 2 * size] + state[:, : 2 * size]), 2, axis=1)
         new = np.tanh(step[:, 2 * size :] + reset * state[:, 2 * size :])
         h = out[t] = (1 - update) * new + update * h
     return out, c
@@ -148,19 +150,19 @@ def rnn(context: Context, attrs: Attrs, x: Array, parameters: Array, state: Arra
 
     While training, ``p`` drops values between layers by ``context.rng``, another stream than MXNet's.
     """
-    run, sides = _LAYERS[attrs["mode"]], _directions(attrs)
+    run, sides = _LAYERS[attrs["mode"]], directions(attrs)
     c_state = more[0] if attrs["mode"] == "lstm" else state
     last: list[Array] = []
     last_c: list[Array] = []
-    cells = _cells(attrs, x.shape[2], parameters)
+    layers = cells(attrs, x.shape[2], parameters)
     with np.errstate(over="ignore"):
-        for first in range(0, len(cells), sides):
+        for first in range(0, len(layers), sides):
             source = _dropped(context, attrs["p"], x) if first else x
             results = []
             for side in range(sides):
                 number = first + side
                 steps = source[::-1] if side else source
-                out, c = run(cells[number], steps, state[number], c_state[number])
+                out, c = run(layers[number], steps, state[number], c_state[number])
                 last.append(out[-1])
                 last_c.append(c)
                 results.append(out[::-1] if side else out)
@@ -180,7 +182,7 @@ def _dropped(context: Context, p: float, x: Array) -> Array:
 
 
 def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    lstm, sides, out = attrs["mode"] == "lstm", _directions(attrs), _handed_on(attrs)
+    lstm, sides, out = attrs["mode"] == "lstm", directions(attrs), _handed_on(attrs)
     stacked, hidden = attrs["num_layers"] * sides, attrs["state_size"]
     steps, batch, width = dims(inputs[0], 3)
     (size,) = dims(inputs[1], 1)

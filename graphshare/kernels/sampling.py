@@ -23,14 +23,14 @@ def bilinear(x: Array, rows: Array, columns: Array) -> Array:
     return out
 
 
-def _held(x: Array, rows: Array, columns: Array) -> Array:
+def held(x: Array, rows: Array, columns: Array) -> Array:
     """As :func:`bilinear`, but the last row and column reach on to the array's end, and before the first all is 0."""
     height, width = x.shape[1:]
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
     return np.where(inside, bilinear(x, rows.clip(0, height - 1), columns.clip(0, width - 1)), x.dtype.type(0))
 
 
-def _unit_grid(height: int, width: int, dtype: np.dtype[np.generic]) -> Array:
+def unit_grid(height: int, width: int, dtype: np.dtype[np.generic]) -> Array:
     """x, y and 1 of every pixel, -1 to 1 with both ends: ``(3, H*W)``."""
     x = -1 + np.arange(width) * 2 / max(width - 1, 1)
     y = -1 + np.arange(height) * 2 / max(height - 1, 1)
@@ -38,16 +38,16 @@ def _unit_grid(height: int, width: int, dtype: np.dtype[np.generic]) -> Array:
     return grid
 
 
-def _affine(theta: Array, height: int, width: int) -> Array:
+def affine_grid(theta: Array, height: int, width: int) -> Array:
     """The grid ``(N, 2, H, W)`` of matrices ``(N, 6)``."""
-    grid: Array = theta.reshape(-1, 2, 3) @ _unit_grid(height, width, theta.dtype)
+    grid: Array = theta.reshape(-1, 2, 3) @ unit_grid(height, width, theta.dtype)
     return grid.reshape(-1, 2, height, width)
 
 
 def grid_generator(context: Context, attrs: Attrs, x: Array) -> Array:
     """Places to sample at, x before y, -1 to 1: of affine matrices ``(N, 6)``, or of a flow ``(N, 2, H, W)`` in pixels."""
     if attrs["transform_type"] == "affine":
-        return _affine(x, *attrs["target_shape"])
+        return affine_grid(x, *attrs["target_shape"])
     height, width = x.shape[2:]
     flow = x + np.stack(np.meshgrid(np.arange(width), np.arange(height))).astype(x.dtype)
     half = np.array([(width - 1) / 2, (height - 1) / 2], x.dtype).reshape(1, 2, 1, 1)
@@ -59,12 +59,13 @@ def _grid_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     if attrs["transform_type"] == "warp":
         shape = unify(unify(inputs[0], outputs[0]), (None, 2, None, None))
         return [shape], [shape]
-    (n, _), (height, width) = dims(unify(inputs[0], (None, 6)), 2), _target(attrs)
+    (n, _), (height, width) = dims(unify(inputs[0], (None, 6)), 2), target_of(attrs)
     output = dims(unify((n, 2, height, width), outputs[0]), 4)
     return [(output[0], 6)], [output]
 
 
-def _target(attrs: Attrs) -> tuple[int, int]:
+def target_of(attrs: Attrs) -> tuple[int, int]:
+    """Height and width of ``target_shape``. Raises KernelError where it is none."""
     height, width = attrs["target_shape"] or (0, 0)
     if height <= 0 or width <= 0:
         raise KernelError(f"target_shape {attrs['target_shape']} must be a height and a width")
@@ -92,17 +93,18 @@ def _sampler_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 def spatial_transformer(context: Context, attrs: Attrs, x: Array, theta: Array) -> Array:
     """``(N, C, H, W)`` at the places that affine matrices ``(N, 6)`` give."""
-    return _sampled(x, _affine(theta, *_target(attrs)))
+    return _sampled(x, affine_grid(theta, *target_of(attrs)))
 
 
 def _transformer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     n, c, height, width = dims(inputs[0], 4)
     (m, _) = dims(unify(inputs[1], (n, 6)), 2)
-    output = dims(unify((m, c, *_target(attrs)), outputs[0]), 4)
+    output = dims(unify((m, c, *target_of(attrs)), outputs[0]), 4)
     return [(*output[:2], height, width), (output[0], 6)], [output]
 
 
-def _correlation_size(attrs: Attrs, height: Dim, width: Dim) -> tuple[Dim, Dim]:
+def correlation_size(attrs: Attrs, height: Dim, width: Dim) -> tuple[Dim, Dim]:
+    """Height and width of the result. Raises KernelError where there is none."""
     border = attrs["max_displacement"] + (attrs["kernel_size"] - 1) // 2
     found: list[Dim] = []
     for size in (height, width):
@@ -121,7 +123,7 @@ def correlation(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
     kernel, stride, pad = attrs["kernel_size"], attrs["stride1"], attrs["pad_size"]
     if kernel % 2 == 0:
         raise KernelError(f"kernel_size {kernel} must be odd")
-    height, width = _correlation_size(attrs, *x.shape[2:])
+    height, width = correlation_size(attrs, *x.shape[2:])
     reach = attrs["max_displacement"] // attrs["stride2"]
     borders = ((0, 0), (0, 0), (pad, pad), (pad, pad))
     x, y = np.pad(x, borders), np.pad(y, borders)
@@ -142,12 +144,13 @@ def correlation(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
 def _correlation_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     both = dims(unify(*inputs), 4)
     side = 2 * (attrs["max_displacement"] // attrs["stride2"]) + 1
-    output = dims(unify((both[0], side * side, *_correlation_size(attrs, *both[2:])), outputs[0]), 4)
+    output = dims(unify((both[0], side * side, *correlation_size(attrs, *both[2:])), outputs[0]), 4)
     found = (output[0], *both[1:])
     return [found, found], [output]
 
 
-def _pairs(attrs: Attrs) -> tuple[tuple[int, int], ...]:
+def window_pairs(attrs: Attrs) -> tuple[tuple[int, int], ...]:
+    """Kernel, stride, dilate and pad, each by height and width."""
     return (
         tuple(attrs["kernel"]),
         tuple(attrs["stride"] or (1, 1)),
@@ -158,7 +161,7 @@ def _pairs(attrs: Attrs) -> tuple[tuple[int, int], ...]:
 
 def _convolved(attrs: Attrs, sizes: tuple[Dim, ...]) -> tuple[Dim, ...]:
     found: list[Dim] = []
-    for size, k, stride, dilate, pad in zip(sizes, *_pairs(attrs), strict=True):
+    for size, k, stride, dilate, pad in zip(sizes, *window_pairs(attrs), strict=True):
         room = None if size is None else size + 2 * pad - dilate * (k - 1) - 1
         if room is not None and room < 0:
             raise KernelError(f"an axis of size {size} with a border of {pad} is smaller than the kernel")
@@ -181,7 +184,7 @@ def modulated_deformable_convolution(
 def _deformed(
     attrs: Attrs, x: Array, offset: Array, weight: Array, bias: tuple[Array, ...], mask: Array | None = None
 ) -> Array:
-    (kh, kw), stride, dilate, pad = _pairs(attrs)
+    (kh, kw), stride, dilate, pad = window_pairs(attrs)
     h, w = offset.shape[2:]
     n, channels = x.shape[:2]
     moved, groups = attrs["num_deformable_group"], attrs["num_group"]
@@ -194,7 +197,7 @@ def _deformed(
         for group in range(moved):
             part = slice(group * each, group * each + each)
             at = places[sample, group]
-            look = _held if mask is None else bilinear
+            look = held if mask is None else bilinear
             seen[sample, part] = look(x[sample, part], rows + at[:, :, 0], columns + at[:, :, 1])
             if mask is not None:
                 seen[sample, part] *= mask[sample].reshape(moved, kh, kw, h, w)[group]

@@ -75,7 +75,7 @@ def _slice_assign_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     return [x, unify(inputs[1], sliced(attrs, x))], [x]
 
 
-def _axis_span(attrs: Attrs, size: int) -> tuple[int, int]:
+def axis_span(attrs: Attrs, size: int) -> tuple[int, int]:
     """Where slice_axis begins and ends on an axis of this size."""
     begin, end = attrs["begin"], size if attrs["end"] is None else attrs["end"]
     first, last = begin + size * (begin < 0), end + size * (end < 0)
@@ -87,7 +87,7 @@ def _axis_span(attrs: Attrs, size: int) -> tuple[int, int]:
 def slice_axis(context: Context, attrs: Attrs, x: Array) -> Array:
     """From ``begin`` to ``end`` along one axis."""
     axis = axis_of(attrs["axis"], x.ndim)
-    result: Array = x[(slice(None),) * axis + (slice(*_axis_span(attrs, x.shape[axis])),)]
+    result: Array = x[(slice(None),) * axis + (slice(*axis_span(attrs, x.shape[axis])),)]
     return result
 
 
@@ -98,7 +98,7 @@ def _slice_axis_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     axis = axis_of(attrs["axis"], len(x))
     size = x[axis]
     if size is not None:
-        first, last = _axis_span(attrs, size)
+        first, last = axis_span(attrs, size)
         size = last - first
     y = dims(unify((*x[:axis], size, *x[axis + 1 :]), outputs[0]), len(x))
     return [(*y[:axis], x[axis], *y[axis + 1 :])], [y]

@@ -98,3 +98,20 @@ def agreed(a: Dim, b: Dim, what: str) -> Dim:
 def computed_in(x: Array) -> Array:
     """``x`` in the type that sums of products are formed in: float32 for float16, else its own."""
     return x.astype(np.float32) if x.dtype == np.float16 else x
+
+
+def span_of(size: int, shift: int, stride: int, count: int) -> tuple[int, int, slice]:
+    """Which windows have a cell in the image at ``shift`` from their beginning, and those cells."""
+    first = max(0, -(shift // stride))
+    last = max(first, min(count, (size - 1 - shift) // stride + 1))
+    begin = first * stride + shift
+    return first, last, slice(begin, begin + max(0, last - first - 1) * stride + 1, stride)
+
+
+def cells_of(size: int, window: Window, i: int, count: int, with_border: bool) -> Array:
+    """How many cells each window has along an axis; with the border, but nothing beyond it, or without."""
+    begin = np.arange(count) * window.stride[i] - window.pad[i]
+    end = np.minimum(begin + window.kernel[i], size + window.pad[i])
+    if not with_border:
+        begin, end = np.maximum(begin, 0), np.minimum(end, size)
+    return np.maximum(end - begin, 1)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from graphshare.kernels.absent import why_absent
-from graphshare.kernels.registry import _known as kernels
 from graphshare.kernels.registry import find_kernel
+from graphshare.kernels.registry import known_kernels as kernels
 from graphshare.operators.registry import _FAMILIES as FAMILIES
 from graphshare.operators.registry import canonical, lookup
 

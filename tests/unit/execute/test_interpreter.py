@@ -174,12 +174,12 @@ def test_kernels_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch) ->
         return [Point()]
 
     monkeypatch.setattr(metadata, "entry_points", points)
-    registry._known.cache_clear()
+    registry.known_kernels.cache_clear()
     try:
         assert registry.find_kernel("AcmeDouble") is DOUBLE
         assert registry.find_kernel("Convolution") is not None
     finally:
-        registry._known.cache_clear()
+        registry.known_kernels.cache_clear()
     assert asked == ["graphshare.kernels"]
 
 

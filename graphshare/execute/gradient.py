@@ -1,0 +1,287 @@
+"""Reverse accumulation over a plan: a forward pass that leaves records, and a backward pass that uses them up.
+
+Gradients of a value are summed over all its uses. A record, and the gradients of what a node gave, are freed as soon as the
+node has been passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.execute.interpreter import computed
+from graphshare.execute.plan import Plan, make_plan
+from graphshare.execute.step import Step
+from graphshare.gradients.gradient import Gradient, GradientError, Gradients, Record
+from graphshare.gradients.registry import find_gradient
+from graphshare.ir.graph import VARIABLE, Node
+from graphshare.ir.walk import reachable
+from graphshare.kernels.inference import shown
+from graphshare.kernels.kernel import Array, Context, KernelError, Shape
+
+Streams = Callable[[Node], np.random.Generator]
+"""The random numbers of a node: a new generator each time, which begins with the same numbers."""
+
+
+class Passed(msgspec.Struct, eq=False):
+    """A step that the forward pass made and the backward pass will come by."""
+
+    step: Step
+    gradient: Gradient
+    record: Record
+    outputs: tuple[tuple[tuple[int, ...], Any], ...]
+    updates: Mapping[int, tuple[Array, Array]]
+
+
+class Backward(msgspec.Struct, eq=False):
+    """What a backward pass gave: ``gradients`` of the wanted variables that have one, and new values of auxiliary states."""
+
+    gradients: dict[Node, Array]
+    updates: dict[Node, Array]
+
+
+def needs_head_gradient(node: Node) -> bool:
+    """Whether a backward pass that starts at this node needs to be told its output's gradient."""
+    gradient = find_gradient(node.op) if node.op != VARIABLE else None
+    return gradient is None or (isinstance(gradient, Gradient) and not gradient.is_loss)
+
+
+class Tape:
+    """A forward pass that can be gone back, once.
+
+    ``overwritten`` are variables that the forward pass gave new values, as MXNet does with the gamma of a BatchNorm that is
+    fixed.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        values: Mapping[Node, Array],
+        wanted: Sequence[Node],
+        *,
+        streams: Streams | None = None,
+        shapes: Mapping[Node, Sequence[Shape]] | None = None,
+        training: bool = True,
+        repeatable: bool = True,
+    ) -> None:
+        """Runs ``plan`` on ``values``, which are not written to, and keeps what the gradients of ``wanted`` need.
+
+        ``repeatable`` tells that ``streams`` begins anew each time; in a sub-graph one stream serves all runs.
+
+        Raises:
+            RefusedError: a kernel cannot take its inputs, or an operator that gradients would pass has none.
+        """
+        self.plan = plan
+        self.overwritten: dict[Node, Array] = {}
+        self._passed: list[Passed] = []
+        self._wanted = {plan.variables[node]: node for node in wanted if node in plan.variables}
+        self._live = set(self._wanted)
+        self._values: list[Any] = [None] * plan.slots
+        self._training, self._streams, self._shapes = training, streams, shapes or {}
+        self._repeatable = repeatable
+        check_gradients(plan, wanted)
+        for node, slot in plan.variables.items():
+            self._values[slot] = values[node]
+        for step in plan.steps:
+            self._forward(step)
+        self.outputs: list[Array] = [self._values[slot] for slot in plan.targets]
+        self._values = []
+
+    def _forward(self, step: Step) -> None:
+        gradient = find_gradient(step.node.op)
+        carried = isinstance(gradient, Gradient) and any(slot in self._live for slot in step.inputs)
+        inputs = [self._values[slot] for slot in step.inputs]
+        if isinstance(gradient, Gradient) and gradient.overwrites is not None and self._training:
+            for position, value in gradient.overwrites(step.attrs, inputs).items():
+                inputs[position] = self._values[step.inputs[position]] = value
+                self.overwritten[step.node.inputs[position].node] = value
+        subruns: list[tuple[int, Callable[[Gradients], Gradients]]] = []
+        context = Context(
+            training=self._training,
+            rng=self._streams(step.node) if self._streams is not None else None,
+            dead=(False,) * len(inputs),
+            num_outputs=len(step.outputs),
+            shapes=self._shapes.get(step.node, ()),
+            run_subgraph=self._subgraphs(step.node, subruns) if step.node.subgraphs else None,
+        )
+        result = computed(step, context, inputs)
+        for slot, value in zip(step.outputs, result.outputs, strict=False):
+            if slot >= 0:
+                self._values[slot] = value
+        if carried and isinstance(gradient, Gradient):
+            self._live.update(slot for slot in step.outputs if slot >= 0)
+            wanted = tuple(slot in self._live and x.dtype.kind == "f" for slot, x in zip(step.inputs, inputs, strict=True))
+            streams = self._streams
+            record = Record(
+                step.attrs,
+                inputs if gradient.reads_inputs else (),
+                result.outputs if gradient.reads_outputs else (),
+                result.residuals if gradient.reads_outputs else None,
+                self._training,
+                wanted,
+                subruns,
+                (lambda: streams(step.node)) if streams is not None and self._repeatable else None,
+            )
+            kinds = tuple((x.shape, x.dtype) for x in result.outputs)
+            updates = {position: (inputs[position], value) for position, value in result.updates.items()}
+            self._passed.append(Passed(step, gradient, record, kinds, updates))
+        for slot in step.last:
+            self._values[slot] = None
+
+    def _subgraphs(
+        self, node: Node, subruns: list[tuple[int, Callable[[Gradients], Gradients]]]
+    ) -> Callable[[int, Sequence[Array]], list[Array]]:
+        """Runs a sub-graph of ``node``, and notes its backward pass. One stream of random numbers serves all its runs."""
+        plans: dict[int, tuple[Plan, list[Node]]] = {}
+        stream = self._streams(node) if self._streams is not None else None
+
+        def run_subgraph(number: int, arrays: Sequence[Array]) -> list[Array]:
+            if number not in plans:
+                graph = node.subgraphs[number]
+                plans[number] = (make_plan(graph.heads), [n for n in reachable(graph) if n.op == VARIABLE])
+            plan, variables = plans[number]
+            streams = None if stream is None else (lambda _: stream)
+            values = dict(zip(variables, arrays, strict=True))
+            tape = Tape(plan, values, variables, streams=streams, training=self._training, repeatable=False)
+
+            def backward(heads: Gradients) -> Gradients:
+                found = tape.backward(heads).gradients
+                return [found.get(variable) for variable in variables]
+
+            subruns.append((number, backward))
+            return tape.outputs
+
+        return run_subgraph
+
+    def backward(self, heads: Gradients) -> Backward:
+        """Goes back from the gradients of the targets; None is zero.
+
+        As in MXNet every loss starts with its own gradient, also one that a BlockGrad or an operator without a gradient hides,
+        and statistics are updated wherever a gradient could pass, even if it is zero.
+
+        Raises:
+            RefusedError: a gradient cannot be computed; the node is named.
+        """
+        sums = _Sums()
+        for slot, gradient in zip(self.plan.targets, heads, strict=True):
+            if gradient is not None:
+                sums.add(slot, gradient)
+        found = Backward({}, {})
+        pending: list[Passed] = []
+        while self._passed:
+            passed = self._passed.pop()
+            slots = passed.step.outputs
+            given = [sums.take(slot) for slot in slots]
+            if passed.updates:
+                pending.append(passed)
+            if not passed.gradient.is_loss and all(g is None for g in given):
+                continue
+            for slot, live, gradient in zip(passed.step.inputs, passed.record.wanted, _gone_back(passed, given), strict=True):
+                if live and gradient is not None:
+                    sums.add(slot, gradient)
+            passed.record = Record({}, (), ())
+        for passed in _order_of_updates(pending[::-1], self.plan):
+            _update(found.updates, passed)
+        for slot, node in self._wanted.items():
+            total = sums.take(slot)
+            if total is not None:
+                found.gradients[node] = total
+        return found
+
+
+class _Sums:
+    """Gradients by slot, added up. An array that came from a gradient function may be another's too, so it is not added to."""
+
+    def __init__(self) -> None:
+        self._sums: dict[int, Array] = {}
+        self._own: set[int] = set()
+
+    def add(self, slot: int, gradient: Array) -> None:
+        if slot not in self._sums:
+            self._sums[slot] = gradient
+        elif slot in self._own:
+            np.add(self._sums[slot], gradient, out=self._sums[slot])
+        else:
+            self._sums[slot] = self._sums[slot] + gradient
+            self._own.add(slot)
+
+    def take(self, slot: int) -> Array | None:
+        self._own.discard(slot)
+        return self._sums.pop(slot, None)
+
+
+def _gone_back(passed: Passed, given: list[Array | None]) -> list[Array | None]:
+    """The gradients of a step's inputs, one for each."""
+    step = passed.step
+    if given[0] is None:
+        shape, dtype = passed.outputs[0]
+        given[0] = np.zeros(shape, dtype)
+    given += [None] * (len(passed.outputs) - len(given))
+    try:
+        with np.errstate(all="ignore"):
+            result = passed.gradient.vjp(passed.record, *given)
+    except (GradientError, KernelError) as error:
+        shapes = ", ".join(shown(shape) for shape, _ in passed.outputs)
+        raise RefusedError(Fault(f"the gradient of {step.node.op}, output {shapes}: {error}", node=step.node.name)) from error
+    found = [result] if result is None or isinstance(result, np.ndarray) else list(result)
+    return found + [None] * (len(step.inputs) - len(found))
+
+
+def _order_of_updates(passed: list[Passed], plan: Plan) -> list[Passed]:
+    """The steps, given as they ran, in the order in which MXNet updates their states.
+
+    Of two that share a state the first to run comes first, as branches do in the order of their heads, unless the second read
+    what the first made: then the second comes first, as its gradient does.
+    """
+    holders: dict[Node, list[Passed]] = {}
+    for one in passed:
+        for position in one.updates:
+            holders.setdefault(one.step.node.inputs[position].node, []).append(one)
+    if all(len(sharing) == 1 for sharing in holders.values()):
+        return passed
+    ordered: dict[int, Passed] = {}
+    for one in passed:
+        reached = set(one.step.outputs)
+        for step in plan.steps:
+            if not reached.isdisjoint(step.inputs):
+                reached.update(step.outputs)
+        for other in reversed(passed):
+            if other is not one and not reached.isdisjoint(other.step.inputs):
+                ordered.setdefault(id(other), other)
+        ordered.setdefault(id(one), one)
+    return list(ordered.values())
+
+
+def _update(updates: dict[Node, Array], passed: Passed) -> None:
+    """New values of auxiliary states, on top of those that operators before it gave the same states."""
+    for position, (old, value) in passed.updates.items():
+        node = passed.step.node.inputs[position].node
+        if node in updates:  # the update is linear in the old value
+            value = value + (updates[node] - old) * value.dtype.type(passed.step.attrs["momentum"])
+        updates[node] = value
+
+
+def check_gradients(plan: Plan, wanted: Sequence[Node]) -> None:
+    """Holds the operators that gradients of ``wanted`` would pass against what is known.
+
+    Raises:
+        RefusedError: some have no gradient; all are listed.
+    """
+    live = {plan.variables[node] for node in wanted if node in plan.variables}
+    faults = []
+    for step in plan.steps:
+        if not any(slot in live for slot in step.inputs):
+            continue
+        gradient = find_gradient(step.node.op)
+        if isinstance(gradient, Gradient):
+            live.update(step.outputs)
+        elif gradient is None or not gradient.is_zero:
+            reason = "none is known" if gradient is None else gradient.reason
+            hint = "register one (entry point graphshare.gradients), or train a part of the graph without it"
+            faults.append(Fault(f"operator {step.node.op} has no gradient: {reason}", node=step.node.name, hint=hint))
+    if faults:
+        raise RefusedError(faults)

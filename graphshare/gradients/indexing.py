@@ -1,0 +1,97 @@
+"""Gradients of selection by index: added up where the elements were taken from. Indices have none."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphshare.gradients.gradient import Gradient, Gradients, Record, no_gradient
+from graphshare.kernels.conversion import convert
+from graphshare.kernels.indexing import within
+from graphshare.kernels.inference import axis_of
+from graphshare.kernels.kernel import Array
+
+
+def rows_added(shape: tuple[int, ...], index: Array, rows: Array) -> Array:
+    """Zeros of ``shape``, and each of ``rows`` added to the row that ``index`` names."""
+    total: Array = np.zeros(shape, rows.dtype)
+    if not index.size:
+        return total
+    order = np.argsort(index, kind="stable")
+    ordered = index[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    total[ordered[starts]] = np.add.reduceat(rows[order], starts, axis=0)
+    return total
+
+
+def embedding(record: Record, dy: Array) -> Gradients:
+    """Of the weight."""
+    data, weight = record.inputs
+    index = within(data, weight.shape[0]).reshape(-1)
+    return [None, rows_added(weight.shape, index, dy.reshape(index.size, -1))]
+
+
+def take(record: Record, dy: Array) -> Array:
+    """Added up along the axis."""
+    a, indices = record.inputs
+    axis = axis_of(record.attrs["axis"], a.ndim)
+    index = within(indices, a.shape[axis], record.attrs["mode"]).reshape(-1)
+    front = dy.reshape(*a.shape[:axis], index.size, *a.shape[axis + 1 :])
+    rows = np.moveaxis(front, axis, 0).reshape(index.size, -1)
+    moved = (a.shape[axis], *a.shape[:axis], *a.shape[axis + 1 :])
+    total = rows_added((a.shape[axis], rows.shape[1]), index, rows)
+    return np.moveaxis(total.reshape(moved), 0, axis)
+
+
+def pick(record: Record, dy: Array) -> Array:
+    """To the elements that were picked."""
+    data, index = record.inputs
+    axis = axis_of(record.attrs["axis"], data.ndim)
+    chosen = within(index, data.shape[axis], record.attrs["mode"])
+    kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
+    dx: Array = np.zeros_like(data)
+    np.put_along_axis(dx, chosen.reshape(kept), dy.reshape(kept), axis)
+    return dx
+
+
+def batch_take(record: Record, dy: Array) -> Array:
+    """To one element of every row."""
+    a, indices = record.inputs
+    dx: Array = np.zeros_like(a)
+    rows = dx.reshape(-1, a.shape[-1])
+    np.put_along_axis(rows, within(indices, rows.shape[1]).reshape(-1, 1), dy.reshape(-1, 1), 1)
+    return np.asarray(rows.reshape(a.shape))
+
+
+def gather_nd(record: Record, dy: Array) -> Array:
+    """Added up at the places."""
+    data, indices = record.inputs
+    dx: Array = np.zeros_like(data)
+    where = tuple(convert(indices, np.int64))
+    np.add.at(dx, where, dy.reshape(dx[where].shape))
+    return dx
+
+
+def scatter_nd(record: Record, dy: Array) -> Array:
+    """What stands at the places."""
+    return np.asarray(dy[tuple(convert(record.inputs[1], np.int64))])
+
+
+def boolean_mask(record: Record, dy: Array) -> Array:
+    """To the rows that were kept."""
+    data, index = record.inputs
+    dx: Array = np.zeros_like(data)
+    dx[index != 0] = dy
+    return dx
+
+
+GRADIENTS = (
+    Gradient("Embedding", embedding, reads_outputs=False),
+    Gradient("_contrib_SparseEmbedding", embedding, reads_outputs=False),
+    Gradient("take", take, reads_outputs=False),
+    Gradient("pick", pick, reads_outputs=False),
+    Gradient("batch_take", batch_take, reads_outputs=False),
+    Gradient("gather_nd", gather_nd, reads_outputs=False),
+    Gradient("scatter_nd", scatter_nd, reads_outputs=False),
+    Gradient("_contrib_boolean_mask", boolean_mask, reads_outputs=False),
+    *no_gradient("indices have none", "one_hot", "_ravel_multi_index", "_unravel_index"),
+)

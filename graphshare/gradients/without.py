@@ -1,0 +1,71 @@
+"""Operators through which no gradient goes, each with the reason."""
+
+from __future__ import annotations
+
+from graphshare.gradients.gradient import no_gradient
+
+_COUNTED = (
+    "_contrib_allclose _contrib_bipartite_matching _contrib_box_encode _contrib_index_array _histogram "
+    "_np_all _np_any _npi_around _npi_bincount _npi_bitwise_and_scalar _npi_bitwise_not "
+    "_npi_bitwise_or_scalar _npi_bitwise_xor_scalar _npi_blackman _npi_diag_indices_from _npi_hamming "
+    "_npi_hanning _npi_indices _npi_lcm_scalar _npi_logspace _npi_percentile _npi_share_memory "
+    "_npi_unique _npx_constraint_check _npx_nonzero _zeros_without_dtype "
+)
+_INTEGERS = (
+    "_contrib_quantize _contrib_quantize_asym _contrib_quantized_batch_norm "
+    "_contrib_quantized_elemwise_add _contrib_quantized_elemwise_mul _contrib_quantized_embedding "
+    "_sg_mkldnn_conv _sg_mkldnn_fully_connected _sg_mkldnn_selfatt_qk _sg_mkldnn_selfatt_valatt "
+)
+_OPEN = (
+    "_contrib_DeformablePSROIPooling _contrib_ModulatedDeformableConvolution "
+    "_contrib_RROIAlign _contrib_hawkesll _contrib_index_copy "
+    "_image_adjust_lighting _image_normalize _image_to_tensor "
+    ""
+    "_np_dot _np_trace _npi_arctan2_scalar _npi_average _npi_cholesky "
+    "_npi_copysign _npi_copysign_scalar _npi_delete _npi_diff _npi_ediff1d _npi_eig _npi_eigh "
+    "_npi_eigvals _npi_eigvalsh _npi_einsum _npi_insert_scalar _npi_insert_slice _npi_insert_tensor "
+    "_npi_ldexp _npi_ldexp_scalar _npi_nan_to_num _npi_norm _npi_pad _npi_pinv "
+    "_npi_pinv_scalar_rcond _npi_polyval _npi_rarctan2_scalar _npi_rcopysign_scalar _npi_rldexp_scalar "
+    "_npi_std _npi_svd _npi_tensordot _npi_tensordot_int_axes _npi_tensorinv _npi_tensorsolve "
+    "_npi_var _npi_where_lscalar _npi_where_rscalar _npi_where_scalar2 _random_pdf_dirichlet "
+    "_random_pdf_exponential _random_pdf_gamma _random_pdf_generalized_negative_binomial "
+    "_random_pdf_negative_binomial _random_pdf_normal _random_pdf_poisson _random_pdf_uniform "
+    "col2im "
+)
+_DRAWN = "uniform normal exponential gamma poisson negative_binomial generalized_negative_binomial".split()
+
+GRADIENTS = (
+    *no_gradient(
+        "it has no inputs of floating point",
+        *"_zeros _ones _full _arange _linspace _eye _npi_zeros _npi_ones _npi_identity _npi_arange _npi_eye".split(),
+        *(f"_random_{name}" for name in _DRAWN),
+        "_random_randint",
+    ),
+    *no_gradient(
+        "it reads no values, the shape alone",
+        "_contrib_arange_like",
+        "_npi_full_like",
+        *(f"_random_{name}_like" for name in _DRAWN),
+    ),
+    *no_gradient(
+        "a draw has no derivative by what it is drawn from",
+        *(f"_sample_{name}" for name in _DRAWN),
+        "_sample_multinomial",
+        "_shuffle",
+    ),
+    *no_gradient(
+        "boxes are chosen, not computed",
+        *"_contrib_MultiBoxPrior _contrib_MultiBoxDetection _contrib_MultiBoxTarget _contrib_Proposal".split(),
+        *"_contrib_MultiProposal _contrib_box_iou _contrib_box_decode".split(),
+    ),
+    *no_gradient(
+        "quantized layers are for inference",
+        *"_contrib_quantize_v2 _contrib_dequantize _contrib_requantize _contrib_quantized_act".split(),
+        *"_contrib_quantized_flatten _contrib_quantized_pooling _contrib_quantized_concat".split(),
+        *"_contrib_quantized_conv _contrib_quantized_fully_connected".split(),
+    ),
+    *no_gradient("quantized layers are for inference", *_INTEGERS.split()),
+    *no_gradient("MXNet gives it none", "_np_atleast_1d", "_np_atleast_2d", "_np_atleast_3d"),
+    *no_gradient("what it gives is counted, compared or constant", *_COUNTED.split()),
+    *no_gradient("it is not written yet", *_OPEN.split(), is_zero=False),
+)

@@ -1,0 +1,63 @@
+"""The product of a gradient with a random direction against a central difference, in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphshare.execute.gradient import Tape
+from graphshare.execute.plan import make_plan
+from graphshare.ir.graph import Entry, Node
+from graphshare.kernels.kernel import Array, Shape
+
+STEP = 1e-6
+
+
+class Check(NamedTuple):
+    """Both numbers, and how far apart they are relative to the sizes that were summed."""
+
+    gradient: float
+    difference: float
+    apart: float
+
+
+def check(
+    targets: Sequence[Entry],
+    values: Mapping[Node, Array],
+    wanted: Sequence[Node],
+    *,
+    seed: int = 0,
+    training: bool = True,
+    step: float = STEP,
+    shapes: Mapping[Node, Sequence[Shape]] | None = None,
+) -> Check | None:
+    """<vjp(w), v> and <(f(x + h v) - f(x - h v)) / 2h, w> for random v and w; None where the outputs are not finite."""
+    stream = np.random.default_rng(seed)
+    plan = make_plan(targets)
+    values = {node: x.astype(np.float64) if x.dtype.kind == "f" else x for node, x in values.items()}
+    wanted = [node for node in wanted if node in plan.variables and values[node].dtype.kind == "f"]
+    direction = {node: stream.standard_normal(values[node].shape) for node in wanted}
+
+    def run(shift: float) -> Tape:
+        moved = {**values, **{node: values[node] + shift * v for node, v in direction.items()}}
+        drawn = lambda node: np.random.default_rng(7)  # noqa: E731
+        return Tape(plan, moved, wanted, streams=drawn, shapes=shapes, training=training)
+
+    tape = run(0.0)
+    heads = [stream.standard_normal(out.shape) if out.dtype.kind == "f" else None for out in tape.outputs]
+    after, before = run(step).outputs, run(-step).outputs
+    if not all(np.isfinite(out).all() for out in (*tape.outputs, *after, *before)):
+        return None
+    terms = [(a - b) / (2 * step) * w for a, b, w in zip(after, before, heads, strict=True) if w is not None]
+    found = tape.backward(heads).gradients
+    products = [found[node] * v for node, v in direction.items() if node in found]
+    gradient, difference = (float(sum(np.sum(t) for t in many)) for many in (products, terms))
+    size = max(float(np.sqrt(sum(np.sum(np.square(t)) for t in many))) for many in (products, terms))
+    return Check(gradient, difference, abs(gradient - difference) / max(size, 1e-12))
+
+
+def names(values: Mapping[Any, Array]) -> list[Any]:
+    """The variables of floating point."""
+    return [node for node, x in values.items() if x.dtype.kind == "f"]

@@ -1,0 +1,155 @@
+"""Every gradient against a central difference in float64, on the inputs that the kernels are recorded on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphshare.gradients.gradient import Gradient, NoGradient
+from graphshare.gradients.registry import known_gradients, register
+from graphshare.kernels.registry import find_kernel
+from graphshare.operators.registry import canonical
+from tests.gradients.checker import Check, check
+from tests.gradients.more_cases import CHECKED, drawn
+from tests.gradients.one_operator import graph_of
+
+RECORDED = Path(__file__).parents[1] / "kernels" / "recorded"
+LIMIT = 1e-5
+GRADIENTS = known_gradients()
+
+PLACES: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "_contrib_BatchNormWithReLU"), (3, 4)),
+    **dict.fromkeys(("SequenceMask", "SequenceLast", "SequenceReverse"), (1,)),
+    **dict.fromkeys(("ROIPooling", "_contrib_PSROIPooling", "_contrib_ROIAlign"), (1,)),
+    **dict.fromkeys(("take", "pick", "batch_take", "gather_nd", "scatter_nd", "_contrib_boolean_mask"), (1,)),
+    **dict.fromkeys(("Embedding", "_contrib_SparseEmbedding", "where", "_npi_where"), (0,)),
+    **dict.fromkeys(("softmax", "softmax_cross_entropy", "reshape_like", "slice_like", "broadcast_like"), (1,)),
+    "CTCLoss": (1, 2, 3),
+}
+"""Inputs that a gradient is not for: places, lengths, labels, gathered statistics."""
+
+FIRST_ONLY = (
+    "BatchNorm",
+    "BatchNorm_v1",
+    "_contrib_SyncBatchNorm",
+    "_contrib_BatchNormWithReLU",
+    "LayerNorm",
+    "GroupNorm",
+    "topk",
+)
+"""Operators that pass the gradient of their first output alone: statistics and places have none."""
+
+OWN_RULES = {
+    "_contrib_round_ste": "it rounds, and passes gradients as if it did not",
+    "_contrib_sign_ste": "likewise",
+    "_contrib_gradientmultiplier": "it is the identity, with a factor for its gradient",
+    "IdentityAttachKLSparseReg": "its gradient has a penalty that its output has not",
+    "_contrib_box_nms": "scores decide which rows stay, and the format may change",
+    "_image_flip_left_right": "its gradient is not flipped",
+    "_image_flip_top_bottom": "likewise",
+    "_npi_rot90": "its gradient is turned on instead of back",
+    "_linalg_potrf": "its gradient is of the symmetric matrix, though one triangle is read",
+    "_linalg_syevd": "likewise",
+    "_foreach": "has sub-graphs: test_control.py",
+    "_while_loop": "likewise",
+    "_cond": "likewise",
+}
+"""Gradients that are not the derivative, as MXNet has it, or are checked elsewhere."""
+
+
+def sound(case: dict[str, Any]) -> bool:
+    """Whether the outputs are smooth at the inputs, and of float64 where these are."""
+    attrs, op = case["attrs"], canonical(case["op"])
+    if attrs.get("act_type") == "selu":  # MXNet's rule is not the derivative
+        return False
+    if any(
+        attrs.get(key, "") in ("float16", "float32", "int8", "uint8", "int32", "int64", "bool")
+        for key in ("dtype", "out_dtype")
+    ):
+        return op == "Embedding"
+    if attrs.get("fix_gamma", "True") == "True" and op in FIRST_ONLY[:4]:
+        return False
+    if op == "softmax_cross_entropy":  # where a probability is below 1e-8 the output is held, the gradient is not
+        return all(spec.get("scale", 1) < 10 for spec in case["inputs"])
+    for i, spec in enumerate(case["inputs"]):
+        if i not in PLACES.get(op, ()) and (
+            spec.get("dtype", "float32") != "float32" or {"values", "low", "value"} & set(spec)
+        ):
+            return False
+    return attrs.get("scalar") != "0"
+
+
+@cache
+def cases() -> dict[str, list[tuple[dict[str, Any], list[Any], int, int]]]:
+    """By operator: the case, its inputs, the number of its outputs, and its number."""
+    found: dict[str, list[tuple[dict[str, Any], list[Any], int, int]]] = {}
+    for case, kept, number in _all():
+        if case in CHECKED or sound(case):
+            inputs = [kept[f"{number}_in{i}"] for i in range(len(case["inputs"]))]
+            outputs = sum(key.startswith(f"{number}_out") for key in kept)
+            op = canonical(case["op"])
+            found.setdefault(op, []).append((case, inputs, 1 if op in FIRST_ONLY else outputs, number))
+    return found
+
+
+def _all() -> Iterator[tuple[dict[str, Any], dict[str, Any], int]]:
+    for path in sorted(RECORDED.glob("*.npz")):
+        with np.load(path, allow_pickle=False) as file:
+            kept = dict(file)
+        for number, case in enumerate(json.loads(str(kept["cases"]))):
+            yield case, kept, number
+    for number, case in enumerate(CHECKED):
+        yield case, drawn(CHECKED), number
+
+
+def checked(op: str) -> Iterator[tuple[dict[str, Any], int, Check]]:
+    for case, inputs, outputs, number in cases().get(op, []):
+        variables, heads = graph_of(case, len(inputs), outputs)
+        wanted = [v for i, v in enumerate(variables) if i not in PLACES.get(op, ())]
+        found = check(heads, dict(zip(variables, inputs, strict=True)), wanted)
+        if found is not None:
+            yield case, number, found
+
+
+@pytest.mark.parametrize("op", [op for op, g in GRADIENTS.items() if isinstance(g, Gradient) and not g.is_loss])
+def test_the_gradient_is_the_derivative(op: str) -> None:
+    if op in OWN_RULES:
+        pytest.skip(OWN_RULES[op])
+    count = 0
+    for case, number, found in checked(op):
+        assert found.apart <= LIMIT, f"case {number} {case['attrs']}: {found.gradient} where {found.difference} is right"
+        count += 1
+    assert count, f"no recorded case of {op} can be checked"
+
+
+@pytest.mark.parametrize("op", ["Convolution", "FullyConnected", "Pooling", "softmax", "RNN", "BatchNorm", "tanh"])
+def test_a_gradient_that_is_slightly_wrong_is_found(op: str) -> None:
+    right = GRADIENTS[op]
+    assert isinstance(right, Gradient)
+
+    def wrong(record: Any, *dys: Any) -> Any:
+        result = right.vjp(record, *dys)
+        factor = 1.0005
+        if isinstance(result, np.ndarray):
+            return result * factor
+        return [None if g is None else g * factor for g in result]
+
+    register(Gradient(op, wrong, right.reads_inputs, right.reads_outputs, right.is_loss, right.overwrites))
+    try:
+        assert max(found.apart for _, _, found in checked(op)) > LIMIT
+    finally:
+        register(right)
+
+
+def test_every_kernel_has_a_gradient_or_the_reason_why_not() -> None:
+    from graphshare.kernels.registry import known_kernels
+
+    assert set(GRADIENTS) == set(known_kernels())
+    assert all(g.reason for g in GRADIENTS.values() if isinstance(g, NoGradient))
+    assert find_kernel("Convolution") is not None

@@ -1,0 +1,98 @@
+"""Gradients of single operators against those that MXNet computes: all recorded cases, and more of the tricky kind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphshare.gradients.gradient import NoGradient
+from graphshare.gradients.registry import find_gradient
+from tests.gradients.more_cases import CASES, drawn
+from tests.gradients.one_operator import gradients_of
+
+pytestmark = pytest.mark.oracle
+
+RECORDED = Path(__file__).parents[1] / "kernels" / "recorded"
+PROCESS = Path(__file__).with_name("gradient_process.py")
+TOLERANCE = {"float64": 1e-6, "float32": 2e-5, "float16": 1e-2}
+
+
+def is_random(case: dict[str, Any]) -> bool:
+    """Whether MXNet draws what nobody can draw again."""
+    attrs = case["attrs"]
+    return float(attrs.get("p", 0)) > 0 and case["op"] in ("Dropout", "RNN") and attrs.get("num_layers") != "1"
+
+
+def reads_outside(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Whether MXNet's backward pass writes beyond the array: it takes indices below 0 as they are."""
+    return bool(case["op"] == "gather_nd" and (inputs[1] < 0).any())
+
+
+def mixes_batches(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Whether both sides of a product are stretched, whose gradients MXNet adds up wrongly."""
+    return bool(
+        case["op"] == "_npi_matmul" and inputs[0].shape[:-2] != inputs[1].shape[:-2] and min(x.ndim for x in inputs) > 2
+    )
+
+
+def not_written(case: dict[str, Any]) -> bool:
+    """Whether asking for the gradient is refused."""
+    found = find_gradient(case["op"])
+    return isinstance(found, NoGradient) and not found.is_zero
+
+
+def distance(got: Any, wanted: Any, least: float) -> float:
+    """The largest difference relative to the largest value, which counts as ``least`` at least."""
+    a, b = np.asarray(got, "float64"), np.asarray(wanted, "float64")
+    finite = np.isfinite(b)
+    if a.shape != b.shape or not np.array_equal(np.where(finite, 0, a), np.where(finite, 0, b), equal_nan=True):
+        return float("inf")
+    if not np.isfinite(a[finite]).all():
+        return float("inf")
+    return float(np.abs(a[finite] - b[finite]).max(initial=0)) / max(float(np.abs(b[finite]).max(initial=0)), least)
+
+
+# Layers that oneDNN joins have no backward pass; to ask for one ends the process.
+FAMILIES = sorted(path.stem for path in RECORDED.glob("*.npz") if path.stem != "joined")
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "more"])
+def test_gradients_are_those_of_mxnet(family: str, oracle_python: str, tmp_path: Path) -> None:
+    source = RECORDED / f"{family}.npz"
+    if family == "more":
+        source = tmp_path / "cases.npz"
+        np.savez(source, cases=np.array(json.dumps(CASES)), **drawn(CASES))
+    out = tmp_path / "answers.npz"
+    subprocess.run([oracle_python, str(PROCESS), str(source), str(out)], check=True, capture_output=True)
+    kept, answers = dict(np.load(source)), dict(np.load(out))
+    compared = 0
+    for number, case in enumerate(json.loads(str(kept["cases"]))):
+        inputs = [kept[f"{number}_in{i}"] for i in range(len(case["inputs"]))]
+        wanted = {i: answers[f"{number}_grad{i}"] for i in range(len(inputs)) if f"{number}_grad{i}" in answers}
+        if not wanted or is_random(case) or reads_outside(case, inputs) or mixes_batches(case, inputs) or not_written(case):
+            continue
+        outputs = sum(key.startswith(f"{number}_out") for key in kept)
+        found = gradients_of(case, inputs, outputs, number)
+        kinds = [str(x.dtype) for x in inputs if x.dtype.kind == "f"]
+        limit = max(TOLERANCE[kind] for kind in kinds)
+        for i, want in wanted.items():
+            got = np.zeros(want.shape) if found[i] is None else found[i]
+            if case["op"] == "CTCLoss" and i == 0:  # for a label that is too long MXNet leaves what the memory held
+                possible = kept[f"{number}_out0"] != 0
+                got, want = got[:, possible], want[:, possible]
+            # Where all cancels, what is left is the rounding of gradients of about 1.
+            assert distance(got, want, 0.05) <= limit, f"{case['op']} case {number} {case['attrs']}, input {i}"
+            compared += 1
+    assert compared or all(isinstance(find_gradient(case["op"]), NoGradient) for case in json.loads(str(kept["cases"])))
+
+
+def test_a_gradient_that_is_slightly_wrong_is_found() -> None:
+    wanted = np.random.default_rng(0).standard_normal((3, 4))
+    assert distance(wanted, wanted, 0.05) == 0
+    assert distance(wanted * 1.0005, wanted, 0.05) > TOLERANCE["float32"]
+    assert distance(np.where(wanted > 0, np.nan, wanted), wanted, 0.05) == float("inf")
