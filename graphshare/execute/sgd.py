@@ -1,0 +1,103 @@
+"""Stochastic gradient descent as MXNet's Module does it.
+
+The gradient is rescaled (by 1 / batch, unless said otherwise), clipped, and the weight decay added; then
+``m = momentum * m - rate * g`` and ``w = w + m``. Weight decay holds for names that end in ``_weight`` or ``_gamma`` alone.
+``__lr_mult__`` and ``__wd_mult__`` of a variable multiply its rate and decay, and the latter prevails over the ending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.ir.graph import Node
+from graphshare.kernels.kernel import Array
+
+DECAYED = ("_weight", "_gamma")
+"""Endings of the names whose values decay."""
+_BLOCK = 1 << 15
+"""How many numbers are updated at a time."""
+
+
+class Sgd(msgspec.Struct, frozen=True):
+    """The settings; Module's own by default. ``rescale`` multiplies gradients, ``clip`` bounds their absolute values."""
+
+    learning_rate: float = 0.01
+    momentum: float = 0.0
+    wd: float = 0.0
+    rescale: float = 1.0
+    clip: float | None = None
+
+
+class Multipliers(msgspec.Struct, frozen=True):
+    """What a variable's learning rate and weight decay are multiplied with."""
+
+    learning_rate: float
+    wd: float
+
+
+def multipliers(variables: Sequence[Node]) -> dict[Node, Multipliers]:
+    """The multipliers by variable.
+
+    Raises:
+        RefusedError: attributes that are no numbers; all are listed.
+    """
+    found, faults = {}, []
+    for node in variables:
+        numbers = {"__lr_mult__": 1.0, "__wd_mult__": 1.0 if node.name.endswith(DECAYED) else 0.0}
+        for key in numbers:
+            text = node.attrs.get(key)
+            if text is not None:
+                try:
+                    numbers[key] = float(text)
+                except ValueError:
+                    faults.append(Fault(f"{key} is {text!r}, which is no number", node=node.name))
+        found[node] = Multipliers(*numbers.values())
+    if faults:
+        raise RefusedError(faults)
+    return found
+
+
+class Momentum:
+    """Updates of some variables, step by step, with what they remember of the steps before."""
+
+    def __init__(self, settings: Sgd, variables: Sequence[Node]) -> None:
+        self._settings = settings
+        self._multipliers = multipliers(variables)
+        self._memory: dict[Node, Array] = {}
+
+    def updated(self, values: Mapping[Node, Array], gradients: Mapping[Node, Array]) -> dict[Node, Array]:
+        """New values after one step; a variable without a gradient has one of zero, and may decay all the same."""
+        found = {}
+        for node, multiplier in self._multipliers.items():
+            value, gradient = values[node], gradients.get(node)
+            result = np.empty(value.shape, value.dtype)
+            if self._settings.momentum and node not in self._memory:
+                wide = np.float32 if value.dtype == np.float16 else value.dtype
+                self._memory[node] = np.zeros(value.shape, wide)
+            old, out = np.ravel(value), result.reshape(-1)
+            slopes, memory = (None if x is None else np.ravel(x) for x in (gradient, self._memory.get(node)))
+            for first in range(0, max(1, out.size), _BLOCK):
+                part = slice(first, first + _BLOCK)
+                slope, kept = (None if x is None else x[part] for x in (slopes, memory))
+                self._update(old[part], slope, kept, out[part], multiplier)
+            found[node] = result
+        return found
+
+    def _update(self, value: Array, gradient: Array | None, memory: Array | None, out: Array, multiplier: Multipliers) -> None:
+        """Some numbers of one variable, few enough to stay in the cache; ``memory`` and ``out`` are written to."""
+        settings, wide = self._settings, np.float32 if value.dtype == np.float16 else value.dtype.type
+        change = np.zeros(value.shape, wide) if gradient is None else np.multiply(gradient, wide(settings.rescale))
+        if settings.clip is not None and settings.clip >= 0:
+            np.clip(change, -wide(settings.clip), wide(settings.clip), out=change)
+        if settings.wd * multiplier.wd:
+            change += value * wide(settings.wd * multiplier.wd)
+        change *= -wide(settings.learning_rate * multiplier.learning_rate)
+        if memory is not None:
+            memory *= wide(settings.momentum)
+            memory += change
+            change = memory
+        out[...] = value + change

@@ -1,0 +1,48 @@
+"""The nets of ``nets.py`` trained by graphshare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphshare.execute.inference import infer
+from graphshare.execute.sgd import Sgd
+from graphshare.execute.training import Trainer
+from graphshare.formats.symbol import read_symbol
+from graphshare.ir.graph import VARIABLE
+from graphshare.ir.walk import post_order
+from graphshare.rules.roles import Kind, assign_roles
+from graphshare.workflows.run import runnable_part
+from tests.training.nets import NETS, first_value, inputs, settings, symbol_text
+
+
+def trainer_of(name: str, corpus: Path | None, dtype: str = "float32") -> Trainer:
+    """A net with its first values."""
+    graph, _ = runnable_part(*_whole(symbol_text(name, corpus)))
+    fed = inputs(name)
+    nodes = post_order(entry.node for entry in graph.heads)
+    variables = {node: node.name for node in nodes if node.op == VARIABLE}
+    shapes = {node: fed[key].shape for node, key in variables.items() if key in fed}
+    found = infer(graph, shapes, dict.fromkeys(variables, dtype), nodes=nodes)
+    roles = assign_roles(graph)
+    values: dict[Any, Any] = {}
+    for node, key in variables.items():
+        shape = found.shapes[node][0]
+        auxiliary = roles[node].kind is Kind.AUXILIARY
+        values[node] = (fed[key] if key in fed else first_value(name, key, shape or (), auxiliary)).astype(dtype)
+    trained = [n for n, key in variables.items() if key not in fed and roles[n].kind is not Kind.AUXILIARY]
+    batch = next(iter(NETS[name]["data"].values()))[0][0]
+    return Trainer(graph.heads, values, trained, Sgd(rescale=1 / batch, **settings(name)), shapes=found.shapes)
+
+
+def _whole(text: str) -> tuple[Any, Any]:
+    graph = read_symbol(text.encode(), where="net")
+    return graph, list(graph.heads)
+
+
+def arrays_of(trainer: Trainer, name: str) -> dict[str, Any]:
+    """The values of parameters and states by name."""
+    fed = inputs(name)
+    return {node.name: np.asarray(value) for node, value in trainer.values.items() if node.name not in fed}

@@ -1,0 +1,65 @@
+"""SGD as MXNet's Module does it; the numbers were verified there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphshare.errors import RefusedError
+from graphshare.execute.sgd import Momentum, Sgd, multipliers
+from graphshare.ir.graph import Node
+
+
+def stepped(node: Node, settings: Sgd, gradients: list[float], start: float = 1.0) -> list[float]:
+    """The values after each step."""
+    momentum, value, found = Momentum(settings, [node]), np.array([start], "float32"), []
+    for gradient in gradients:
+        value = momentum.updated({node: value}, {node: np.array([gradient], "float32")})[node]
+        found.append(float(value[0]))
+    return found
+
+
+def variable(name: str, **attrs: str) -> Node:
+    return Node("null", name, attrs=attrs)
+
+
+def test_momentum() -> None:
+    assert stepped(variable("w"), Sgd(0.1, momentum=0.9), [3.0, 3.0]) == pytest.approx([0.7, 0.13])
+
+
+def test_the_defaults_are_those_of_module() -> None:
+    assert stepped(variable("fc_weight"), Sgd(), [3.0]) == pytest.approx([0.97])
+
+
+@pytest.mark.parametrize(
+    ("name", "decays"), [("a_weight", True), ("a_gamma", True), ("a_bias", False), ("a_beta", False), ("weight", False)]
+)
+def test_decay_goes_by_the_ending_of_the_name(name: str, decays: bool) -> None:
+    assert stepped(variable(name), Sgd(0.1, wd=0.5), [0.0]) == pytest.approx([0.95 if decays else 1.0])
+
+
+def test_multipliers_of_a_variable_prevail() -> None:
+    node = variable("foo_x", __lr_mult__="2", __wd_mult__="3")
+    assert stepped(node, Sgd(0.1, wd=0.5), [3.0]) == pytest.approx([1 - 0.2 * (3 + 1.5)])
+    assert stepped(variable("a_weight", __lr_mult__="0.0"), Sgd(0.1, wd=0.5), [3.0]) == [1.0]
+    assert stepped(variable("a_weight", __wd_mult__="0"), Sgd(0.1, wd=0.5), [0.0]) == [1.0]
+
+
+def test_a_gradient_is_rescaled_and_then_clipped() -> None:
+    assert stepped(variable("w"), Sgd(1.0, rescale=0.5, clip=1.0), [3.0]) == pytest.approx([0.0])
+    assert stepped(variable("w"), Sgd(1.0, rescale=0.1, clip=1.0), [-3.0]) == pytest.approx([1.3])
+
+
+def test_what_has_no_gradient_may_decay() -> None:
+    node = variable("a_weight")
+    value: Any = np.ones(2, "float32")
+    assert Momentum(Sgd(0.1, wd=0.5), [node]).updated({node: value}, {})[node].tolist() == pytest.approx([0.95, 0.95])
+    assert value.tolist() == [1.0, 1.0]
+
+
+def test_multipliers_that_are_no_numbers_are_all_listed() -> None:
+    with pytest.raises(RefusedError) as refusal:
+        multipliers([variable("a", __lr_mult__="fast"), variable("b", __wd_mult__="")])
+    assert [fault.node for fault in refusal.value.faults] == ["a", "b"]
