@@ -38,6 +38,10 @@ _MARKS = {"holds": "ok", "fails": "FAIL", "skipped": "skip"}
 @click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of the inputs that are not fed [0].")
 @click.option("--atol", type=click.FloatRange(min=0), default=1e-8, metavar="A", help="Absolute tolerance [1e-8].")
 @click.option("--rtol", type=click.FloatRange(min=0), default=1e-5, metavar="R", help="Relative tolerance [1e-5].")
+@click.option("--train-step", is_flag=True, help="Train both for one SGD step: tied parameters stay equal, copied ones drift.")
+@click.option(
+    "--expect", type=click.Choice(["tied"]), help="With --train-step: fail where a parameter is a copy that may drift."
+)
 @click.option("--allow-unsupported", is_flag=True, help="Accept structure and parameters alone where an operator cannot run.")
 @click.option("--format", "format_", type=click.Choice(["text", "json", "github"]), default="text", help="How to print [text].")
 def verify(
@@ -55,16 +59,21 @@ def verify(
     seed: int,
     atol: float,
     rtol: float,
+    train_step: bool,
+    expect: str | None,
     allow_unsupported: bool,
     format_: str,
 ) -> int:
     """Prove that branches compute the same.
 
     Stage 1: the branches are one graph but for names. Stage 2: each pair of parameters is tied or equal byte for byte.
-    Stage 3: equal inputs give equal outputs, each branch computed for itself. The exit code is 0 when all holds, 1 when
-    something differs, 2 when it could not be told. Of branches that were made in mode batch each is compared with a run of its
-    own.
+    Stage 3: equal inputs give equal outputs, each branch computed for itself. Stage 4, with --train-step: both are trained for
+    one SGD step as MXNet's Module does it, on equal inputs, which must leave them equal, and on different ones, which tells
+    tied parameters from copied ones. The exit code is 0 when all holds, 1 when something differs, 2 when it could not be told.
+    Of branches that were made in mode batch each is compared with a run of its own.
     """
+    if expect is not None and not train_step:
+        raise UsageError(Fault("--expect tied needs --train-step"))
     if against is None and against_params is not None:
         raise UsageError(Fault("--against-params needs --against"))
     if against is not None and (prefixes or map_file):
@@ -78,6 +87,8 @@ def verify(
         feeds=load_feeds(parse_feeds(feeds)),
         shapes=parse_shapes(shapes),
         allow_unsupported=allow_unsupported,
+        train_step=train_step,
+        expect_tied=expect == "tied",
     )
     source = load_checkpoint(graph, epoch=epoch, params=params)
     left = _side(source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -19,30 +19,22 @@ from graphshare.ir.walk import post_order
 from graphshare.kernels.kernel import Array
 from graphshare.rules.roles import Kind, Role, assign_roles
 from graphshare.verify.branches import HeadPairs
-from graphshare.verify.compare import Comparison
 from graphshare.verify.parameters import ParameterPair, RecordsByName, compare_parameters
 from graphshare.verify.structure import Pairing, compare_structure
+from graphshare.verify.training import Training
 from graphshare.verify.values import Values, compare_values
-
-Verdict = Literal["holds", "fails", "skipped"]
-
-
-class Stage(msgspec.Struct, frozen=True):
-    """One stage's answer in a line, with what it rests on."""
-
-    name: str
-    verdict: Verdict
-    summary: str
-    details: tuple[str, ...] = ()
+from graphshare.workflows.verify_stages import Stage, parameter_stage, structure_stage, value_stage
+from graphshare.workflows.verify_training import answer, train_branches
 
 
 class BranchReport(msgspec.Struct, frozen=True):
-    """What was found of one branch beside the reference; ``rounds`` has the values of each round."""
+    """What was found of one branch beside the reference; ``rounds`` has the values of each round, ``training`` the step's."""
 
     reference: str
     branch: str
     stages: tuple[Stage, ...]
     rounds: tuple[Values, ...] = ()
+    training: Training | None = None
 
     def __bool__(self) -> bool:
         return bool(self.stages) and all(stage.verdict != "fails" for stage in self.stages)
@@ -64,14 +56,30 @@ class Report(msgspec.Struct, frozen=True):
             return "NOT VERIFIED: nothing was compared"
         names = ", ".join(report.branch or "(original)" for report in self.branches)
         if not self:
-            failed = [f"{s.name} of {b.branch}" for b in self.branches for s in b.stages if s.verdict == "fails"]
-            return f"NOT EQUAL: {', '.join(failed)}"
+            failed = [(s.name, b.branch) for b in self.branches for s in b.stages if s.verdict == "fails"]
+            if all(b.training for b in self.branches if ("training", b.branch) in failed) and {n for n, _ in failed} == {
+                "training"
+            }:
+                fate = "will drift" if any(b.training and b.training.drifting for b in self.branches) else "has copies"
+                return f"NOT TIED: {', '.join(branch for _, branch in failed)} {fate}"
+            return f"NOT EQUAL: {', '.join(f'{name} of {branch}' for name, branch in failed)}"
         skipped = sorted({s.name for b in self.branches for s in b.stages if s.verdict == "skipped"})
         outputs = [o for b in self.branches for r in b.rounds for o in r.outputs]
         identical = all(o.comparison.identical for o in outputs)
         how = "values not compared" if not outputs else "bit for bit" if identical else "within the tolerance"
         without = "; parameters not compared" if "parameters" in skipped else ""
-        return f"EQUAL: {names} and {self.branches[0].reference or 'the original'}, {how}{without}"
+        return f"EQUAL: {names} and {self.branches[0].reference or 'the original'}, {how}{without}{self._fate()}"
+
+    def _fate(self) -> str:
+        """What training makes of them, where that was asked."""
+        trained = [branch.training for branch in self.branches if branch.training is not None]
+        if not trained:
+            return ""
+        drifting = sum(len(training.drifting) for training in trained)
+        if drifting:
+            return f"; copied: {drifting} parameters will drift"
+        tied = all(training.is_tied for training in trained)
+        return "; tied: they train as one" if tied else "; copied, though this step did not move them apart"
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -79,7 +87,7 @@ class Options(msgspec.Struct, frozen=True):
 
     ``feeds`` and ``shapes`` are by variable name and hold for the twins of other branches too. ``allow_unsupported`` accepts
     the first two stages alone where an operator has no kernel. ``params_seed`` draws parameters that no file holds, equal ones
-    for twins.
+    for twins. ``train_step`` asks for the training stage, which fails with ``expect_tied`` where any pair will drift.
     """
 
     seed: int = 0
@@ -90,6 +98,8 @@ class Options(msgspec.Struct, frozen=True):
     shapes: Mapping[str, tuple[int | None, ...]] = {}
     params_seed: int | None = None
     allow_unsupported: bool = False
+    train_step: bool = False
+    expect_tied: bool = False
 
 
 class Side(msgspec.Struct, frozen=True, eq=False):
@@ -134,14 +144,14 @@ class _Sides:
 
 def _verify_branch(pair: HeadPairs, sides: _Sides, options: Options, notes: dict[str, None]) -> BranchReport:
     pairing = compare_structure(pair.left, pair.right)
-    stages = [_structure_stage(pairing)]
+    stages = [structure_stage(pairing)]
     if not pairing:
         return BranchReport(pair.reference, pair.label, tuple(stages))
     variables = [(a, b) for a, b in pairing.pairs if a.op == VARIABLE]
     parameters = [(a, b) for a, b in variables if sides.roles[0][a].is_parameter]
     inputs = [(a, b) for a, b in variables if not sides.roles[0][a].is_parameter]
     found = compare_parameters(parameters, lambda node: sides.roles[0][node].kind is Kind.AUXILIARY, *sides.records)
-    stages.append(_parameter_stage(found, sides.records[0] is None))
+    stages.append(parameter_stage(found, sides.records[0] is None))
     faults = unsupported([a for a, _ in pairing.pairs])
     if faults and options.allow_unsupported:
         operators = sorted({fault.message for fault in faults})
@@ -149,64 +159,72 @@ def _verify_branch(pair: HeadPairs, sides: _Sides, options: Options, notes: dict
         return BranchReport(pair.reference, pair.label, tuple(stages))
     if faults:
         raise UnsupportedError(faults)
-    rounds = tuple(_round(pair, pairing, inputs, found, sides, options, number, notes) for number in range(options.rounds))
-    stages.append(value_stage(rounds))
-    return BranchReport(pair.reference, pair.label, tuple(stages), rounds)
-
-
-def _structure_stage(pairing: Pairing) -> Stage:
-    if pairing:
-        operators = sum(a.op != VARIABLE for a, _ in pairing.pairs)
-        return Stage(
-            "structure", "holds", f"{len(pairing.pairs)} pairs of nodes, {operators} operators, the same but for names"
+    made = [_ready(pair, inputs, found, sides, options, number, notes) for number in range(options.rounds)]
+    rounds = tuple(
+        compare_values(
+            pair.left,
+            pair.right,
+            pairing.pairs,
+            (ready.left, ready.right),
+            atol=options.atol,
+            rtol=options.rtol,
+            shapes=ready.inference.shapes,
         )
-    details = tuple(f"{d.left.name!r} and {d.right.name!r}: {d.what}" for d in pairing.differences)
-    return Stage("structure", "fails", f"{len(details)} differences", details)
+        for ready in made
+    )
+    stages.append(value_stage(rounds))
+    training = None
+    if options.train_step:
+        if stages[-1].verdict == "fails":
+            stages.append(Stage("training", "skipped", "the branches differ before they are trained"))
+        else:
+            training = _trained(pair, pairing, inputs, found, made[0], sides, options)
+            stages.append(Stage("training", *answer(training, expect_tied=options.expect_tied)))
+    return BranchReport(pair.reference, pair.label, tuple(stages), rounds, training)
 
 
-def _parameter_stage(found: Sequence[ParameterPair], no_file: bool) -> Stage:
-    count = {how: sum(pair.how == how for pair in found) for how in ("tied", "equal", "different", "missing")}
-    wrong = tuple(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in found if p.how in ("different", "missing"))
-    summary = f"{count['tied']} tied, {count['equal']} equal byte for byte"
-    if not wrong:
-        return Stage("parameters", "holds", summary)
-    if no_file and not count["different"]:
-        return Stage("parameters", "skipped", f"{summary}, {count['missing']} not compared: no parameter file is given")
-    return Stage("parameters", "fails", f"{summary}, {count['different']} different, {count['missing']} missing", wrong)
+class _Ready(msgspec.Struct, frozen=True, eq=False):
+    """The values of both branches' variables, inputs equal, and what follows from them for the left one."""
+
+    left: dict[Node, Array]
+    right: dict[Node, Array]
+    inference: Inference
 
 
-def value_stage(rounds: Sequence[Values]) -> Stage:
-    """What the rounds of values say."""
-    outputs = [output for values in rounds for output in values.outputs]
-    details = [
-        f"{o.output} and {o.reference}: {o.comparison.reason}, {_apart(o.comparison)}" for o in outputs if not o.comparison
-    ]
-    first = next((values.first for values in rounds if values.first is not None), None)
-    if first is not None:
-        where = f"first at {first.op} {first.node!r} and {first.reference!r}, output {first.output}"
-        details.append(f"{where}: {_apart(first.comparison)}")
-    if not outputs or details:
-        return Stage("values", "fails", f"{len(details)} differences in {len(outputs)} outputs", tuple(details))
-    identical = sum(output.comparison.identical for output in outputs)
-    worst = max(output.comparison.max_abs for output in outputs)
-    return Stage("values", "holds", f"{len(outputs)} outputs compared, {identical} bit for bit, max abs {worst:.3g}")
-
-
-def _apart(comparison: Comparison) -> str:
-    return f"max abs {comparison.max_abs:.3g}, max rel {comparison.max_rel:.3g}"
-
-
-def _round(
+def _trained(
     pair: HeadPairs,
     pairing: Pairing,
+    inputs: Sequence[tuple[Node, Node]],
+    found: Sequence[ParameterPair],
+    ready: _Ready,
+    sides: _Sides,
+    options: Options,
+) -> Training:
+    return train_branches(
+        pair,
+        pairing,
+        inputs,
+        found,
+        (ready.left, ready.right),
+        ready.inference,
+        sides.roles[0],
+        feeds=options.feeds,
+        seed=options.seed,
+        atol=options.atol,
+        rtol=options.rtol,
+    )
+
+
+def _ready(
+    pair: HeadPairs,
     inputs: Sequence[tuple[Node, Node]],
     parameters: Sequence[ParameterPair],
     sides: _Sides,
     options: Options,
     number: int,
     notes: dict[str, None],
-) -> Values:
-    """One round of values: equal inputs for both branches, each with its own parameters."""
+) -> _Ready:
+    """The values of one round: equal inputs for both branches, each with its own parameters."""
     nodes = post_order(entry.node for entry in pair.left)
     left, right = _parameter_values(parameters, sides, may_miss=options.params_seed is not None)
     fed = {a: array for a, b in inputs if (array := _by_name(options.feeds, a, b)) is not None}
@@ -232,11 +250,7 @@ def _round(
             notes[f"{a.name!r} is {'zeros' if zeros else f'seeded ({options.seed})'}, {values[a].shape} {values[a].dtype}"] = (
                 None
             )
-    twins = {b: values[a] for a, b in inputs}
-    both = (values, {**right, **twins})
-    return compare_values(
-        pair.left, pair.right, pairing.pairs, both, atol=options.atol, rtol=options.rtol, shapes=inference.shapes
-    )
+    return _Ready(values, {**right, **{b: values[a] for a, b in inputs}}, inference)
 
 
 T = TypeVar("T")

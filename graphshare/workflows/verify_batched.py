@@ -24,7 +24,8 @@ from graphshare.verify.structure import compare_structure
 from graphshare.verify.values import OutputComparison, Values
 from graphshare.workflows.parameters import held_names
 from graphshare.workflows.values import parameter_values
-from graphshare.workflows.verify import BranchReport, Options, Report, Side, Stage, check_given, value_stage
+from graphshare.workflows.verify import BranchReport, Options, Report, Side, check_given
+from graphshare.workflows.verify_stages import Stage, value_stage
 
 ALONE = "runs of their own"
 # One run of several samples sums in another order than several runs; what is near zero differs most for its size.
