@@ -36,14 +36,18 @@ if TYPE_CHECKING:
         upgrade,
     )
     from graphshare.errors import Fault, GraphshareError
+    from graphshare.execute.sgd import Sgd
     from graphshare.ir.graph import Entry, Graph, Node, Rewrite
     from graphshare.workflows.run import run
+    from graphshare.workflows.train import train
 
 _HOMES = {
     **dict.fromkeys(("Rule", "Ruleset", "duplicate", "extract", "group", "inspect", "load", "load_rules"), "graphshare.api"),
     **dict.fromkeys(("rename", "rename_by_rules", "save", "share", "upgrade"), "graphshare.api"),
     **dict.fromkeys(("Fault", "GraphshareError"), "graphshare.errors"),
+    "Sgd": "graphshare.execute.sgd",
     "run": "graphshare.workflows.run",
+    "train": "graphshare.workflows.train",
     **dict.fromkeys(("Entry", "Graph", "Node", "Rewrite"), "graphshare.ir.graph"),
 }
 
@@ -56,6 +60,7 @@ __all__ = [
     "Rewrite",
     "Rule",
     "Ruleset",
+    "Sgd",
     "__version__",
     "duplicate",
     "extract",
@@ -68,6 +73,7 @@ __all__ = [
     "run",
     "save",
     "share",
+    "train",
     "upgrade",
 ]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
-from graphshare.cli import options
+from graphshare.cli import options, training
 from graphshare.cli.console import colored, put, put_json, say, visible
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.summary import OutputSummary, Profile, profile_of, summarize
@@ -36,6 +36,7 @@ _LISTED = 30  # nodes of a profile that a person reads; JSON has them all
 @click.option("--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters.")
 @click.option("-o", "--out", metavar="OUT", help="Write the outputs as .npz to a path, or - for standard output.")
 @click.option("--profile", is_flag=True, help="Show time and memory by node and by operator.")
+@training.options
 @options.format_
 def run(
     graph: str,
@@ -49,17 +50,37 @@ def run(
     out: str | None,
     profile: bool,
     format_: str,
+    **given_training: Any,
 ) -> None:
     """Compute a graph's outputs with numpy.
 
     Only what the targets need is computed. The result's keys are MXNet's output names; of equal ones the later end in #1, #2...
     Without -o a table of the outputs is printed.
+
+    With --sgd-steps the parameters are trained first, as MXNet's Module does it: labels are fed like other inputs, the outputs
+    are those after the last step, and --params-out takes the new parameters.
     """
     _check_out(out, format_)
+    wish = training.wished(given_training, profile=profile)
     source = load_checkpoint(graph, epoch=epoch, params=params)
     given, shaped = load_feeds(parse_feeds(feeds)), parse_shapes(shapes)
     for note in notes_on(source.params, source.graph, unused=False):
         say(note, style="warning")
+    if wish is not None:
+        with refusals_of(source):
+            trained = training.train(
+                wish, source, feeds=given, shapes=shaped, targets=targets, seed=seed, params_seed=params_seed
+            )
+        for note in trained.notes:
+            say(note)
+        _write(trained.outputs, out)
+        summaries = [summarize(name, array) for name, array in trained.outputs.items()]
+        if format_ == "json":
+            put_json(training.report(trained, summaries))
+        elif out is None:
+            _put_table(summaries)
+        training.say_result(trained)
+        return
     with refusals_of(source):
         done = run_graph(
             source.graph,
@@ -73,7 +94,7 @@ def run(
         )
     for note in done.notes:
         say(note)
-    _write(done, out)
+    _write(done.outputs, out)
     summaries = [summarize(name, array) for name, array in done.outputs.items()]
     costs = profile_of(done.timings) if profile else None
     if format_ == "json":
@@ -102,16 +123,16 @@ def _check_out(out: str | None, format_: str) -> None:
         )
 
 
-def _write(done: Computed, out: str | None) -> None:
+def _write(outputs: Mapping[str, Any], out: str | None) -> None:
     if out == "-":
         buffer = io.BytesIO()
-        write_arrays(done.outputs, buffer)
+        write_arrays(outputs, buffer)
         write_stdout([buffer.getvalue()])
     elif out is not None:
         with staged_outputs() as stage:
-            write_arrays(done.outputs, stage.open(out))
+            write_arrays(outputs, stage.open(out))
             stage.commit()
-        say(f"wrote {out}: {', '.join(visible(name) for name in done.outputs)}")
+        say(f"wrote {out}: {', '.join(visible(name) for name in outputs)}")
 
 
 def _report(done: Computed, summaries: list[OutputSummary], costs: Profile | None) -> dict[str, Any]:
@@ -123,6 +144,7 @@ def _report(done: Computed, summaries: list[OutputSummary], costs: Profile | Non
         "variable_bytes": done.variable_bytes,
         "notes": done.notes,
         "profile": costs,
+        "training": None,
     }
 
 

@@ -76,7 +76,7 @@ def check_belongs(params: ParameterFile | None, graph: Graph) -> None:
         return
     known = {node.name for node in graph.variables()} | {found.name for found in implied_variables(graph)}
     if held.isdisjoint(known):
-        hint = f"it holds {_listed(sorted(held), 4)}; the graph's variables are {_listed(sorted(known), 4)}"
+        hint = f"it holds {listed(sorted(held), 4)}; the graph's variables are {listed(sorted(known), 4)}"
         raise RefusedError(Fault("holds no parameter of this graph", where=params.path, hint=hint))
 
 
@@ -97,7 +97,7 @@ def notes_on(
     known = {node.name for node in roles} | implied.keys()
     surplus = [r.key or "" for r in params.records if split_key(r.key or "")[1] not in known]
     return [
-        f"{params.path}: {text}: {_listed(names)}"
+        f"{params.path}: {text}: {listed(names)}"
         for text, names in (
             ("does not hold what the graph makes a parameter", missing),
             ("holds what the graph makes an input; it is taken for a parameter", taken),
@@ -121,7 +121,8 @@ def _misfiled(params: ParameterFile, graph: Graph, roles: Mapping[Node, Role], i
     return [key for key, kind, name in split if kind and kind not in kinds.get(name, (kind,))]
 
 
-def _listed(names: Iterable[str], most: int = 20) -> str:
+def listed(names: Iterable[str], most: int = 20) -> str:
+    """Names in a row, the first ``most`` of them and how many more there are."""
     names = list(names)
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 

@@ -64,6 +64,47 @@ def run(
         UnsupportedError: operators that nothing here can compute; all are listed before anything runs.
         RefusedError: names that nothing bears, shapes that do not fit, values that are missing; all of a kind are listed.
     """
+    ready = prepare(
+        graph, params=params, feeds=feeds or {}, shapes=shapes or {}, targets=targets, seed=seed, params_seed=params_seed
+    )
+    started = perf_counter()
+    rng = random_stream(seed or 0)
+    done = run_plan(make_plan(ready.part.heads), ready.values, shapes=ready.found.shapes, rng=rng, profile=profile)
+    seconds = perf_counter() - started
+    outputs = dict(zip(ready.names, done.outputs, strict=True))
+    return Computed(outputs, done.peak_bytes, ready.variable_bytes, seconds, done.timings, ready.notes)
+
+
+class Prepared(msgspec.Struct, eq=False):
+    """A graph ready to compute: the part that is needed, and a value for each of its variables.
+
+    ``names`` are MXNet's names of the part's heads, each once. ``notes`` say in words what was decided for the user.
+    """
+
+    part: Graph
+    names: list[str]
+    values: dict[Node, Any]
+    found: Inference
+    roles: dict[Node, Role]
+    notes: list[str]
+
+    @property
+    def variable_bytes(self) -> int:
+        """The size of all that goes in."""
+        return sum(array.nbytes for array in self.values.values())
+
+
+def prepare(
+    graph: Graph,
+    *,
+    params: ParameterFile | None,
+    feeds: Mapping[str, Any],
+    shapes: Mapping[str, GivenShape],
+    targets: Sequence[str],
+    seed: int | None,
+    params_seed: int | None,
+) -> Prepared:
+    """Everything that :func:`run` does before it computes; the arguments are its own, and so is what is raised."""
     check_belongs(params, graph)
     wanted = resolve_targets(targets, graph.nodes, option="--target") if targets else list(graph.heads)
     names = {node.name for node in graph.variables()}
@@ -71,11 +112,11 @@ def run(
     part, notes = runnable_part(graph, wanted)
     nodes = post_order(entry.node for entry in part.heads)
     variables = [node for node in nodes if node.op == VARIABLE]
-    fed = _given(feeds or {}, variables, graph, names, "--feed", notes)
-    shaped = _given(shapes or {}, variables, graph, names, "--shape", notes)
+    fed = _given(feeds, variables, graph, names, "--feed", notes)
+    shaped = _given(shapes, variables, graph, names, "--shape", notes)
     roles = assign_roles(part, held=held_names(params))
     values = parameter_values([n for n in variables if n not in fed], params, lambda n: roles[n].kind is Kind.AUXILIARY)
-    plan = make_plan(part.heads)
+    make_plan(part.heads)
     found = _inferred(part, nodes, values, fed, shaped)
     for node, array in fed.items():
         values[node] = converted(node, array, found.types[node][0])
@@ -85,12 +126,7 @@ def run(
     if seed is not None:
         found = _sized(part, nodes, values, shaped, found, notes)
     _fill(values, variables, nodes, found, roles, (seed or 0, params_seed), notes)
-    started = perf_counter()
-    done = run_plan(plan, values, shapes=found.shapes, rng=random_stream(seed or 0), profile=profile)
-    seconds = perf_counter() - started
-    outputs = dict(zip(unique_names([output_name(entry) for entry in wanted]), done.outputs, strict=True))
-    size = sum(array.nbytes for array in values.values())
-    return Computed(outputs, done.peak_bytes, size, seconds, done.timings, notes)
+    return Prepared(part, unique_names([output_name(entry) for entry in wanted]), values, found, roles, notes)
 
 
 def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[str]]:

@@ -1,0 +1,128 @@
+"""The options of ``run`` that train, and what it says of the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from graphshare.cli.console import say, visible
+from graphshare.errors import Fault, UsageError
+from graphshare.execute.sgd import Sgd
+from graphshare.execute.summary import OutputSummary, summarize
+from graphshare.workflows.checkpoint import Checkpoint
+from graphshare.workflows.train import Trained, write_trained
+from graphshare.workflows.train import train as train_graph
+from graphshare.workflows.values import load_feeds, parse_feeds
+
+F = TypeVar("F", bound=Callable[..., Any])
+_TOLD = 8  # outputs whose means before and after a person is told
+
+_OPTIONS = (
+    click.option("--sgd-steps", type=click.IntRange(min=1), metavar="N", help="Train the parameters for N steps first."),
+    click.option("--learning-rate", type=float, metavar="R", help="With --sgd-steps: the learning rate [0.01]."),
+    click.option("--momentum", type=float, metavar="M", help="With --sgd-steps: the momentum [0]."),
+    click.option("--wd", type=float, metavar="W", help="With --sgd-steps: decay of *_weight and *_gamma [0]."),
+    click.option("--clip-gradient", type=click.FloatRange(min=0), metavar="C", help="With --sgd-steps: bound of a gradient."),
+    click.option("--rescale-grad", type=float, metavar="S", help="With --sgd-steps: factor of gradients [1 / batch]."),
+    click.option(
+        "--head-gradient",
+        "head_gradients",
+        multiple=True,
+        metavar="NAME=FILE",
+        help="With --sgd-steps: gradient of an output that is no loss [ones].",
+    ),
+    click.option("--params-out", metavar="FILE", help="With --sgd-steps: where the trained parameters go."),
+)
+_NAMES = {"learning_rate": "learning_rate", "momentum": "momentum", "wd": "wd", "clip_gradient": "clip"}
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What the options ask for."""
+
+    steps: int
+    settings: Sgd
+    rescale: float | None
+    head_gradients: Mapping[str, Any]
+    params_out: str | None
+
+
+def options(command: F) -> F:
+    """The options themselves."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def wished(given: Mapping[str, Any], *, profile: bool) -> Wish | None:
+    """The options as one; None without ``--sgd-steps``.
+
+    Raises:
+        UsageError: options that need ``--sgd-steps``, or do not go with it; all are listed.
+    """
+    if given["sgd_steps"] is None:
+        idle = [name for name, value in given.items() if value not in (None, ())]
+        if idle:
+            names = {"head_gradients": "head-gradient"}
+            raise UsageError(
+                [Fault(f"--{names.get(n, n.replace('_', '-'))} needs --sgd-steps", hint="add --sgd-steps 1") for n in idle]
+            )
+        return None
+    if profile:
+        raise UsageError(Fault("--profile is of a forward pass and does not go with --sgd-steps"))
+    target = given["params_out"]
+    if target == "-":
+        raise UsageError(Fault("parameters cannot go to standard output", hint="name a file with --params-out"))
+    settings = Sgd(**{field: given[name] for name, field in _NAMES.items() if given[name] is not None})
+    heads = load_feeds(parse_feeds(given["head_gradients"]))
+    return Wish(given["sgd_steps"], settings, given["rescale_grad"], heads, target)
+
+
+def train(wish: Wish, source: Checkpoint, **given: Any) -> Trained:
+    """The steps, and the parameters written."""
+    trained = train_graph(
+        source.graph,
+        steps=wish.steps,
+        settings=wish.settings,
+        rescale=wish.rescale,
+        head_gradients=wish.head_gradients,
+        params=source.params,
+        **given,
+    )
+    if wish.params_out is not None:
+        np_shape = source.graph.attrs.get("is_np_shape", ("int", 0))[1] == 1
+        write_trained(trained, wish.params_out, source.params, np_shape=np_shape)
+    return trained
+
+
+def report(trained: Trained, summaries: list[OutputSummary]) -> dict[str, Any]:
+    """What ``schemas/run.schema.json`` describes."""
+    return {
+        "outputs": summaries,
+        "seconds": trained.seconds,
+        "peak_bytes": None,
+        "variable_bytes": trained.variable_bytes,
+        "notes": trained.notes,
+        "profile": None,
+        "training": {
+            "steps": trained.steps,
+            "settings": trained.settings,
+            "updated": list(trained.updated),
+            "before": [summarize(name, array) for name, array in trained.before.items()],
+        },
+    }
+
+
+def say_result(trained: Trained) -> None:
+    """The outputs' means before and after, for a person."""
+    for name, array in list(trained.before.items())[:_TOLD]:
+        first, last = summarize(name, array).mean, summarize(name, trained.outputs[name]).mean
+        say(f"{visible(name)}: mean {_number(first)} before, {_number(last)} after")
+    plural = "s" if trained.steps > 1 else ""
+    say(f"{trained.steps} step{plural} on {len(trained.updated)} parameters and states in {trained.seconds:.3f} s")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.9g}"
