@@ -94,8 +94,8 @@ def _kind_of(found: Reading, fault: Fault) -> list[Fault]:
 
 def _set_arguments_right(found: Reading, body: bytes) -> None:
     """Goes on with ``arg_nodes`` as they should be: they carry nothing that the nodes do not say."""
-    for _, graph in graphs_of(found.value):
-        graph["arg_nodes"] = [i for i, node in enumerate(graph["nodes"]) if node["op"] == VARIABLE]
+    for _, inner in graphs_of(found.value):
+        inner["arg_nodes"] = [i for i, node in enumerate(inner["nodes"]) if node["op"] == VARIABLE]
     try:
         graph = read_symbol(json.dumps(found.value).encode())
     except InputError as error:

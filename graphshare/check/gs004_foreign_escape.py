@@ -21,9 +21,9 @@ def find(subject: Subject) -> Iterator[Found]:
     if text is None or subject.reading.malformed or "\\" not in text:
         return
     matches = [match for match in _ESCAPE.finditer(text) if match[1] is not None]
-    for match in matches[:_SHOWN]:
+    for i, match in enumerate(matches[:_SHOWN]):
         shown = text[match.start() : match.start() + (6 if match[1] == "u" else 2)]
-        more = f" (and {len(matches) - _SHOWN} more)" if match is matches[_SHOWN - 1 : _SHOWN][-1:] else ""
+        more = f" (and {len(matches) - _SHOWN} more)" if i == _SHOWN - 1 and len(matches) > _SHOWN else ""
         hint = "write the character itself, in UTF-8 (json.dumps: ensure_ascii=False)"
         yield Found(f"the escape {shown} is none that MXNet reads{more}", hint=hint, at=line_and_column(text, match.start()))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from graphshare.check.examples import dense
@@ -15,7 +15,7 @@ def _is_int(value: Any) -> bool:
     return type(value) is int and -(1 << 31) <= value < 1 << 31
 
 
-_TAGS = {
+_TAGS: dict[str, Callable[[Any], bool]] = {
     "int": _is_int,
     "size_t": lambda value: type(value) is int and 0 <= value < 1 << 64,
     "str": lambda value: isinstance(value, str),

@@ -14,12 +14,11 @@ from graphshare.reports.model import Level
 def find(subject: Subject) -> Iterator[Found]:
     """Each argument whose name an earlier one has."""
     if subject.sound:
-        arguments = [(v.name, v) for v in subject.lists.variables if not v.auxiliary]
+        arguments = [(v.name, owner) for v, owner in subject.listed if not v.auxiliary]
         for name, first, later in repeated(arguments):
-            where = f" (node {subject.ids[first.node]})" if first.node is not None else ""
-            message = f"the argument {name!r} has the name of an earlier one{where}"
+            message = f"the argument {name!r} has the name of an earlier one (node {subject.ids[first]})"
             hint = "to share one parameter let both consumers take one node; otherwise rename it"
-            yield Found(message, subject.steps_of(later.node), later.node, hint=hint, name=name)
+            yield Found(message, subject.steps_of(later), later, hint=hint)
 
 
 RULE = Rule(
@@ -27,7 +26,7 @@ RULE = Rule(
     name="double-argument",
     level=Level.ERROR,
     summary="Two arguments have one name",
-    why="Equal names are not sharing: MXNet's Module refuses the graph (Duplicate names detected), elsewhere one of the gradients "
+    why="Equal names are not sharing: MXNet's Module refuses the graph (Duplicate names detected), elsewhere a gradient "
     "silently stays 0, and a parameter file can hold only one of them.",
     find=find,
     fails=Example(symbol(variable("x"), variable("x"), operator("elemwise_add", "sum", 0, 1))),

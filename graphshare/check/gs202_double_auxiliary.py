@@ -14,10 +14,10 @@ from graphshare.reports.model import Level
 def find(subject: Subject) -> Iterator[Found]:
     """Each auxiliary state whose name an earlier one has."""
     if subject.sound:
-        for name, _, later in repeated([(v.name, v) for v in subject.lists.variables if v.auxiliary]):
-            message = f"the auxiliary state {name!r} has the name of an earlier one"
+        for name, first, later in repeated([(v.name, owner) for v, owner in subject.listed if v.auxiliary]):
+            message = f"the auxiliary state {name!r} has the name of an earlier one (node {subject.ids[first]})"
             hint = "rename it, or let both operators take one node"
-            yield Found(message, subject.steps_of(later.node), later.node, hint=hint, name=name)
+            yield Found(message, subject.steps_of(later), later, hint=hint)
 
 
 RULE = Rule(

@@ -14,11 +14,10 @@ def find(subject: Subject) -> Iterator[Found]:
     """Each auxiliary state that has an argument's name."""
     if subject.sound:
         arguments = set(subject.lists.arguments)
-        for variable in subject.lists.variables:
+        for variable, owner in subject.listed:
             if variable.auxiliary and variable.name in arguments and variable.name:
                 message = f"{variable.name!r} is an argument and an auxiliary state"
-                place = subject.steps_of(variable.node)
-                yield Found(message, place, variable.node, hint="rename one of the two", name=variable.name)
+                yield Found(message, subject.steps_of(owner), owner, hint="rename one of the two")
 
 
 RULE = Rule(

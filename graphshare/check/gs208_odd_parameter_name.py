@@ -17,11 +17,8 @@ def find(subject: Subject) -> Iterator[Found]:
         return
     users = subject.users
     for node in subject.reachable:
-        own = {
-            formal: v
-            for formal, v in parameters_of(subject, node, _FORMALS).items()
-            if len(users[v]) == 1 and v.name.endswith(formal)
-        }
+        mine = parameters_of(subject, node, _FORMALS)
+        own = {formal: v for formal, v in mine.items() if len(users[v]) == 1 and v.name.endswith(formal)}
         stems = {variable.name.removesuffix(formal) for formal, variable in own.items()}
         if len(own) > 1 and len(stems) > 1:
             common = max(sorted(stems), key=lambda stem: sum(v.name.startswith(stem) for v in own.values()))

@@ -19,11 +19,11 @@ def find(subject: Subject) -> Iterator[Found]:
     """Each record that contradicts its variable's ``__dtype__``, and the first operator whose inputs do not go together."""
     if subject.params is None or not subject.inferable:
         return
-    for node, held in subject.shapes.records.items():
-        declared = _FLAGS.get(node.attrs.get("__dtype__", ""))
+    for variable, held in subject.shapes.records.items():
+        declared = _FLAGS.get(variable.attrs.get("__dtype__", ""))
         if declared is not None and declared != held.record.dtype:
             message = f"is {held.record.dtype}, but its variable says {declared} (__dtype__)"
-            yield Found(message, record=held.place, hint="convert the array or correct __dtype__", name=node.name)
+            yield Found(message, record=held.place, hint="convert the array or correct __dtype__", name=variable.name)
     found, shapes = subject.shapes.with_types, subject.shapes.with_shapes
     if isinstance(found, Fault) and not isinstance(shapes, Fault):
         node = subject.shapes.original(found.node)

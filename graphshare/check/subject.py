@@ -15,8 +15,8 @@ from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.ir.walk import consumers, node_ids, reachable
 from graphshare.names import split_key
 from graphshare.operators.registry import lookup
-from graphshare.rules.implied import implied_variables
-from graphshare.rules.listing import NameLists
+from graphshare.rules.implied import implied_inputs, implied_variables, implies_variables
+from graphshare.rules.listing import Listed, NameLists
 from graphshare.rules.roles import Kind, Role, assign_roles, implied_role
 
 if TYPE_CHECKING:
@@ -111,6 +111,18 @@ class Subject:
     @cached_property
     def lists(self) -> NameLists:
         return NameLists(self.graph)
+
+    @cached_property
+    def listed(self) -> list[tuple[Listed, Node]]:
+        """The variables in MXNet's order, each with its node; one that the file implies with the operator that implies it."""
+        implies = implies_variables(self.graph)
+        owners: list[Node] = []
+        for node in self.reachable:
+            if node.is_variable:
+                owners.append(node)
+            elif implies:
+                owners += [node for _ in implied_inputs(node)]
+        return list(zip(self.lists.variables, owners, strict=True))
 
     @cached_property
     def roles(self) -> dict[Node, Role]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from json.decoder import scanstring
 
 Steps = tuple[str | int, ...]
 _BLANK = re.compile(r"[ \t\n\r]*")
@@ -65,7 +64,7 @@ def _members(text: str, start: int, wanted: _Wanted) -> list[tuple[_Wanted, int]
     found: dict[str, int] = {}
     at = _skip(text, start + 1)
     while text[at] != "}":
-        key, at = scanstring(text, at + 1, False)
+        key, at = _DECODER.raw_decode(text, at)
         at = _skip(text, _skip(text, at) + 1)
         if key in wanted:
             found[key] = at

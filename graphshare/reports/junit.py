@@ -21,7 +21,7 @@ def render(report: Report) -> str:
     for finding in report.findings:
         by_file.setdefault(finding.where, []).append(finding)
     suites = [_suite(report.command, file, found) for file, found in by_file.items()]
-    tests, failures = (sum(suite[i] for suite in suites) for i in (0, 1))
+    tests, failures = sum(suite[0] for suite in suites), sum(suite[1] for suite in suites)
     head = f'<testsuites name="graphshare {report.command}" tests="{tests}" failures="{failures}" errors="0">'
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *(text for _, _, text in suites), "</testsuites>", ""])
 

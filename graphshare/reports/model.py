@@ -68,7 +68,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The findings of one run of ``command`` over ``files``, in order; ``rules`` are all that could have found something.
 
-    ``ignored`` counts findings that a suppression inside a file hid, ``known`` those that a baseline holds.
+    ``ignored`` counts findings that a suppression inside a file hid, ``known`` those that a baseline holds. ``tool_version`` is
+    this package's, where a format has a place for it.
     """
 
     command: str
@@ -78,6 +79,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     ignored: int = 0
     known: int = 0
     fixed: int = 0
+    tool_version: str = ""
 
     def count(self, level: Level) -> int:
         """How many findings are of ``level``."""

@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 import msgspec
 
-import graphshare
 from graphshare.reports.as_json import encodable
 from graphshare.reports.model import Finding, Report, RuleInfo
 
@@ -33,8 +32,7 @@ def document(report: Report) -> dict[str, Any]:
     places = {rule.code: i for i, rule in enumerate(rules)}
     driver = {
         "name": "graphshare",
-        "semanticVersion": graphshare.__version__,
-        "version": graphshare.__version__,
+        **({"version": report.tool_version, "semanticVersion": report.tool_version} if report.tool_version else {}),
         "rules": [_rule(rule) for rule in rules],
     }
     run = {
