@@ -17,18 +17,17 @@ def find(subject: Subject) -> Iterator[Found]:
         return
     users = subject.users
     for node in subject.reachable:
-        mine = parameters_of(subject, node, _FORMALS)
-        own = {formal: v for formal, v in mine.items() if len(users[v]) == 1 and v.name.endswith(formal)}
-        stems = {variable.name.removesuffix(formal) for formal, variable in own.items()}
-        if len(own) > 1 and len(stems) > 1:
-            common = max(sorted(stems), key=lambda stem: sum(v.name.startswith(stem) for v in own.values()))
-            for variable in own.values():
-                if not variable.name.startswith(common):
-                    message = f"{variable.name!r} is not named like the other parameters of {node.name!r} ({common}...)"
-                    yield Found(message, subject.steps_of(variable), variable, hint="is it misspelt?")
+        for formals in _GROUPS:
+            mine = parameters_of(subject, node, formals)
+            own = {formal: v for formal, v in mine.items() if len(users[v]) == 1 and v.name.endswith(formal)}
+            stems = {variable.name.removesuffix(formal) for formal, variable in own.items()}
+            if len(own) == len(formals) and len(stems) > 1:
+                names = " and ".join(repr(variable.name) for variable in own.values())
+                message = f"the parameters {names} of {node.name!r} are not named alike"
+                yield Found(message, subject.steps_of(node), node, hint="is one of them misspelt?")
 
 
-_FORMALS = ("weight", "bias", "gamma", "beta")
+_GROUPS = (("weight", "bias"), ("gamma", "beta"), ("moving_mean", "moving_var"))
 
 RULE = Rule(
     code="GS208",

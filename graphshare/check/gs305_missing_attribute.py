@@ -8,6 +8,7 @@ from graphshare.check.attributes import faults_of
 from graphshare.check.examples import dense
 from graphshare.check.model import Example, Found, Rule
 from graphshare.check.subject import Subject
+from graphshare.operators.registry import canonical
 from graphshare.reports.model import Level
 
 
@@ -15,6 +16,9 @@ def find(subject: Subject) -> Iterator[Found]:
     """Each attribute that is missing."""
     for steps, node, _, message in faults_of(subject, "missing"):
         yield Found(message, steps, node)
+    for steps, node in subject.operators():
+        if canonical(node.op) == "Reshape" and not ("shape" in node.attrs or "target_shape" in node.attrs):
+            yield Found("missing attribute 'shape': nothing says what to reshape to", steps, node)
 
 
 RULE = Rule(

@@ -5,7 +5,7 @@ The examples are the rule's tests and its documentation: the first must make it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -48,12 +48,16 @@ class ExampleRecord(msgspec.Struct, frozen=True):
 
 
 class Example(msgspec.Struct, frozen=True):
-    """A symbol file, and the records of its parameter file where the rule looks at one (``named``: they have names)."""
+    """A symbol file, and the records of its parameter file where the rule looks at one (``named``: they have names).
+
+    ``damaged``: only half of the parameter file is there. ``shapes`` are what ``--shape`` gives.
+    """
 
     graph: str | bytes
     params: tuple[ExampleRecord, ...] | None = None
     named: bool = True
     damaged: bool = False
+    shapes: Mapping[str, tuple[int | None, ...]] = {}
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):

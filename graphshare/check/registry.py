@@ -26,6 +26,7 @@ from graphshare.check import (
     gs108_arg_nodes,
     gs109_node_row_ptr,
     gs110_no_heads,
+    gs111_hidden_output,
     gs201_double_argument,
     gs202_double_auxiliary,
     gs203_argument_and_auxiliary,
@@ -42,6 +43,9 @@ from graphshare.check import (
     gs306_input_count,
     gs307_shape_contradiction,
     gs308_mutated_operator,
+    gs309_no_such_variable,
+    gs310_annotation,
+    gs311_odd_one_out,
     gs401_params_unreadable,
     gs402_missing_parameter,
     gs403_surplus_parameter,
@@ -62,6 +66,7 @@ from graphshare.check import (
     gs504_suffix,
     gs505_no_initialiser,
     gs506_prefix,
+    gs507_misleading_name,
 )
 from graphshare.check.model import Rule
 from graphshare.errors import Fault, UsageError
@@ -88,6 +93,7 @@ _MODULES = (
     gs108_arg_nodes,
     gs109_node_row_ptr,
     gs110_no_heads,
+    gs111_hidden_output,
     gs201_double_argument,
     gs202_double_auxiliary,
     gs203_argument_and_auxiliary,
@@ -104,6 +110,9 @@ _MODULES = (
     gs306_input_count,
     gs307_shape_contradiction,
     gs308_mutated_operator,
+    gs309_no_such_variable,
+    gs310_annotation,
+    gs311_odd_one_out,
     gs401_params_unreadable,
     gs402_missing_parameter,
     gs403_surplus_parameter,
@@ -124,6 +133,7 @@ _MODULES = (
     gs504_suffix,
     gs505_no_initialiser,
     gs506_prefix,
+    gs507_misleading_name,
 )
 
 RULES: Mapping[str, Rule] = MappingProxyType({module.RULE.code: module.RULE for module in _MODULES})

@@ -143,7 +143,10 @@ class Subject:
     def wanted(self) -> dict[str, Node | None]:
         """The names of what a parameter file should hold, each with its node (None for an implied variable)."""
         needed = set(self.reachable)
-        names: dict[str, Node | None] = {n.name: n for n, role in self.roles.items() if role.is_parameter and n in needed}
+        # An initialiser alone makes no parameter of what operators take for data: inputs may have one too.
+        names: dict[str, Node | None] = {
+            n.name: n for n, role in self.roles.items() if role.is_parameter and n in needed and "__init__" not in role.why
+        }
         for implied in implied_variables(self.graph):
             if implied.node in needed and implied_role(implied).is_parameter:
                 names.setdefault(implied.name, None)

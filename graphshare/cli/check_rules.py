@@ -53,6 +53,7 @@ def _lines(rule: Rule) -> Iterator[str]:
         yield ""
         yield f"{title}:"
         yield from (f"    {line}" for line in _text(example).rstrip("\n").split("\n"))
+        yield from (f"  with --shape {name}={','.join(map(str, shape))}" for name, shape in example.shapes.items())
         if example.params is not None:
             yield f"  with the parameters{'' if example.named else ', saved without names'}{_damage(example)}:"
             yield from (f"    {_record(record)}" for record in example.params)

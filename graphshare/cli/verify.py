@@ -9,8 +9,10 @@ import msgspec
 
 from graphshare.cli import options
 from graphshare.cli.console import put, put_json, say, visible
+from graphshare.cli.report import put_report, report_format
 from graphshare.errors import Fault, UsageError
 from graphshare.transforms.batch import find_batch
+from graphshare.reports.formats import default_format
 from graphshare.workflows.branch_pairs import pair_branches, pair_files
 from graphshare.workflows.checkpoint import Checkpoint, load_checkpoint, refusals_of
 from graphshare.workflows.parameters import held_names
@@ -19,6 +21,7 @@ from graphshare.workflows.values import load_feeds, parse_feeds, parse_shapes
 from graphshare.workflows.verify import Options, Report, Side
 from graphshare.workflows.verify import verify as verify_graph
 from graphshare.workflows.verify_batched import verify_batched
+from graphshare.workflows.verify_report import report_of
 
 _MARKS = {"holds": "ok", "fails": "FAIL", "skipped": "skip"}
 
@@ -39,7 +42,7 @@ _MARKS = {"holds": "ok", "fails": "FAIL", "skipped": "skip"}
 @click.option("--atol", type=click.FloatRange(min=0), default=1e-8, metavar="A", help="Absolute tolerance [1e-8].")
 @click.option("--rtol", type=click.FloatRange(min=0), default=1e-5, metavar="R", help="Relative tolerance [1e-5].")
 @click.option("--allow-unsupported", is_flag=True, help="Accept structure and parameters alone where an operator cannot run.")
-@click.option("--format", "format_", type=click.Choice(["text", "json", "github"]), default="text", help="How to print [text].")
+@report_format
 def verify(
     graph: str,
     epoch: int | None,
@@ -56,7 +59,7 @@ def verify(
     atol: float,
     rtol: float,
     allow_unsupported: bool,
-    format_: str,
+    format_: str | None,
 ) -> int:
     """Prove that branches compute the same.
 
@@ -102,12 +105,13 @@ def _side(source: Checkpoint) -> Side:
     return Side(with_implied(source), source.params)
 
 
-def _print(report: Report, format_: str, where: str) -> None:
+def _print(report: Report, format_: str | None, where: str) -> None:
+    format_ = format_ or default_format()
     if format_ == "json":
         put_json({"equal": bool(report), "verdict": report.verdict, **msgspec.to_builtins(report)})
         return
-    if format_ == "github":
-        put(_annotations(report, where))
+    if format_ != "text":
+        put_report(report_of(report, where), format_)
         return
     for note in report.notes:
         say(note)
@@ -121,17 +125,3 @@ def _lines(report: Report) -> Iterator[str]:
             yield f"  {_MARKS[stage.verdict]:4} {stage.name:11} {stage.summary}"
             yield from (f"       {visible(detail)}" for detail in stage.details)
     yield report.verdict
-
-
-def _annotations(report: Report, where: str) -> Iterator[str]:
-    """Workflow commands: a message a failed stage, and the verdict."""
-    for branch in report.branches:
-        for stage in branch.stages:
-            if stage.verdict == "fails":
-                text = "%0A".join(map(_escaped, (f"{stage.name} of {branch.branch}: {stage.summary}", *stage.details)))
-                yield f"::error file={_escaped(where)}::{text}"
-    yield f"::{'notice' if report else 'error'} file={_escaped(where)}::{_escaped(report.verdict)}"
-
-
-def _escaped(text: str) -> str:
-    return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

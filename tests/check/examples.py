@@ -38,4 +38,6 @@ def subject_of(example: Example, folder: Path) -> Subject:
     params = folder / "a-0000.params"
     if example.params is not None:
         params.write_bytes(params_file(example))
-    return Subject(str(path), path.read_bytes(), params_path=str(params) if example.params is not None else "")
+    return Subject(
+        str(path), path.read_bytes(), params_path=str(params) if example.params is not None else "", given=example.shapes
+    )
