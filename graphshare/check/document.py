@@ -26,12 +26,14 @@ Steps = tuple[Step, ...]
 class Reading(msgspec.Struct, eq=False):
     """What could be read. ``graph`` is None unless everything holds, a wrong ``arg_nodes`` aside, which is set right here.
 
-    ``value`` is the JSON value, ``doubled`` the places of keys that stand twice in one object.
+    ``value`` is the JSON value, ``doubled`` the places of keys that stand twice in one object, ``controls`` whether strings
+    hold raw control characters.
     """
 
     text: str | None = None
     value: Any = None
     doubled: list[Steps] = []
+    controls: bool = False
     malformed: list[Fault] = []
     misshapen: list[Fault] = []
     unlinked: list[Fault] = []
@@ -51,7 +53,7 @@ def read(data: bytes) -> Reading:
         refusal = error
     try:
         found.text = body.decode("utf-8")
-        found.value, found.doubled = _load(found.text)
+        found.value, found.doubled, found.controls = _load(found.text)
     except (ValueError, RecursionError):
         found.graph = None  # what the fast pass lets through must be JSON all the same
         found.malformed = list(refusal.faults)
@@ -126,8 +128,12 @@ class _Pairs(list[tuple[str, Any]]):
     """An object with all its pairs, those of a key that comes again too."""
 
 
-def _load(text: str) -> tuple[Any, list[Steps]]:
-    """The value, of keys that stand twice the last, and where such keys stand. Raises ValueError."""
+def _load(text: str) -> tuple[Any, list[Steps], bool]:
+    """The value, of keys that stand twice the last; where such keys stand; whether strings hold raw control characters.
+
+    Raises:
+        ValueError: the text is no JSON, those characters aside.
+    """
     twice = False
 
     def hook(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -136,8 +142,13 @@ def _load(text: str) -> tuple[Any, list[Steps]]:
         twice = twice or len(found) != len(pairs)
         return found
 
-    value = json.loads(text, strict=False, object_pairs_hook=hook, parse_constant=_no_constant)
-    return value, _doubled(text) if twice else []
+    controls = False
+    try:
+        value = json.loads(text, object_pairs_hook=hook, parse_constant=_no_constant)
+    except json.JSONDecodeError:
+        value = json.loads(text, strict=False, object_pairs_hook=hook, parse_constant=_no_constant)
+        controls = True
+    return value, _doubled(text) if twice else [], controls
 
 
 def _no_constant(name: str) -> Any:

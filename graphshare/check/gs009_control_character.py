@@ -25,7 +25,7 @@ def find(subject: Subject) -> Iterator[Found]:
     if "\\u0000" in text:
         place = text.index("\\u0000")
         yield Found("a string holds a NUL, which ends it for MXNet", hint="remove it", at=line_and_column(text, place))
-    if not _suspicious(text):
+    if not reading.controls:
         return
     while (start := text.find('"', at)) >= 0:
         match = _STRING.match(text, start)
@@ -36,15 +36,6 @@ def find(subject: Subject) -> Iterator[Found]:
             yield Found(f"a string holds {_NAMES[match[1]]}", hint=hint, at=line_and_column(text, match.end() - 1))
             rest = _REST.match(text, match.end())
             at = rest.end() if rest else len(text)
-
-
-def _suspicious(text: str) -> bool:
-    """Whether a look at each line alone leaves it open that a string goes on beyond one: quotes do not pair there."""
-    return "\0" in text or "\r" in text.replace("\r\n", "\n") or any(line.count('"') % 2 for line in _plain(text).split("\n"))
-
-
-def _plain(text: str) -> str:
-    return text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
 
 
 RULE = Rule(

@@ -17,7 +17,10 @@ def find(subject: Subject) -> Iterator[Found]:
         return
     users = subject.users
     for node in subject.reachable:
+        named = (subject.facts(node).formals or ()) if not node.is_variable else ()
         for formals in _GROUPS:
+            if formals[0] not in named or formals[1] not in named:
+                continue
             mine = parameters_of(subject, node, formals)
             own = {formal: v for formal, v in mine.items() if len(users[v]) == 1 and v.name.endswith(formal)}
             stems = {variable.name.removesuffix(formal) for formal, variable in own.items()}

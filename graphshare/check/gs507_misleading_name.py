@@ -30,6 +30,8 @@ def find(subject: Subject) -> Iterator[Found]:
     for node in subject.reachable:
         formals = subject.facts(node).formals if not node.is_variable else None
         for k, (entry, formal) in enumerate(zip(node.inputs, formals or (), strict=False)):
+            if formal not in _MEANS:
+                continue
             says = next((said for end, said in _SAYS.items() if entry.node.name.endswith(f"_{end}")), None)
             means = _MEANS.get(formal)
             if entry.node.is_variable and says and means and says != means and len(subject.users[entry.node]) == 1:
