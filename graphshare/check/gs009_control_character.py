@@ -12,6 +12,7 @@ from graphshare.formats.places import line_and_column
 from graphshare.reports.model import Level
 
 _STRING = re.compile(r'"(?:[^"\\\n\r\0]|\\.)*([\n\r\0])?', re.DOTALL)
+_ESCAPE = re.compile(r"\\(u0000|.)", re.DOTALL)
 _REST = re.compile(r'(?:[^"\\]|\\.)*"', re.DOTALL)
 _NAMES = {"\n": "a raw line feed", "\r": "a raw carriage return", "\0": "a NUL"}
 
@@ -22,8 +23,8 @@ def find(subject: Subject) -> Iterator[Found]:
     if reading.text is None or reading.malformed:
         return
     text, at = reading.text, 0
-    if "\\u0000" in text:
-        place = text.index("\\u0000")
+    place = next((m.start() for m in _ESCAPE.finditer(text) if m[1] == "u0000"), -1) if "\\u0000" in text else -1
+    if place >= 0:
         yield Found("a string holds a NUL, which ends it for MXNet", hint="remove it", at=line_and_column(text, place))
     if not reading.controls:
         return
