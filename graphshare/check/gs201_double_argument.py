@@ -17,7 +17,7 @@ def find(subject: Subject) -> Iterator[Found]:
         arguments = [(v.name, owner) for v, owner in subject.listed if not v.auxiliary]
         for name, first, later in repeated(arguments):
             message = f"the argument {name!r} has the name of an earlier one (node {subject.ids[first]})"
-            hint = "to share one parameter let both consumers take one node; otherwise rename it"
+            hint = "graphshare share --doctor tie makes variables of one name one node, --doctor separate renames them"
             yield Found(message, subject.steps_of(later), later, hint=hint)
 
 

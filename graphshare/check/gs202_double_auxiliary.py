@@ -16,7 +16,7 @@ def find(subject: Subject) -> Iterator[Found]:
     if subject.sound:
         for name, first, later in repeated([(v.name, owner) for v, owner in subject.listed if v.auxiliary]):
             message = f"the auxiliary state {name!r} has the name of an earlier one (node {subject.ids[first]})"
-            hint = "rename it, or let both operators take one node"
+            hint = "graphshare share --doctor tie makes variables of one name one node, --doctor separate renames them"
             yield Found(message, subject.steps_of(later), later, hint=hint)
 
 

@@ -23,7 +23,7 @@ def find(subject: Subject) -> Iterator[Found]:
         original = first.setdefault((node.name, role.why + role.user.op), node)
         if original is not node:
             message = f"{node.name!r} and node {subject.ids[original]} are two parameters of one name and use"
-            hint = f"graphshare share GRAPH --alias {node.name}={node.name} makes them one node"
+            hint = "graphshare share GRAPH --doctor tie makes them one node, --doctor separate gives each its name"
             yield Found(message, subject.steps_of(node), node, hint=hint)
 
 

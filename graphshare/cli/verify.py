@@ -11,8 +11,8 @@ from graphshare.cli import options
 from graphshare.cli.console import put, put_json, say, visible
 from graphshare.cli.report import put_report, report_format
 from graphshare.errors import Fault, UsageError
-from graphshare.transforms.batch import find_batch
 from graphshare.reports.formats import default_format
+from graphshare.transforms.batch import find_batch
 from graphshare.workflows.branch_pairs import pair_branches, pair_files
 from graphshare.workflows.checkpoint import Checkpoint, load_checkpoint, refusals_of
 from graphshare.workflows.parameters import held_names

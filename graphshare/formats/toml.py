@@ -19,7 +19,7 @@ def read_toml(data: bytes, *, where: str) -> dict[str, Any]:
     """
     if len(data) > MAX_BYTES:
         raise InputError(Fault(f"is larger than {MAX_BYTES >> 20} MiB", where=where, hint="is this the file?"))
-    loads = _reader()
+    loads = toml_reader()
     if loads is None:
         hint = "pip install tomli, or use Python 3.11 or later"
         raise InputError(Fault("is TOML, which this Python cannot read", where=where, hint=hint))
@@ -34,7 +34,8 @@ def read_toml(data: bytes, *, where: str) -> dict[str, Any]:
     return found
 
 
-def _reader() -> Callable[[str], dict[str, Any]] | None:
+def toml_reader() -> Callable[[str], dict[str, Any]] | None:
+    """What makes a table of TOML text, raising ValueError; None where this Python has nothing that does."""
     for module in ("tomllib", "tomli"):
         try:
             loads: Callable[[str], dict[str, Any]] = import_module(module).loads

@@ -7,8 +7,7 @@ everywhere.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from importlib import import_module
+from collections.abc import Iterator
 from typing import Any, cast
 
 from graphshare.errors import Fault, GraphshareError, InputError
@@ -93,11 +92,8 @@ def read_rules(data: bytes, *, where: str) -> Ruleset:
 
 
 def _toml(text: str, where: str) -> Any:
-    for module in ("tomllib", "tomli"):
-        try:
-            loads: Callable[[str], Any] = import_module(module).loads
-        except ImportError:
-            continue
+    loads = toml_reader()
+    if loads is not None:
         return loads(text)
     hint = "pip install tomli, use Python 3.11 or later, or write the rules as JSON"
     raise InputError(Fault("is TOML, which this Python cannot read", where=where, hint=hint))

@@ -136,9 +136,9 @@ def test_jobs_change_nothing(folder: Path) -> None:
 
 def toml() -> None:
     """TOML is read by Python 3.11 and later, or by the package tomli."""
-    from graphshare.formats.toml import _reader
+    from graphshare.formats.toml import toml_reader
 
-    if _reader() is None:
+    if toml_reader() is None:
         pytest.skip("this Python reads no TOML; pip install tomli")
 
 
@@ -241,3 +241,11 @@ def test_check_needs_no_numpy_without_parameters(folder: Path) -> None:
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=folder, check=False).returncode == 0
     assert (ROOT / "graphshare").is_dir()
+
+
+@pytest.mark.parametrize("how", ["tie", "separate"])
+def test_the_hint_mends_what_was_meant_as_one(how: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(graph_bytes(RULES["GS206"].fails))
+    assert codes(check("a.json", "--format", "json", cwd=tmp_path, code=1)) == ["GS201", "GS206"]
+    done(graphshare("share", "a.json", "--doctor", how, "-o", "b.json", cwd=tmp_path))
+    assert "GS201" not in codes(check("b.json", "--format", "json", cwd=tmp_path))
