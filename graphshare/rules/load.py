@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from graphshare.errors import Fault, GraphshareError, InputError
+from graphshare.formats.toml import toml_reader
 from graphshare.rules.model import MAX_RULES, REUSE, Kind, Only, Reuse, Rule, Ruleset
 from graphshare.rules.patterns import is_literal, substituter
 from graphshare.rules.scopes import SEPARATOR, make_overrides

@@ -153,7 +153,7 @@ def test_corruptions_are_found(corpus: Path, tmp_path: Path, capsys: pytest.Capt
 
 
 def test_a_corruption_that_is_not_found_counts_as_missed(corpus: Path, tmp_path: Path) -> None:
-    """The measure itself: another value of an attribute that nothing else depends on, everywhere, is neither reported nor harmless."""
+    """The measure itself: another value, everywhere, of an attribute that no shape depends on is not reported, nor harmless."""
     case = Case(corpus, "zoo_vgg11_bn", tmp_path)
     graph = case.graph.replace(b'"eps": "1e-05"', b'"eps": "1e-06"')
     assert graph != case.graph
