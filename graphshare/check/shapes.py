@@ -15,6 +15,7 @@ from graphshare.transforms.upgrade import upgrade
 if TYPE_CHECKING:
     from graphshare.check.subject import Held, Subject
 
+_MEANS_THE_SAME = 905  # from here on loading changes no input and no attribute that shapes depend on
 GivenShape = tuple[int | None, ...]
 
 
@@ -29,7 +30,7 @@ class Shapes:
         """The graph as MXNet holds it after loading, implied variables as nodes; None where it refuses the file."""
         graph = self._subject.graph
         try:
-            return upgrade(graph, keep_amp_cast=True).graph if (graph.version or 0) < 10901 else graph
+            return upgrade(graph, keep_amp_cast=True).graph if (graph.version or 0) < _MEANS_THE_SAME else graph
         except GraphshareError:
             return None
 
@@ -58,7 +59,7 @@ class Shapes:
             if node.is_variable and node.name in self._subject.given
         }
 
-    def _infer(self, shapes: dict[Node, GivenShape], types: dict[Node, str]) -> Inference | Fault | None:
+    def _infer(self, shapes: dict[Node, GivenShape], types: dict[Node, str] | None) -> Inference | Fault | None:
         if self.graph is None:
             return None
         try:
@@ -71,13 +72,13 @@ class Shapes:
     @cached_property
     def alone(self) -> Inference | Fault | None:
         """What follows without the parameter file; a Fault where it contradicts itself, None where nothing can be told."""
-        return self._infer(self._given(), {})
+        return self._infer(self._given(), None)
 
     @cached_property
     def with_shapes(self) -> Inference | Fault | None:
         """What follows with the shapes of the parameter file, as :attr:`alone`."""
         held = {node: held.record.shape for node, held in self.records.items() if held.record.shape is not None}
-        return self._infer({**held, **self._given()}, {})
+        return self._infer({**held, **self._given()}, None)
 
     @cached_property
     def with_types(self) -> Inference | Fault | None:
