@@ -14,7 +14,7 @@ from graphshare.reports.model import Level
 def find(subject: Subject) -> Iterator[Found]:
     """Each node that no head needs."""
     for steps, graph in subject.graphs:
-        needed = set(reachable(graph))
+        needed = set(reachable(graph) if steps else subject.reachable)
         if len(needed) < len(graph.nodes):
             for i, node in enumerate(graph.nodes):
                 if node not in needed:

@@ -36,6 +36,8 @@ class Shapes:
 
     @cached_property
     def _nodes(self) -> list[Node]:
+        if self.graph is self._subject.graph:
+            return self._subject.reachable
         return reachable(self.graph) if self.graph is not None else []
 
     @cached_property
