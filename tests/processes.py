@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-m", "graphshare"]
 
 
-_UNWANTED = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "PYTHONUNBUFFERED", "PYTHONIOENCODING")
+_UNWANTED = ("GITHUB_ACTIONS", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "PYTHONUNBUFFERED", "PYTHONIOENCODING")
 
 
 def environment(**more: str) -> dict[str, str]:

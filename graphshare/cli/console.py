@@ -30,6 +30,12 @@ def put(lines: Iterable[str]) -> None:
     _put_bytes("".join(f"{visible(line)}\n" for line in lines).encode(encoding, "backslashreplace"))
 
 
+def put_text(text: str) -> None:
+    """A report on standard output as it is: its writer has spelled control characters out."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    _put_bytes(text.encode(encoding, "backslashreplace"))
+
+
 def put_json(value: object) -> None:
     """``value`` as JSON on standard output, in UTF-8 whatever the locale."""
     _put_bytes(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")

@@ -9,7 +9,9 @@ import msgspec
 
 from graphshare.cli import options
 from graphshare.cli.console import put, put_json, say, visible
+from graphshare.cli.report import put_report, report_format
 from graphshare.errors import Fault, UsageError
+from graphshare.reports.formats import default_format
 from graphshare.transforms.batch import find_batch
 from graphshare.workflows.branch_pairs import pair_branches, pair_files
 from graphshare.workflows.checkpoint import Checkpoint, load_checkpoint, refusals_of
@@ -19,6 +21,7 @@ from graphshare.workflows.values import load_feeds, parse_feeds, parse_shapes
 from graphshare.workflows.verify import Options, Report, Side
 from graphshare.workflows.verify import verify as verify_graph
 from graphshare.workflows.verify_batched import verify_batched
+from graphshare.workflows.verify_report import report_of
 
 _MARKS = {"holds": "ok", "fails": "FAIL", "skipped": "skip"}
 
@@ -43,7 +46,7 @@ _MARKS = {"holds": "ok", "fails": "FAIL", "skipped": "skip"}
     "--expect", type=click.Choice(["tied"]), help="With --train-step: fail where a parameter is a copy that may drift."
 )
 @click.option("--allow-unsupported", is_flag=True, help="Accept structure and parameters alone where an operator cannot run.")
-@click.option("--format", "format_", type=click.Choice(["text", "json", "github"]), default="text", help="How to print [text].")
+@report_format
 def verify(
     graph: str,
     epoch: int | None,
@@ -62,7 +65,7 @@ def verify(
     train_step: bool,
     expect: str | None,
     allow_unsupported: bool,
-    format_: str,
+    format_: str | None,
 ) -> int:
     """Prove that branches compute the same.
 
@@ -113,12 +116,13 @@ def _side(source: Checkpoint) -> Side:
     return Side(with_implied(source), source.params)
 
 
-def _print(report: Report, format_: str, where: str) -> None:
+def _print(report: Report, format_: str | None, where: str) -> None:
+    format_ = format_ or default_format()
     if format_ == "json":
         put_json({"equal": bool(report), "verdict": report.verdict, **msgspec.to_builtins(report)})
         return
-    if format_ == "github":
-        put(_annotations(report, where))
+    if format_ != "text":
+        put_report(report_of(report, where), format_)
         return
     for note in report.notes:
         say(note)
@@ -132,17 +136,3 @@ def _lines(report: Report) -> Iterator[str]:
             yield f"  {_MARKS[stage.verdict]:4} {stage.name:11} {stage.summary}"
             yield from (f"       {visible(detail)}" for detail in stage.details)
     yield report.verdict
-
-
-def _annotations(report: Report, where: str) -> Iterator[str]:
-    """Workflow commands: a message a failed stage, and the verdict."""
-    for branch in report.branches:
-        for stage in branch.stages:
-            if stage.verdict == "fails":
-                text = "%0A".join(map(_escaped, (f"{stage.name} of {branch.branch}: {stage.summary}", *stage.details)))
-                yield f"::error file={_escaped(where)}::{text}"
-    yield f"::{'notice' if report else 'error'} file={_escaped(where)}::{_escaped(report.verdict)}"
-
-
-def _escaped(text: str) -> str:
-    return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -51,7 +51,7 @@ class Inference(msgspec.Struct):
 def infer(
     graph: Graph,
     shapes: Mapping[Node, Sequence[int | None]],
-    types: Mapping[Node, str],
+    types: Mapping[Node, str] | None,
     *,
     nodes: Sequence[Node] | None = None,
     default_type: str | None = "float32",
@@ -60,15 +60,17 @@ def infer(
     """What follows for ``nodes`` (all that the heads need) when the given variables have these shapes and types.
 
     Operators without a kernel let nothing through and raise nothing. Variables whose type nothing else settles get
-    that in ``yielding``, then ``default_type``.
+    that in ``yielding``, then ``default_type``. With ``types`` None shapes are all that is asked for.
 
     Raises:
         RefusedError: shapes or types contradict each other; the node is named, with its shapes and what would fit.
     """
     order = list(nodes) if nodes is not None else post_order(entry.node for entry in graph.heads)
-    found = _begun(order, shapes, types, np_shape=graph.attrs.get("is_np_shape", ("int", 0))[1] == 1)
+    found = _begun(order, shapes, types or {}, np_shape=graph.attrs.get("is_np_shape", ("int", 0))[1] == 1)
     rules = _Rules(order)
     _settle(found, rules.shape_step)
+    if types is None:
+        return found
     _settle(found, rules.type_step)
     for fallback in (yielding or {}, dict.fromkeys(order, default_type)):  # float32 is MXNet's own default
         open_ = [node for node in order if node.op == VARIABLE and found.types[node][0] is None]

@@ -7,11 +7,11 @@ everywhere.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from importlib import import_module
+from collections.abc import Iterator
 from typing import Any, cast
 
 from graphshare.errors import Fault, GraphshareError, InputError
+from graphshare.formats.toml import toml_reader
 from graphshare.rules.model import MAX_RULES, REUSE, Kind, Only, Reuse, Rule, Ruleset
 from graphshare.rules.patterns import is_literal, substituter
 from graphshare.rules.scopes import SEPARATOR, make_overrides
@@ -93,11 +93,8 @@ def read_rules(data: bytes, *, where: str) -> Ruleset:
 
 
 def _toml(text: str, where: str) -> Any:
-    for module in ("tomllib", "tomli"):
-        try:
-            loads: Callable[[str], Any] = import_module(module).loads
-        except ImportError:
-            continue
+    loads = toml_reader()
+    if loads is not None:
         return loads(text)
     hint = "pip install tomli, use Python 3.11 or later, or write the rules as JSON"
     raise InputError(Fault("is TOML, which this Python cannot read", where=where, hint=hint))

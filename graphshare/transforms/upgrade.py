@@ -69,6 +69,21 @@ def _unknown(draft: Draft) -> Iterable[Fault]:
         yield Fault(f"operator {draft.op} is unknown", node=draft.name, hint=hint)
 
 
+def refused_hidden_keys(graph: Graph) -> dict[Node, list[str]]:
+    """The hidden keys of a file older than MXNet that it refuses: step A finds no variable for them. By operator."""
+    order, drafts = drafts_of(graph)
+    for draft in order:
+        draft.op = canonical(draft.op) if draft.op != VARIABLE else draft.op
+    hidden = _take_hidden(order)
+    _give_hidden(order, hidden)
+    nodes = {draft: node for node, draft in drafts.items()}
+    return {
+        nodes[draft]: keys
+        for draft, pairs in hidden.items()
+        if draft.op != VARIABLE and _is_parsed_again(draft) and (keys := [key for key, _ in pairs if key in draft.attrs])
+    }
+
+
 def _rename_attributes(draft: Draft) -> None:
     """MXNet 1.5's spelling of three int8 attributes, replaced at every load; the old key wins if both are there."""
     signature = lookup(draft.op) if draft.op != VARIABLE else None

@@ -50,11 +50,11 @@ def load_checkpoint(source: str, *, epoch: int | None = None, params: str | None
         InputError: a file cannot be read or is broken.
         UsageError: a stem has several parameter files and ``epoch`` does not choose one.
     """
-    path, stem = _graph_path(source)
-    data = _read(path)
+    path, stem = graph_path(source)
+    data = read_source(path)
     graph = read_symbol(data, where=path)
     if params is None and stem:
-        params = _sibling(stem, epoch)
+        params = sibling_params(stem, epoch)
     elif params is None and epoch is not None:
         raise UsageError(
             Fault(f"--epoch {epoch} needs a stem, but {source!r} is a file", hint="name the parameter file with --params")
@@ -63,7 +63,8 @@ def load_checkpoint(source: str, *, epoch: int | None = None, params: str | None
     return Checkpoint(path, data, graph, read_index(params) if params else None, stem, int(found[1]) if found else epoch or 0)
 
 
-def _graph_path(source: str) -> tuple[str, str]:
+def graph_path(source: str) -> tuple[str, str]:
+    """The file that GRAPH means, and the stem where it is one (else an empty text). Raises InputError where there is none."""
     if source == "-":
         return STDIN, ""
     if os.path.exists(source) and not os.path.isdir(source):
@@ -77,7 +78,8 @@ def _graph_path(source: str) -> tuple[str, str]:
     raise InputError(Fault("does not exist", where=source, hint=hint))
 
 
-def _read(path: str) -> bytes:
+def read_source(path: str) -> bytes:
+    """The bytes of a graph file, or of standard input. Raises InputError."""
     try:
         if path == STDIN:
             if sys.stdin is None:
@@ -122,7 +124,7 @@ def refusals_of(source: Checkpoint) -> Iterator[None]:
         raise error.located(source.where) from error.__cause__
 
 
-def _sibling(stem: str, epoch: int | None) -> str | None:
+def sibling_params(stem: str, epoch: int | None) -> str | None:
     """The parameter file beside a stem's graph; None when there is none and none was asked for."""
     if epoch is not None:
         path = params_path(stem, epoch)

@@ -8,6 +8,9 @@ import msgspec
 
 from graphshare.errors import Fault, UsageError
 from graphshare.ir.graph import Dialect, Graph
+from graphshare.reports.model import Finding, Level, Report, RuleInfo
+
+_RULE = RuleInfo("format-layout", "format-layout", Level.ERROR, "The file is not laid out as asked for", fixable=True)
 
 _INDENT = re.compile(r"indent:(\d{1,2})")
 
@@ -39,3 +42,13 @@ def _dialect(dialect: Dialect, layout: str) -> Dialect:
         tail="\n" if indent else "",
         escapes="mxnet",
     )
+
+
+def layout_report(where: str, layout: str, *, changes: bool) -> Report:
+    """What ``format --check`` found, for the report formats."""
+    again = f"graphshare format{f' --layout {layout}' if layout else ''} {where} -o {where}"
+    message = f"is not laid out as {layout}" if layout else "does not keep the rules of its own layout"
+    finding = Finding(
+        code=_RULE.code, level=_RULE.level, message=message, where=where, line=1, column=1, hint=again, fixable=True
+    )
+    return Report(command="format --check", files=(where,), findings=(finding,) if changes else (), rules=(_RULE,))

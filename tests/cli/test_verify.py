@@ -202,7 +202,9 @@ def test_annotations_for_github(copied: Path) -> None:
     change_graph(copied, lambda nodes: nodes["sha-bn1"]["attrs"].update({"eps": "0.0011"}))
     run = graphshare("verify", "siam", "--format", "github", cwd=copied)
     assert run.returncode == 1
-    assert all(line.startswith("::error file=siam-symbol.json::") for line in run.stdout.decode().splitlines())
+    *lines, last = run.stdout.decode().splitlines()
+    assert last == "graphshare verify: 1 file: 2 errors"
+    assert all(line.startswith("::error file=siam-symbol.json,title=verify-") for line in lines)
 
 
 def test_duplicate_verifies_its_own_result_before_writing(tmp_path: Path) -> None:

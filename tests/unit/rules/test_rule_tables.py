@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from graphshare.errors import GraphshareError, InputError, RefusedError, UsageError
+from graphshare.formats import toml
 from graphshare.formats.schema import explain as schema_faults
 from graphshare.rules import choose, load
 from graphshare.rules.load import load_rules, read_rules
@@ -267,7 +268,7 @@ def test_toml_says_the_same_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def no_reader(name: str) -> Any:
         raise ImportError(name)
 
-    monkeypatch.setattr(load, "import_module", no_reader)
+    monkeypatch.setattr(toml, "import_module", no_reader)
     with pytest.raises(InputError, match="cannot read") as caught:
         load_rules(str(path))
     assert "3.11" in caught.value.faults[0].hint

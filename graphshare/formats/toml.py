@@ -1,0 +1,45 @@
+"""TOML, where Python can read it: by ``tomllib`` (3.11 and later) or the package ``tomli``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from graphshare.errors import Fault, InputError
+
+MAX_BYTES = 1 << 21  # its reader is written in Python and slow
+
+
+def read_toml(data: bytes, *, where: str) -> dict[str, Any]:
+    """The table that ``data`` holds.
+
+    Raises:
+        InputError: it is no TOML, too large, or this Python cannot read TOML.
+    """
+    if len(data) > MAX_BYTES:
+        raise InputError(Fault(f"is larger than {MAX_BYTES >> 20} MiB", where=where, hint="is this the file?"))
+    loads = toml_reader()
+    if loads is None:
+        hint = "pip install tomli, or use Python 3.11 or later"
+        raise InputError(Fault("is TOML, which this Python cannot read", where=where, hint=hint))
+    try:
+        found: dict[str, Any] = loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InputError(Fault(f"is not UTF-8: {error.reason}", where=where, path=f"byte {error.start}")) from None
+    except RecursionError:
+        raise InputError(Fault("is nested too deeply", where=where)) from None
+    except ValueError as error:
+        raise InputError(Fault(f"is not TOML: {error}", where=where)) from None
+    return found
+
+
+def toml_reader() -> Callable[[str], dict[str, Any]] | None:
+    """What makes a table of TOML text, raising ValueError; None where this Python has nothing that does."""
+    for module in ("tomllib", "tomli"):
+        try:
+            loads: Callable[[str], dict[str, Any]] = import_module(module).loads
+        except ImportError:
+            continue
+        return loads
+    return None

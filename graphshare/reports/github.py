@@ -1,0 +1,39 @@
+"""The report as workflow commands: GitHub shows each as an annotation of its line."""
+
+from __future__ import annotations
+
+from graphshare.reports.as_json import encodable
+from graphshare.reports.model import Finding, Level, Report
+
+_COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
+
+
+def render(report: Report) -> str:
+    """A line for each finding, and one for the whole run."""
+    lines = [_annotation(finding) for finding in report.findings]
+    lines.append(f"graphshare {report.command}: {report.summary()}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _annotation(finding: Finding) -> str:
+    properties = {"file": finding.where}
+    if finding.line:
+        properties |= {"line": str(finding.line), "col": str(finding.column)}
+    properties["title"] = finding.code
+    said = [finding.message]
+    at = " ".join(part for part in (finding.path, f'(node "{finding.node}")' if finding.node is not None else "") if part)
+    said += [f"at {at}"] if at else []
+    said += [f"hint: {finding.hint}"] if finding.hint else []
+    told = ",".join(f"{key}={property_text(value)}" for key, value in properties.items())
+    return f"::{_COMMANDS[finding.level]} {told}::{message_text(chr(10).join(said))}"
+
+
+def message_text(text: str) -> str:
+    """``text`` as a workflow command's message: one line, control characters spelled out."""
+    shown = "".join(c if c.isprintable() or c in "\r\n" else repr(c)[1:-1] for c in encodable(text))
+    return shown.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def property_text(text: str) -> str:
+    """``text`` as the value of a workflow command's property, where colons and commas mean something too."""
+    return message_text(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,90 @@
+"""The report as SARIF 2.1.0, which code scanning services and editors read."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from graphshare.reports.as_json import encodable
+from graphshare.reports.model import Finding, Report, RuleInfo
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+def render(report: Report) -> str:
+    """The report as JSON text."""
+    encoded = msgspec.json.encode(document(report))
+    return msgspec.json.format(encoded, indent=2).decode("utf-8") + "\n"
+
+
+def document(report: Report) -> dict[str, Any]:
+    """The report as a SARIF log of one run."""
+    rules = list(report.rules)
+    known = {rule.code for rule in rules}
+    for finding in report.findings:  # every result refers to a rule
+        if finding.code not in known:
+            known.add(finding.code)
+            rules.append(RuleInfo(finding.code, finding.code, finding.level, finding.code))
+    places = {rule.code: i for i, rule in enumerate(rules)}
+    driver = {
+        "name": "graphshare",
+        **({"version": report.tool_version, "semanticVersion": report.tool_version} if report.tool_version else {}),
+        "rules": [_rule(rule) for rule in rules],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [{"executionSuccessful": True}],
+        "artifacts": [{"location": {"uri": _uri(file)}} for file in report.files],
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, places[finding.code]) for finding in report.findings],
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(rule: RuleInfo) -> dict[str, Any]:
+    return {
+        "id": rule.code,
+        "name": rule.name,
+        "shortDescription": {"text": rule.summary},
+        "help": {"text": rule.help or rule.summary},
+        "defaultConfiguration": {"level": rule.level.value},
+    }
+
+
+def _result(finding: Finding, rule: int) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(finding.where)}}
+    if finding.line:
+        physical["region"] = {"startLine": finding.line, "startColumn": finding.column}
+    location: dict[str, Any] = {"physicalLocation": physical}
+    logical: dict[str, Any] = {"fullyQualifiedName": encodable(finding.path)} if finding.path else {}
+    if finding.node is not None:
+        logical["name"] = encodable(finding.node)
+    if logical:
+        location["logicalLocations"] = [logical]
+    text = encodable(finding.message) + (f"\nHint: {encodable(finding.hint)}" if finding.hint else "")
+    return {
+        "ruleId": finding.code,
+        "ruleIndex": rule,
+        "level": finding.level.value,
+        "message": {"text": text},
+        "locations": [location],
+        "partialFingerprints": {"graphshare/v1": _fingerprint(finding)},
+    }
+
+
+def _fingerprint(finding: Finding) -> str:
+    """Tells a finding from others while lines move: by code, file, node and message."""
+    parts = (finding.code, finding.where, finding.node or "", finding.message)
+    return hashlib.sha256("\0".join(map(encodable, parts)).encode()).hexdigest()[:32]
+
+
+def _uri(path: str) -> str:
+    """A path as a relative reference, or as a file URI where it is absolute."""
+    text = quote(path.replace(os.sep, "/").encode("utf-8", "surrogateescape"), safe="/")
+    if os.path.isabs(path):
+        return f"file://{'' if text.startswith('/') else '/'}{text}"
+    return text

@@ -1,0 +1,161 @@
+"""500 seeded corruptions of real graphs and parameter files: each is reported, or shown to be none.
+
+A corruption is reported when ``check`` finds something that it does not find in the sound files. It is harmless when the graph
+that is read is the same: structure, attributes as operators read them, and the names of arguments and states (an operator's
+name is a label); and the parameter file holds the same records (changed weights are a sound file of another model, and nothing
+could tell).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from graphshare.check.run import check_subject
+from graphshare.check.subject import Subject
+from graphshare.errors import InputError
+from graphshare.formats.parameter_files import read_index
+from graphshare.formats.symbol import read_symbol
+from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.walk import topological
+from graphshare.operators.registry import lookup
+from graphshare.operators.signature import is_free_key
+from graphshare.reports.model import Level
+from graphshare.rules.listing import NameLists
+from graphshare.verify.structure import compare_structure
+from tests import params_bytes
+from tests.check.mutations import GRAPH_KINDS, mutated
+from tests.surroundings import NONE, corpus_stems, recorded
+
+pytestmark = [pytest.mark.corpus, pytest.mark.slow]
+
+COUNT = 500
+LEAST = 0.99
+KINDS = (*GRAPH_KINDS, "bytes", "params")
+
+
+def _fits(meta: dict[str, Any]) -> bool:
+    """Graphs that MXNet runs, small enough for many rounds."""
+    shapes = {**meta.get("arg_shapes", {}), **meta.get("aux_shapes", {})}
+    usable = bool(meta.get("forward")) and 4 <= meta["nodes"] <= 400 and bool(meta.get("input_names")) and bool(shapes)
+    return (
+        usable and not meta["is_np_shape"] and all(all(shape) for shape in shapes.values()) and "Custom" not in meta["op_hist"]
+    )
+
+
+STEMS = corpus_stems(_fits)
+
+
+class Case:
+    """One graph with a parameter file of the recorded shapes, and what ``check`` says of the two as they are."""
+
+    def __init__(self, corpus: Path, stem: str, folder: Path) -> None:
+        meta = recorded(corpus, stem)
+        self.graph = (corpus / "graphs" / f"{stem}.json").read_bytes()
+        self.given = {name: tuple(meta["arg_shapes"][name]) for name in meta["input_names"] if name in meta["arg_shapes"]}
+        sides = (("arg", meta["arg_shapes"]), ("aux", meta["aux_shapes"]))
+        shapes = {f"{kind}:{n}": s for kind, of in sides for n, s in of.items() if n not in meta["input_names"]}
+        types = meta.get("arg_types") or {}
+        # No row is stored: the shapes are all that these files are for, and so they stay small.
+        records = [params_bytes.row_sparse(s, [], b"", types.get(k.partition(":")[2], "float32")) for k, s in shapes.items()]
+        self.params = params_bytes.container(records, list(shapes))
+        self.folder = folder
+        self.known = self.findings(self.graph, self.params)
+
+    def findings(self, graph: bytes, params: bytes) -> Counter[tuple[str, str, str | None]]:
+        path = self.folder / "a.params"
+        path.write_bytes(params)
+        subject = Subject("a.json", graph, params_path=str(path), given=self.given)
+        found, _ = check_subject(subject)
+        self.errors = [finding for finding in found if finding.level is Level.ERROR]
+        return Counter((finding.code, finding.message, finding.node) for finding in found)
+
+
+def harmless(case: Case, graph: bytes, params: bytes) -> bool:
+    """Whether both files say what the sound ones say."""
+    try:
+        before, after = read_symbol(case.graph), read_symbol(graph)
+    except InputError:
+        return False
+    return _same_graph(before, after) and _same_records(case, params)
+
+
+def _same_graph(a: Graph, b: Graph) -> bool:
+    if len(a.heads) != len(b.heads) or a.version != b.version:
+        return False
+    x, y = NameLists(a), NameLists(b)
+    named = (x.arguments, x.auxiliary_states) == (y.arguments, y.auxiliary_states)
+    return named and bool(compare_structure(meaning(a).heads, meaning(b).heads))
+
+
+# What changes how fast or where a graph runs, and not what it computes.
+_INERT = {"workspace", "cudnn_tune", "cudnn_off"}
+_TRAINING = ("lr_mult", "wd_mult", "init")
+
+
+def meaning(graph: Graph) -> Graph:
+    """The graph with attributes as their operators read them, and of annotations those that change training."""
+    images: dict[Node, Node] = {}
+    for node in topological(graph):
+        signature = lookup(node.op)
+        values = signature.parse(node.attrs)[0] if signature is not None else {}
+        attrs = {key: repr(value) for key, value in values.items() if key not in _INERT and not is_free_key(key)}
+        attrs |= {key: value for key, value in node.attrs.items() if key.strip("_").endswith(_TRAINING)}
+        inputs = tuple(Entry(images[e.node], e.index) for e in node.inputs)
+        deps = tuple(images[dep] for dep in node.control_deps)
+        images[node] = Node(node.op, node.name, attrs, inputs, None, deps, node.subgraphs)
+    heads = tuple(Entry(images[e.node], e.index) for e in graph.heads)
+    return Graph(tuple(images.values()), heads)
+
+
+def _same_records(case: Case, params: bytes) -> bool:
+    path = case.folder / "b.params"
+    path.write_bytes(case.params)
+    before = read_index(path)
+    path.write_bytes(params)
+    try:
+        after = read_index(path)
+    except InputError:
+        return False
+    return [(r.key, r.shape, r.dtype) for r in before.records] == [(r.key, r.shape, r.dtype) for r in after.records]
+
+
+def test_corruptions_are_found(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert STEMS != [NONE]
+    cases: dict[str, Case] = {}
+    counts: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
+    missed = []
+    for seed in range(COUNT):
+        rng = Random(seed)
+        stem, kind = rng.choice(STEMS), KINDS[seed % len(KINDS)]
+        if stem not in cases:
+            cases[stem] = Case(corpus, stem, tmp_path)
+            assert cases[stem].errors == []
+        case = cases[stem]
+        what, graph, params = mutated(rng, kind, case.graph, case.params)
+        if case.findings(graph, params) - case.known:
+            counts[kind]["reported"] += 1
+        elif harmless(case, graph, params):
+            counts[kind]["harmless"] += 1
+        else:
+            counts[kind]["missed"] += 1
+            missed.append(f"seed {seed}: {kind}, {what}, {stem}")
+    rate = 1 - len(missed) / COUNT
+    with capsys.disabled():
+        table = "; ".join(f"{kind} {dict(count)}" for kind, count in counts.items())
+        print(f"\n{rate:.1%} of {COUNT} corruptions reported or harmless ({table}); missed: {missed or 'none'}")
+    assert sum(count["reported"] for count in counts.values()) > COUNT * 0.7  # most of them do harm
+    assert rate >= LEAST
+
+
+def test_a_corruption_that_is_not_found_counts_as_missed(corpus: Path, tmp_path: Path) -> None:
+    """The measure itself: another value, everywhere, of an attribute that no shape depends on is not reported, nor harmless."""
+    case = Case(corpus, "zoo_vgg11_bn", tmp_path)
+    graph = case.graph.replace(b'"eps": "1e-05"', b'"eps": "1e-06"')
+    assert graph != case.graph
+    assert not case.findings(graph, case.params) - case.known
+    assert not harmless(case, graph, case.params)

@@ -1,0 +1,71 @@
+"""Every rule speaks of its failing example and is silent on its passing one; so is every rule of a level on the other's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import graphshare.check
+from graphshare.check.registry import RULES, selected
+from graphshare.check.run import check_subject
+from graphshare.errors import UsageError
+from graphshare.reports.model import Level
+from tests.check.examples import subject_of
+
+CODES = sorted(RULES)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_failing_example_fails(code: str, tmp_path: Path) -> None:
+    findings, _ = check_subject(subject_of(RULES[code].fails, tmp_path))
+    mine = [finding for finding in findings if finding.code == code]
+    assert mine
+    for finding in mine:
+        assert finding.level is RULES[code].level
+        assert finding.message
+        assert not finding.message.endswith(".")
+        assert finding.path or finding.line or finding.where.endswith(".params") or code == "GS008"
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_failing_example_fails_for_nothing_worse(code: str, tmp_path: Path) -> None:
+    """An example shows one thing: where a warning is meant, no error hides it."""
+    findings, _ = check_subject(subject_of(RULES[code].fails, tmp_path))
+    expected = {"GS206": {"GS201"}}.get(code, set())  # what was meant as one has one name
+    if RULES[code].level is not Level.ERROR:
+        findings = [finding for finding in findings if finding.code not in expected]
+        assert [finding for finding in findings if finding.level is Level.ERROR] == []
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_passing_example_passes(code: str, tmp_path: Path) -> None:
+    findings, _ = check_subject(subject_of(RULES[code].passes, tmp_path))
+    assert [finding for finding in findings if finding.code == code or finding.level is Level.ERROR] == []
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_rule_is_described(code: str) -> None:
+    rule = RULES[code]
+    assert re.fullmatch(r"GS\d{3}", code)
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", rule.name)
+    assert not rule.summary.endswith(".")
+    assert rule.why.endswith(".")
+    assert "\n" not in rule.summary + rule.why
+
+
+def test_every_module_of_a_rule_is_registered() -> None:
+    folder = Path(graphshare.check.__file__).parent
+    modules = {path.stem[:5].upper(): path.stem[6:].replace("_", "-") for path in folder.glob("gs*.py")}
+    assert modules == {code: rule.name for code, rule in RULES.items()}
+    assert len({rule.name for rule in RULES.values()}) == len(RULES)
+
+
+def test_a_selection() -> None:
+    assert selected() == frozenset(RULES)
+    assert selected(["GS4"], ["GS401", "missing-parameter"]) == {c for c in RULES if c[2] == "4"} - {"GS401", "GS402"}
+    with pytest.raises(UsageError, match="GS999"):
+        selected(["GS999"])
+    with pytest.raises(UsageError, match="there is no rule 'nothing'"):
+        selected([], ["nothing"])

@@ -1,0 +1,251 @@
+"""``graphshare check`` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphshare.check.document import BOM
+from graphshare.check.model import Example
+from graphshare.check.registry import RULES
+from graphshare.check.run import check_subject
+from graphshare.formats.schema import explain
+from graphshare.formats.symbol import read_symbol
+from graphshare.verify.structure import compare_structure
+from tests.check.examples import graph_bytes, params_file, subject_of
+from tests.processes import ROOT, done, files_in, graphshare, keys_of, refused
+from tests.symbols import mxnet_text, siamese, two_layers
+
+FIXES = sorted(code for code, rule in RULES.items() if rule.fix)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A sound file, one with a warning, one with an error, in a folder of their own below."""
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "good-symbol.json").write_text(mxnet_text(siamese()))
+    (tmp_path / "models" / "warned-symbol.json").write_bytes(graph_bytes(RULES["GS108"].fails))
+    (tmp_path / "models" / "wrong-symbol.json").write_bytes(graph_bytes(RULES["GS303"].fails))
+    return tmp_path
+
+
+def check(*arguments: str | Path, cwd: Path, code: int = 0, data: bytes = b"", **more: str) -> str:
+    run = graphshare("check", *arguments, cwd=cwd, data=data, **more)
+    assert run.returncode == code, run.stderr.decode() + run.stdout.decode()
+    assert b"Traceback" not in run.stderr
+    return run.stdout.decode()
+
+
+def codes(text: str) -> list[str]:
+    return [finding["code"] for finding in json.loads(text)["findings"]]
+
+
+def test_exit_codes(folder: Path) -> None:
+    assert check("models/good", cwd=folder) == "1 file: no findings\n"
+    check("models/warned", cwd=folder)
+    check("models/warned", "--strict", cwd=folder, code=1)
+    check("models/wrong", cwd=folder, code=1)
+    refused(graphshare("check", "models/none", "models/good", "nothing*", cwd=folder), "models/none", "matches no file")
+    refused(graphshare("check", cwd=folder), "nothing to check")
+    refused(graphshare("check", "models/good", "--select", "GS9", "--ignore", "nonsense", cwd=folder), "'GS9'", "'nonsense'")
+    refused(graphshare("check", "models", "--params", "a.params", cwd=folder), "--params speaks of one graph")
+
+
+@pytest.mark.parametrize("words", [["models"], ["models/*.json"], ["**/*-symbol.json"], ["models/good", "models/w*", "models"]])
+def test_folders_and_globs(words: list[str], folder: Path) -> None:
+    found = json.loads(check(*words, "--format", "json", cwd=folder, code=1))
+    assert found["files"] == [f"models/{name}-symbol.json" for name in ("good", "warned", "wrong")]
+    assert [finding["code"] for finding in found["findings"]] == ["GS108", "GS303"]
+
+
+def test_a_broken_graph_is_a_finding(folder: Path) -> None:
+    text = mxnet_text(siamese())[:-40]
+    (folder / "cut.json").write_text(text)
+    line, column = text.count("\n") + 1, text.rindex('"') - text.rindex("\n")
+    said = check("cut.json", cwd=folder, code=1)
+    assert said.startswith(f"cut.json:{line}:{column}: error GS001 ends inside the graph: the file is truncated\n")
+    (folder / "empty.json").write_text("")
+    assert codes(check("empty.json", "--format", "json", cwd=folder, code=1)) == ["GS001"]
+    assert codes(check("-", "--format", "json", cwd=folder, code=1, data=b"{}")) == ["GS002"] * 3
+
+
+def test_selection(folder: Path) -> None:
+    assert codes(check("models", "--select", "GS1", "--format", "json", cwd=folder)) == ["GS108"]
+    assert codes(check("models", "--select", "GS1,GS3", "--ignore", "arg-nodes", "--format", "json", cwd=folder, code=1)) == [
+        "GS303"
+    ]
+
+
+def test_findings_say_where(folder: Path) -> None:
+    said = check("models/wrong", cwd=folder, code=1)
+    line = (folder / "models" / "wrong-symbol.json").read_text().splitlines()[4]
+    column = line.index('"no_bais"') + len('"no_bais": ') + 1
+    assert f"models/wrong-symbol.json:5:{column}: error GS303 unknown attribute 'no_bais'" in said
+    assert '  at $.nodes[3].attrs.no_bais (node "fc")' in said
+    assert "  hint: did you mean 'no_bias'" in said
+
+
+def test_github_is_found_by_itself(folder: Path) -> None:
+    said = check("models/wrong", cwd=folder, code=1, GITHUB_ACTIONS="true")
+    assert said.startswith("::error file=models/wrong-symbol.json,line=5,col=82,title=GS303::unknown attribute")
+
+
+@pytest.mark.parametrize("format_", ["text", "json", "github", "junit", "sarif"])
+def test_a_report_goes_to_a_file(format_: str, folder: Path) -> None:
+    said = check("models", "--format", format_, cwd=folder, code=1)
+    assert check("models", "--format", format_, "-o", "report", cwd=folder, code=1) == ""
+    assert (folder / "report").read_text() == said
+    if format_ in ("json", "sarif"):
+        assert explain(json.loads(said), "report" if format_ == "json" else "sarif") == []
+
+
+def test_suppression_in_a_file(folder: Path) -> None:
+    text = (folder / "models" / "wrong-symbol.json").read_text()
+    for value, code in (("GS303", 0), ("GS104 GS3", 0), ("*", 0), ("GS104", 1), ("", 1)):
+        (folder / "a.json").write_text(text.replace('"num_hidden"', f'"__graphshare_ignore__": "{value}", "num_hidden"'))
+        found = json.loads(check("a.json", "--format", "json", cwd=folder, code=code))
+        assert found["suppressed"] == 1 - code
+
+
+def test_a_baseline(folder: Path) -> None:
+    (folder / "ci").mkdir()
+    graphshare("check", "models", "--write-baseline", "ci/known.json", cwd=folder)
+    assert explain(json.loads((folder / "ci" / "known.json").read_text()), "check-baseline") == []
+    assert check("models", "--baseline", "ci/known.json", cwd=folder) == "3 files: no findings (2 in the baseline)\n"
+    text = (folder / "models" / "wrong-symbol.json").read_text()
+    moved = "\n\n" + text.replace('"num_hidden"', '"more": "1", "num_hidden"')
+    (folder / "models" / "wrong-symbol.json").write_text(moved)
+    found = json.loads(check("models", "--baseline", "ci/known.json", "--format", "json", cwd=folder, code=1))
+    assert (found["known"], [f["path"] for f in found["findings"]]) == (2, ["$.nodes[3].attrs.more"])
+    (folder / "bad.json").write_text('{"version": 1, "findings": [{"code": 7}]}')
+    refused(graphshare("check", "models", "--baseline", "bad.json", cwd=folder), "$.findings[0].code")
+    refused(graphshare("check", "models", "--baseline", "none.json", cwd=folder), "cannot be read", "--write-baseline")
+
+
+def test_jobs_change_nothing(folder: Path) -> None:
+    for i in range(40):
+        source = ("good", "warned", "wrong")[i % 3]
+        (folder / f"{i:02}-symbol.json").write_bytes((folder / "models" / f"{source}-symbol.json").read_bytes())
+    one = check(".", "--format", "json", cwd=folder, code=1)
+    assert check(".", "--format", "json", "--jobs", "2", cwd=folder, code=1) == one
+    assert len(json.loads(one)["files"]) == 43
+
+
+def toml() -> None:
+    """TOML is read by Python 3.11 and later, or by the package tomli."""
+    from graphshare.formats.toml import toml_reader
+
+    if toml_reader() is None:
+        pytest.skip("this Python reads no TOML; pip install tomli")
+
+
+@pytest.mark.parametrize(("name", "table"), [("graphshare.toml", "check"), ("pyproject.toml", "tool.graphshare.check")])
+def test_configuration(name: str, table: str, folder: Path) -> None:
+    toml()
+    (folder / name).write_text(
+        f'[{table}]\nselect = ["GS1", "GS3"]\nstrict = true\n[{table}.per-path-ignore]\n"models/wrong*" = ["GS303"]\n'
+    )
+    assert codes(check("models", "--format", "json", cwd=folder, code=1)) == ["GS108"]
+    assert codes(check(".", "--format", "json", cwd=folder / "models", code=1)) == ["GS108"]
+    assert codes(check("models", "--ignore", "GS108", "--format", "json", cwd=folder)) == []
+    assert codes(check("models", "--isolated", "--format", "json", cwd=folder, code=1)) == ["GS108", "GS303"]
+    assert codes(check("models", "--config", name, "--select", "GS3", "--format", "json", cwd=folder)) == []
+
+
+def test_a_configuration_is_refused(folder: Path) -> None:
+    toml()
+    (folder / "graphshare.toml").write_text('[check]\nselect = "GS1"\nfoo = 1\n')
+    said = refused(graphshare("check", "models", cwd=folder), "graphshare.toml: $.check.select")
+    assert "foo" in said
+    (folder / "graphshare.toml").write_text('[check]\nignore = ["GS777"]\n')
+    refused(graphshare("check", "models", cwd=folder), "graphshare.toml: there is no rule 'GS777'")
+    (folder / "graphshare.toml").write_text("[check\n")
+    refused(graphshare("check", "models", cwd=folder), "is not TOML")
+
+
+@pytest.mark.parametrize("code", FIXES)
+def test_fixes(code: str, tmp_path: Path) -> None:
+    """--fix takes the finding away and leaves the graph what it is; --diff shows it and writes nothing."""
+    example = RULES[code].fails
+    before = subject_of(example, tmp_path)
+    files = files_in(tmp_path)
+    kept = [(tmp_path / name).read_bytes() for name in files]
+    arguments = ("a", "--select", code) if example.params is not None else ("a-symbol.json", "--select", code)
+    shown = check(*arguments, "--diff", cwd=tmp_path, code=1)
+    assert [(tmp_path / name).read_bytes() for name in files] == kept
+    assert shown.startswith("--- a-")
+    assert "(1 fixed)" in check(*arguments, "--fix", cwd=tmp_path)
+    assert files_in(tmp_path) == files
+    after = (tmp_path / "a-symbol.json").read_bytes()
+    assert compare_structure(before.graph.heads, read_symbol(after).heads)
+    assert check(*arguments, "--diff", cwd=tmp_path) == ""
+
+
+def test_a_fix_keeps_to_what_is_selected(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(BOM + graph_bytes(RULES["GS108"].fails))
+    check("a.json", "--fix", "--select", "GS003", cwd=tmp_path)
+    assert (tmp_path / "a.json").read_bytes() == graph_bytes(RULES["GS108"].fails)
+    refused(graphshare("check", "-", "--fix", cwd=tmp_path), "standard input")
+
+
+def test_a_fix_of_keys(tmp_path: Path) -> None:
+    example = RULES["GS404"].fails
+    (tmp_path / "a-symbol.json").write_bytes(graph_bytes(example))
+    (tmp_path / "a-0000.params").write_bytes(params_file(example))
+    check("a", "--fix", cwd=tmp_path)
+    assert keys_of(tmp_path / "a-0000.params") == ["arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var"]
+
+
+def test_rules_explain_themselves(tmp_path: Path) -> None:
+    listed = check("--list", cwd=tmp_path).splitlines()
+    assert [line[:5] for line in listed] == list(RULES)
+    found: Any = json.loads(check("--list", "--format", "json", cwd=tmp_path))
+    assert explain(found, "check-rules") == []
+    for code in ("GS012", "gs404", "not-json"):
+        run = graphshare("check", "--explain", code, cwd=tmp_path)
+        if code == "GS012":
+            refused(run, "there is no rule 'GS012'")
+        else:
+            assert "fails:" in done(run).stdout.decode()
+    for code, rule in RULES.items():
+        shown = json.loads(check("--explain", code, "--format", "json", cwd=tmp_path)) if code < "GS003" else None
+        assert shown is None or (explain(shown, "check-rules") == [] and shown["why"] == rule.why)
+
+
+def test_an_example_may_be_copied_from_the_explanation(tmp_path: Path) -> None:
+    shown = json.loads(check("--explain", "GS105", "--format", "json", cwd=tmp_path))
+    for key, expected in (("fails", ["GS105"]), ("passes", [])):
+        subject = subject_of(Example(shown[key]), tmp_path)
+        assert [finding.code for finding in check_subject(subject)[0]] == expected
+
+
+def test_format_check_reports(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(two_layers()))
+    for format_ in ("json", "sarif"):
+        run = graphshare("format", "a.json", "--layout", "mxnet", "--check", "--format", format_, cwd=tmp_path)
+        assert run.returncode == 1
+        assert explain(json.loads(run.stdout), "report" if format_ == "json" else "sarif") == []
+    assert graphshare("format", "a.json", "--check", "--format", "junit", cwd=tmp_path).returncode == 0
+
+
+def test_check_needs_no_numpy_without_parameters(folder: Path) -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from graphshare.cli.edge import run; run(['check', 'models/good', '--isolated']);"
+        "sys.exit(any(name in sys.modules for name in ('numpy', 'jsonschema', 'rich')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=folder, check=False).returncode == 0
+    assert (ROOT / "graphshare").is_dir()
+
+
+@pytest.mark.parametrize("how", ["tie", "separate"])
+def test_the_hint_mends_what_was_meant_as_one(how: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(graph_bytes(RULES["GS206"].fails))
+    assert codes(check("a.json", "--format", "json", cwd=tmp_path, code=1)) == ["GS201", "GS206"]
+    done(graphshare("share", "a.json", "--doctor", how, "-o", "b.json", cwd=tmp_path))
+    assert "GS201" not in codes(check("b.json", "--format", "json", cwd=tmp_path))

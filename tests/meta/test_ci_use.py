@@ -1,0 +1,142 @@
+"""How other repositories use the check: the pre-commit hook and the action, run as their users run them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from graphshare.check.registry import RULES
+from graphshare.formats.schema import explain
+from tests.check.examples import graph_bytes
+from tests.surroundings import ROOT, missing
+
+pytestmark = pytest.mark.slow
+
+_GIT = ["git", "-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "commit.gpgsign=false"]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Without this checkout on the path of Python: what is installed must do."""
+    return {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "GITHUB_ACTIONS")} | more
+
+
+def run(*command: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=cwd, env=environment(**more), capture_output=True, text=True, check=False, timeout=600)
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with what this checkout holds, committed or not."""
+    folder = tmp_path_factory.mktemp("graphshare")
+    ignore = shutil.ignore_patterns(".*cache", "__pycache__", ".git", ".try", ".test", ".hypothesis")
+    for name in ("graphshare", "schemas", ".pre-commit-hooks.yaml", "action.yml", "pyproject.toml", "README.md", "LICENSE"):
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=ignore)
+        else:
+            shutil.copy(source, folder)
+    for command in (["init", "-q"], ["add", "-A", "-f"], ["commit", "-q", "-m", "all"]):
+        made = run(*_GIT, *command, cwd=folder)
+        assert made.returncode == 0, made.stderr
+    return folder
+
+
+def refuse_without_network(said: str) -> None:
+    if re.search(r"No matching distribution|Temporary failure in name resolution|Connection (refused|error)|Max retries", said):
+        missing("network", "packages cannot be fetched here")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Somebody's repository with a sound file in it."""
+    (tmp_path / "net-symbol.json").write_bytes(graph_bytes(RULES["GS303"].passes))
+    (tmp_path / "other.json").write_text("{}")
+    assert run(*_GIT, "init", "-q", cwd=tmp_path).returncode == 0
+    return tmp_path
+
+
+def test_the_pre_commit_hook(package: Path, project: Path) -> None:
+    tool = shutil.which("pre-commit") or shutil.which("pre-commit", path=str(Path(sys.executable).parent))
+    if tool is None:
+        missing("pre-commit", "pre-commit is not installed: pip install '.[test]'")
+    revision = run("git", "rev-parse", "HEAD", cwd=package).stdout.strip()
+    hooks = "\n".join(f"      - id: graphshare-{what}" for what in ("check",))
+    config = f"repos:\n  - repo: {package}\n    rev: {revision}\n    hooks:\n{hooks}\n"
+    (project / ".pre-commit-config.yaml").write_text(config)
+    home = {"PRE_COMMIT_HOME": str(project.parent / f"{project.name}-home")}
+    assert run(*_GIT, "add", "-A", cwd=project).returncode == 0
+    passed = run(tool, "run", cwd=project, **home)
+    refuse_without_network(passed.stdout + passed.stderr)
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    assert "Passed" in passed.stdout
+    (project / "net-symbol.json").write_bytes(graph_bytes(RULES["GS303"].fails))
+    installed = run(tool, "install", cwd=project, **home)
+    assert installed.returncode == 0, installed.stderr
+    assert run(*_GIT, "add", "-A", cwd=project).returncode == 0
+    refused = run(*_GIT, "commit", "-q", "-m", "broken", cwd=project, **home)
+    assert refused.returncode != 0
+    assert "net-symbol.json" in refused.stderr + refused.stdout
+    assert "GS303" in refused.stderr + refused.stdout
+
+
+def steps() -> list[tuple[dict[str, str], str]]:
+    """The environment and the script of each step of ``action.yml``, which keeps to a form that needs no YAML reader."""
+    found = []
+    for part in re.split(r"^    - name: ", (ROOT / "action.yml").read_text(), flags=re.M)[1:]:
+        names = dict(re.findall(r"^        ([A-Z_]+): \$\{\{ (.*?) \}\}$", part, re.M))
+        script = part.partition("      run: |\n")[2]
+        assert script
+        assert "${{" not in script, "an expression inside a script lets a name be run as a command"
+        found.append((names, textwrap.dedent(script)))
+    return found
+
+
+def use_action(package: Path, project: Path, temporary: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
+    """The steps as the runner executes them: bash -e with pipefail, one after the other."""
+    given = {"inputs.paths": ".", "inputs.args": "", "inputs.sarif": "", "inputs.python": sys.executable,
+             "github.action_path": str(package), **{f"inputs.{key}": value for key, value in inputs.items()}}  # fmt: skip
+    done = subprocess.CompletedProcess[str]([], 0, "", "")
+    for names, script in steps():
+        values = {name: given[expression] for name, expression in names.items()}
+        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+        done = run(*command, cwd=project, RUNNER_TEMP=str(temporary), GITHUB_ACTIONS="true", **values)
+        if done.returncode:
+            break
+    return done
+
+
+def test_the_action(package: Path, project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    temporary = tmp_path_factory.mktemp("runner")
+    passed = use_action(package, project, temporary)
+    refuse_without_network(passed.stdout + passed.stderr)
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    assert passed.stdout == "graphshare check: 1 file: no findings\n"
+    (project / "a b-symbol.json").write_bytes(graph_bytes(RULES["GS303"].fails))
+    failed = use_action(package, project, temporary, sarif="out.sarif", paths="*-symbol.json")
+    assert failed.returncode == 1
+    assert "::error file=a b-symbol.json,line=5," in failed.stdout
+    log = json.loads((project / "out.sarif").read_text())
+    assert explain(log, "sarif") == []
+    assert [result["ruleId"] for result in log["runs"][0]["results"]] == ["GS303"]
+    assert (
+        use_action(package, project, temporary, paths="net-symbol.json\na b-symbol.json", args="--ignore=GS303").returncode == 0
+    )
+    assert use_action(package, project, temporary, paths="none.json").returncode == 2
+
+
+def test_the_hooks_are_commands() -> None:
+    from graphshare.cli.edge import run as graphshare
+
+    text = (ROOT / ".pre-commit-hooks.yaml").read_text()
+    for entry in re.findall(r"^  entry: graphshare (.*)$", text, re.M):
+        assert graphshare([*entry.split(), "--help"]) == 0
+    pattern = re.findall(r"^  files: (.*)$", text, re.M)
+    assert all(re.search(part, "models/net-symbol.json") and not re.search(part, "package.json") for part in pattern)

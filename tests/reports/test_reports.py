@@ -1,0 +1,180 @@
+"""Every report format holds the same findings, in a form that its readers accept."""
+
+from __future__ import annotations
+
+import json
+import os
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphshare.errors import Fault
+from graphshare.formats.schema import explain
+from graphshare.reports.formats import FORMATS, default_format, render
+from graphshare.reports.model import Finding, Level, Report, RuleInfo, finding_of, path_steps, path_text
+from tests.surroundings import missing
+
+RULES = tuple(RuleInfo(f"GS{i}", f"rule-{i}", level, "what it is", "more") for i, level in enumerate(Level))
+NASTY = "a\nb\r\"<&>',:%::error::\x00\x1b[31m\ud800é漢😀"
+
+
+def report(*, nasty: bool = False) -> Report:
+    message, file = (NASTY, "a,b:c d/é%.json") if nasty else ("is wrong", "a.json")
+    findings = (
+        Finding(code="GS0", level=Level.ERROR, message=message, where=file, path="$.nodes[3]", node=NASTY if nasty else "n",
+                line=7, column=5, hint=message, excerpt='{"op": 1}', excerpt_column=2),
+        Finding(code="GS1", level=Level.WARNING, message=message, where="a.params", path='record 0 "arg:w"'),
+        Finding(code="GS2", level=Level.NOTE, message=message, where=file),
+        Finding(code="unlisted", level=Level.ERROR, message=message, where="/tmp/absolute.json", line=1, column=1),
+    )  # fmt: skip
+    return Report(command="check", files=(file, "clean.json"), findings=findings, rules=RULES, known=2, tool_version="1.2.3")
+
+
+def empty() -> Report:
+    return Report(command="check", files=("a.json",), rules=RULES, tool_version="1.2.3")
+
+
+REPORTS = [report(), report(nasty=True), empty()]
+
+
+@pytest.mark.parametrize("found", REPORTS)
+def test_json_fits_its_schema(found: Report) -> None:
+    plain = json.loads(render(found, "json"))
+    assert explain(plain, "report") == []
+    assert [item["code"] for item in plain["findings"]] == [finding.code for finding in found.findings]
+    assert plain["counts"] == {level.value: found.count(level) for level in Level}
+
+
+@pytest.mark.parametrize("found", REPORTS)
+def test_sarif_fits_its_schemas(found: Report) -> None:
+    log = json.loads(render(found, "sarif"))
+    assert explain(log, "sarif") == []
+    (run,) = log["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert [rules[result["ruleIndex"]]["id"] for result in run["results"]] == [finding.code for finding in found.findings]
+    assert [result["level"] for result in run["results"]] == [finding.level.value for finding in found.findings]
+
+
+def published_schema() -> dict[str, Any]:
+    """The standard's own schema; it is not ours to ship."""
+    path = os.environ.get("GRAPHSHARE_SARIF_SCHEMA", "")
+    if not path:
+        missing("sarif", "no published schema: set GRAPHSHARE_SARIF_SCHEMA to a copy of sarif-schema-2.1.0.json")
+    schema: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+    return schema
+
+
+def refusals(log: Any, schema: dict[str, Any]) -> list[str]:
+    from jsonschema.validators import validator_for
+
+    kind = validator_for(schema)
+    return [error.message for error in kind(schema, format_checker=kind.FORMAT_CHECKER).iter_errors(log)]
+
+
+@pytest.mark.parametrize("found", REPORTS)
+def test_sarif_fits_the_published_schema(found: Report) -> None:
+    schema = published_schema()
+    log = json.loads(render(found, "sarif"))
+    assert refusals(log, schema) == []
+    for damage in (lambda run: run.pop("tool"), lambda run: run.update(columnKind="bytes")):
+        broken = json.loads(json.dumps(log))
+        damage(broken["runs"][0])
+        assert refusals(broken, schema)
+        assert explain(broken, "sarif")
+
+
+@pytest.mark.parametrize("found", REPORTS)
+def test_junit_counts_what_it_holds(found: Report) -> None:
+    root = ElementTree.fromstring(render(found, "junit").encode("utf-8"))
+    assert junit_faults(root) == []
+    failed = [f for f in found.findings if f.level is not Level.NOTE]
+    assert len(root.findall(".//failure")) == len(failed) == int(root.attrib["failures"])
+    passed = [case for case in root.iter("testcase") if case.find("failure") is None]
+    assert {case.attrib["classname"] for case in passed} == set(found.files) - {f.where for f in failed}
+
+
+# What the formats' readers agree on: the element names, their children in order, and the attributes that must be there.
+_JUNIT = {
+    "testsuites": (["testsuite"], {"name", "tests", "failures", "errors"}),
+    "testsuite": (["testcase", "system-out"], {"name", "tests", "failures", "errors", "skipped"}),
+    "testcase": (["failure"], {"classname", "name"}),
+    "failure": ([], {"type", "message"}),
+    "system-out": ([], set()),
+}
+
+
+def junit_faults(root: ElementTree.Element) -> list[str]:
+    """Where a document departs from the structure of JUnit reports; its counts are part of that."""
+    faults = [] if root.tag == "testsuites" else [f"root is {root.tag}"]
+    for element in root.iter():
+        children, required = _JUNIT.get(element.tag, ([], {"unknown"}))
+        faults += [f"{element.tag} lacks {name}" for name in sorted(required - element.attrib.keys())]
+        order = [children.index(child.tag) if child.tag in children else -1 for child in element]
+        if -1 in order or order != sorted(order):
+            faults.append(f"{element.tag} holds {[child.tag for child in element]}")
+        for name, tag in (("tests", "testcase"), ("failures", "failure")):
+            if name in element.attrib and int(element.attrib[name]) != len(list(element.iter(tag))):
+                faults.append(f"{element.tag} miscounts {name}")
+    return faults
+
+
+def test_a_departure_from_junit_is_found() -> None:
+    text = '<testsuites name="a" tests="2" failures="0" errors="0"><testcase classname="a" name="b"/></testsuites>'
+    assert junit_faults(ElementTree.fromstring(text)) == ["testsuites holds ['testcase']", "testsuites miscounts tests"]
+
+
+@pytest.mark.parametrize("found", REPORTS)
+def test_an_annotation_is_one_line(found: Report) -> None:
+    lines = render(found, "github").splitlines()
+    assert len(lines) == len(found.findings) + 1
+    for line, finding in zip(lines, found.findings, strict=False):
+        assert line.isprintable()
+        properties, _, message = line[2:].partition("::")
+        assert line.startswith(f"::{'notice' if finding.level is Level.NOTE else finding.level.value} file=")
+        assert properties.count(",") == (3 if finding.line else 1)
+        assert message.startswith(finding.message[:1])
+
+
+@pytest.mark.parametrize("found", REPORTS)
+def test_text_names_every_finding(found: Report) -> None:
+    text = render(found, "text")
+    for finding in found.findings:
+        assert f"{finding.level.value} {finding.code} " in text
+    assert all(line.isprintable() for line in text.splitlines())
+    assert text.splitlines()[-1] == found.summary()
+
+
+def test_text_points_at_the_column() -> None:
+    lines = render(report(), "text").splitlines()
+    at = lines.index('  7 | {"op": 1}')
+    assert lines[at + 1] == "    |  ^"
+    assert lines[:2] == ["a.json:7:5: error GS0 is wrong", '  at $.nodes[3] (node "n")']
+
+
+def test_the_exit_code_follows_from_the_counts() -> None:
+    assert report().exit_code() == 1
+    assert empty().exit_code(strict=True) == 0
+    warning = Report(command="check", files=("a",), findings=report().findings[1:2])
+    assert (warning.exit_code(), warning.exit_code(strict=True)) == (0, 1)
+    note = Report(command="check", files=("a",), findings=report().findings[2:3])
+    assert (note.exit_code(), note.exit_code(strict=True)) == (0, 0)
+    assert report().summary() == "2 files: 2 errors, 1 warning, 1 note (2 in the baseline)"
+
+
+def test_github_is_found_by_itself() -> None:
+    assert default_format({"GITHUB_ACTIONS": "true"}) == "github"
+    assert default_format({}) == "text"
+    assert set(FORMATS) == {"text", "json", "github", "junit", "sarif"}
+
+
+@pytest.mark.parametrize("steps", [(), ("nodes", 3, "attrs", "a b"), ("attrs", 'quote"back\\slash'), ("heads", 0), ("", "x.y")])
+def test_a_path_comes_back(steps: tuple[str | int, ...]) -> None:
+    assert path_steps(path_text(steps)) == steps
+    assert path_steps("line 3 column 1") is None
+
+
+def test_a_fault_becomes_a_finding() -> None:
+    found = finding_of(Fault("broken", path="$.heads", node="x", hint="mend it"), RULES[0], where="a.json")
+    assert (found.where, found.path, found.node, found.hint, found.code) == ("a.json", "$.heads", "x", "mend it", "GS0")
