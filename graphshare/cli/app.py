@@ -22,6 +22,7 @@ COMMANDS = {
     "run": ("graphshare.cli.run:run", "Compute a graph's outputs with numpy."),
     "verify": ("graphshare.cli.verify:verify", "Prove that branches compute the same."),
     "rules": ("graphshare.cli.rules:rules", "Explain and check sharing and naming rules."),
+    "diff": ("graphshare.cli.diff:diff", "Show what differs between two graphs."),
     "params": ("graphshare.cli.params:params", "List and convert parameter files."),
 }
 

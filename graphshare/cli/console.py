@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable
+from typing import Any
 
 import click
 import msgspec
@@ -28,6 +29,26 @@ def put(lines: Iterable[str]) -> None:
     """Lines of text on standard output, each with its control characters shown: a name may hold a line break."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     _put_bytes("".join(f"{visible(line)}\n" for line in lines).encode(encoding, "backslashreplace"))
+
+
+Line = tuple[str, str]
+"""A style (``added``, ``removed``, ``changed``, ``title`` or empty) and a text."""
+_STYLES: dict[str, dict[str, Any]] = {
+    "added": {"fg": "green"},
+    "removed": {"fg": "red"},
+    "changed": {"fg": "yellow"},
+    "title": {"bold": True},
+}
+
+
+def put_colored(lines: Iterable[Line]) -> None:
+    """As :func:`put`; on a terminal in colour."""
+    if sys.stdout is None or not colored(sys.stdout):
+        put(text for _, text in lines)
+        return
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    told = (click.style(visible(text), **_STYLES[style]) if style else visible(text) for style, text in lines)
+    _put_bytes("".join(f"{line}\n" for line in told).encode(encoding, "backslashreplace"))
 
 
 def put_json(value: object) -> None:
