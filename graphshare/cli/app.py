@@ -23,6 +23,7 @@ COMMANDS = {
     "verify": ("graphshare.cli.verify:verify", "Prove that branches compute the same."),
     "rules": ("graphshare.cli.rules:rules", "Explain and check sharing and naming rules."),
     "diff": ("graphshare.cli.diff:diff", "Show what differs between two graphs."),
+    "draw": ("graphshare.cli.draw:draw", "Draw a graph in Graphviz's language, in Mermaid or as SVG."),
     "params": ("graphshare.cli.params:params", "List and convert parameter files."),
 }
 
