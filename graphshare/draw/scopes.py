@@ -31,6 +31,8 @@ def places(branches: Mapping[str, Sequence[Node]], *, separator: str | None = No
     strict = separator is None and not any("/" in name for name in names.values())
     mark = separator or ("_" if strict else "/")
     parts = {node: _parts(name, mark) for node, name in names.items()}
+    if strict:
+        _adopt(names, parts)
     common = _common(list(parts.values()))
     found: dict[Node, Place] = {}
     for nodes in branches.values():
@@ -51,6 +53,16 @@ def places(branches: Mapping[str, Sequence[Node]], *, separator: str | None = No
 def _parts(name: str, mark: str) -> list[str]:
     parts = [part for part in name.split(mark) if part] or [name]
     return [*parts[: MAX_PARTS - 1], mark.join(parts[MAX_PARTS - 1 :])] if len(parts) > MAX_PARTS else parts
+
+
+def _adopt(names: Mapping[Node, str], parts: dict[Node, list[str]]) -> None:
+    """Operators with a name that MXNet made up (``_plus3``) stand where the first operator stands that they take from."""
+    for node, name in names.items():  # inputs come first
+        kind = name.rstrip("0123456789")
+        if kind != name and (name.startswith("_") or kind.strip("_").lower() == node.op.strip("_").lower()):
+            owner = next((entry.node for entry in node.inputs if len(parts.get(entry.node, ())) > 1), None)
+            if owner is not None:
+                parts[node] = [*parts[owner][:-1], name]
 
 
 def _common(names: Sequence[Sequence[str]]) -> int:
