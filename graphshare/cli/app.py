@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 import graphshare
+from graphshare.cli.suggesting import SuggestingGroup
 
 # Command, the function that runs it, and what ``--help`` says of it; a test holds the text against the command's own.
 COMMANDS = {
@@ -24,11 +25,11 @@ COMMANDS = {
     "rules": ("graphshare.cli.rules:rules", "Explain and check sharing and naming rules."),
     "diff": ("graphshare.cli.diff:diff", "Show what differs between two graphs."),
     "draw": ("graphshare.cli.draw:draw", "Draw a graph in Graphviz's language, in Mermaid or as SVG."),
-    "params": ("graphshare.cli.params:params", "List and convert parameter files."),
+    "params": ("graphshare.cli.params:params", "List, compare, measure and convert parameter files."),
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(SuggestingGroup):
     """A group whose commands are modules that load on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -40,14 +41,6 @@ class LazyGroup(click.Group):
         module, _, name = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), name)
         return command
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS:
-            from graphshare.names import did_you_mean
-
-            near = did_you_mean(args[0], COMMANDS)
-            ctx.fail(f"no such command {args[0]!r}" + (f"; {near}" if near else ""))
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

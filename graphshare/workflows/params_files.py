@@ -22,6 +22,8 @@ from graphshare.formats.params import UNLOADABLE_DTYPES
 from graphshare.formats.params_write import Plan, params_refusal, verify_joined, write_dense_params, write_joined
 from graphshare.formats.records import Format, ParameterFile, Record, displayed
 from graphshare.names import split_key
+from graphshare.workflows.params_select import selection
+from graphshare.workflows.params_show import equal_arrays
 
 SUFFIXES: dict[str, Format] = {".params": "params", ".npz": "npz", ".safetensors": "safetensors"}
 
@@ -52,13 +54,17 @@ class ParameterListing(msgspec.Struct, frozen=True):
 
 
 class Conversion(msgspec.Struct, frozen=True):
-    """What :func:`convert_params` did. ``densified`` and ``named_by_position`` hold the keys as they are in ``target``."""
+    """What :func:`convert_params` did; ``arrays`` counts what was written. ``densified``, ``named_by_position``, ``tied`` (written as second names of
+    others) and ``untied`` (such names written as arrays of their own) hold keys as they are in ``target``."""
 
     source: ParameterFile
     target: str
     format: Format
     densified: tuple[str, ...] = ()
     named_by_position: tuple[str, ...] = ()
+    arrays: int = 0
+    tied: tuple[str, ...] = ()
+    untied: tuple[str, ...] = ()
 
 
 def list_params(path: str | os.PathLike[str]) -> ParameterListing:
@@ -70,7 +76,7 @@ def list_params(path: str | os.PathLike[str]) -> ParameterListing:
         size=file.size,
         named=file.named,
         arrays=tuple(_listed(record) for record in file.records),
-        data_size=sum(record.data_size + sum(part.size for part in record.parts) for record in file.records),
+        data_size=sum(r.data_size + sum(part.size for part in r.parts) for r in file.records if r.tied_to is None),
         remarks=tuple(_remarks(file)),
     )
 
@@ -106,12 +112,15 @@ def convert_params(
     to: Format | None = None,
     densify: bool = False,
     np_shape: bool = False,
+    select: Sequence[str] = (),
+    tie: bool = False,
 ) -> Conversion:
     """Convert the parameter file ``source`` (format by content) to ``target`` (format ``to``, or by its suffix).
 
     ``.params`` from another format is what ``mx.nd.save`` writes: V3 records when ``np_shape``, else V2; a scalar needs V3.
     Within ``.params`` records are copied as they are, sparse ones too, unless ``densify`` makes those dense; the other formats
-    have no sparse form, so that they need ``densify``.
+    have no sparse form, so that they need ``densify``. ``select`` limits it to what these patterns match. With ``tie`` equal
+    arrays become one in ``.safetensors``, under the first of their names in alphabetical order.
     Streams one array at a time. Raises InputError, RefusedError (naming every record that has no place in the target),
     OutputError or SelfCheckError; ``target`` is then as it was.
     """
@@ -119,6 +128,11 @@ def convert_params(
     format_ = to or format_of(target)
     file = read_index(source)
     plan = _keyed(file, format_)
+    if select:
+        chosen = selection(file, select)
+        plan = [(record, key) for record, key in plan if record.key in chosen]
+    if tie:
+        plan = _tied(file, plan, format_)
     with staged_outputs() as stage:
         rewrite_params(file, plan, stage, target, to=format_, densify=densify, np_shape=np_shape)
         stage.commit()
@@ -129,7 +143,24 @@ def convert_params(
         format=format_,
         densified=tuple(key or "" for record, key in plan if not copies and record.storage != "default"),
         named_by_position=tuple(key or "" for record, key in plan if record.key is None and key is not None),
+        arrays=len(plan),
+        tied=tuple(key or "" for record, key in plan if record.tied_to is not None and format_ == "safetensors"),
+        untied=tuple(key or "" for record, key in plan if record.tied_to is not None and format_ != "safetensors"),
     )
+
+
+def _tied(file: ParameterFile, plan: Plan, format_: Format) -> list[tuple[Record, str | None]]:
+    """The plan with equal arrays tied. Raises RefusedError for a format that has no ties."""
+    if format_ != "safetensors":
+        hint = "in .params and .npz every name has an array of its own; a graph ties parameters by using one node"
+        raise RefusedError(Fault(f"{format_} has no ties", hint=hint))
+    kept = {key: kept for kept, others in equal_arrays(file, [record for record, _ in plan]) for key in others}
+    records = {record.key: record for record, _ in plan}
+    return [
+        (record if record.key not in kept else msgspec.structs.replace(records[kept[record.key]], key=record.key,
+                                                                       tied_to=kept[record.key]), key)
+        for record, key in plan
+    ]  # fmt: skip
 
 
 def format_of(path: str) -> Format:
@@ -242,6 +273,8 @@ def _verify_converted(path: str, plan: Plan, format_: Format) -> ParameterFile:
         raise SelfCheckError(error.faults) from error
     found = [(record.key, record.shape, record.dtype) for record in written.records]
     wanted = [(key, record.shape, record.dtype) for record, key in plan]
+    if format_ == "safetensors":  # tied names stand behind the others
+        found, wanted = sorted(found, key=repr), sorted(wanted, key=repr)
     if written.format != format_ or found != wanted:
         raise SelfCheckError("does not read back with the names, shapes and types that were written")
     return written
