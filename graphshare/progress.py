@@ -6,28 +6,32 @@ bar; a library user may listen too (:func:`listen`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+T = TypeVar("T")
 Advance = Callable[[int], None]
 
 
 class Listener(Protocol):
     """What is told of a task: that it begins, how much more is done, that it ended (well or not)."""
 
-    def begin(self, title: str, total: int, unit: str) -> None: ...
+    def begin(self, title: str, total: int, unit: str) -> None:
+        """A task of ``total`` steps begins."""
 
-    def advance(self, count: int) -> None: ...
+    def advance(self, count: int) -> None:
+        """``count`` more steps are done."""
 
-    def end(self) -> None: ...
+    def end(self) -> None:
+        """The task is over."""
 
 
 _LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
-def _unheard(count: int) -> None:
+def unheard(count: int) -> None:
     """Progress that nobody asked for."""
 
 
@@ -39,7 +43,7 @@ def task(title: str, total: int, unit: str) -> Iterator[Advance]:
     """
     listener = _LISTENER.get()
     if listener is None:
-        yield _unheard
+        yield unheard
         return
     token = _LISTENER.set(None)
     listener.begin(title, total, unit)
@@ -48,6 +52,14 @@ def task(title: str, total: int, unit: str) -> Iterator[Advance]:
     finally:
         listener.end()
         _LISTENER.reset(token)
+
+
+def counted(items: Sequence[T], title: str, unit: str) -> Iterator[T]:
+    """``items`` one by one, as a task of so many steps."""
+    with task(title, len(items), unit) as advance:
+        for item in items:
+            yield item
+            advance(1)
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from typing import Any
 import click
 
 import graphshare
+from graphshare.cli.console import choose_color
+from graphshare.cli.examples import add_examples
 from graphshare.cli.suggesting import SuggestingGroup
 
 # Command, the function that runs it, and what ``--help`` says of it; a test holds the text against the command's own.
@@ -25,6 +27,7 @@ COMMANDS = {
     "rules": ("graphshare.cli.rules:rules", "Explain and check sharing and naming rules."),
     "diff": ("graphshare.cli.diff:diff", "Show what differs between two graphs."),
     "draw": ("graphshare.cli.draw:draw", "Draw a graph in Graphviz's language, in Mermaid or as SVG."),
+    "completion": ("graphshare.cli.completion:completion", "Print the completion script of a shell."),
     "params": ("graphshare.cli.params:params", "List, compare, measure and convert parameter files."),
 }
 
@@ -40,6 +43,11 @@ class LazyGroup(SuggestingGroup):
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), name)
+        add_examples(command, cmd_name)
+        if ctx.resilient_parsing:  # the shell asks for completions
+            from graphshare.cli.completing import complete_names
+
+            complete_names(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -52,11 +60,13 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 
 @click.group(cls=LazyGroup, context_settings=CONTEXT)
 @click.version_option(graphshare.__version__, message="graphshare %(version)s")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="When to colour [auto].")
 @click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
-def cli(debug: bool) -> None:
+def cli(color: str, debug: bool) -> None:
     """Share parameters inside serialized MXNet/NNVM graphs.
 
     GRAPH is a symbol file, - for standard input, or the stem of a checkpoint (nin for nin-symbol.json and nin-0000.params).
 
     Exit codes: 0 done or it holds, 1 the answer is no, 2 it could not be answered.
     """
+    choose_color(color)

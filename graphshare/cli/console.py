@@ -62,8 +62,19 @@ def _put_bytes(data: bytes) -> None:
     write_stdout([data])
 
 
+_choice = "auto"
+
+
+def choose_color(choice: str) -> None:
+    """What ``--color`` says: ``always``, ``never``, or ``auto``."""
+    global _choice
+    _choice = choice
+
+
 def colored(stream: object) -> bool:
-    """Whether to colour: a terminal, and the user did not forbid it (https://no-color.org)."""
+    """Whether to colour: as ``--color`` says; else a terminal, and the user did not forbid it (https://no-color.org)."""
+    if _choice != "auto":
+        return _choice == "always"
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and bool(getattr(stream, "isatty", bool)())
 
 

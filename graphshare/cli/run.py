@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from graphshare.cli import options, training
-from graphshare.cli.tables import aligned
 from graphshare.cli.console import colored, put, put_json, say, visible
+from graphshare.cli.tables import aligned
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.summary import OutputSummary, Profile, profile_of, summarize
 from graphshare.formats.array_files import write_arrays

@@ -12,7 +12,7 @@ class SuggestingGroup(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
-        if args and args[0] not in known:
+        if args and args[0] not in known and not ctx.resilient_parsing:
             near = did_you_mean(args[0], known)
             ctx.fail(f"no such command {args[0]!r}" + (f"; {near}" if near else ""))
         return super().resolve_command(ctx, args)

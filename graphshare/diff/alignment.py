@@ -182,7 +182,7 @@ def _pair_variables(found: Alignment, left: Graph, right: Graph) -> None:
     def placed(of: Mapping[Node, list[Hashable]]) -> Key:
         return lambda node: frozenset(of.get(node, ()))
 
-    used = {node for node in (*lefts, *rights)}
+    used = {*lefts, *rights}
     found.by_class((placed(lefts), placed(rights)), variables=True, in_order=False)
     found.by_name(lambda a, b: True, variables=True)
     owners: dict[Hashable, Node] = {place: node for node, places in rights.items() for place in places}

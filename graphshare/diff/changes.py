@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from graphshare.diff.alignment import align
-from graphshare.ir.graph import EMPTY, VARIABLE, Entry, Graph, Node
+from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
 from graphshare.ir.walk import consumers
 
 
@@ -78,7 +78,7 @@ class Twins(msgspec.Struct, frozen=True, eq=False):
 
     label: str
     images: Mapping[Node, Node]
-    names: Mapping[Node, str] = EMPTY
+    names: Mapping[Node, str] = {}
     prefix: str = ""
 
     def expected(self, node: Node) -> str:
@@ -97,9 +97,9 @@ def compare(left: Graph, right: Graph, branches: Sequence[Twins]) -> GraphDiff:
     renamed, changed = [], []
     for branch in branches:
         for a in left.nodes:
-            b = branch.images.get(a)
-            if b is None:
+            if a not in branch.images:
                 continue
+            b = branch.images[a]
             found = tuple(_node_changes(a, b, branch, everywhere))
             if b.name != branch.expected(a):
                 renamed.append(Renamed(ids.old(a), ids.new(b)))
@@ -217,14 +217,12 @@ def _ties(left: Graph, right: Graph, branches: Sequence[Twins], ids: _Ids) -> It
                 b = twin.inputs[position].node
                 made.setdefault(a, {})[b] = None
                 came.setdefault(b, {})[a] = None
-        for b, olds in came.items():
-            if len(olds) > 1:
-                yield TieMoved("tied", tuple(map(ids.old, olds)), (ids.new(b),))
-        for a, news in made.items():
-            if len(news) > 1:
-                yield TieMoved("untied", (ids.old(a),), tuple(map(ids.new, news)))
+        tied = [(b, olds) for b, olds in came.items() if len(olds) > 1]
+        yield from (TieMoved("tied", tuple(map(ids.old, olds)), (ids.new(b),)) for b, olds in tied)
+        untied = [(a, news) for a, news in made.items() if len(news) > 1]
+        yield from (TieMoved("untied", (ids.old(a),), tuple(map(ids.new, news))) for a, news in untied)
 
 
 def diff_graphs(left: Graph, right: Graph, *, renames: bool = True) -> GraphDiff:
-    """What differs between two graphs, nodes paired by structure first and by name second (:mod:`graphshare.diff.alignment`)."""
+    """What differs between two graphs; :mod:`graphshare.diff.alignment` pairs their nodes."""
     return compare(left, right, [Twins("", align(left, right, renames=renames).images)])

@@ -128,7 +128,9 @@ class _Drawing:
 
     def _operator_box(self, node: Node, depth: int | None) -> Box:
         place = self.places[node]
-        scopes = place.scopes if depth is None else place.scopes[: max(depth - 1, 0)] if len(place.scopes) >= depth else place.scopes
+        scopes = (
+            place.scopes if depth is None else place.scopes[: max(depth - 1, 0)] if len(place.scopes) >= depth else place.scopes
+        )
         title = place.leaf or "(no name)"
         if len(scopes) < len(place.scopes):
             title = "/".join((*place.scopes[len(scopes) :], title))
@@ -180,7 +182,7 @@ class _Drawing:
                 shared.setdefault(boxes, []).append(node)
             elif self.all_parameters:
                 at[node] = self._add(found, self._parameter_box([node], "parameter", self.branch_of[node]))
-        for boxes, nodes in shared.items():
+        for nodes in shared.values():
             number = self._add(found, self._parameter_box(nodes, "shared", None))
             at.update(dict.fromkeys(nodes, number))
 

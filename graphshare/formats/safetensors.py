@@ -122,14 +122,15 @@ def _record(key: str, entry: _Entry, start: int) -> Record:
 
 
 def write_safetensors(
-    plan: Sequence[tuple[Record, str]], out: BinaryIO, chunks: Chunks, *, metadata: Mapping[str, str] | None = None
+    plan: Sequence[tuple[Record, str]], out: BinaryIO, chunks: Chunks, *, metadata: Mapping[str, str] | None = None,
+    ties: Mapping[str, str] | None = None
 ) -> None:
     """Write each record under its key. Keys differ and are text (:func:`safetensors_refusal`); memory does not grow.
 
-    What is tied in the source stays tied: it is written once, and the metadata map each further name to the one that stands in
-    the header, as ``safetensors.torch.save_model`` does.
+    ``ties`` are names for what stands under another name (:func:`ties_in`): it is written once, and the metadata map each
+    further name to the one that stands in the header, as ``safetensors.torch.save_model`` does.
     """
-    ties = _ties(plan)
+    ties = ties or {}
     plan = [(record, key) for record, key in plan if key not in ties]
     metadata = {**(metadata or {}), **ties}
     placed = sorted(plan, key=lambda item: -ITEM_SIZES[item[0].dtype or "bool"])  # stable: else in the plan's order
@@ -149,15 +150,15 @@ def write_safetensors(
         _write_chunks(out, chunks(record))
 
 
-def _ties(plan: Sequence[tuple[Record, str]]) -> dict[str, str]:
-    """The keys that are second names, with the keys that they are second names for.
+def ties_in(plan: Sequence[tuple[Record, str | None]]) -> dict[str, str]:
+    """The planned keys that are second names in the source, with the keys that they are second names for.
 
-    A plan may hold a source's records several times (a copy for each branch): then each round has ties of its own.
+    The plan is of one file. It may hold records several times (a copy for each branch): then each round has ties of its own.
     """
     rounds: dict[str | None, list[str]] = {}
     for record, key in plan:
         if record.tied_to is None:
-            rounds.setdefault(record.key, []).append(key)
+            rounds.setdefault(record.key, []).append(key or "")
     ties: dict[str, str] = {}
     met: dict[str | None, int] = {}
     for record, key in plan:
@@ -165,7 +166,7 @@ def _ties(plan: Sequence[tuple[Record, str]]) -> dict[str, str]:
             number = met[record.key] = met.get(record.key, -1) + 1
             kept = rounds.get(record.tied_to, [])
             if number < len(kept):
-                ties[key] = kept[number]
+                ties[key or ""] = kept[number]
     return ties
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from graphshare.formats.arrays import ArrayReader, SparseArray
 from graphshare.formats.records import Record, element_count
 from graphshare.measure.pieces import Array, pieces, side_by_side
+from graphshare.progress import Advance, unheard
 
 
 class Distance(msgspec.Struct, frozen=True):
@@ -25,16 +26,26 @@ class Distance(msgspec.Struct, frozen=True):
         return self.differing == 0
 
 
-def distance(left: ArrayReader, x: Record, right: ArrayReader, y: Record, *, atol: float = 0.0, rtol: float = 0.0) -> Distance:
+def distance(
+    left: ArrayReader,
+    x: Record,
+    right: ArrayReader,
+    y: Record,
+    *,
+    atol: float = 0.0,
+    rtol: float = 0.0,
+    advance: Advance = unheard,
+) -> Distance:
     """Two arrays of one shape, held against each other a piece at a time. NaN equals NaN.
 
-    A number differs when ``abs(a - b) > atol + rtol * abs(a)``. Sparse arrays of one storage type stay sparse.
+    A number differs when ``abs(a - b) > atol + rtol * abs(a)``. Sparse arrays of one storage type stay sparse. ``advance`` is
+    told of the bytes of the first array.
     """
     count = element_count(x.shape or ())
     if x.storage == y.storage != "default":
         rows = _sparse_rows(left.read_sparse(x), right.read_sparse(y))
         return _measured(rows, count, atol, rtol, densified=False)
-    rows = side_by_side(pieces(left, x), pieces(right, y))
+    rows = side_by_side(pieces(left, x, advance), pieces(right, y))
     return _measured(rows, count, atol, rtol, densified=x.storage != "default" or y.storage != "default")
 
 
@@ -62,12 +73,12 @@ def _measured(rows: Iterable[tuple[Array, Array]], count: int, atol: float, rtol
 
 def _sparse_rows(a: SparseArray, b: SparseArray) -> Iterable[tuple[Array, Array]]:
     """The values of both at every place where one of them has some; what is not stored is zero."""
-    places = _places(a), _places(b)
-    union = np.union1d(*places)
+    sides = [(np.sort(places), array, np.argsort(places, kind="stable")) for array in (a, b) for places in (_places(array),)]
+    union = np.union1d(sides[0][0], sides[1][0])
     step = max(1, (1 << 17) // max(1, int(np.prod(a.values.shape[1:], dtype=np.int64))))
     for start in range(0, len(union), step):
         part = union[start : start + step]
-        yield _at(a, places[0], part), _at(b, places[1], part)
+        yield _at(*sides[0], part), _at(*sides[1], part)
 
 
 def _places(array: SparseArray) -> Array:
@@ -79,10 +90,11 @@ def _places(array: SparseArray) -> Array:
     return found
 
 
-def _at(array: SparseArray, places: Array, wanted: Array) -> Array:
+def _at(places: Array, array: SparseArray, order: Array, wanted: Array) -> Array:
+    """The values at ``wanted`` places; ``places`` are those of the stored values, sorted by ``order``."""
     values = np.zeros((len(wanted), *array.values.shape[1:]), array.values.dtype)
-    order = np.argsort(places, kind="stable")
-    found = np.searchsorted(places[order], wanted, side="right") - 1
-    known = (found >= 0) & (places[order][found] == wanted) if len(places) else np.zeros(len(wanted), bool)
-    values[known] = array.values[order[found[known]]]
+    if len(places):
+        found = np.searchsorted(places, wanted, side="right") - 1
+        known = (found >= 0) & (places[found] == wanted)
+        values[known] = array.values[order[found[known]]]
     return values.reshape(-1)

@@ -10,20 +10,21 @@ from numpy.typing import NDArray
 
 from graphshare.formats.arrays import ArrayReader
 from graphshare.formats.records import ITEM_SIZES, Record
-
+from graphshare.progress import Advance, unheard
 
 Array = NDArray[Any]
 
 
-def pieces(reader: ArrayReader, record: Record) -> Iterator[Array]:
+def pieces(reader: ArrayReader, record: Record, advance: Advance = unheard) -> Iterator[Array]:
     """The array's numbers in C order, in rows of any length; bfloat16 comes as float32 by value.
 
-    A sparse array is densified for it, one array at a time.
+    A sparse array is densified for it, one array at a time. ``advance`` is told of the bytes as they are read.
     """
     stored = np.dtype("uint16" if record.dtype == "bfloat16" else record.dtype).newbyteorder("<")
     size = ITEM_SIZES[record.dtype or "float32"]
     rest = b""
     for chunk in reader.chunks(record):
+        advance(len(chunk))
         if rest or len(chunk) % size:  # a chunk of an archive may end inside a number
             chunk = rest + bytes(chunk)
             whole = len(chunk) - len(chunk) % size

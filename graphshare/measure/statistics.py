@@ -10,6 +10,7 @@ import numpy as np
 from graphshare.formats.arrays import ArrayReader
 from graphshare.formats.records import Record, element_count
 from graphshare.measure.pieces import pieces
+from graphshare.progress import Advance, unheard
 
 
 class Statistics(msgspec.Struct, frozen=True):
@@ -30,12 +31,12 @@ class Statistics(msgspec.Struct, frozen=True):
     stored: int | None = None
 
 
-def statistics(reader: ArrayReader, record: Record) -> Statistics:
+def statistics(reader: ArrayReader, record: Record, advance: Advance = unheard) -> Statistics:
     """The statistics of one array, read piece by piece; a sparse one stays sparse, what it does not store is zero."""
     shape, _ = record.filled()
     total = element_count(shape)
     if record.storage == "default":
-        rows, stored = pieces(reader, record), None
+        rows, stored = pieces(reader, record, advance), None
     else:
         values = reader.read_sparse(record).values.reshape(-1)
         rows, stored = iter([values]), int(values.size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -58,8 +58,7 @@ def diff_params(
     a, b = read_index(left), read_index(right)
     chosen = {*selection(a, select, others=_keys(b)), *selection(b, select, others=_keys(a))} if select else None
     names = {split_key(key)[1]: (prefix + split_key(key)[1],) for key in _keys(a)}
-    found = diff_parameters(a, b, names, atol=atol, rtol=rtol, chosen=chosen)
-    return found
+    return diff_parameters(a, b, names, atol=atol, rtol=rtol, chosen=chosen)
 
 
 def _keys(file: ParameterFile) -> list[str]:
@@ -87,9 +86,7 @@ def diff_parameters(
     size = sum(x.dense_size for x, y in pairs if x is not None and y is not None)
     with ArrayReader(left) as a, ArrayReader(right) as b, task("comparing parameters", size, "B") as advance:
         for x, y in pairs:
-            change = _change(a, x, b, y, atol, rtol)
-            if x is not None and y is not None:
-                advance(x.dense_size)
+            change = _change(x, y, lambda p, q: distance(a, p, b, q, atol=atol, rtol=rtol, advance=advance))
             if change is None:
                 equal += 1
             else:
@@ -124,9 +121,7 @@ def _pairs(
             yield None, record
 
 
-def _change(
-    a: ArrayReader, x: Record | None, b: ArrayReader, y: Record | None, atol: float, rtol: float
-) -> ParameterChange | None:
+def _change(x: Record | None, y: Record | None, measured: Callable[[Record, Record], Distance]) -> ParameterChange | None:
     some = x if x is not None else y
     assert some is not None
     keys = x.key if x is not None else None, y.key if y is not None else None
@@ -141,7 +136,7 @@ def _change(
     detail = "; ".join(forms)
     if x.shape != y.shape or x.shape is None or y.shape is None:
         return ParameterChange("form", *keys, shape, y.dtype, detail) if forms else None
-    found = distance(a, x, b, y, atol=atol, rtol=rtol)
+    found = measured(x, y)
     if not found:
         return ParameterChange("values", *keys, shape, y.dtype, detail, found)
     if forms:

@@ -22,6 +22,7 @@ from graphshare.formats.params import UNLOADABLE_DTYPES
 from graphshare.formats.params_write import Plan, params_refusal, verify_joined, write_dense_params, write_joined
 from graphshare.formats.records import Format, ParameterFile, Record, displayed
 from graphshare.names import split_key
+from graphshare.progress import task
 from graphshare.workflows.params_select import selection
 from graphshare.workflows.params_show import equal_arrays
 
@@ -54,8 +55,11 @@ class ParameterListing(msgspec.Struct, frozen=True):
 
 
 class Conversion(msgspec.Struct, frozen=True):
-    """What :func:`convert_params` did; ``arrays`` counts what was written. ``densified``, ``named_by_position``, ``tied`` (written as second names of
-    others) and ``untied`` (such names written as arrays of their own) hold keys as they are in ``target``."""
+    """What :func:`convert_params` did; ``arrays`` counts what was written.
+
+    ``densified``, ``named_by_position``, ``tied`` (written as second names of others) and ``untied`` (such names written as
+    arrays of their own) hold keys as they are in ``target``.
+    """
 
     source: ParameterFile
     target: str
@@ -241,14 +245,17 @@ def _copies(source: ParameterFile, plan: Plan, format_: Format, densify: bool) -
 
 
 def _convert(parts: Sequence[tuple[ParameterFile, Plan]], out: BinaryIO, format_: Format, np_shape: bool) -> None:
+    plan = [item for _, items in parts for item in items]
     with ExitStack() as files:
         readers = [(files.enter_context(ArrayReader(source)), plan) for source, plan in parts]
         # Records of two files may be equal; which file an object is of is known by its identity.
-        of = {id(record): reader for reader, plan in readers for record, _ in plan}
-        plan = [item for _, items in parts for item in items]
+        of = {id(record): reader for reader, items in readers for record, _ in items}
+        advance = files.enter_context(task("converting", sum(record.dense_size for record, _ in plan), "B"))
 
         def chunks(record: Record) -> Iterable[bytes | memoryview]:
-            return of[id(record)].chunks(record)
+            for chunk in of[id(record)].chunks(record):
+                yield chunk
+                advance(len(chunk))
 
         if format_ == "params":
             write_dense_params(plan, out, chunks, np_shape=np_shape)
@@ -259,10 +266,11 @@ def _convert(parts: Sequence[tuple[ParameterFile, Plan]], out: BinaryIO, format_
 
             write_npz(named, out, chunks)
             return
-        from graphshare.formats.safetensors import write_safetensors
+        from graphshare.formats.safetensors import ties_in, write_safetensors
 
         metadata = {key: value for source, _ in reversed(parts) for key, value in source.metadata.items()}
-        write_safetensors(named, out, chunks, metadata=metadata)
+        ties = {key: kept for _, plan in parts for key, kept in ties_in(plan).items()}
+        write_safetensors(named, out, chunks, metadata=metadata, ties=ties)
 
 
 def _verify_converted(path: str, plan: Plan, format_: Format) -> ParameterFile:

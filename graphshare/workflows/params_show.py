@@ -135,7 +135,6 @@ def measure_params(path: str, *, select: Sequence[str] = ()) -> Measured:
     found = []
     with ArrayReader(file) as reader, task("measuring", sum(r.data_size for r in records), "B") as advance:
         for record in records:
-            numbers = None if record.shape is None else statistics(reader, record)
+            numbers = None if record.shape is None else statistics(reader, record, advance)
             found.append(MeasuredArray(record.key, record.shape, record.dtype, record.storage, numbers))
-            advance(record.data_size)
     return Measured(file.path, file.format, tuple(found))
