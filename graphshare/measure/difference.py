@@ -54,9 +54,7 @@ def _measured(rows: Iterable[tuple[Array, Array]], count: int, atol: float, rtol
     for a, b in rows:
         if a.dtype == b.dtype and a.tobytes() == b.tobytes():
             continue
-        wide = "float64" if "f" in a.dtype.kind + b.dtype.kind else "object" if "u" in a.dtype.kind + b.dtype.kind else "int64"
-        if a.dtype.itemsize < 8 and b.dtype.itemsize < 8 and wide == "object":
-            wide = "int64"
+        wide = _wide(a, b)
         x, y = a.astype(wide), b.astype(wide)
         with np.errstate(invalid="ignore", over="ignore"):
             away = np.abs(x - y)
@@ -69,6 +67,13 @@ def _measured(rows: Iterable[tuple[Array, Array]], count: int, atol: float, rtol
             apart = apart or not np.isfinite(float(worst))
             largest = max(largest, float(worst)) if not apart else largest
     return Distance(count, differing, None if apart else largest, densified)
+
+
+def _wide(a: Array, b: Array) -> str:
+    """A type in which differences of both are exact, or as exact as they can be."""
+    if "f" in a.dtype.kind + b.dtype.kind:
+        return "float64"
+    return "int64" if max(a.dtype.itemsize, b.dtype.itemsize) < 8 else "object"
 
 
 def _sparse_rows(a: SparseArray, b: SparseArray) -> Iterable[tuple[Array, Array]]:

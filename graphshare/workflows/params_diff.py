@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from graphshare.formats.arrays import ArrayReader
 from graphshare.formats.parameter_files import read_index
 from graphshare.formats.records import ParameterFile, Record
-from graphshare.measure.difference import Distance, distance
 from graphshare.names import join_key, split_key
 from graphshare.progress import task
 from graphshare.workflows.params_select import selection
+
+if TYPE_CHECKING:
+    from graphshare.measure.difference import Distance
 
 How = Literal["equal", "values", "form", "added", "removed", "renamed"]
 
@@ -79,6 +81,8 @@ def diff_parameters(
     ``chosen`` limits it to these keys. Records without names are paired by position. No more than two pieces of an array are
     in memory.
     """
+    from graphshare.measure.difference import distance  # brings numpy along
+
     pairs = list(_pairs(left, right, names))
     if chosen is not None:
         pairs = [pair for pair in pairs if any(r is not None and r.key in chosen for r in pair)]

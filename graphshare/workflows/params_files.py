@@ -24,7 +24,6 @@ from graphshare.formats.records import Format, ParameterFile, Record, displayed
 from graphshare.names import split_key
 from graphshare.progress import task
 from graphshare.workflows.params_select import selection
-from graphshare.workflows.params_show import equal_arrays
 
 SUFFIXES: dict[str, Format] = {".params": "params", ".npz": "npz", ".safetensors": "safetensors"}
 
@@ -124,7 +123,7 @@ def convert_params(
     ``.params`` from another format is what ``mx.nd.save`` writes: V3 records when ``np_shape``, else V2; a scalar needs V3.
     Within ``.params`` records are copied as they are, sparse ones too, unless ``densify`` makes those dense; the other formats
     have no sparse form, so that they need ``densify``. ``select`` limits it to what these patterns match. With ``tie`` equal
-    arrays become one in ``.safetensors``, under the first of their names in alphabetical order.
+    arrays become one in ``.safetensors``, under the first of their names.
     Streams one array at a time. Raises InputError, RefusedError (naming every record that has no place in the target),
     OutputError or SelfCheckError; ``target`` is then as it was.
     """
@@ -158,6 +157,8 @@ def _tied(file: ParameterFile, plan: Plan, format_: Format) -> list[tuple[Record
     if format_ != "safetensors":
         hint = "in .params and .npz every name has an array of its own; a graph ties parameters by using one node"
         raise RefusedError(Fault(f"{format_} has no ties", hint=hint))
+    from graphshare.workflows.params_equal import equal_arrays
+
     kept = {key: kept for kept, others in equal_arrays(file, [record for record, _ in plan]) for key in others}
     records = {record.key: record for record, _ in plan}
     return [

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from graphshare.formats.arrays import ArrayReader
 from graphshare.formats.parameter_files import read_index
 from graphshare.formats.records import Format, ParameterFile, Record
-from graphshare.measure.statistics import Statistics, statistics
 from graphshare.progress import task
+from graphshare.workflows.params_equal import equal_arrays
 from graphshare.workflows.params_select import selection
+
+if TYPE_CHECKING:
+    from graphshare.measure.statistics import Statistics
 
 
 class ShownArray(msgspec.Struct, frozen=True):
@@ -87,42 +90,6 @@ def _shown(record: Record, equal: dict[str, str]) -> ShownArray:
                       record.tied_to, twin)  # fmt: skip
 
 
-def equal_arrays(file: ParameterFile, records: Sequence[Record]) -> Iterator[tuple[str, list[str]]]:
-    """The names of equal arrays: the first in alphabetical order, then the others. Tied names are not looked at.
-
-    Arrays of one shape, type and storage are held against each other by a cryptographic hash of their bytes.
-    """
-    alike: dict[tuple[object, ...], dict[str, Record]] = {}
-    for record in records:
-        if record.key is not None and record.shape is not None and record.tied_to is None and 0 not in record.shape:
-            alike.setdefault((record.shape, record.dtype, record.storage), {})[record.key] = record
-    candidates = [found for found in alike.values() if len(found) > 1]
-    size = sum(record.dense_size for found in candidates for record in found.values())
-    with ArrayReader(file) as reader, task("comparing arrays", size, "B") as advance:
-        for found in candidates:
-            groups: dict[bytes, list[str]] = {}
-            for key, record in found.items():
-                groups.setdefault(_digest(reader, record), []).append(key)
-                advance(record.dense_size)
-            for keys in groups.values():
-                if len(keys) > 1:
-                    first, *others = sorted(keys)
-                    yield first, others
-
-
-def _digest(reader: ArrayReader, record: Record) -> bytes:
-    digest = hashlib.blake2b(digest_size=32)
-    if record.storage == "default":
-        for chunk in reader.chunks(record):
-            digest.update(chunk)
-        return digest.digest()
-    stored = reader.read_sparse(record)  # sparse arrays stay sparse
-    for part in (stored.values, stored.indices, stored.indptr):
-        if part is not None:
-            digest.update(part.size.to_bytes(8, "little") + part.tobytes())
-    return digest.digest()
-
-
 def measure_params(path: str, *, select: Sequence[str] = ()) -> Measured:
     """The statistics of each array of the file, read piece by piece.
 
@@ -130,6 +97,8 @@ def measure_params(path: str, *, select: Sequence[str] = ()) -> Measured:
         InputError: it cannot be read.
         RefusedError: a pattern of ``select`` matches nothing.
     """
+    from graphshare.measure.statistics import statistics  # brings numpy along
+
     file = read_index(path)
     records = _selected(file, select)
     found = []
