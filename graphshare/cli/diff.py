@@ -10,7 +10,7 @@ import msgspec
 from graphshare.cli import options
 from graphshare.cli.console import Line, put_colored, put_json
 from graphshare.cli.params_diff import parameter_lines
-from graphshare.diff.changes import Change, GraphDiff, NodeRef
+from graphshare.differences.changes import Change, GraphDiff, NodeRef
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.formats.parameter_files import detect_format
 from graphshare.workflows.checkpoint import load_checkpoint

@@ -13,6 +13,17 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
         ("the last layer apart, all else shared", "graphshare duplicate lenet --prefix b- --mode tie --copy 'fc2*' -o heads"),
         ("show the plan", "graphshare duplicate lenet --prefix sha- --dry-run"),
     ],
+    "share": [
+        ("one bias for both batch normalisations", "graphshare share siam --alias bn1_beta=bn1_gamma -o shared"),
+        ("what may be meant to be one", "graphshare share siam --detect"),
+    ],
+    "group": [
+        ("two networks side by side", "graphshare group lenet lenet --prefix a_ --prefix b_ -o pair"),
+    ],
+    "rules explain": [
+        ("where a parameter comes from", "graphshare rules explain b/conv/w --override b=a"),
+    ],
+    "rules check": [("before it is used", "graphshare rules check rules.json")],
     "extract": [
         ("the features of a classifier", "graphshare extract lenet --target fc1_output -o features"),
         ("what follows an inner output", "graphshare extract lenet --cut pool2_output --target softmax_output -o top"),

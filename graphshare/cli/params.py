@@ -9,7 +9,8 @@ from graphshare.cli import options
 from graphshare.cli.console import put, put_colored, put_json, say, visible
 from graphshare.cli.suggesting import SuggestingGroup
 from graphshare.cli.tables import number, put_table, spelled_shape, spelled_size
-from graphshare.workflows.params_files import ParameterListing, convert_params, list_params
+from graphshare.workflows.params_files import convert_params
+from graphshare.workflows.params_list import ParameterListing, list_params
 
 select = click.option("--select", metavar="PATTERN", multiple=True, help="Only what this glob or =name matches; repeatable.")
 

@@ -122,8 +122,12 @@ def _record(key: str, entry: _Entry, start: int) -> Record:
 
 
 def write_safetensors(
-    plan: Sequence[tuple[Record, str]], out: BinaryIO, chunks: Chunks, *, metadata: Mapping[str, str] | None = None,
-    ties: Mapping[str, str] | None = None
+    plan: Sequence[tuple[Record, str]],
+    out: BinaryIO,
+    chunks: Chunks,
+    *,
+    metadata: Mapping[str, str] | None = None,
+    ties: Mapping[str, str] | None = None,
 ) -> None:
     """Write each record under its key. Keys differ and are text (:func:`safetensors_refusal`); memory does not grow.
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from graphshare.diff.alignment import align
-from graphshare.diff.changes import GraphDiff, Twins, compare
+from graphshare.differences.alignment import align
+from graphshare.differences.changes import GraphDiff, Twins, compare
 from graphshare.errors import Fault, InputError
 from graphshare.ir.graph import Graph, Node
 from graphshare.rules.implied import implied_name, implied_variables

@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from graphshare.draw.palette import DARK, LIGHT, THEMES
-from graphshare.draw.picture import Picture, Shapes, Subject, picture
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
+from graphshare.pictures.palette import DARK, LIGHT, THEMES
+from graphshare.pictures.picture import Picture, Shapes, Subject, picture
 from graphshare.rules.roles import assign_roles
 from graphshare.verify.branches import find_prefixes
 from graphshare.workflows.parameters import held_names
@@ -66,16 +66,16 @@ def draw(
         notes.append(f"{left_out} nodes that no output needs are left out")
     palette = THEMES.get(theme, LIGHT)
     if to == "mermaid":
-        from graphshare.draw.mermaid import MAX_LINES, mermaid_text
+        from graphshare.pictures.mermaid import MAX_LINES, mermaid_text
 
         if len(found.lines) > MAX_LINES:
             notes.append(f"Mermaid draws {MAX_LINES} lines unless set up for more; these are {len(found.lines)} (see --depth)")
         return Drawn(mermaid_text(found, palette=palette, direction=direction), found, tuple(notes))
-    from graphshare.draw.dot import dot_text
+    from graphshare.pictures.dot import dot_text
 
     text = dot_text(found, palette, title=title, direction=direction)
     if to == "svg":
-        from graphshare.draw.svg import with_dark_style
+        from graphshare.pictures.svg import with_dark_style
         from graphshare.workflows.graphviz import render
 
         text = render(text)

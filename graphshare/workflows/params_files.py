@@ -1,4 +1,4 @@
-"""Parameter files as a whole: list one, convert one into another format, write one under new names.
+"""Parameter files as a whole: convert one into another format, write one under new names.
 
 Keys keep their ``arg:`` and ``aux:`` in every format. A list without names gets the keys ``arr_0``, ``arr_1`` ... where the
 target needs some, as ``numpy.savez`` names what has no name: the position is all that a consumer of such a list knows, and it
@@ -18,39 +18,12 @@ from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
 from graphshare.formats.arrays import ArrayReader
 from graphshare.formats.atomic import Staged, staged_outputs
 from graphshare.formats.parameter_files import read_index
-from graphshare.formats.params import UNLOADABLE_DTYPES
 from graphshare.formats.params_write import Plan, params_refusal, verify_joined, write_dense_params, write_joined
 from graphshare.formats.records import Format, ParameterFile, Record, displayed
-from graphshare.names import split_key
 from graphshare.progress import task
 from graphshare.workflows.params_select import selection
 
 SUFFIXES: dict[str, Format] = {".params": "params", ".npz": "npz", ".safetensors": "safetensors"}
-
-
-class ListedArray(msgspec.Struct, frozen=True):
-    """One row of a listing. ``kind`` is ``arg``, ``aux`` or empty; ``size`` the record's bytes in the file, header included."""
-
-    key: str | None
-    kind: str
-    name: str | None
-    shape: tuple[int, ...] | None
-    dtype: str | None
-    storage: str
-    layout: str
-    size: int
-
-
-class ParameterListing(msgspec.Struct, frozen=True):
-    """What a parameter file holds. ``data_size`` counts the arrays' bytes as stored, without headers and names."""
-
-    path: str
-    format: Format
-    size: int
-    named: bool
-    arrays: tuple[ListedArray, ...]
-    data_size: int
-    remarks: tuple[Fault, ...] = ()
 
 
 class Conversion(msgspec.Struct, frozen=True):
@@ -68,44 +41,6 @@ class Conversion(msgspec.Struct, frozen=True):
     arrays: int = 0
     tied: tuple[str, ...] = ()
     untied: tuple[str, ...] = ()
-
-
-def list_params(path: str | os.PathLike[str]) -> ParameterListing:
-    """What the parameter file at ``path`` holds, and what is odd about it. Reads no array. Raises InputError."""
-    file = read_index(path)
-    return ParameterListing(
-        path=file.path,
-        format=file.format,
-        size=file.size,
-        named=file.named,
-        arrays=tuple(_listed(record) for record in file.records),
-        data_size=sum(r.data_size + sum(part.size for part in r.parts) for r in file.records if r.tied_to is None),
-        remarks=tuple(_remarks(file)),
-    )
-
-
-def _listed(record: Record) -> ListedArray:
-    kind, name = ("", None) if record.key is None else split_key(record.key)
-    return ListedArray(record.key, kind, name, record.shape, record.dtype, record.storage, record.layout, record.size)
-
-
-def _remarks(file: ParameterFile) -> Iterator[Fault]:
-    """What a reader of the file may stumble over."""
-    if file.trailing:
-        yield Fault(
-            f"has {file.trailing:,} bytes after the last name; MXNet ignores them, a rewrite drops them", where=file.path
-        )
-    seen: set[str] = set()
-    for number, record in enumerate(file.records):
-        place = displayed(record.key, number)
-        if record.key is not None and record.key in seen:
-            yield Fault("has the name of an earlier record; MXNet keeps the last", where=file.path, path=place)
-        if record.key is not None:
-            seen.add(record.key)
-        if record.shape is None:
-            yield Fault("was never filled: it has no array", where=file.path, path=place)
-        if file.format == "params" and record.dtype in UNLOADABLE_DTYPES:
-            yield Fault(f"is {record.dtype}, which MXNet 1.9.1 does not load", where=file.path, path=place)
 
 
 def convert_params(

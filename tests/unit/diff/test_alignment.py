@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from graphshare.diff.changes import GraphDiff, diff_graphs
+from graphshare.differences.changes import GraphDiff, diff_graphs
 from graphshare.formats.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from tests.symbols import Document, document, operator, siamese, two_layers, variable

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from graphshare.draw.palette import DARK, LIGHT, Paint, Palette
-from graphshare.draw.picture import Picture
 from graphshare.errors import GraphshareError
 from graphshare.ir.graph import Graph
+from graphshare.pictures.palette import DARK, LIGHT, Paint, Palette
+from graphshare.pictures.picture import Picture
 from graphshare.workflows.checkpoint import load_checkpoint
 from graphshare.workflows.draw import Drawn, draw
 from graphshare.workflows.duplicate import duplicate

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-from graphshare.diff.fingerprints import Fingerprints, Numbers
+from graphshare.differences.fingerprints import Fingerprints, Numbers
 from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.ir.walk import consumers
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from graphshare.diff.alignment import align
+from graphshare.differences.alignment import align
 from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
 from graphshare.ir.walk import consumers
 
@@ -224,5 +224,5 @@ def _ties(left: Graph, right: Graph, branches: Sequence[Twins], ids: _Ids) -> It
 
 
 def diff_graphs(left: Graph, right: Graph, *, renames: bool = True) -> GraphDiff:
-    """What differs between two graphs; :mod:`graphshare.diff.alignment` pairs their nodes."""
+    """What differs between two graphs; :mod:`graphshare.differences.alignment` pairs their nodes."""
     return compare(left, right, [Twins("", align(left, right, renames=renames).images)])

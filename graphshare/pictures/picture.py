@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from graphshare.draw.scopes import Place, places
 from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
 from graphshare.ir.walk import reachable
+from graphshare.pictures.scopes import Place, places
 from graphshare.rules.roles import SUFFIXES
 
 Shapes = Mapping[tuple[Node, int], tuple[int, ...]]

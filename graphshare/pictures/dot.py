@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.draw.palette import Palette, paint_of
-from graphshare.draw.picture import Box, Line, Picture
+from graphshare.pictures.palette import Palette, paint_of
+from graphshare.pictures.picture import Box, Line, Picture
 
 _SHAPES = {"input": "ellipse", "shared": "cylinder", "parameter": "cylinder"}
 

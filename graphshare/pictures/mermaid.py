@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.draw.palette import LIGHT, Palette
-from graphshare.draw.picture import Box, Picture
+from graphshare.pictures.palette import LIGHT, Palette
+from graphshare.pictures.picture import Box, Picture
 
 MAX_LINES = 500  # Mermaid draws no more unless it is set up to
 

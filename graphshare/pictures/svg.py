@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.draw.palette import Palette
+from graphshare.pictures.palette import Palette
 
 
 def with_dark_style(svg: str, dark: Palette) -> str:
