@@ -8,7 +8,7 @@ Every step is linear in the graphs and pairs only nodes that no earlier step pai
 4. one name and operator;
 5. the same again with attributes left out, for files whose attributes are spelled in two ways;
 6. what stands in one place beside a paired node;
-7. one name alone: the operator was replaced.
+7. one name, or else one place, alone: the operator was replaced.
 
 Then variables, by the places in which paired operators use them, by names, and by any place.
 """
@@ -119,8 +119,9 @@ def align(
         return found
     for coarse in (False, True):
         _pair_operators(found, left, right, coarse)
-    _pair_neighbours(found, left, right)
+    _pair_neighbours(found, left, right, lambda a, b: a.op == b.op)
     found.by_name(lambda a, b: True, variables=False)
+    _pair_neighbours(found, left, right, lambda a, b: True)
     _pair_variables(found, left, right)
     return found
 
@@ -150,13 +151,13 @@ def _pair_operators(found: Alignment, left: Graph, right: Graph, coarse: bool) -
     found.by_name(lambda x, y: x.op == y.op, variables=False)
 
 
-def _pair_neighbours(found: Alignment, left: Graph, right: Graph) -> None:
+def _pair_neighbours(found: Alignment, left: Graph, right: Graph, same: Callable[[Node, Node], bool]) -> None:
     """From each pair to what stands in the same place beside it: inputs by position, and the only consumer left."""
     uses = consumers(left.nodes), consumers(right.nodes)
     heads = [(a.node, b.node) for a, b in zip(left.heads, right.heads, strict=False)]
     pending = list(found.images.items())
     for a, b in heads:
-        if _alike(found, a, b):
+        if _may_pair(found, a, b) and same(a, b):
             found.pair(a, b)
             pending.append((a, b))
     while pending:
@@ -167,13 +168,13 @@ def _pair_neighbours(found: Alignment, left: Graph, right: Graph) -> None:
         if len(some) == 1 and len(others) == 1 and some[0][1] == others[0][1]:
             near.append((some[0][0], others[0][0]))
         for x, y in near:
-            if _alike(found, x, y):
+            if _may_pair(found, x, y) and same(x, y):
                 found.pair(x, y)
                 pending.append((x, y))
 
 
-def _alike(found: Alignment, a: Node, b: Node) -> bool:
-    return a.op == b.op != VARIABLE and found.free_left(a) and found.free_right(b)
+def _may_pair(found: Alignment, a: Node, b: Node) -> bool:
+    return VARIABLE not in (a.op, b.op) and found.free_left(a) and found.free_right(b)
 
 
 def _pair_variables(found: Alignment, left: Graph, right: Graph) -> None:

@@ -33,5 +33,6 @@ def render(dot: str, format_: str = "svg") -> str:
         raise GraphvizError(Fault(f"Graphviz cannot be started: {error.strerror}", where=program)) from error
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise GraphvizError(Fault(f"Graphviz refuses the picture: {said[-1] if said else done.returncode}"))
+        hint = "if it is large, show less of it with --depth 1"
+        raise GraphvizError(Fault(f"Graphviz refuses the picture: {said[-1] if said else done.returncode}", hint=hint))
     return done.stdout.decode("utf-8", "replace")
