@@ -18,7 +18,7 @@ def dot_text(picture: Picture, palette: Palette, *, title: str, direction: str =
 def _statements(picture: Picture, palette: Palette, title: str, direction: str) -> Iterator[str]:
     font = 'fontname="Helvetica,Arial,sans-serif"'
     yield f"digraph {_quoted(title)} {{"
-    yield f'  graph [rankdir={direction}, bgcolor="{palette.background}", fontcolor="{palette.text}", {font}, fontsize=12, '
+    yield f'  graph [rankdir={direction}, bgcolor="{palette.background}", fontcolor="{palette.text}", {font}, fontsize=12,'
     yield "         nodesep=0.3, ranksep=0.35, newrank=true, compound=true, pad=0.2]"
     yield f'  node [shape=box, style="filled,rounded", {font}, fontsize=11, margin="0.14,0.07", height=0.3]'
     yield f'  edge [color="{palette.line}", fontcolor="{palette.text}", {font}, fontsize=9, arrowsize=0.7]'
@@ -55,7 +55,7 @@ def _clustered(picture: Picture, palette: Palette) -> Iterator[str]:
             label = key[1:] or "original" if several and depth == 1 else key[1:]
             kind = "branch" if several and depth == 1 else "scope"
             yield f"{pad}subgraph cluster_{next(counter)} {{"
-            yield f'{pad}  label={_quoted(label)}; class="{kind}"; style="rounded,filled"; fillcolor="{palette.cluster_fill}"; '
+            yield f'{pad}  label={_quoted(label)}; class="{kind}"; style="rounded,filled"; fillcolor="{palette.cluster_fill}";'
             yield f'{pad}  color="{palette.cluster}"; fontcolor="{palette.text}"; margin=10;'
             stack.append(("}", None, depth))
             stack += [(k, v, depth + 1) for k, v in reversed(value.items())]
