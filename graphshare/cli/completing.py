@@ -31,7 +31,10 @@ def complete_names(command: click.Command) -> None:
         elif flags & {*_FILES}:
             parameter.type = click.Path()
         elif isinstance(parameter, click.Argument) and isinstance(parameter.type, type(click.STRING)):
-            parameter.type = _GraphPath() if parameter.name in _GRAPHS else click.Path()
+            if parameter.name == "name":
+                parameter.type = _Name(set(_VARIABLES))
+            else:
+                parameter.type = _GraphPath() if parameter.name in _GRAPHS else click.Path()
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             complete_names(inner)
