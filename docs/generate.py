@@ -48,7 +48,7 @@ def usage(path: str, command: click.Command) -> str:
 def options(command: click.Command) -> list[tuple[str, str]]:
     """Each option with what its help says."""
     context = click.Context(command)
-    records = (parameter.get_help_record(context) for parameter in command.params)
+    records = (found.get_help_record(context) for found in command.params if isinstance(found, click.Option))
     return [record for record in records if record]
 
 
