@@ -8,12 +8,12 @@ import click
 import msgspec
 
 from graphshare.cli import options
-from graphshare.cli.console import Line, put_colored, put_json
+from graphshare.cli.console import Line, put_colored, put_json, say
 from graphshare.cli.params_diff import parameter_lines
 from graphshare.differences.changes import Change, GraphDiff, NodeRef
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.formats.parameter_files import detect_format
-from graphshare.workflows.checkpoint import load_checkpoint
+from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
 from graphshare.workflows.diff import Difference
 from graphshare.workflows.diff import diff as diff_graphs
 from graphshare.workflows.mapfile import read_map
@@ -63,17 +63,22 @@ def diff(
         raise UsageError(Fault("both graphs cannot come from standard input"))
     if map_file and prefixes:
         raise UsageError(Fault("a map leaves no room for prefixes"))
-    found = diff_graphs(
-        load_checkpoint(paths[0], params=params),
-        load_checkpoint(paths[1], params=against_params),
-        prefixes=prefixes,
-        map_data=read_map(map_file) if map_file else None,
-        map_where=map_file or "",
-        renames=not no_renames,
-        ignore_names=ignore_names,
-        atol=atol,
-        rtol=rtol,
-    )
+    left, right = load_checkpoint(paths[0], params=params), load_checkpoint(paths[1], params=against_params)
+    without = [side.where for side in (left, right) if side.params is None]
+    if len(without) == 1:
+        say(f"parameters are not compared: none are given for {without[0]}")
+    with refusals_of(right):
+        found = diff_graphs(
+            left,
+            right,
+            prefixes=prefixes,
+            map_data=read_map(map_file) if map_file else None,
+            map_where=map_file or "",
+            renames=not no_renames,
+            ignore_names=ignore_names,
+            atol=atol,
+            rtol=rtol,
+        )
     if format_ == "json":
         put_json({"different": bool(found), "verdict": found.verdict, **msgspec.to_builtins(found)})
     else:

@@ -8,7 +8,7 @@ import msgspec
 
 from graphshare.differences.alignment import align
 from graphshare.differences.changes import GraphDiff, Twins, compare
-from graphshare.errors import Fault, InputError
+from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.ir.graph import Graph, Node
 from graphshare.rules.implied import implied_name, implied_variables
 from graphshare.workflows.checkpoint import Checkpoint
@@ -59,12 +59,13 @@ def diff(
 
     Raises:
         InputError: the map is none, or speaks of other graphs.
+        RefusedError: a prefix that no counterpart bears.
     """
     branches = [Twins("", {})]
     if map_data is not None:
         branches = _mapped(left.graph, right.graph, map_data, map_where)
     elif prefixes:
-        branches = _prefixed(left.graph, right.graph, prefixes)
+        branches = _prefixed(left.graph, right.graph, prefixes, left.where)
     branches = _completed(left.graph, right.graph, branches, renames)
     found = compare(left.graph, right.graph, branches)
     parameters = None
@@ -83,7 +84,7 @@ def _completed(left: Graph, right: Graph, branches: list[Twins], renames: bool) 
     return [branch for branch in (first, *others) if branch.images] or [first]
 
 
-def _prefixed(left: Graph, right: Graph, prefixes: Sequence[str]) -> list[Twins]:
+def _prefixed(left: Graph, right: Graph, prefixes: Sequence[str], other: str) -> list[Twins]:
     """A branch for each prefix, its nodes found by name; and one for the plain names that the right graph still has."""
     by_name = _by_name(right.nodes)
     branches = []
@@ -91,6 +92,9 @@ def _prefixed(left: Graph, right: Graph, prefixes: Sequence[str]) -> list[Twins]
         rest = {name: iter(nodes) for name, nodes in by_name.items()}
         images = {a: b for a in left.nodes if (b := next(rest.get(prefix + a.name, iter(())), None)) is not None}
         branches.append(Twins(prefix, images, prefix=prefix))
+    idle = [branch.label for branch in branches if not branch.images]
+    if idle:
+        raise RefusedError([Fault(f"no node bears the prefix {prefix!r} before a name of {other}") for prefix in idle])
     bearing = {b for branch in branches for b in branch.images.values()}
     rest = {name: iter(node for node in nodes if node not in bearing) for name, nodes in by_name.items()}
     plain = {a: b for a in left.nodes if (b := next(rest.get(a.name, iter(())), None)) is not None and a.op == b.op}

@@ -112,6 +112,15 @@ def test_what_cannot_be_compared_is_refused(folder: Path) -> None:
     refused(graphshare("diff", "lenet", "lenet", "--map", "other.map", cwd=folder), "pairs no node")
     refused(graphshare("diff", "lenet", "lenet", "--map", "nothing", cwd=folder), "nothing", "cannot be read")
     refused(graphshare("diff", "lenet", "lenet", "--git", cwd=folder), "7 arguments")
+    refused(
+        graphshare("diff", "lenet", "lenet", "--prefix", "x_", cwd=folder), "lenet-symbol.json", "no node bears the prefix 'x_'"
+    )
+
+
+def test_what_is_not_compared_is_said(folder: Path) -> None:
+    run = done(graphshare("diff", "lenet", "lenet-symbol.json", cwd=folder))
+    assert run.stderr == b"parameters are not compared: none are given for lenet-symbol.json\n"
+    assert run.stdout == b"SAME: the graphs\n"
 
 
 def git(folder: Path, *arguments: str) -> str:
