@@ -34,10 +34,14 @@ if TYPE_CHECKING:
         save,
         share,
         upgrade,
+        verify,
     )
     from graphshare.errors import Fault, GraphshareError
     from graphshare.execute.sgd import Sgd
     from graphshare.ir.graph import Entry, Graph, Node, Rewrite
+    from graphshare.workflows.diff import diff
+    from graphshare.workflows.draw import draw
+    from graphshare.workflows.params_diff import diff_params
     from graphshare.workflows.run import run
     from graphshare.workflows.train import train
 
@@ -46,8 +50,12 @@ _HOMES = {
     **dict.fromkeys(("rename", "rename_by_rules", "save", "share", "upgrade"), "graphshare.api"),
     **dict.fromkeys(("Fault", "GraphshareError"), "graphshare.errors"),
     "Sgd": "graphshare.execute.sgd",
-    "run": "graphshare.workflows.run",
     "train": "graphshare.workflows.train",
+    "diff": "graphshare.workflows.diff",
+    "diff_params": "graphshare.workflows.params_diff",
+    "draw": "graphshare.workflows.draw",
+    "run": "graphshare.workflows.run",
+    "verify": "graphshare.api",
     **dict.fromkeys(("Entry", "Graph", "Node", "Rewrite"), "graphshare.ir.graph"),
 }
 
@@ -62,6 +70,9 @@ __all__ = [
     "Ruleset",
     "Sgd",
     "__version__",
+    "diff",
+    "diff_params",
+    "draw",
     "duplicate",
     "extract",
     "group",
@@ -75,6 +86,7 @@ __all__ = [
     "share",
     "train",
     "upgrade",
+    "verify",
 ]
 
 

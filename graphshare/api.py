@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from graphshare.ir.graph import Rewrite
 from graphshare.rules.load import load_rules
 from graphshare.rules.model import Rule, Ruleset
@@ -17,8 +20,11 @@ from graphshare.workflows.rename import rename, rename_by_rules
 from graphshare.workflows.results import write_results
 from graphshare.workflows.share import share
 
+if TYPE_CHECKING:
+    from graphshare.workflows.verify import Options, Report
+
 __all__ = ["Rule", "Ruleset", "duplicate", "extract", "group", "inspect", "load", "load_rules", "rename", "rename_by_rules",
-           "save", "share", "upgrade"]  # fmt: skip
+           "save", "share", "upgrade", "verify"]  # fmt: skip
 
 
 def save(
@@ -44,3 +50,32 @@ def save(
     if source.params is not None:
         params.append((source.params, plan_records(source.params, rewrite, drop_unused=drop_unused)))
     write_results(rewrite.graph, outputs, params=params)
+
+
+def verify(
+    source: Checkpoint,
+    *,
+    prefixes: Sequence[str] = (),
+    map_file: str | None = None,
+    against: Checkpoint | None = None,
+    options: Options | None = None,
+) -> Report:
+    """Compares the branches of ``source``, or its graph with that of ``against``: structure, parameters, values.
+
+    Branches are told by ``prefixes``, by the map of the rewrite, or found from the outputs' names. The report is true when all
+    holds; ``report.verdict`` is one line.
+
+    Raises:
+        RefusedError: the branches cannot be told apart; shapes, values or parameters are missing.
+        UnsupportedError: operators without a kernel, unless ``options`` allow that.
+    """
+    from graphshare.workflows.branch_pairs import pair_branches, pair_files
+    from graphshare.workflows.upgrade import with_implied
+    from graphshare.workflows.verify import Side
+    from graphshare.workflows.verify import verify as compare
+
+    left = Side(with_implied(source), source.params)
+    if against is None:
+        return compare(pair_branches(left.graph, prefixes, map_file), left, left, options)
+    right = Side(with_implied(against), against.params)
+    return compare(pair_files(left.graph, right.graph), left, right, options)

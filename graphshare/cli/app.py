@@ -8,6 +8,9 @@ from typing import Any
 import click
 
 import graphshare
+from graphshare.cli.console import choose_color
+from graphshare.cli.examples import add_examples
+from graphshare.cli.suggesting import SuggestingGroup
 
 # Command, the function that runs it, and what ``--help`` says of it; a test holds the text against the command's own.
 COMMANDS = {
@@ -23,11 +26,14 @@ COMMANDS = {
     "verify": ("graphshare.cli.verify:verify", "Prove that branches compute the same."),
     "rules": ("graphshare.cli.rules:rules", "Explain and check sharing and naming rules."),
     "check": ("graphshare.cli.check:check", "Find what is wrong with graphs and their parameter files."),
-    "params": ("graphshare.cli.params:params", "List and convert parameter files."),
+    "diff": ("graphshare.cli.diff:diff", "Show what differs between two graphs."),
+    "draw": ("graphshare.cli.draw:draw", "Draw a graph in Graphviz's language, in Mermaid or as SVG."),
+    "completion": ("graphshare.cli.completion:completion", "Print the completion script of a shell."),
+    "params": ("graphshare.cli.params:params", "List, compare, measure and convert parameter files."),
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(SuggestingGroup):
     """A group whose commands are modules that load on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -38,15 +44,12 @@ class LazyGroup(click.Group):
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), name)
+        add_examples(command, cmd_name)
+        if ctx.resilient_parsing:  # the shell asks for completions
+            from graphshare.cli.completing import complete_names
+
+            complete_names(command)
         return command
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS:
-            from graphshare.names import did_you_mean
-
-            near = did_you_mean(args[0], COMMANDS)
-            ctx.fail(f"no such command {args[0]!r}" + (f"; {near}" if near else ""))
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -58,11 +61,13 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 
 @click.group(cls=LazyGroup, context_settings=CONTEXT)
 @click.version_option(graphshare.__version__, message="graphshare %(version)s")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="When to colour [auto].")
 @click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
-def cli(debug: bool) -> None:
+def cli(color: str, debug: bool) -> None:
     """Share parameters inside serialized MXNet/NNVM graphs.
 
     GRAPH is a symbol file, - for standard input, or the stem of a checkpoint (nin for nin-symbol.json and nin-0000.params).
 
     Exit codes: 0 done or it holds, 1 the answer is no, 2 it could not be answered.
     """
+    choose_color(color)

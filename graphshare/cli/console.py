@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable
+from typing import Any
 
 import click
 import msgspec
@@ -36,6 +37,26 @@ def put_text(text: str) -> None:
     _put_bytes(text.encode(encoding, "backslashreplace"))
 
 
+Line = tuple[str, str]
+"""A style (``added``, ``removed``, ``changed``, ``title`` or empty) and a text."""
+_STYLES: dict[str, dict[str, Any]] = {
+    "added": {"fg": "green"},
+    "removed": {"fg": "red"},
+    "changed": {"fg": "yellow"},
+    "title": {"bold": True},
+}
+
+
+def put_colored(lines: Iterable[Line]) -> None:
+    """As :func:`put`; on a terminal in colour."""
+    if sys.stdout is None or not colored(sys.stdout):
+        put(text for _, text in lines)
+        return
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    told = (click.style(visible(text), **_STYLES[style]) if style else visible(text) for style, text in lines)
+    _put_bytes("".join(f"{line}\n" for line in told).encode(encoding, "backslashreplace"))
+
+
 def put_json(value: object) -> None:
     """``value`` as JSON on standard output, in UTF-8 whatever the locale."""
     _put_bytes(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
@@ -47,8 +68,19 @@ def _put_bytes(data: bytes) -> None:
     write_stdout([data])
 
 
+_choice = "auto"
+
+
+def choose_color(choice: str) -> None:
+    """What ``--color`` says: ``always``, ``never``, or ``auto``."""
+    global _choice
+    _choice = choice
+
+
 def colored(stream: object) -> bool:
-    """Whether to colour: a terminal, and the user did not forbid it (https://no-color.org)."""
+    """Whether to colour: as ``--color`` says; else a terminal, and the user did not forbid it (https://no-color.org)."""
+    if _choice != "auto":
+        return _choice == "always"
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and bool(getattr(stream, "isatty", bool)())
 
 

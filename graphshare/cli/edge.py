@@ -19,7 +19,9 @@ import click
 
 from graphshare.cli.app import cli
 from graphshare.cli.console import say
+from graphshare.cli.progress import Bar, wanted
 from graphshare.errors import DisprovedError, GraphshareError, OutputError
+from graphshare.progress import listen
 
 DISPROVED = 1
 FAILED = 2
@@ -47,7 +49,7 @@ def run(arguments: list[str]) -> int:
     """Runs one command and returns its exit code."""
     debug = "--debug" in arguments
     try:
-        result = cli.main(arguments, prog_name="graphshare", standalone_mode=False)
+        result = _main(arguments)
         if sys.stdout is not None:  # None where the shell closed it
             sys.stdout.flush()
     except GraphshareError as error:
@@ -60,7 +62,9 @@ def run(arguments: list[str]) -> int:
         _say_usage(error)
     except (click.Abort, KeyboardInterrupt, Terminated):
         say("interrupted; nothing was changed", style="error")
-    except (BrokenPipeError, SystemExit):  # click itself exits, with 1, when a pipe is closed
+    except (BrokenPipeError, SystemExit) as error:  # click itself exits, with 1, when a pipe is closed
+        if isinstance(error, SystemExit) and not error.code:  # and with 0 when it has completed a word for the shell
+            return 0
         _silence_stdout()
     except OSError as error:
         _silence_stdout()
@@ -75,6 +79,18 @@ def run(arguments: list[str]) -> int:
     else:
         return result if isinstance(result, int) else 0
     return FAILED
+
+
+def _main(arguments: list[str]) -> object:
+    """The command itself; on a terminal with a progress bar, gone before anything else is said."""
+    if not wanted():
+        return cli.main(arguments, prog_name="graphshare", standalone_mode=False)
+    bar = Bar()
+    try:
+        with listen(bar):
+            return cli.main(arguments, prog_name="graphshare", standalone_mode=False)
+    finally:
+        bar.end()
 
 
 def say_faults(error: GraphshareError) -> None:

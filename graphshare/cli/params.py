@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
 from graphshare.cli import options
-from graphshare.cli.console import put_json, say, visible
-from graphshare.workflows.params_files import ParameterListing, convert_params, list_params
+from graphshare.cli.console import put, put_colored, put_json, say, visible
+from graphshare.cli.suggesting import SuggestingGroup
+from graphshare.cli.tables import number, put_table, spelled_shape, spelled_size
+from graphshare.workflows.params_files import convert_params
+from graphshare.workflows.params_list import ParameterListing, list_params
+
+select = click.option("--select", metavar="PATTERN", multiple=True, help="Only what this glob or =name matches; repeatable.")
 
 
-@click.group
+@click.group(cls=SuggestingGroup)
 def params() -> None:
-    """List and convert parameter files."""
+    """List, compare, measure and convert parameter files.
+
+    .params (V0 to V3), .npz and .safetensors are told apart by what they hold, not by their names. No more than one array is
+    in memory at a time.
+    """
 
 
 @params.command("list")
@@ -28,24 +38,122 @@ def list_(file: str, format_: str) -> None:
         _print_table(found)
 
 
+@params.command
+@click.argument("file", metavar="FILE")
+@select
+@options.format_
+def show(file: str, select: tuple[str, ...], format_: str) -> None:
+    """Show shape, type, size and place of each array, and which are equal.
+
+    "tied to" means one array under two names; "same as" means equal arrays that are stored twice.
+    """
+    from graphshare.workflows.params_show import show_params
+
+    found = show_params(file, select=select)
+    if format_ == "json":
+        put_json(found)
+        return
+    rows = [
+        (
+            array.key if array.key is not None else "(no name)",
+            spelled_shape(array.shape),
+            array.dtype or "-",
+            spelled_size(array.size) + ("" if array.storage == "default" else f" {array.storage}"),
+            "compressed" if array.offset is None else f"{array.offset:,}",
+            f"tied to {array.tied_to}" if array.tied_to else f"same as {array.equal_to}" if array.equal_to else "",
+        )
+        for array in found.arrays
+    ]
+    put_table(("name", "shape", "type", "size", "offset", "shares"), rows, right=("size", "offset"))
+    again = f", {spelled_size(found.repeated)} of them stored twice" if found.repeated else ""
+    say(f"{len(found.arrays)} arrays, {spelled_size(found.size)}{again}")
+
+
+@params.command
+@click.argument("file", metavar="FILE")
+@select
+@options.format_
+def stats(file: str, select: tuple[str, ...], format_: str) -> None:
+    """Show extremes, mean, deviation, norm, zeros and NaN of each array."""
+    from graphshare.workflows.params_show import measure_params
+
+    found = measure_params(file, select=select)
+    if format_ == "json":
+        put_json(found)
+        return
+    rows = []
+    for array in found.arrays:
+        of = array.statistics
+        cells = [array.key if array.key is not None else "(no name)", spelled_shape(array.shape), array.dtype or "-"]
+        if of is not None:
+            cells += [number(value) for value in (of.min, of.max, of.mean, of.std, of.norm)]
+            cells += [f"{100 * of.zeros / of.count:.3g}%" if of.count else "-", str(of.nans + of.infinities)]
+        rows.append([*cells, *["-"] * (10 - len(cells))])
+    titles = ("name", "shape", "type", "min", "max", "mean", "std", "norm", "zeros", "nan/inf")
+    put_table(titles, rows, right=titles[3:])
+    for array in found.arrays:
+        of = array.statistics
+        if of is not None and of.nans + of.infinities:
+            say(f"{array.key} holds {of.nans} NaN and {of.infinities} infinities", style="warning")
+
+
+@params.command("diff")
+@click.argument("left", metavar="A")
+@click.argument("right", metavar="B")
+@click.option("--prefix", metavar="P", default="", help="Names in B bear this prefix.")
+@click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance [0].")
+@click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance [0].")
+@select
+@options.format_
+def diff_(left: str, right: str, prefix: str, atol: float, rtol: float, select: tuple[str, ...], format_: str) -> int:
+    """Compare two parameter files by name and value.
+
+    The exit code is 0 when nothing differs, 1 when something does. The formats may differ: values are compared.
+    """
+    from graphshare.cli.params_diff import parameter_lines
+    from graphshare.workflows.params_diff import diff_params
+
+    found = diff_params(left, right, prefix=prefix, select=select, atol=atol, rtol=rtol)
+    if format_ == "json":
+        put_json({"different": bool(found), **msgspec.to_builtins(found)})
+    else:
+        put_colored(parameter_lines(found))
+    return 1 if found else 0
+
+
 @params.command("convert")
 @click.argument("source", metavar="SOURCE")
 @click.argument("target", metavar="TARGET")
 @click.option("--to", type=click.Choice(["params", "npz", "safetensors"]), help="The target's format [by its suffix].")
 @click.option("--densify", is_flag=True, help="Write sparse arrays in dense form where the target has no sparse one.")
 @click.option("--np-shape", is_flag=True, help="Write V3 records, which MXNet reads with np-shape on.")
-def convert(source: str, target: str, to: str | None, densify: bool, np_shape: bool) -> None:
-    """Convert a parameter file; keys keep their arg: and aux: in every format."""
-    done = convert_params(source, target, to=to, densify=densify, np_shape=np_shape)  # type: ignore[arg-type]
-    say(f"wrote {target}: {len(done.source.records)} arrays as {done.format}")
+@click.option("--tie", is_flag=True, help="Write equal arrays once, under several names (.safetensors).")
+@select
+def convert(
+    source: str, target: str, to: str | None, densify: bool, np_shape: bool, tie: bool, select: tuple[str, ...]
+) -> None:
+    """Convert a parameter file; keys keep their arg: and aux: in every format.
+
+    Ties of .safetensors (names that its metadata map to others, as safetensors.torch.save_model writes them) stay ties there.
+    """
+    done = convert_params(source, target, to=to, densify=densify, np_shape=np_shape, select=select, tie=tie)  # type: ignore[arg-type]
+    say(f"wrote {target}: {done.arrays} arrays as {done.format}" + (f", {len(done.tied)} of them tied" if done.tied else ""))
     for key in done.densified:
         say(f"{key!r} was sparse and is dense now", style="warning")
+    for key in done.untied:
+        say(f"{key!r} was tied and has an array of its own now", style="warning")
 
 
 def _print_table(found: ParameterListing) -> None:
-    for array in found.arrays:
-        shape = "never filled" if array.shape is None else "x".join(map(str, array.shape)) or "scalar"
-        storage = "" if array.storage == "default" else f" {array.storage}"
-        key = "(no name)" if array.key is None else visible(array.key)
-        click.echo(f"{key}\t{array.dtype}\t{shape}\t{array.layout}{storage}")
+    put(
+        "\t".join(
+            (
+                "(no name)" if array.key is None else visible(array.key),
+                str(array.dtype),
+                spelled_shape(array.shape),
+                array.layout + ("" if array.storage == "default" else f" {array.storage}"),
+            )
+        )
+        for array in found.arrays
+    )
     say(f"{len(found.arrays)} arrays, {found.data_size:,} bytes of data in {found.size:,}")

@@ -10,10 +10,10 @@ from graphshare.cli import options, rule_options
 from graphshare.cli.console import say
 from graphshare.cli.emit import deliver
 from graphshare.cli.summary import say_written
-from graphshare.errors import Fault, InputError, UsageError
+from graphshare.errors import Fault, UsageError
 from graphshare.rules.model import Only
 from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
-from graphshare.workflows.mapfile import names_from_map, restored, source_hash
+from graphshare.workflows.mapfile import names_from_map, read_map, restored, source_hash
 from graphshare.workflows.parameters import check_belongs, held_names, notes_on
 from graphshare.workflows.rename import rename as rename_graph
 from graphshare.workflows.rename import rename_by_rules
@@ -57,7 +57,7 @@ def rename(
     by_rule = bool(match or to or variable_scope or name_scope or rules_file)
     _check_options(map_file, inverse, bool(prefix or strip_prefix), by_rule)
     source = load_checkpoint(graph, epoch=epoch, params=params)
-    data = _read(map_file) if map_file else b""
+    data = read_map(map_file) if map_file else b""
     names = names_from_map(data, source.graph, where=map_file, inverse=inverse) if map_file else None
     kinds = [Only(kind) for kind in only]
     held = held_names(source.params)
@@ -101,11 +101,3 @@ def _check_options(map_file: str | None, inverse: bool, affixes: bool, by_rule: 
         raise UsageError(Fault("--inverse needs the --map that a rename wrote with --map-out"))
     if not (map_file or affixes or by_rule):
         raise UsageError(Fault("nothing says how to rename", hint=hint))
-
-
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise InputError(Fault(f"cannot be read: {error.strerror}", where=path)) from error

@@ -11,6 +11,7 @@ import click
 
 from graphshare.cli import options, training
 from graphshare.cli.console import colored, put, put_json, say, visible
+from graphshare.cli.tables import aligned
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.summary import OutputSummary, Profile, profile_of, summarize
 from graphshare.formats.array_files import write_arrays
@@ -157,7 +158,7 @@ def _put_table(summaries: Sequence[OutputSummary]) -> None:
         for s in summaries
     ]
     if sys.stdout is None or not colored(sys.stdout):
-        put(_aligned([_TITLES, *rows]))
+        put(aligned([_TITLES, *rows]))
     else:
         from rich.console import Console
         from rich.table import Table
@@ -171,12 +172,6 @@ def _put_table(summaries: Sequence[OutputSummary]) -> None:
             say(f"{visible(s.name)} holds {s.nonfinite} values that are NaN or infinite", style="warning")
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-
-
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
 
@@ -187,13 +182,13 @@ def _profile_lines(costs: Profile) -> Iterator[str]:
     rows = [("operator", "nodes", "ms", "%", "output")]
     for of in costs.operators:
         rows.append((of.op, str(of.nodes), f"{of.seconds * 1e3:.3f}", f"{100 * of.seconds / total:.1f}", _size(of.bytes)))
-    yield from _aligned(rows)
+    yield from aligned(rows)
     yield ""
     slowest = sorted(costs.nodes, key=lambda cost: -cost.seconds)[:_LISTED]
     rows = [("node", "operator", "ms", "%", "output")]
     for node in slowest:
         rows.append((node.name, node.op, f"{node.seconds * 1e3:.3f}", f"{100 * node.seconds / total:.1f}", _size(node.bytes)))
-    yield from _aligned(rows)
+    yield from aligned(rows)
     if len(costs.nodes) > _LISTED:
         yield f"and {len(costs.nodes) - _LISTED} faster nodes (--format json lists all)"
 

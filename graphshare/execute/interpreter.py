@@ -18,6 +18,7 @@ from graphshare.execute.step import Step
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.kernels.inference import shown
 from graphshare.kernels.kernel import Array, Context, KernelError, Result, Shape
+from graphshare.progress import counted
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -62,7 +63,8 @@ def run_plan(
     pool = pool or Pool()
     timings: list[Timing] = []
     updates: dict[Node, Array] = {}
-    for step in plan.steps if training or profile or watch is not None else plan.fused:
+    steps = plan.steps if training or profile or watch is not None else plan.fused
+    for step in counted(steps, "computing", "nodes"):
         inputs = [state.values[slot] for slot in step.inputs]
         context = Context(
             training=training,

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.records import ParameterFile
+from graphshare.progress import Advance, unheard
 
 Range = tuple[int, int]
 """Offset and size in bytes."""
@@ -48,20 +49,20 @@ def coalesced(ranges: Iterable[Range]) -> Iterator[Range]:
         yield start, end - start
 
 
-def copy_ranges(source: FileIO, path: str, ranges: Iterable[Range], out: BinaryIO) -> int:
+def copy_ranges(source: FileIO, path: str, ranges: Iterable[Range], out: BinaryIO, *, advance: Advance = unheard) -> int:
     """Append ``ranges`` of the file ``source`` to ``out``; returns the number of bytes.
 
-    ``path`` names the source in complaints. Raises InputError when the source is shorter than a range, OSError when
-    writing fails.
+    ``path`` names the source in complaints; ``advance`` is told of the bytes as they go. Raises InputError when the source is
+    shorter than a range, OSError when writing fails.
     """
     out.flush()
     target = _descriptor(out)
     copied = 0
     for offset, size in coalesced(ranges):
-        done = _copy_in_system(source.fileno(), offset, size, target, path) if target is not None else 0
+        done = _copy_in_system(source.fileno(), offset, size, target, path, advance) if target is not None else 0
         if done < size:
             target = None
-            _copy_through_buffer(source, offset + done, size - done, out, path)
+            _copy_through_buffer(source, offset + done, size - done, out, path, advance)
         copied += size
     if target is not None and out.seekable():
         out.seek(0, os.SEEK_CUR)  # a buffered writer must learn that the file moved on beneath it
@@ -77,7 +78,7 @@ def _descriptor(out: BinaryIO) -> int | None:
         return None
 
 
-def _copy_in_system(source: int, offset: int, size: int, target: int, path: str) -> int:
+def _copy_in_system(source: int, offset: int, size: int, target: int, path: str, advance: Advance) -> int:
     """Copy within the kernel; returns how many bytes that did, less than ``size`` where it cannot."""
     done = 0
     while done < size:
@@ -92,6 +93,7 @@ def _copy_in_system(source: int, offset: int, size: int, target: int, path: str)
                 return done  # some file systems answer 0 for what they cannot copy
             raise _shrank(path, offset + done)
         done += count
+        advance(count)
         _start_writing(target, count)
     return done
 
@@ -109,7 +111,7 @@ def _start_writing(target: int, count: int) -> None:
         os.posix_fadvise(target, end - count, count, os.POSIX_FADV_DONTNEED)
 
 
-def _copy_through_buffer(source: FileIO, offset: int, size: int, out: BinaryIO, path: str) -> None:
+def _copy_through_buffer(source: FileIO, offset: int, size: int, out: BinaryIO, path: str, advance: Advance) -> None:
     if out.seekable():
         out.seek(0, os.SEEK_CUR)
     buffer = bytearray(min(CHUNK, size))
@@ -122,6 +124,7 @@ def _copy_through_buffer(source: FileIO, offset: int, size: int, out: BinaryIO, 
             raise _shrank(path, offset + done)
         write_all(out, view[:count])
         done += count
+        advance(count)
 
 
 def write_all(out: BinaryIO, data: bytes | memoryview) -> None:

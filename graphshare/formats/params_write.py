@@ -26,6 +26,7 @@ from graphshare.formats.params import (
     read_params_index,
 )
 from graphshare.formats.records import MAX_RANK, MAX_RECORDS, Chunks, ParameterFile, Record, displayed, encode_key
+from graphshare.progress import task
 
 Plan = Sequence[tuple[Record, str | None]]
 """Which records to write, in order, and under what key; all keys None for a list without names."""
@@ -50,9 +51,11 @@ def write_joined(parts: Sequence[tuple[ParameterFile, Plan]], out: BinaryIO) -> 
     size = HEADER_SIZE
     try:
         write_all(out, encode_header(len(plan), parts[0][0].reserved))
-        for source, items in parts:
-            with open_unchanged(source) as file:
-                size += copy_ranges(file, source.path, ((record.offset, record.size) for record, _ in items), out)
+        with task("copying parameters", sum(record.size for record, _ in plan), "B") as advance:
+            for source, items in parts:
+                ranges = ((record.offset, record.size) for record, _ in items)
+                with open_unchanged(source) as file:
+                    size += copy_ranges(file, source.path, ranges, out, advance=advance)
         tail = encode_names(names)
         write_all(out, tail)
         out.flush()
@@ -181,13 +184,15 @@ def _content(record: Record) -> tuple[object, ...]:
 
 def _byte_differences(written: ParameterFile, parts: Sequence[tuple[ParameterFile, Plan]]) -> Iterator[Fault]:
     records = enumerate(written.records)
-    with open(written.path, "rb") as new:
+    total = sum(record.size for record in written.records)
+    with open(written.path, "rb") as new, task("comparing bytes", total, "B") as advance:
         for source, plan in parts:
             with open(source.path, "rb") as old:
                 for (wanted, key), (number, found) in zip(plan, records, strict=False):
                     at = first_difference(old, wanted.offset, wanted.size, new, found.offset)
                     if at is not None:
                         yield Fault(f"differs from its source at byte {at} of the record", path=displayed(key, number))
+                    advance(wanted.size)
 
 
 def _target(out: BinaryIO) -> str:

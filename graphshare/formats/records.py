@@ -55,7 +55,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     kept as lone surrogates (``surrogateescape``). ``shape`` is None for an array that was never filled: it has a name and no
     content, and then ``dtype`` is None too. ``offset`` and ``size`` span the whole record with its header; ``data_offset`` is
     None where the data cannot be addressed in the file (a compressed member), ``data_size`` counts the data without the sparse
-    parts. ``storage_shape`` is the shape of the stored values of a sparse array.
+    parts. ``storage_shape`` is the shape of the stored values of a sparse array. ``tied_to`` names the record whose bytes
+    this one is a second name for.
     """
 
     key: str | None
@@ -71,6 +72,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     parts: tuple[SparsePart, ...] = ()
     fortran_order: bool = False
     big_endian: bool = False
+    tied_to: str | None = None
 
     @property
     def key_bytes(self) -> bytes:

@@ -79,8 +79,11 @@ def read_safetensors_index(path: str) -> ParameterFile:
     faults = list(_misfits(entries, size - start))
     if faults:
         raise InputError([msgspec.structs.replace(fault, where=path) for fault in faults])
-    records = tuple(_record(key, entry, start) for key, entry in entries.items())
-    return ParameterFile(path, size, "safetensors", records, named=bool(records), metadata=metadata)
+    records = {key: _record(key, entry, start) for key, entry in entries.items()}
+    ties = {key: kept for key, kept in metadata.items() if key not in entries and kept in entries}
+    tied = [msgspec.structs.replace(records[kept], key=key, tied_to=kept) for key, kept in ties.items()]
+    rest = {key: value for key, value in metadata.items() if key not in ties}
+    return ParameterFile(path, size, "safetensors", (*records.values(), *tied), named=bool(records), metadata=rest)
 
 
 def _decode(header: bytes) -> tuple[dict[str, _Entry], dict[str, str]]:
@@ -119,9 +122,21 @@ def _record(key: str, entry: _Entry, start: int) -> Record:
 
 
 def write_safetensors(
-    plan: Sequence[tuple[Record, str]], out: BinaryIO, chunks: Chunks, *, metadata: Mapping[str, str] | None = None
+    plan: Sequence[tuple[Record, str]],
+    out: BinaryIO,
+    chunks: Chunks,
+    *,
+    metadata: Mapping[str, str] | None = None,
+    ties: Mapping[str, str] | None = None,
 ) -> None:
-    """Write each record under its key. Keys differ and are text (:func:`safetensors_refusal`); memory does not grow."""
+    """Write each record under its key. Keys differ and are text (:func:`safetensors_refusal`); memory does not grow.
+
+    ``ties`` are names for what stands under another name (:func:`ties_in`): it is written once, and the metadata map each
+    further name to the one that stands in the header, as ``safetensors.torch.save_model`` does.
+    """
+    ties = ties or {}
+    plan = [(record, key) for record, key in plan if key not in ties]
+    metadata = {**(metadata or {}), **ties}
     placed = sorted(plan, key=lambda item: -ITEM_SIZES[item[0].dtype or "bool"])  # stable: else in the plan's order
     offsets: dict[str, tuple[int, int]] = {}
     end = 0
@@ -137,6 +152,26 @@ def write_safetensors(
     write_all(out, len(encoded).to_bytes(8, "little") + encoded)
     for record, _ in placed:
         _write_chunks(out, chunks(record))
+
+
+def ties_in(plan: Sequence[tuple[Record, str | None]]) -> dict[str, str]:
+    """The planned keys that are second names in the source, with the keys that they are second names for.
+
+    The plan is of one file. It may hold records several times (a copy for each branch): then each round has ties of its own.
+    """
+    rounds: dict[str | None, list[str]] = {}
+    for record, key in plan:
+        if record.tied_to is None:
+            rounds.setdefault(record.key, []).append(key or "")
+    ties: dict[str, str] = {}
+    met: dict[str | None, int] = {}
+    for record, key in plan:
+        if record.tied_to is not None:
+            number = met[record.key] = met.get(record.key, -1) + 1
+            kept = rounds.get(record.tied_to, [])
+            if number < len(kept):
+                ties[key or ""] = kept[number]
+    return ties
 
 
 def _write_chunks(out: BinaryIO, chunks: Iterable[bytes | memoryview]) -> None:

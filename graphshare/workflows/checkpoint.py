@@ -84,6 +84,9 @@ def read_source(path: str) -> bytes:
         if path == STDIN:
             if sys.stdin is None:
                 raise InputError(Fault("is closed", where=path, hint="pipe a symbol file into the command"))
+            if sys.stdin.isatty():
+                hint = "pipe a symbol file into the command, or name one"
+                raise UsageError(Fault("is the terminal, where nobody types a graph", where=path, hint=hint))
             return _read_to_end(sys.stdin.buffer, path)
         with open(path, "rb") as file:
             return _read_to_end(file, path)

@@ -87,6 +87,15 @@ def map_text(rewrite: Rewrite, sources: Mapping[Graph, Checkpoint]) -> str:
     return msgspec.json.format(msgspec.json.encode(map_of(rewrite, sources)), indent=2).decode() + "\n"
 
 
+def read_map(path: str) -> bytes:
+    """The bytes of a map file. Raises InputError when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise InputError(Fault(f"cannot be read: {error.strerror}", where=path)) from error
+
+
 class _Place(msgspec.Struct):
     id: int | None
     name: str

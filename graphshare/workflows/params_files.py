@@ -1,4 +1,4 @@
-"""Parameter files as a whole: list one, convert one into another format, write one under new names.
+"""Parameter files as a whole: convert one into another format, write one under new names.
 
 Keys keep their ``arg:`` and ``aux:`` in every format. A list without names gets the keys ``arr_0``, ``arr_1`` ... where the
 target needs some, as ``numpy.savez`` names what has no name: the position is all that a consumer of such a list knows, and it
@@ -18,85 +18,29 @@ from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
 from graphshare.formats.arrays import ArrayReader
 from graphshare.formats.atomic import Staged, staged_outputs
 from graphshare.formats.parameter_files import read_index
-from graphshare.formats.params import UNLOADABLE_DTYPES
 from graphshare.formats.params_write import Plan, params_refusal, verify_joined, write_dense_params, write_joined
 from graphshare.formats.records import Format, ParameterFile, Record, displayed
-from graphshare.names import split_key
+from graphshare.progress import task
+from graphshare.workflows.params_select import selection
 
 SUFFIXES: dict[str, Format] = {".params": "params", ".npz": "npz", ".safetensors": "safetensors"}
 
 
-class ListedArray(msgspec.Struct, frozen=True):
-    """One row of a listing. ``kind`` is ``arg``, ``aux`` or empty; ``size`` the record's bytes in the file, header included."""
-
-    key: str | None
-    kind: str
-    name: str | None
-    shape: tuple[int, ...] | None
-    dtype: str | None
-    storage: str
-    layout: str
-    size: int
-
-
-class ParameterListing(msgspec.Struct, frozen=True):
-    """What a parameter file holds. ``data_size`` counts the arrays' bytes as stored, without headers and names."""
-
-    path: str
-    format: Format
-    size: int
-    named: bool
-    arrays: tuple[ListedArray, ...]
-    data_size: int
-    remarks: tuple[Fault, ...] = ()
-
-
 class Conversion(msgspec.Struct, frozen=True):
-    """What :func:`convert_params` did. ``densified`` and ``named_by_position`` hold the keys as they are in ``target``."""
+    """What :func:`convert_params` did; ``arrays`` counts what was written.
+
+    ``densified``, ``named_by_position``, ``tied`` (written as second names of others) and ``untied`` (such names written as
+    arrays of their own) hold keys as they are in ``target``.
+    """
 
     source: ParameterFile
     target: str
     format: Format
     densified: tuple[str, ...] = ()
     named_by_position: tuple[str, ...] = ()
-
-
-def list_params(path: str | os.PathLike[str]) -> ParameterListing:
-    """What the parameter file at ``path`` holds, and what is odd about it. Reads no array. Raises InputError."""
-    file = read_index(path)
-    return ParameterListing(
-        path=file.path,
-        format=file.format,
-        size=file.size,
-        named=file.named,
-        arrays=tuple(_listed(record) for record in file.records),
-        data_size=sum(record.data_size + sum(part.size for part in record.parts) for record in file.records),
-        remarks=tuple(_remarks(file)),
-    )
-
-
-def _listed(record: Record) -> ListedArray:
-    kind, name = ("", None) if record.key is None else split_key(record.key)
-    return ListedArray(record.key, kind, name, record.shape, record.dtype, record.storage, record.layout, record.size)
-
-
-def _remarks(file: ParameterFile) -> Iterator[Fault]:
-    """What a reader of the file may stumble over."""
-    if file.trailing:
-        yield Fault(
-            f"has {file.trailing:,} bytes after the last name; MXNet ignores them, a rewrite drops them", where=file.path
-        )
-    seen: set[str] = set()
-    for number, record in enumerate(file.records):
-        place = displayed(record.key, number)
-        if record.key is not None and record.key in seen:
-            yield Fault("has the name of an earlier record; MXNet keeps the last", where=file.path, path=place)
-        if record.key is not None:
-            seen.add(record.key)
-        if record.shape is None:
-            yield Fault("was never filled: it has no array", where=file.path, path=place)
-        if file.format == "params" and record.dtype in UNLOADABLE_DTYPES:
-            yield Fault(f"is {record.dtype}, which MXNet 1.9.1 does not load", where=file.path, path=place)
+    arrays: int = 0
+    tied: tuple[str, ...] = ()
+    untied: tuple[str, ...] = ()
 
 
 def convert_params(
@@ -106,12 +50,15 @@ def convert_params(
     to: Format | None = None,
     densify: bool = False,
     np_shape: bool = False,
+    select: Sequence[str] = (),
+    tie: bool = False,
 ) -> Conversion:
     """Convert the parameter file ``source`` (format by content) to ``target`` (format ``to``, or by its suffix).
 
     ``.params`` from another format is what ``mx.nd.save`` writes: V3 records when ``np_shape``, else V2; a scalar needs V3.
     Within ``.params`` records are copied as they are, sparse ones too, unless ``densify`` makes those dense; the other formats
-    have no sparse form, so that they need ``densify``.
+    have no sparse form, so that they need ``densify``. ``select`` limits it to what these patterns match. With ``tie`` equal
+    arrays become one in ``.safetensors``, under the first of their names.
     Streams one array at a time. Raises InputError, RefusedError (naming every record that has no place in the target),
     OutputError or SelfCheckError; ``target`` is then as it was.
     """
@@ -119,6 +66,11 @@ def convert_params(
     format_ = to or format_of(target)
     file = read_index(source)
     plan = _keyed(file, format_)
+    if select:
+        chosen = selection(file, select)
+        plan = [(record, key) for record, key in plan if record.key in chosen]
+    if tie:
+        plan = _tied(file, plan, format_)
     with staged_outputs() as stage:
         rewrite_params(file, plan, stage, target, to=format_, densify=densify, np_shape=np_shape)
         stage.commit()
@@ -129,7 +81,26 @@ def convert_params(
         format=format_,
         densified=tuple(key or "" for record, key in plan if not copies and record.storage != "default"),
         named_by_position=tuple(key or "" for record, key in plan if record.key is None and key is not None),
+        arrays=len(plan),
+        tied=tuple(key or "" for record, key in plan if record.tied_to is not None and format_ == "safetensors"),
+        untied=tuple(key or "" for record, key in plan if record.tied_to is not None and format_ != "safetensors"),
     )
+
+
+def _tied(file: ParameterFile, plan: Plan, format_: Format) -> list[tuple[Record, str | None]]:
+    """The plan with equal arrays tied. Raises RefusedError for a format that has no ties."""
+    if format_ != "safetensors":
+        hint = "in .params and .npz every name has an array of its own; a graph ties parameters by using one node"
+        raise RefusedError(Fault(f"{format_} has no ties", hint=hint))
+    from graphshare.workflows.params_equal import equal_arrays
+
+    kept = {key: kept for kept, others in equal_arrays(file, [record for record, _ in plan]) for key in others}
+    records = {record.key: record for record, _ in plan}
+    return [
+        (record if record.key not in kept else msgspec.structs.replace(records[kept[record.key]], key=record.key,
+                                                                       tied_to=kept[record.key]), key)
+        for record, key in plan
+    ]  # fmt: skip
 
 
 def format_of(path: str) -> Format:
@@ -210,14 +181,17 @@ def _copies(source: ParameterFile, plan: Plan, format_: Format, densify: bool) -
 
 
 def _convert(parts: Sequence[tuple[ParameterFile, Plan]], out: BinaryIO, format_: Format, np_shape: bool) -> None:
+    plan = [item for _, items in parts for item in items]
     with ExitStack() as files:
         readers = [(files.enter_context(ArrayReader(source)), plan) for source, plan in parts]
         # Records of two files may be equal; which file an object is of is known by its identity.
-        of = {id(record): reader for reader, plan in readers for record, _ in plan}
-        plan = [item for _, items in parts for item in items]
+        of = {id(record): reader for reader, items in readers for record, _ in items}
+        advance = files.enter_context(task("converting", sum(record.dense_size for record, _ in plan), "B"))
 
         def chunks(record: Record) -> Iterable[bytes | memoryview]:
-            return of[id(record)].chunks(record)
+            for chunk in of[id(record)].chunks(record):
+                yield chunk
+                advance(len(chunk))
 
         if format_ == "params":
             write_dense_params(plan, out, chunks, np_shape=np_shape)
@@ -228,10 +202,11 @@ def _convert(parts: Sequence[tuple[ParameterFile, Plan]], out: BinaryIO, format_
 
             write_npz(named, out, chunks)
             return
-        from graphshare.formats.safetensors import write_safetensors
+        from graphshare.formats.safetensors import ties_in, write_safetensors
 
         metadata = {key: value for source, _ in reversed(parts) for key, value in source.metadata.items()}
-        write_safetensors(named, out, chunks, metadata=metadata)
+        ties = {key: kept for _, plan in parts for key, kept in ties_in(plan).items()}
+        write_safetensors(named, out, chunks, metadata=metadata, ties=ties)
 
 
 def _verify_converted(path: str, plan: Plan, format_: Format) -> ParameterFile:
@@ -242,6 +217,8 @@ def _verify_converted(path: str, plan: Plan, format_: Format) -> ParameterFile:
         raise SelfCheckError(error.faults) from error
     found = [(record.key, record.shape, record.dtype) for record in written.records]
     wanted = [(key, record.shape, record.dtype) for record, key in plan]
+    if format_ == "safetensors":  # tied names stand behind the others
+        found, wanted = sorted(found, key=repr), sorted(wanted, key=repr)
     if written.format != format_ or found != wanted:
         raise SelfCheckError("does not read back with the names, shapes and types that were written")
     return written

@@ -85,3 +85,30 @@ def _held(variables: list[Node], params: ParameterFile | None, auxiliary: set[No
         if record is not None and record.shape is not None:
             found[node] = (record.shape, "float32" if record.dtype == "bfloat16" else record.dtype or "float32")
     return found
+
+
+def known_shapes(
+    graph: Graph, shapes: Mapping[str, GivenShape], *, params: ParameterFile | None = None
+) -> dict[tuple[Node, int], tuple[int, ...]]:
+    """The shapes of outputs that follow in full from ``shapes`` and ``params``, by node of ``graph`` and output.
+
+    Raises:
+        RefusedError: a name that no variable bears; shapes that contradict each other.
+    """
+    part, now = graph, dict[Node, Node]()
+    if (graph.version or 0) < 10901 and not without_kernel(post_order(entry.node for entry in graph.heads)):
+        rewrite = upgrade(graph, keep_amp_cast=True)
+        part, now = rewrite.graph, dict(rewrite.branches[0].images)
+    nodes = post_order(entry.node for entry in part.heads)
+    variables = [node for node in nodes if node.is_variable]
+    roles = assign_roles(part, held=held_names(params))
+    given = for_variables(shapes, variables, option="--shape")
+    held = _held(variables, params, {node for node in variables if roles[node].kind is Kind.AUXILIARY})
+    known = {**{node: shape for node, (shape, _) in held.items()}, **given}
+    found = infer(part, known, {node: dtype for node, (_, dtype) in held.items()}, nodes=nodes)
+    return {
+        (node, i): tuple(size for size in shape if size is not None)
+        for node in graph.nodes
+        for i, shape in enumerate(found.shapes.get(now.get(node, node), ()))
+        if shape is not None and None not in shape
+    }

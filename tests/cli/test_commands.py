@@ -131,6 +131,9 @@ def test_commands_on_json_import_nothing_heavy(folder: Path) -> None:
         ["duplicate", "--help"],
         ["duplicate", "net", "--prefix", "x-", "-o", "siam"],
         ["params", "list", "net-0007.params"],
+        ["params", "show", "net-0007.params"],
+        ["diff", "siamese.json", "siamese.json"],
+        ["draw", "siamese.json"],
     )
     for command in commands:
         run = subprocess.run(

@@ -15,7 +15,8 @@ from graphshare.formats.arrays import ArrayReader
 from graphshare.formats.atomic import staged_outputs
 from graphshare.formats.parameter_files import read_index
 from graphshare.workflows import params_files
-from graphshare.workflows.params_files import convert_params, list_params, rewrite_params
+from graphshare.workflows.params_files import convert_params, rewrite_params
+from graphshare.workflows.params_list import list_params
 from tests import params_bytes as build
 
 FORMATS = ("params", "npz", "safetensors")

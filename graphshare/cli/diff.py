@@ -1,0 +1,160 @@
+"""``graphshare diff``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+import msgspec
+
+from graphshare.cli import options
+from graphshare.cli.console import Line, put_colored, put_json, say
+from graphshare.cli.params_diff import parameter_lines
+from graphshare.differences.changes import Change, GraphDiff, NodeRef
+from graphshare.errors import Fault, GraphshareError, UsageError
+from graphshare.formats.parameter_files import detect_format
+from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
+from graphshare.workflows.diff import Difference
+from graphshare.workflows.diff import diff as diff_graphs
+from graphshare.workflows.mapfile import read_map
+
+_NOTHING = "/dev/null"
+
+
+@click.command
+@click.argument("paths", metavar="A B", nargs=-1, required=True)
+@click.option("--params", metavar="FILE", help="A's parameter file.")
+@click.option("--against-params", metavar="FILE", help="B's parameter file.")
+@click.option("--prefix", "prefixes", metavar="P", multiple=True, help="B has A's nodes under this prefix; repeatable.")
+@click.option("--map", "map_file", metavar="FILE", help="The map of the rewrite that made B from A, or old and new names.")
+@click.option("--no-renames", is_flag=True, help="Pair nodes by their names alone.")
+@click.option("--ignore-names", is_flag=True, help="A node under another name is no difference.")
+@click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance of parameters [0].")
+@click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
+@click.option("--git", is_flag=True, help="Take the arguments that git gives an external diff driver.")
+@options.format_
+def diff(
+    paths: tuple[str, ...],
+    params: str | None,
+    against_params: str | None,
+    prefixes: tuple[str, ...],
+    map_file: str | None,
+    no_renames: bool,
+    ignore_names: bool,
+    atol: float,
+    rtol: float,
+    git: bool,
+    format_: str,
+) -> int:
+    """Show what differs between two graphs.
+
+    Nodes are paired by structure first and by name second, so a node that only got another name is shown as renamed. Of two
+    checkpoints the parameters are compared too. The exit code is 0 when nothing differs, 1 when something does.
+
+    As a git diff driver: `git config diff.graphshare.command "graphshare diff --git"`, and `*-symbol.json diff=graphshare`
+    in .gitattributes (*.params works too).
+    """
+    if git:
+        _as_driver(paths)
+        return 0
+    if len(paths) != 2:
+        raise UsageError(Fault(f"diff takes two graphs, not {len(paths)}", hint="write `graphshare diff A B`"))
+    if paths[0] == paths[1] == "-":
+        raise UsageError(Fault("both graphs cannot come from standard input"))
+    if map_file and prefixes:
+        raise UsageError(Fault("a map leaves no room for prefixes"))
+    left, right = load_checkpoint(paths[0], params=params), load_checkpoint(paths[1], params=against_params)
+    without = [side.where for side in (left, right) if side.params is None]
+    if len(without) == 1:
+        say(f"parameters are not compared: none are given for {without[0]}")
+    with refusals_of(right):
+        found = diff_graphs(
+            left,
+            right,
+            prefixes=prefixes,
+            map_data=read_map(map_file) if map_file else None,
+            map_where=map_file or "",
+            renames=not no_renames,
+            ignore_names=ignore_names,
+            atol=atol,
+            rtol=rtol,
+        )
+    if format_ == "json":
+        put_json({"different": bool(found), "verdict": found.verdict, **msgspec.to_builtins(found)})
+    else:
+        put_colored(_lines(found))
+    return 1 if found else 0
+
+
+def _as_driver(paths: Sequence[str]) -> None:
+    """What git shows of one file: path, old file, its hash and mode, new file, its hash and mode.
+
+    Git takes any exit code but 0 for a crash, so a version that cannot be read is shown as such.
+    """
+    if len(paths) not in (1, 7, 9):
+        hint = 'set it up with `git config diff.graphshare.command "graphshare diff --git"`'
+        raise UsageError(Fault(f"--git takes the 7 arguments of git's external diff, not {len(paths)}", hint=hint))
+    put_colored([("title", f"diff --graphshare a/{paths[0]} b/{paths[7] if len(paths) == 9 else paths[0]}")])
+    if len(paths) == 1:
+        put_colored([("", "unmerged")])
+        return
+    old, new = paths[1], paths[4]
+    if _NOTHING in (old, new):
+        put_colored([("added", "new file")] if old == _NOTHING else [("removed", "deleted file")])
+        return
+    try:
+        put_colored(_driver_lines(old, new))
+    except GraphshareError as error:
+        put_colored(("", str(fault)) for fault in error.faults)
+
+
+def _driver_lines(old: str, new: str) -> list[Line]:
+    if all(_is_parameters(path) for path in (old, new)):
+        from graphshare.workflows.params_diff import diff_params
+
+        return list(parameter_lines(diff_params(old, new)))
+    return list(_lines(diff_graphs(load_checkpoint(old), load_checkpoint(new))))
+
+
+def _is_parameters(path: str) -> bool:
+    try:
+        return bool(detect_format(path))
+    except GraphshareError:
+        return False
+
+
+def _lines(found: Difference) -> Iterator[Line]:
+    yield from _graph_lines(found.graph)
+    if found.parameters:
+        yield from parameter_lines(found.parameters)
+    yield "title", found.verdict
+
+
+def _graph_lines(graph: GraphDiff) -> Iterator[Line]:
+    for node in graph.removed:
+        yield "removed", f"removed  {_spelled(node)}"
+    for node in graph.added:
+        yield "added", f"added    {_spelled(node)}"
+    for pair in graph.renamed:
+        yield "changed", f"renamed  {_spelled(pair.old)} -> {pair.new.name}"
+    for node_change in graph.changed:
+        yield "changed", f"changed  {_spelled(node_change.new)}"
+        yield from (("", f"           {_told(change)}") for change in node_change.changes)
+    for tie in graph.ties:
+        yield "changed", f"{tie.how:8} {_names(tie.olds)} -> {_names(tie.news)}"
+    for change in (*graph.outputs, *graph.attributes):
+        yield "changed", _told(change)
+
+
+def _spelled(node: NodeRef) -> str:
+    return f"{'variable' if node.op == 'null' else node.op} {node.name or '(no name)'}"
+
+
+def _names(nodes: Sequence[NodeRef]) -> str:
+    return ", ".join(node.name for node in nodes)
+
+
+def _told(change: Change) -> str:
+    name = f"{change.what} {change.key}".rstrip()
+    old, new = ("none" if value is None else value or "''" for value in (change.old, change.new))
+    return f"{name}: {old} -> {new}"

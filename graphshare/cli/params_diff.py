@@ -1,0 +1,37 @@
+"""Parameter differences as lines of text, for ``diff`` and ``params diff``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graphshare.cli.console import Line
+from graphshare.names import split_key
+from graphshare.workflows.params_diff import ParameterChange, ParameterDiff
+
+_STYLES = {"added": "added", "removed": "removed"}
+
+
+def parameter_lines(found: ParameterDiff) -> Iterator[Line]:
+    """A line a parameter that differs, and a count."""
+    for change in found.changes:
+        yield _STYLES.get(change.how, "changed"), f"{change.how:8} {_names(change)}  {_what(change)}"
+    yield "", f"parameters: {found.equal} equal, {len(found.changes)} different"
+
+
+def _names(change: ParameterChange) -> str:
+    old, new = change.old, change.new
+    if old is None or new is None or old == new:
+        return old or new or "(no name)"
+    return f"{old} -> {new if split_key(old)[0] != split_key(new)[0] else split_key(new)[1]}"
+
+
+def _what(change: ParameterChange) -> str:
+    shape = "never filled" if change.shape is None else "x".join(map(str, change.shape)) or "scalar"
+    told = [change.detail] if change.detail else [f"{shape} {change.dtype or ''}".rstrip()]
+    if change.distance is not None and not change.distance:
+        apart = change.distance
+        most = "NaN or infinities differ" if apart.max_abs is None else f"max abs {apart.max_abs:.4g}"
+        told.append(f"{apart.differing:,} of {apart.count:,} differ, {most}")
+    if change.distance is not None and change.distance.densified:
+        told.append("compared in dense form")
+    return "; ".join(told)

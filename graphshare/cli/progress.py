@@ -1,0 +1,82 @@
+"""A progress bar on standard error, for work of more than a second, on a terminal only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from time import monotonic
+from typing import TextIO
+
+PATIENCE = 1.0  # seconds of silence before a bar appears
+PAUSE = 0.1  # seconds between two drawings
+WIDTH = 24  # characters of the bar itself
+
+
+def wanted() -> bool:
+    """Whether there is someone to look at a bar: standard error is a terminal that can move its cursor."""
+    return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+class Bar:
+    """Draws what :mod:`graphshare.progress` tells: title, bar, share, rate and time left, on one line that goes again."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream if stream is not None else sys.stderr
+        self._title, self._total, self._unit = "", 0, ""
+        self._done, self._started, self._drawn_at, self._visible = 0, 0.0, 0.0, False
+
+    def begin(self, title: str, total: int, unit: str) -> None:
+        """A task begins; nothing is shown yet."""
+        self._title, self._total, self._unit = title, total, unit
+        self._done, self._started, self._drawn_at, self._visible = 0, monotonic(), 0.0, False
+
+    def advance(self, count: int) -> None:
+        """``count`` more steps are done."""
+        self._done += count
+        now = monotonic()
+        if now - self._started >= PATIENCE and now - self._drawn_at >= PAUSE:
+            self._drawn_at = now
+            self._draw(now - self._started)
+
+    def end(self) -> None:
+        """The task is over: the line is cleared, so that what is said next stands alone."""
+        if self._visible:
+            self._write("\r\x1b[K")
+            self._visible = False
+
+    def _draw(self, elapsed: float) -> None:
+        self._visible = True
+        columns = shutil.get_terminal_size().columns
+        self._write("\r" + self.line(elapsed)[: max(columns - 1, 1)] + "\x1b[K")
+
+    def line(self, elapsed: float) -> str:
+        """The line after ``elapsed`` seconds."""
+        rate = self._done / elapsed if elapsed else 0.0
+        if not self._total:
+            return f"{self._title}  {self._amount(self._done)}  {self._amount(rate)}/s"
+        share = min(self._done / self._total, 1.0)
+        full = int(share * WIDTH)
+        left = _clock((self._total - self._done) / rate) if rate and self._done < self._total else "0:00"
+        bar = "█" * full + "░" * (WIDTH - full)
+        return f"{self._title}  {bar} {share:4.0%}  {self._amount(rate)}/s  {left} left"
+
+    def _amount(self, count: float) -> str:
+        if self._unit != "B":
+            return f"{count:,.0f} {self._unit}"
+        from graphshare.cli.tables import spelled_size
+
+        return spelled_size(int(count))
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # a bar is never worth an error
+            encoding = getattr(self._stream, "encoding", None) or "utf-8"
+            self._stream.write(text.encode(encoding, "replace").decode(encoding))
+            self._stream.flush()
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds + 0.5), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,18 @@
+"""Groups of commands that know near misses."""
+
+from __future__ import annotations
+
+import click
+
+from graphshare.names import did_you_mean
+
+
+class SuggestingGroup(click.Group):
+    """A group that answers a misspelt command with the one that may have been meant."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not ctx.resilient_parsing:
+            near = did_you_mean(args[0], known)
+            ctx.fail(f"no such command {args[0]!r}" + (f"; {near}" if near else ""))
+        return super().resolve_command(ctx, args)

@@ -1,0 +1,65 @@
+"""The colours of pictures, for light and for dark backgrounds. Text on fill has a contrast of 7 and more, lines 3 and more."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Paint(msgspec.Struct, frozen=True):
+    """Fill, outline and text of a sort of box."""
+
+    fill: str
+    stroke: str
+    text: str
+
+
+class Palette(msgspec.Struct, frozen=True):
+    """One background with all that is drawn on it. ``highlight`` outlines and fills what a map renamed."""
+
+    background: str
+    text: str
+    line: str
+    cluster: str
+    cluster_fill: str
+    shared_line: str
+    kinds: dict[str, Paint]
+
+
+LIGHT = Palette(
+    background="#ffffff",
+    text="#3d4a59",
+    line="#66788c",
+    cluster="#b3bfcc",
+    cluster_fill="#f8fafc",
+    shared_line="#c05c00",
+    kinds={
+        "operator": Paint("#eef1f5", "#66788c", "#1b2733"),
+        "scope": Paint("#dfe9fb", "#3b6fc4", "#10294f"),
+        "input": Paint("#e2f3e4", "#3a8742", "#12381a"),
+        "parameter": Paint("#f0ecfb", "#7a68c4", "#2c2157"),
+        "shared": Paint("#ffe3c2", "#c05c00", "#4d2600"),
+        "highlight": Paint("#fcdcea", "#c2185b", "#560a2a"),
+    },
+)
+DARK = Palette(
+    background="#0f141a",
+    text="#c5d0dc",
+    line="#8fa1b5",
+    cluster="#44525f",
+    cluster_fill="#151c24",
+    shared_line="#ff9f43",
+    kinds={
+        "operator": Paint("#232d38", "#8294a8", "#e8eef4"),
+        "scope": Paint("#1b3157", "#6c9cf0", "#e3edff"),
+        "input": Paint("#18381e", "#6abf73", "#e2f7e4"),
+        "parameter": Paint("#2c2450", "#a797ec", "#efeaff"),
+        "shared": Paint("#50300b", "#ff9f43", "#fff0de"),
+        "highlight": Paint("#521434", "#ff6fa6", "#ffe6f0"),
+    },
+)
+THEMES = {"light": LIGHT, "dark": DARK}
+
+
+def paint_of(palette: Palette, kind: str, highlighted: bool) -> Paint:
+    """The colours of a box."""
+    return palette.kinds["highlight" if highlighted else kind]

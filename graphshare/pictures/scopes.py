@@ -1,0 +1,112 @@
+"""Which scope an operator lies in, read off its name.
+
+With ``/`` in names the parts before it are scopes. Otherwise ``_`` may part scopes (``stage1_unit2_conv1``), and then a scope
+must look like one: several operators of more than one kind that hang together. ``broadcast_add0, broadcast_add1`` are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from graphshare.ir.graph import Node
+
+MAX_PARTS = 16
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where an operator stands: its scopes from the outside in, and its name within."""
+
+    scopes: tuple[str, ...]
+    leaf: str
+
+
+def places(branches: Mapping[str, Sequence[Node]], *, separator: str | None = None) -> dict[Node, Place]:
+    """The place of each operator; ``branches`` are operators by the prefix that their names bear.
+
+    ``separator`` parts names; without it ``/``, where a name has one, else ``_``.
+    """
+    names = {node: node.name[len(prefix) :] for prefix, nodes in branches.items() for node in nodes}
+    strict = separator is None and not any("/" in name for name in names.values())
+    mark = separator or ("_" if strict else "/")
+    parts = {node: _parts(name, mark) for node, name in names.items()}
+    if strict:
+        _adopt(names, parts)
+    common = _common(list(parts.values()))
+    found: dict[Node, Place] = {}
+    for nodes in branches.values():
+        pending: list[tuple[tuple[str, ...], list[tuple[Node, list[str]]]]] = [((), [(n, parts[n][common:]) for n in nodes])]
+        while pending:
+            scopes, items = pending.pop()
+            for name, members in _groups(items, mark).items():
+                if _is_scope(members, strict):
+                    pending.append(((*scopes, name), [(n, rest[1:] or rest) for n, rest in members]))
+                    continue
+                longer = [(n, [mark.join(rest[:2]), *rest[2:]]) for n, rest in members if len(rest) > 1]
+                found.update((n, Place(scopes, rest[0])) for n, rest in members if len(rest) == 1)
+                if longer:
+                    pending.append((scopes, longer))
+    return found
+
+
+def _parts(name: str, mark: str) -> list[str]:
+    parts = [part for part in name.split(mark) if part] or [name]
+    return [*parts[: MAX_PARTS - 1], mark.join(parts[MAX_PARTS - 1 :])] if len(parts) > MAX_PARTS else parts
+
+
+def _adopt(names: Mapping[Node, str], parts: dict[Node, list[str]]) -> None:
+    """Operators with a name that MXNet made up (``_plus3``) stand where the first operator stands that they take from."""
+    for node, name in names.items():  # inputs come first
+        kind = name.rstrip("0123456789")
+        if kind != name and (name.startswith("_") or kind.strip("_").lower() == node.op.strip("_").lower()):
+            owner = next((entry.node for entry in node.inputs if len(parts.get(entry.node, ())) > 1), None)
+            if owner is not None:
+                parts[node] = [*parts[owner][:-1], name]
+
+
+def _common(names: Sequence[Sequence[str]]) -> int:
+    """How many leading parts all names share; each keeps its last."""
+    if len(names) < 2:
+        return 0
+    count = min(len(parts) for parts in names) - 1
+    for parts in names[1:]:
+        while names[0][:count] != parts[:count]:
+            count -= 1
+    return count
+
+
+def _groups(items: Sequence[tuple[Node, list[str]]], mark: str) -> dict[str, list[tuple[Node, list[str]]]]:
+    groups: dict[str, list[tuple[Node, list[str]]]] = {}
+    for node, parts in items:
+        groups.setdefault(parts[0], []).append((node, parts))
+    return groups
+
+
+def _is_scope(members: Sequence[tuple[Node, list[str]]], strict: bool) -> bool:
+    if len(members) < 2 or all(len(parts) == 1 for _, parts in members):
+        return False
+    if not strict:
+        return True
+    return len({node.op for node, _ in members}) > 1 and _hang_together([node for node, _ in members])
+
+
+def _hang_together(nodes: Sequence[Node]) -> bool:
+    """Whether edges among ``nodes`` connect them all."""
+    parent = {node: node for node in nodes}
+
+    def root(node: Node) -> Node:
+        while parent[node] is not node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    left = len(nodes) - 1
+    for node in nodes:
+        for entry in node.inputs:
+            if entry.node in parent:
+                a, b = root(node), root(entry.node)
+                if a is not b:
+                    parent[a] = b
+                    left -= 1
+    return left == 0

@@ -1,0 +1,155 @@
+"""``diff`` as a user runs it, and as git does."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphshare.formats.schema import explain
+from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused, write_json
+from tests.symbols import old_batch_norm, two_layers
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("lenet-symbol.json", "lenet-0000.params"):
+        shutil.copy(ROOT / "fixtures" / name, tmp_path)
+    return tmp_path
+
+
+def differ(folder: Path, *arguments: str) -> dict[str, Any]:
+    run = graphshare("diff", *arguments, "--format", "json", cwd=folder)
+    found: dict[str, Any] = json.loads(run.stdout)
+    assert explain(found, "diff") == []
+    assert run.returncode == int(found["different"])
+    return found
+
+
+@pytest.mark.parametrize("mode", ["copy", "tie"])
+def test_a_duplicate_is_the_original_modulo_its_map_or_its_prefix(mode: str, folder: Path) -> None:
+    done(graphshare("duplicate", "lenet", "--prefix", "sha-", "--mode", mode, "-o", "siam", "--map-out", "m", cwd=folder))
+    assert not differ(folder, "lenet", "siam", "--map", "m")["different"]
+    assert not differ(folder, "lenet", "siam", "--prefix", "sha-")["different"]
+    found = differ(folder, "lenet", "siam")
+    assert {node["name"][:4] for node in found["graph"]["added"]} == {"sha-"}
+    assert found["graph"]["renamed"] == found["graph"]["removed"] == found["graph"]["changed"] == []
+    assert len(found["parameters"]["changes"]) == (16 if mode == "copy" else 0)
+
+
+def test_an_edit_in_a_copy_is_found_modulo_the_map(folder: Path) -> None:
+    done(graphshare("duplicate", "lenet", "--prefix", "sha-", "-o", "siam", "--map-out", "m", cwd=folder))
+    found = json.loads((folder / "siam-symbol.json").read_text())
+    nodes = {node["name"]: node for node in found["nodes"]}
+    nodes["sha-pool1"]["attrs"]["pool_type"] = "avg"
+    conv = next(i for i, node in enumerate(found["nodes"]) if node["name"] == "conv1_weight")
+    nodes["sha-conv1"]["inputs"][1] = [conv, 0, 0]  # a tie nobody asked for
+    (folder / "siam-symbol.json").write_text(json.dumps(found))
+    for how in (["--map", "m"], ["--prefix", "sha-"]):
+        graph = differ(folder, "lenet", "siam", *how)["graph"]
+        changes = {c["new"]["name"]: [(x["what"], x["old"], x["new"]) for x in c["changes"]] for c in graph["changed"]}
+        assert changes == {
+            "sha-pool1": [("attribute", "max", "avg")],
+            "sha-conv1": [("input", "conv1_weight", "conv1_weight")],
+        }
+
+
+def test_renamed_files_of_2015_with_implied_states(folder: Path) -> None:
+    write_json(folder / "old.json", old_batch_norm())
+    shutil.copy(ROOT / "fixtures/cases/duplicate/old-with-parameters/in/old.params", folder)
+    done(graphshare("rename", "old.json", "--params", "old.params", "--prefix", "x_", "-o", "new.json", "--params-out",
+                    "new.params", cwd=folder))  # fmt: skip
+    files = ["old.json", "new.json", "--params", "old.params", "--against-params", "new.params"]
+    assert not differ(folder, *files, "--prefix", "x_")["different"]
+    assert not differ(folder, *files, "--ignore-names")["different"]
+    assert len(differ(folder, *files)["graph"]["renamed"]) == len(old_batch_norm()["nodes"])
+
+
+def test_parameters_that_moved(folder: Path) -> None:
+    from graphshare.formats.arrays import read_array
+    from graphshare.formats.parameter_files import read_index
+
+    file = read_index(folder / "lenet-0000.params")
+    arrays = {record.key: np.array(read_array(file, record)) for record in file.records}
+    arrays["arg:fc2_bias"][3] += 0.25
+    arrays["arg:conv1_bias"] = arrays["arg:conv1_bias"].astype("float64")
+    del arrays["arg:bn1_beta"]
+    np.savez(folder / "moved.npz", **arrays)
+    changes = differ(folder, "lenet", "lenet-symbol.json", "--against-params", "moved.npz")["parameters"]["changes"]
+    told = {change["old"]: (change["how"], (change["distance"] or {}).get("differing")) for change in changes}
+    assert told == {"arg:fc2_bias": ("values", 1), "arg:conv1_bias": ("form", 0), "arg:bn1_beta": ("removed", None)}
+    moved = next(change for change in changes if change["old"] == "arg:fc2_bias")
+    assert moved["distance"]["max_abs"] == pytest.approx(0.25, rel=1e-5)
+    arguments = ("lenet", "lenet-symbol.json", "--against-params", "moved.npz", "--atol", "0.3")
+    assert "arg:fc2_bias" not in {c["old"] for c in differ(folder, *arguments)["parameters"]["changes"]}
+
+
+def test_text_names_what_differs(folder: Path) -> None:
+    found = json.loads((folder / "lenet-symbol.json").read_text().replace('"tanh3"', '"tanhX"'))
+    next(node for node in found["nodes"] if node["name"] == "pool2")["attrs"]["pool_type"] = "avg"
+    write_json(folder / "b.json", found)
+    run = graphshare("diff", "lenet", "b.json", cwd=folder)
+    assert run.returncode == 1
+    assert run.stdout.decode().splitlines() == [
+        "renamed  Activation tanh3 -> tanhX",
+        "changed  Pooling pool2",
+        "           attribute pool_type: max -> avg",
+        "DIFFERENT: 1 node renamed, 1 node changed",
+    ]
+
+
+def test_what_cannot_be_compared_is_refused(folder: Path) -> None:
+    (folder / "bad.map").write_text('{"version": 1, "entries": [], "sources": []')
+    (folder / "other.map").write_text('{"nobody": "noone"}')
+    refused(graphshare("diff", "lenet", cwd=folder), "two graphs")
+    refused(graphshare("diff", "-", "-", cwd=folder), "standard input")
+    refused(graphshare("diff", "lenet", "lenet", "--map", "bad.map", cwd=folder), "bad.map", "is no map")
+    refused(graphshare("diff", "lenet", "lenet", "--map", "other.map", cwd=folder), "pairs no node")
+    refused(graphshare("diff", "lenet", "lenet", "--map", "nothing", cwd=folder), "nothing", "cannot be read")
+    refused(graphshare("diff", "lenet", "lenet", "--git", cwd=folder), "7 arguments")
+    refused(
+        graphshare("diff", "lenet", "lenet", "--prefix", "x_", cwd=folder), "lenet-symbol.json", "no node bears the prefix 'x_'"
+    )
+
+
+def test_what_is_not_compared_is_said(folder: Path) -> None:
+    run = done(graphshare("diff", "lenet", "lenet-symbol.json", cwd=folder))
+    assert run.stderr == b"parameters are not compared: none are given for lenet-symbol.json\n"
+    assert run.stdout == b"SAME: the graphs\n"
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
+    run = subprocess.run(["git", *arguments], cwd=folder, env=environment(**identity, GIT_CONFIG_GLOBAL="/dev/null"),
+                         capture_output=True, timeout=120, check=False)  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return run.stdout.decode()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_git_shows_graphs_and_parameters_through_the_driver(folder: Path) -> None:
+    git(folder, "init", "-q")
+    (folder / ".gitattributes").write_text("*-symbol.json diff=graphshare\n*.params diff=graphshare\n")
+    git(folder, "config", "diff.graphshare.command", " ".join([*COMMAND, "diff", "--git"]))
+    write_json(folder / "gone-symbol.json", two_layers())
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "one")
+    text = (folder / "lenet-symbol.json").read_text()
+    (folder / "lenet-symbol.json").write_text(text.replace('"tanh3"', '"tanhX"'))
+    data = bytearray((folder / "lenet-0000.params").read_bytes())
+    data[200] ^= 1
+    (folder / "lenet-0000.params").write_bytes(bytes(data))
+    said = git(folder, "diff")
+    assert "diff --graphshare a/lenet-symbol.json b/lenet-symbol.json" in said
+    assert "renamed  Activation tanh3 -> tanhX" in said
+    assert "arg:conv1_weight  8x1x5x5 float32; 1 of 200 differ" in said
+    (folder / "lenet-symbol.json").write_text(text[:300])  # a broken version must not stop git
+    (folder / "gone-symbol.json").unlink()
+    said = git(folder, "diff")
+    assert "the file is truncated" in said
+    assert "deleted file" in said

@@ -1,0 +1,44 @@
+"""``draw`` on the command line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.processes import ROOT, done, files_in, graphshare, refused
+
+LENET = str(ROOT / "fixtures" / "lenet-symbol.json")
+
+
+def test_the_suffix_names_the_language(tmp_path: Path) -> None:
+    for name, start in (("a.dot", b"digraph"), ("a.gv", b"digraph"), ("a.mmd", b"flowchart TB")):
+        run = done(graphshare("draw", LENET, "-o", name, cwd=tmp_path))
+        assert (tmp_path / name).read_bytes().startswith(start)
+        assert b"15 boxes for 31 nodes" in run.stderr
+    refused(graphshare("draw", LENET, "-o", "a.png", cwd=tmp_path), "'.png'", ".svg")
+    assert done(graphshare("draw", LENET)).stdout.startswith(b"digraph")
+    assert done(graphshare("draw", LENET, "--to", "mermaid", "--direction", "LR")).stdout.startswith(b"flowchart LR")
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+def test_svg(tmp_path: Path) -> None:
+    done(graphshare("draw", LENET, "--shape", "data=1,1,28,28", "-o", "a.svg", cwd=tmp_path))
+    assert "1×8×24×24" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+
+
+def test_without_graphviz_nothing_is_left_behind(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    run = graphshare("draw", LENET, "-o", "a.svg", cwd=tmp_path, PATH=str(tmp_path / "bin"))
+    refused(run, "Graphviz", "not on the path", "--to mermaid")
+    assert files_in(tmp_path) == []
+
+
+def test_the_map_of_a_rewrite_highlights(tmp_path: Path) -> None:
+    done(graphshare("rename", LENET, "--prefix", "n_", "-o", "n.json", "--map-out", "m", cwd=tmp_path))
+    text = done(graphshare("draw", "n.json", "--highlight", "m", cwd=tmp_path)).stdout.decode()
+    assert text.count('class="operator highlight') == 13
+    refused(graphshare("draw", LENET, "--highlight", "m", cwd=tmp_path), "m: speaks of no node")
+    refused(graphshare("draw", LENET, "--highlight", os.devnull), "is no map")

@@ -1,0 +1,157 @@
+"""``params show, stats, diff, convert``: what they say of files of every format."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphshare.formats.schema import explain
+from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused
+
+safetensors = pytest.importorskip("safetensors")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("lenet-symbol.json", "lenet-0000.params"):
+        shutil.copy(ROOT / "fixtures" / name, tmp_path)
+    done(graphshare("duplicate", "lenet", "--prefix", "b-", "-o", "two", cwd=tmp_path))
+    return tmp_path
+
+
+def report(folder: Path, *arguments: str, schema: str) -> Any:
+    run = graphshare("params", *arguments, "--format", "json", cwd=folder)
+    assert run.returncode in (0, 1), run.stderr
+    found = json.loads(run.stdout)
+    assert explain(found, schema) == []
+    return found
+
+
+@pytest.mark.parametrize("suffix", ["params", "npz", "safetensors"])
+def test_show_tells_place_and_copies_in_every_format(suffix: str, folder: Path) -> None:
+    if suffix != "params":
+        done(graphshare("params", "convert", "two-0000.params", f"two-0000.{suffix}", cwd=folder))
+    found = report(folder, "show", f"two-0000.{suffix}", schema="params-show")
+    arrays = {array["key"]: array for array in found["arrays"]}
+    assert len(arrays) == 32
+    data = (folder / f"two-0000.{suffix}").read_bytes()
+    for key, array in arrays.items():
+        twin = key.replace(":b-", ":")
+        assert array["equal_to"] == (twin if key != twin else None)
+        assert array["tied_to"] is None
+        if array["offset"] is not None:
+            twin_at = arrays[twin]["offset"]
+            assert data[array["offset"] :][: array["size"]] == data[twin_at:][: array["size"]]
+    assert found["repeated"] * 2 == found["size"]
+
+
+def test_ties_are_kept_made_and_undone(folder: Path) -> None:
+    done(graphshare("params", "convert", "two-0000.params", "tied.safetensors", "--tie", cwd=folder))
+    with safetensors.safe_open(folder / "tied.safetensors", "np") as file:
+        assert len(list(file.keys())) == 16
+        ties = file.metadata()
+    # as safetensors.torch.save_model writes them: the name that is left out, and the one that is kept
+    assert ties == {key.replace(":", ":b-"): key for key in (key.replace(":b-", ":") for key in ties)}
+    found = {array["key"]: array for array in report(folder, "show", "tied.safetensors", schema="params-show")["arrays"]}
+    assert {key: array["tied_to"] for key, array in found.items() if array["tied_to"]} == ties
+    done(graphshare("params", "convert", "tied.safetensors", "again.safetensors", cwd=folder))
+    assert (folder / "again.safetensors").read_bytes() == (folder / "tied.safetensors").read_bytes()
+    run = done(graphshare("params", "convert", "tied.safetensors", "apart.params", cwd=folder))
+    assert run.stderr.count(b"was tied and has an array of its own now") == 16
+    assert not report(folder, "diff", "two-0000.params", "apart.params", schema="params-diff")["different"]
+    assert not report(folder, "diff", "two-0000.params", "tied.safetensors", schema="params-diff")["different"]
+
+
+def test_a_graph_finds_tied_names_in_its_file(folder: Path) -> None:
+    done(graphshare("params", "convert", "two-0000.params", "tied.safetensors", "--tie", cwd=folder))
+    done(graphshare("verify", "two-symbol.json", "--params", "tied.safetensors", "--prefix=b-", cwd=folder))
+    done(graphshare("rename", "two-symbol.json", "--params", "tied.safetensors", "--prefix", "n_", "-o", "n.json",
+                    "--params-out", "n.safetensors", cwd=folder))  # fmt: skip
+    with safetensors.safe_open(folder / "n.safetensors", "np") as file:
+        assert file.metadata()["arg:n_b-conv1_weight"] == "arg:n_conv1_weight"
+    # copies of a copy are new arrays, tied among themselves as their sources are
+    done(graphshare("duplicate", "two-symbol.json", "--params", "tied.safetensors", "--prefix", "c-", "-o", "c.json",
+                    "--params-out", "c.safetensors", cwd=folder))  # fmt: skip
+    with safetensors.safe_open(folder / "c.safetensors", "np") as file:
+        assert file.metadata()["arg:c-b-conv1_weight"] == "arg:c-conv1_weight"
+        assert "arg:c-conv1_weight" in file.keys()  # noqa: SIM118 (no mapping)
+
+
+def test_metadata_that_are_no_ties_stay_what_they_are(tmp_path: Path) -> None:
+    header = {"__metadata__": {"format": "pt", "b": "a", "c": "missing"},
+              "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}  # fmt: skip
+    text = json.dumps(header).encode()
+    (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(8))
+    done(graphshare("params", "convert", "a.safetensors", "b.safetensors", cwd=tmp_path))
+    with safetensors.safe_open(tmp_path / "b.safetensors", "np") as file:
+        assert file.metadata() == header["__metadata__"]
+
+
+def test_ties_have_no_place_elsewhere(folder: Path) -> None:
+    refused(graphshare("params", "convert", "two-0000.params", "t.npz", "--tie", cwd=folder), "npz has no ties")
+
+
+def test_select(folder: Path) -> None:
+    found = report(folder, "stats", "two-0000.params", "--select", "conv1*", "--select", "=arg:fc2_bias", schema="params-stats")
+    assert [array["key"] for array in found["arrays"]] == ["arg:conv1_weight", "arg:conv1_bias", "arg:fc2_bias"]
+    done(graphshare("params", "convert", "two-0000.params", "some.npz", "--select", "b-bn?_gamma", cwd=folder))
+    assert sorted(np.load(folder / "some.npz").files) == ["arg:b-bn1_gamma", "arg:b-bn2_gamma"]
+    run = graphshare("params", "show", "two-0000.params", "--select", "con1_weight", cwd=folder)
+    refused(run, "matches no parameter", "did you mean 'conv1_weight'")
+    found = report(folder, "diff", "lenet-0000.params", "two-0000.params", "--select", "b-conv1*", schema="params-diff")
+    assert [(c["how"], c["new"]) for c in found["changes"]] == [("added", "arg:b-conv1_weight"), ("added", "arg:b-conv1_bias")]
+
+
+def test_diff_under_a_prefix(folder: Path) -> None:
+    done(graphshare("rename", "lenet", "--prefix", "x_", "-o", "x", cwd=folder))
+    assert report(folder, "diff", "lenet-0000.params", "x-0000.params", schema="params-diff")["different"]
+    assert not report(folder, "diff", "lenet-0000.params", "x-0000.params", "--prefix", "x_", schema="params-diff")["different"]
+    run = graphshare("params", "diff", "lenet-0000.params", "x-0000.params", "--prefix", "x_", cwd=folder)
+    assert (run.returncode, run.stdout) == (0, b"parameters: 16 equal, 0 different\n")
+
+
+def test_misspelt_commands_are_guessed(folder: Path) -> None:
+    refused(graphshare("params", "stast", "lenet-0000.params", cwd=folder), "did you mean 'stats'")
+
+
+@pytest.mark.corpus
+def test_sparse_stays_sparse_or_is_said_to_be_densified(corpus: Path, tmp_path: Path) -> None:
+    sparse = str(corpus / "params" / "params_sparse.params")
+    found = {array["key"]: array for array in report(tmp_path, "stats", sparse, schema="params-stats")["arrays"]}
+    assert found["arg:rsp"]["statistics"]["stored"] == 6
+    assert found["arg:rsp"]["statistics"]["count"] == 18
+    assert not report(tmp_path, "diff", sparse, sparse, schema="params-diff")["different"]
+    run = done(graphshare("params", "convert", sparse, "dense.params", "--densify", cwd=tmp_path))
+    assert run.stderr.count(b"was sparse and is dense now") == 4
+    changes = report(tmp_path, "diff", sparse, "dense.params", schema="params-diff")["changes"]
+    assert {change["old"] for change in changes} == {"arg:rsp", "arg:csr", "arg:rsp_empty", "arg:csr_empty"}
+    assert all(change["how"] == "form" and change["distance"]["densified"] for change in changes)
+    for key in ("arg:rsp", "arg:csr"):
+        arrays = report(tmp_path, "stats", "dense.params", "--select", f"={key}", schema="params-stats")["arrays"]
+        dense = arrays[0]["statistics"]
+        assert {**dense, "stored": 0} == pytest.approx({**found[key]["statistics"], "stored": 0})
+
+
+def test_no_more_than_pieces_are_in_memory(tmp_path: Path) -> None:
+    """Two files of 240 MB under a limit of 700 MB of address space, most of which numpy's libraries take."""
+    array = np.zeros(60_000_000, "float32")
+    for name in ("a", "b"):
+        array[-1] = len(name)
+        np.savez(tmp_path / f"{name}.npz", **{"arg:w": array, "arg:v": array[:10]})
+    del array
+    limit = 700 << 20
+    for command in (["show", "a.npz"], ["stats", "a.npz"], ["diff", "a.npz", "b.npz"]):
+        run = subprocess.run(
+            [*COMMAND, "params", *command], cwd=tmp_path, capture_output=True, timeout=300,
+            env=environment(OPENBLAS_NUM_THREADS="1"), check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+        )  # fmt: skip
+        assert run.returncode == 0, run.stderr

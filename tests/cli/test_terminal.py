@@ -1,0 +1,218 @@
+"""At a terminal, a real one as far as the command can tell: colour, progress, completion, help."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shlex
+import shutil
+import subprocess
+import termios
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphshare.cli.app import COMMANDS, cli
+from graphshare.cli.examples import EXAMPLES
+from graphshare.cli.progress import Bar
+from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused
+
+
+def at_terminal(*arguments: str, cwd: Path | None = None, **more: str) -> tuple[str, int]:
+    """What a command shows that has a terminal for all three streams, and its exit code."""
+    pid, terminal = pty.fork()
+    if pid == 0:  # pragma: no cover (the child)
+        try:
+            os.chdir(cwd or ".")
+            os.execvpe(COMMAND[0], [*COMMAND, *arguments], environment(**more))
+        finally:
+            os._exit(127)
+    termios.tcsetwinsize(terminal, (40, 100)) if hasattr(termios, "tcsetwinsize") else None
+    shown = b""
+    while True:
+        try:
+            piece = os.read(terminal, 1 << 16)
+        except OSError:  # the other end is gone
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(terminal)
+    return shown.decode("utf-8", "replace"), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("lenet-symbol.json", "lenet-0000.params"):
+        shutil.copy(ROOT / "fixtures" / name, tmp_path)
+    return tmp_path
+
+
+def test_differences_have_colours_unless_told_otherwise(folder: Path) -> None:
+    done(graphshare("rename", "lenet", "--prefix", "x_", "-o", "x", cwd=folder))
+    shown, code = at_terminal("diff", "lenet", "x", cwd=folder)
+    assert code == 1
+    assert "\x1b[33mrenamed" in shown
+    for arguments, more in ((["--color", "never", "diff"], {}), (["diff"], {"NO_COLOR": "1"}), (["diff"], {"TERM": "dumb"})):
+        shown, _ = at_terminal(*arguments, "lenet", "x", cwd=folder, **more)
+        assert "\x1b" not in shown, arguments
+    assert b"\x1b" not in graphshare("diff", "lenet", "x", cwd=folder).stdout
+    assert b"\x1b[33m" in graphshare("--color", "always", "diff", "lenet", "x", cwd=folder).stdout
+
+
+def test_a_graph_is_not_typed_in(folder: Path) -> None:
+    shown, code = at_terminal("inspect", "-", cwd=folder)
+    assert code == 2
+    assert "is the terminal" in shown
+    assert "pipe a symbol file" in shown
+
+
+def test_misspelt_words_are_guessed(folder: Path) -> None:
+    refused(graphshare("inspekt", "lenet", cwd=folder), "did you mean 'inspect'")
+    refused(graphshare("inspect", "lenet", "--shap", "data=1", cwd=folder), "--shape")
+    refused(graphshare("extract", "lenet", "--target", "fc3_output", cwd=folder), "did you mean 'fc")
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """An archive whose arrays take more than a second to measure."""
+    arrays = {f"arg:w{i}": np.random.default_rng(i).random(1 << 21, "float32") for i in range(8)}
+    np.savez_compressed(tmp_path / "large.npz", **arrays)
+    return tmp_path
+
+
+def test_long_work_shows_a_bar_that_goes_again(large: Path) -> None:
+    for _ in range(3):  # a fast machine needs more work to take a second
+        shown, code = at_terminal("params", "stats", "large.npz", cwd=large, OPENBLAS_NUM_THREADS="1")
+        assert code == 0
+        if "measuring" in shown:
+            break
+        arrays = dict(np.load(large / "large.npz"))
+        np.savez_compressed(large / "large.npz", **arrays, **{f"{key}_{len(arrays)}": a for key, a in arrays.items()})
+    bars = re.findall(r"measuring  (?:█|░)+ +(\d+)%  [\d.]+ MB/s  \d+:\d\d left", shown)
+    assert bars
+    assert [int(share) for share in bars] == sorted(int(share) for share in bars)
+    assert shown.index("arg:w0") > shown.rindex("\r\x1b[K")  # the line is clear before the table comes
+
+
+def test_no_bar_in_pipes_nor_on_dumb_terminals(large: Path) -> None:
+    run = done(graphshare("params", "stats", "large.npz", cwd=large))
+    assert run.stderr == b""
+    assert b"measuring" not in run.stdout
+    assert "measuring" not in at_terminal("params", "stats", "large.npz", cwd=large, TERM="dumb")[0]
+
+
+def test_the_line_of_a_bar() -> None:
+    bar = Bar()
+    bar.begin("copying", 4_000_000_000, "B")
+    bar._done = 1_000_000_000
+    assert bar.line(10.0) == "copying  ██████░░░░░░░░░░░░░░░░░░  25%  100.0 MB/s  0:30 left"
+    bar.begin("computing", 400, "nodes")
+    bar._done = 1
+    assert bar.line(40.0).endswith(" 0%  0 nodes/s  4:26:00 left")
+    bar._done = 400
+    assert bar.line(40.0).endswith("100%  10 nodes/s  0:00 left")
+    bar.begin("reading", 0, "B")
+    assert bar.line(1.0) == "reading  0 B  0 B/s"
+
+
+def completed(folder: Path, line: str, shell: str = "bash") -> list[str]:
+    """What the shell offers for the last word of ``line``."""
+    words = line.split(" ")
+    variables = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1) if shell != "fish" else words[-1]}
+    run = done(graphshare(cwd=folder, _GRAPHSHARE_COMPLETE=f"{shell}_complete", **variables))
+    assert run.stderr == b""
+    lines = run.stdout.decode().splitlines()
+    if shell == "zsh":  # sort, value and help on a line each
+        return [value for sort, value in zip(lines[::3], lines[1::3], strict=True) if sort == "plain"]
+    return [value for sort, _, value in (text.partition(",") for text in lines) if sort == "plain"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_names_of_the_given_graph_are_completed(shell: str, folder: Path) -> None:
+    assert completed(folder, "graphshare extract lenet --target fc", shell) == ["fc1_output", "fc2_output", "fc1", "fc2"]
+    assert completed(folder, "graphshare duplicate lenet --mode tie --copy fc2", shell) == ["fc2_weight", "fc2_bias"]
+    assert completed(folder, "graphshare run lenet-symbol.json --shape ", shell) == ["data=", "softmax_label="]
+    assert completed(folder, "graphshare params show lenet-0000.params --select conv1", shell) == ["conv1_weight", "conv1_bias"]
+
+
+def test_commands_stems_and_choices_are_completed(folder: Path) -> None:
+    assert completed(folder, "graphshare ins") == ["inspect"]
+    assert completed(folder, "graphshare params st") == ["stats"]
+    assert completed(folder, "graphshare inspect le") == ["lenet"]
+    assert completed(folder, "graphshare draw lenet --to ") == ["dot", "mermaid", "svg"]
+    assert "--mode" in completed(folder, "graphshare duplicate lenet --mo")
+
+
+def test_what_cannot_be_read_completes_to_nothing(folder: Path) -> None:
+    (folder / "broken.json").write_text("{")
+    for line in ("graphshare extract broken.json --target ", "graphshare extract nothing --target ",
+                 "graphshare extract - --target ", "graphshare extract --target ",
+                 "graphshare params show broken.json --select ", "graphshare nonsense le"):  # fmt: skip
+        assert completed(folder, line) == []
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_completes(folder: Path) -> None:
+    """The script as a user loads it, asked as bash asks it."""
+    (folder / "bin").mkdir()
+    command = folder / "bin" / "graphshare"
+    command.write_text(f'#!/bin/sh\nexec {" ".join(COMMAND)} "$@"\n')
+    command.chmod(0o755)
+    script = """eval "$(graphshare completion bash)"
+        COMP_WORDS=(graphshare extract lenet --target fc1); COMP_CWORD=4
+        _graphshare_completion graphshare fc1 --target; printf '%s\\n' "${COMPREPLY[@]}" """
+    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    run = subprocess.run(["bash", "-c", script], cwd=folder, env=environment(PATH=path), capture_output=True, timeout=120)
+    assert run.stdout.decode().split() == ["fc1_output", "fc1"], run.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str) -> None:
+    script = done(graphshare("completion", shell)).stdout.decode()
+    assert f"_GRAPHSHARE_COMPLETE={shell}_complete" in script
+    if shutil.which(shell):
+        assert subprocess.run([shell, "-n"], input=script.encode(), capture_output=True, timeout=60).stderr == b""
+
+
+def paths() -> list[str]:
+    """Every command, those inside groups too."""
+    import click
+
+    found = []
+    context = click.Context(cli)
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        inner = command.commands if isinstance(command, click.Group) else {}
+        found += [f"{name} {each}" for each in inner] or [name]
+    return found
+
+
+def test_every_command_has_examples_in_its_help() -> None:
+    for path in paths():
+        assert EXAMPLES.get(path), f"{path} has no example"
+        text = done(graphshare(*path.split(), "--help")).stdout.decode()
+        assert "Examples:" in text
+        for _, line in EXAMPLES[path]:
+            assert line in text
+
+
+def test_examples_are_of_commands() -> None:
+    assert {path for path, found in EXAMPLES.items() if found and path.split()[0] in COMMANDS} <= set(paths())
+
+
+@pytest.mark.parametrize("path", paths())
+def test_examples_run(path: str, folder: Path) -> None:
+    done(graphshare("duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=folder))
+    (folder / "rules.json").write_text('{"version": 1, "rules": [{"scope": "b", "to": "a"}]}')
+    for _, line in EXAMPLES[path]:
+        if ".svg" in line and not shutil.which("dot"):
+            continue
+        words = shlex.split(line)
+        if words[0] == "eval":
+            words = shlex.split(re.sub(r"^\$\((.*)\)$", r"\1", words[1]))
+        assert words[0] == "graphshare"
+        run = graphshare(*words[1:], cwd=folder)
+        assert run.returncode == 0, (line, run.stderr)

@@ -1,0 +1,74 @@
+"""``diff`` on every real graph: nothing differs from itself, under other names only names do, and planted edits are found."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphshare.differences.changes import diff_graphs
+from graphshare.formats.symbol import read_symbol
+from graphshare.ir.graph import Graph
+from graphshare.workflows.checkpoint import load_checkpoint
+
+pytestmark = pytest.mark.corpus
+
+
+def graphs(corpus: Path) -> list[Path]:
+    return sorted((corpus / "graphs").glob("*.json"))
+
+
+def graph_of(document: dict[str, Any]) -> Graph:
+    return read_symbol(json.dumps(document).encode(), where="planted")
+
+
+def read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_bytes(), strict=False)
+    return found
+
+
+def test_nothing_differs_from_itself(corpus: Path) -> None:
+    paths = graphs(corpus)
+    assert len(paths) > 100
+    for path in paths:
+        graph, again = load_checkpoint(str(path)).graph, load_checkpoint(str(path)).graph
+        assert not diff_graphs(graph, again), path.name
+
+
+def test_under_shuffled_names_only_names_differ(corpus: Path) -> None:
+    for path in graphs(corpus):
+        document = read(path)
+        labels = [f"node {i}" for i in range(len(document["nodes"]))]
+        random.Random(path.name).shuffle(labels)
+        for node, label in zip(document["nodes"], labels, strict=True):
+            node["name"] = label
+        found = diff_graphs(load_checkpoint(str(path)).graph, graph_of(document))
+        assert not found.nameless(), (path.name, found.nameless())
+        assert len(found.renamed) == len(document["nodes"])
+
+
+@pytest.mark.parametrize("renamed", [False, True], ids=["same names", "other names"])
+def test_an_operator_replaced_is_found_and_nothing_else(renamed: bool, corpus: Path) -> None:
+    """One node gets another operator: with names it is one change, without them at most its surroundings are told anew."""
+    exact = tried = 0
+    for path in graphs(corpus):
+        document = read(path)
+        operators = [i for i, node in enumerate(document["nodes"]) if node["op"] != "null"]
+        if not operators:
+            continue
+        victim = random.Random(path.name).choice(operators)
+        if renamed:
+            for node in document["nodes"]:
+                node["name"] = f"x/{node['name']}"
+        document["nodes"][victim]["op"] = "planted"
+        found = diff_graphs(load_checkpoint(str(path)).graph, graph_of(document)).nameless()
+        assert found, path.name
+        touched = {node.id for node in (*found.added, *found.removed)} | {change.new.id for change in found.changed}
+        assert victim in touched, path.name
+        tried += 1
+        users = {i for i, node in enumerate(document["nodes"]) for e in node["inputs"] if e[0] == victim}
+        exact += touched <= {victim, *users}
+    assert exact >= (0.98 if renamed else 1.0) * tried, (exact, tried)

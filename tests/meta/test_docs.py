@@ -1,0 +1,105 @@
+"""The documentation is what the program is: pages made from commands, blocks that were run, links that lead somewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def _generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+GENERATE = _generator()
+PAGES = GENERATE.written_pages()
+STALE = "run `python docs/generate.py`"
+
+
+def test_pages_of_commands_are_made_from_the_commands() -> None:
+    made = GENERATE.pages()
+    assert {path: path.read_text(encoding="utf-8") for path in (DOCS / "commands").glob("*.md")} == made, STALE
+
+
+def test_the_manual_is_made_from_the_commands() -> None:
+    assert (ROOT / "man" / "graphshare.1").read_text(encoding="utf-8") == GENERATE.manual(), STALE
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_the_manual_is_one() -> None:
+    run = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-ww", str(ROOT / "man" / "graphshare.1")], capture_output=True, timeout=60
+    )
+    assert run.stderr == b""
+    assert b"--share-input" in re.sub(rb"\x1b\[[0-9;]*m|.\x08", b"", run.stdout)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_blocks_show_what_commands_print(page: Path, tmp_path: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert GENERATE.refreshed(text, GENERATE.fresh_folder(tmp_path)) == text, STALE
+
+
+def test_a_block_that_lags_is_found(tmp_path: Path) -> None:
+    folder = GENERATE.fresh_folder(tmp_path)
+    page = "```console\n$ graphshare diff lenet lenet\nSAME: the graphs\n```\n"
+    assert GENERATE.refreshed(page, folder) != page
+    with pytest.raises(ValueError, match="AssertionError"):
+        GENERATE.refreshed("```python\nassert 1 == 2\n```", folder)
+    with pytest.raises(ValueError, match="no command"):
+        GENERATE.refreshed("```console\n$ rm -r /\n```", folder)
+
+
+def test_every_block_is_run_or_says_that_it_is_not() -> None:
+    """Blocks are commands, Python, or files; ``text`` is for what needs MXNet or git."""
+    for page in PAGES:
+        for language, head in re.findall(r"^```(\w+)([^\n]*)$", page.read_text(encoding="utf-8"), re.M):
+            assert language in ("console", "python", "text") or "title=" in head, (page, language)
+
+
+def broken_links(page: Path, text: str) -> list[str]:
+    """The relative links of a page that lead nowhere."""
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
+    return [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [*DOCS.rglob("*.md"), ROOT / "README.md"]:
+        assert broken_links(page, page.read_text(encoding="utf-8")) == [], page
+    assert broken_links(DOCS / "index.md", "[a](index.md) [b](nothing.md)") == ["nothing.md"]
+
+
+def test_the_site_has_every_page() -> None:
+    listed = set(re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M))
+    assert listed == {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
+
+
+@pytest.mark.slow
+def test_the_site_is_built(tmp_path: Path) -> None:
+    pytest.importorskip("material", reason="mkdocs-material is of the docs extra")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path / "site")]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=300)
+    assert run.returncode == 0, run.stderr.decode()
+    assert (tmp_path / "site" / "commands" / "diff" / "index.html").exists()
+
+
+def test_every_function_of_the_package_is_in_the_page_of_the_api() -> None:
+    import graphshare
+
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+    functions = [name for name in graphshare.__all__ if name[0].islower() and not name.startswith("_")]
+    assert [name for name in functions if f"`{name}" not in page] == []

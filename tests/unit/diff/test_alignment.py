@@ -1,0 +1,166 @@
+"""Which node became which: renames and edits planted in graphs are found, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from graphshare.differences.changes import GraphDiff, diff_graphs
+from graphshare.formats.symbol import read_symbol
+from graphshare.ir.graph import Graph
+from tests.symbols import Document, document, operator, siamese, two_layers, variable
+
+
+def graph(found: Document) -> Graph:
+    return read_symbol(json.dumps(found).encode(), where="test")
+
+
+def chain(blocks: int, *, prefix: str = "", skip: int | None = None, extra: int | None = None) -> Document:
+    """Blocks of a fully connected layer and an activation; ``skip`` leaves one activation out, ``extra`` adds one."""
+    nodes, last = [variable(f"{prefix}data")], 0
+    for i in range(blocks):
+        nodes.append(variable(f"{prefix}fc{i}_weight"))
+        nodes.append(operator("FullyConnected", f"{prefix}fc{i}", [last, len(nodes) - 1],
+                              attrs={"num_hidden": str(i + 1), "no_bias": "True"}))  # fmt: skip
+        last = len(nodes) - 1
+        for name in ([] if i == skip else [f"act{i}"]) + ([f"new{i}"] if i == extra else []):
+            nodes.append(operator("Activation", prefix + name, [last], attrs={"act_type": "relu"}))
+            last = len(nodes) - 1
+    return document(nodes, [last])
+
+
+def names(found: GraphDiff) -> tuple[list[str], list[str], list[tuple[str, str]], list[str]]:
+    return ([n.name for n in found.added], [n.name for n in found.removed],
+            [(p.old.name, p.new.name) for p in found.renamed], [c.new.name for c in found.changed])  # fmt: skip
+
+
+@pytest.mark.parametrize("made", [siamese, two_layers, lambda: chain(20)])
+def test_a_graph_does_not_differ_from_itself(made: object) -> None:
+    assert not diff_graphs(graph(made()), graph(made()))  # type: ignore[operator]
+
+
+def test_all_names_may_change() -> None:
+    found = diff_graphs(graph(chain(30)), graph(chain(30, prefix="other_")))
+    added, removed, renamed, changed = names(found)
+    assert (added, removed, changed) == ([], [], [])
+    assert renamed == [(name.name, f"other_{name.name}") for name in graph(chain(30)).nodes]
+    assert not found.nameless()
+
+
+def test_shuffled_names_are_renames_and_nothing_else() -> None:
+    document_, shuffled = chain(40), chain(40)
+    labels = [node["name"] for node in shuffled["nodes"]]
+    mixed = random.Random(3).sample(labels, len(labels))
+    for node, name in zip(shuffled["nodes"], mixed, strict=True):
+        node["name"] = name
+    added, removed, renamed, changed = names(diff_graphs(graph(document_), graph(shuffled)))
+    assert (added, removed, changed) == ([], [], [])
+    assert renamed == [(a, b) for a, b in zip(labels, mixed, strict=True) if a != b]
+
+
+def test_an_attribute() -> None:
+    other = two_layers()
+    other["nodes"][3]["attrs"]["num_hidden"] = "5"
+    found = diff_graphs(graph(two_layers()), graph(other))
+    assert names(found) == ([], [], [], ["fc1"])
+    assert [(c.what, c.key, c.old, c.new) for c in found.changed[0].changes] == [("attribute", "num_hidden", "4", "5")]
+
+
+def test_an_attribute_in_a_graph_with_other_names() -> None:
+    other = chain(12, prefix="p_")
+    next(node for node in other["nodes"] if node["name"] == "p_fc5")["attrs"]["num_hidden"] = "77"
+    added, removed, renamed, changed = names(diff_graphs(graph(chain(12)), graph(other)))
+    assert (added, removed, changed) == ([], [], ["p_fc5"])
+    assert len(renamed) == len(other["nodes"])
+
+
+@pytest.mark.parametrize("prefix", ["", "p_"])
+def test_a_node_inserted(prefix: str) -> None:
+    found = diff_graphs(graph(chain(12)), graph(chain(12, prefix=prefix, extra=5)))
+    added, removed, _, changed = names(found)
+    assert (added, removed, changed) == ([f"{prefix}new5"], [], [f"{prefix}fc6"])
+    inputs = [(c.what, c.key, c.old, c.new) for c in found.changed[0].changes]
+    assert inputs == [("input", "0", "act5", f"{prefix}new5")]
+
+
+@pytest.mark.parametrize("prefix", ["", "p_"])
+def test_a_node_removed(prefix: str) -> None:
+    added, removed, _, changed = names(diff_graphs(graph(chain(12)), graph(chain(12, prefix=prefix, skip=5))))
+    assert (added, removed, changed) == ([], ["act5"], [f"{prefix}fc6"])
+
+
+def test_swapped_names_are_told_by_structure_even_beside_an_edit() -> None:
+    other = chain(12)
+    by_name = {node["name"]: node for node in other["nodes"]}
+    by_name["fc2_weight"]["name"], by_name["fc3_weight"]["name"] = "fc3_weight", "fc2_weight"
+    by_name["fc9"]["attrs"]["num_hidden"] = "77"
+    added, removed, renamed, changed = names(diff_graphs(graph(chain(12)), graph(other)))
+    assert (added, removed, changed) == ([], [], ["fc9"])
+    assert sorted(renamed) == [("fc2_weight", "fc3_weight"), ("fc3_weight", "fc2_weight")]
+
+
+def test_names_alone_pair_where_asked() -> None:
+    found = diff_graphs(graph(siamese()), graph({**siamese(), "nodes": [
+        {**node, "name": f"x_{node['name']}"} for node in siamese()["nodes"]]}), renames=False)  # fmt: skip
+    assert len(found.added) == len(found.removed) == 4
+
+
+def test_an_operator_replaced_under_its_name() -> None:
+    other = chain(4)
+    node = next(node for node in other["nodes"] if node["name"] == "act1")
+    node.update(op="LeakyReLU", attrs={"act_type": "leaky"})
+    found = diff_graphs(graph(chain(4)), graph(other))
+    assert names(found) == ([], [], [], ["act1"])
+    assert next((c.what, c.old, c.new) for c in found.changed[0].changes) == ("operator", "Activation", "LeakyReLU")
+
+
+def test_a_tie_made_and_undone() -> None:
+    apart, tied = chain(2), chain(2)
+    for found in (apart, tied):
+        next(n for n in found["nodes"] if n["name"] == "fc1")["attrs"]["num_hidden"] = "1"
+    fc1 = next(n for n in tied["nodes"] if n["name"] == "fc1")
+    fc1["inputs"][1] = [1, 0, 0]
+    found = diff_graphs(graph(apart), graph(tied))
+    assert [(t.how, [n.name for n in t.olds], [n.name for n in t.news]) for t in found.ties] == [
+        ("tied", ["fc0_weight", "fc1_weight"], ["fc0_weight"])
+    ]
+    back = diff_graphs(graph(tied), graph(apart))
+    assert [(t.how, [n.name for n in t.olds], [n.name for n in t.news]) for t in back.ties] == [
+        ("untied", ["fc0_weight"], ["fc0_weight", "fc1_weight"])
+    ]
+
+
+def test_outputs_and_graph_attributes() -> None:
+    other = chain(2)
+    other["heads"] = [[2, 0, 0], *other["heads"]]
+    other["attrs"]["mxnet_version"] = ["int", 10700]
+    found = diff_graphs(graph(chain(2)), graph(other))
+    assert [(c.key, c.old, c.new) for c in found.outputs] == [("0", "act1", "fc0"), ("1", None, "act1")]
+    assert [(c.key, c.old, c.new) for c in found.attributes] == [("mxnet_version", '["int",10901]', '["int",10700]')]
+
+
+def test_repeated_names_pair_by_structure() -> None:
+    nodes = [variable("x"), operator("relu", "a", [0]), operator("tanh", "a", [1]), operator("relu", "a", [2])]
+    assert not diff_graphs(graph(document(nodes, [3])), graph(document(nodes, [3])))
+
+
+def test_subgraphs_are_compared() -> None:
+    def with_inner(name: str) -> Document:
+        inner = document([variable("x"), operator("relu", "r", [0], attrs={"k": name})], [1])
+        return document([variable("d"), {**operator("_foreach", "loop", [0]), "subgraphs": [inner]}], [1])
+
+    found = diff_graphs(graph(with_inner("1")), graph(with_inner("2")))
+    assert [(c.what, c.key) for c in found.changed[0].changes] == [("sub-graph", "0")]
+    assert not diff_graphs(graph(with_inner("1")), graph(with_inner("1")))
+
+
+def test_a_hundred_thousand_nodes_take_seconds() -> None:
+    from time import perf_counter
+
+    left, right = graph(chain(33_333)), graph(chain(33_333, prefix="p_", extra=100))
+    started = perf_counter()
+    found = diff_graphs(left, right)
+    assert [n.name for n in found.added] == ["p_new100"]
+    assert perf_counter() - started < 20  # 3 s on one quiet core

@@ -1,0 +1,244 @@
+"""Pictures: what stands in them, in all three languages."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from graphshare.errors import GraphshareError
+from graphshare.ir.graph import Graph
+from graphshare.pictures.palette import DARK, LIGHT, Paint, Palette
+from graphshare.pictures.picture import Picture
+from graphshare.workflows.checkpoint import load_checkpoint
+from graphshare.workflows.draw import Drawn, draw
+from graphshare.workflows.duplicate import duplicate
+from tests.processes import ROOT, write_json
+from tests.symbols import Document, document, operator, variable
+
+HAS_DOT = pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+
+
+def lenet() -> Graph:
+    return load_checkpoint(str(ROOT / "fixtures" / "lenet-symbol.json")).graph
+
+
+def siam(mode: str = "tie") -> Graph:
+    return duplicate(lenet(), ["sha-"], mode=mode).graph  # type: ignore[arg-type]
+
+
+def scoped(mark: str, *, made_up: bool = False) -> Document:
+    """Two stages of two units of two operators, parted by ``mark``; ``made_up`` lets MXNet name what joins the units."""
+    nodes, last = [variable("data")], 0
+    for stage in (1, 2):
+        for unit in (1, 2):
+            name = f"stage{stage}{mark}unit{unit}"
+            nodes.append(variable(f"{name}{mark}conv_weight"))
+            attrs = {"kernel": "(3, 3)", "num_filter": "4", "no_bias": "True", "pad": "(1, 1)"}
+            nodes.append(operator("Convolution", f"{name}{mark}conv", [last, len(nodes) - 1], attrs=attrs))
+            nodes.append(operator("Activation", f"{name}{mark}relu", [len(nodes) - 1], attrs={"act_type": "relu"}))
+            last = len(nodes) - 1
+            if made_up:
+                nodes.append(operator("elemwise_add", f"_plus{len(nodes)}", [last, last]))
+                last = len(nodes) - 1
+    return document(nodes, [last])
+
+
+def load(tmp_path: Path, found: Document) -> Graph:
+    return load_checkpoint(str(write_json(tmp_path / "g.json", found))).graph
+
+
+def titles(picture: Picture, kind: str) -> list[str]:
+    return [box.title for box in picture.boxes if box.kind == kind]
+
+
+@pytest.mark.parametrize(("mark", "made_up"), [("/", False), ("_", False), ("_", True)])
+def test_scopes_collapse_to_a_depth(mark: str, made_up: bool, tmp_path: Path) -> None:
+    graph = load(tmp_path, scoped(mark, made_up=made_up))
+    assert titles(draw(graph, depth=1).picture, "scope") == ["stage1", "stage2"]
+    second = draw(graph, depth=2).picture
+    assert titles(second, "scope") == ["unit1", "unit2", "unit1", "unit2"]
+    assert [box.cluster for box in second.boxes if box.kind == "scope"] == [("", f"stage{s}") for s in (1, 1, 2, 2)]
+    whole = draw(graph, depth=9).picture
+    assert titles(whole, "scope") == []
+    assert len(titles(whole, "operator")) == 8 + 4 * made_up
+    assert titles(draw(graph, depth=0).picture, "scope") == ["graph"]
+
+
+def test_a_word_that_operators_share_is_no_scope(tmp_path: Path) -> None:
+    nodes = [variable("x"), operator("broadcast_add", "broadcast_add0", [0, 0]), operator("relu", "act", [1]),
+             operator("broadcast_add", "broadcast_add1", [2, 2]), operator("relu", "broadcast_relu", [0])]  # fmt: skip
+    found = draw(load(tmp_path, document(nodes, [3, 4])), depth=1).picture
+    assert titles(found, "scope") == []
+
+
+def test_branches_stand_apart_and_shared_parameters_between() -> None:
+    found = draw(siam()).picture
+    assert found.branches == ["", "sha-"]
+    shared = [number for number, box in enumerate(found.boxes) if box.kind == "shared"]
+    assert len(shared) == 6  # a box for each operator that has parameters
+    assert all(found.boxes[number].cluster is None for number in shared)
+    for number in shared:
+        users = [found.boxes[line.target] for line in found.lines if line.source == number]
+        assert [(user.cluster, user.title) for user in users] == [(("",), users[0].title), (("sha-",), users[0].title)]
+        assert all(line.kind == "shared" for line in found.lines if line.source == number)
+
+
+def test_copied_branches_share_nothing() -> None:
+    found = draw(siam("copy")).picture
+    assert found.branches == ["", "sha-"]
+    assert titles(found, "shared") == titles(found, "parameter") == []
+    assert len(titles(draw(siam("copy"), all_parameters=True).picture, "parameter")) == 32
+
+
+def test_shapes_stand_on_lines_and_hold_for_twins() -> None:
+    found = draw(siam(), shapes={"data": (1, 1, 28, 28)}).picture
+    labels = [line.labels for line in found.lines if line.kind == "data"]
+    assert all(labels)
+    assert labels.count(["1×8×24×24"]) == 2 * sum(label == ["1×8×24×24"] for label in labels) // 2
+    conv = next(box for box in found.boxes if box.title == "conv1")
+    assert conv.lines == ["Convolution 5×5 8", "208 weights"]
+    with pytest.raises(GraphshareError, match="names no variable"):
+        draw(siam(), shapes={"dada": (1,)})
+
+
+def test_shapes_of_an_old_file_and_of_a_parameter_file(tmp_path: Path) -> None:
+    old = load_checkpoint(str(ROOT / "fixtures/cases/duplicate/old-with-parameters/in/old.json"))
+    assert draw(old.graph).picture.boxes
+    source = load_checkpoint(str(ROOT / "fixtures" / "lenet"))
+    conv = next(box for box in draw(source.graph, params=source.params).picture.boxes if box.title == "conv1")
+    assert conv.lines[-1] == "208 weights"
+
+
+def test_what_a_map_renamed_is_highlighted(tmp_path: Path) -> None:
+    entries = {"conv1": "convX", "pool1": "pool1"}
+    found = json.loads((ROOT / "fixtures" / "lenet-symbol.json").read_text())
+    next(node for node in found["nodes"] if node["name"] == "conv1")["name"] = "convX"
+    picture = draw(load(tmp_path, found), highlight=json.dumps(entries).encode()).picture
+    assert [(box.title, box.lines[-1]) for box in picture.boxes if box.highlighted] == [("convX", "was conv1")]
+    with pytest.raises(GraphshareError, match="speaks of no node"):
+        draw(lenet(), highlight=b'{"a": "b"}')
+    with pytest.raises(GraphshareError, match="is no map"):
+        draw(lenet(), highlight=b"[]")
+
+
+def test_a_prefix_that_nothing_bears_is_refused() -> None:
+    with pytest.raises(GraphshareError, match="'x-'"):
+        draw(lenet(), prefixes=["x-"])
+
+
+def test_odd_names_survive_every_language(tmp_path: Path) -> None:
+    name = 'a"b\\n<c>\n`d`;}]#x'
+    graph = load(tmp_path, document([variable("x"), operator("relu", name, [0])], [1]))
+    mermaid = draw(graph, to="mermaid").text
+    assert 'n0["a#quot;b\\n#lt;c#gt;\\n#96;d#96;;}]#35;x<br/>relu"]' in mermaid
+    assert len(mermaid.splitlines()) == len(draw(lenet_of_one(tmp_path), to="mermaid").text.splitlines())
+    if shutil.which("dot"):
+        texts = svg_texts(draw(graph, to="svg"))
+        assert 'a"b\\n<c>\\n`d`;}]#x' in texts
+
+
+def lenet_of_one(tmp_path: Path) -> Graph:
+    return load(tmp_path, document([variable("x"), operator("relu", "plain", [0])], [1]))
+
+
+def svg_texts(drawn: Drawn) -> list[str]:
+    root = ET.fromstring(drawn.text)
+    return ["".join(node.itertext()) for node in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+@HAS_DOT
+def test_graphviz_draws_every_box_with_its_sort_and_a_dark_style() -> None:
+    drawn = draw(siam(), to="svg", shapes={"data": (1, 1, 28, 28)})
+    root = ET.fromstring(drawn.text)
+    groups = [g.get("class") or "" for g in root.iter("{http://www.w3.org/2000/svg}g")]
+    sorts = [g.split()[1] for g in groups if g.startswith("node ")]
+    assert sorted(sorts) == sorted(box.kind for box in drawn.picture.boxes)
+    assert sum(g.startswith("edge shared") for g in groups) == 12
+    assert sum(g.startswith("cluster branch") for g in groups) == 2
+    style = drawn.text[drawn.text.index("<style>") : drawn.text.index("</style>")]
+    assert "prefers-color-scheme: dark" in style
+    for kind in sorts:
+        assert f".node.{kind} " in style
+    assert "<style>" not in draw(siam(), to="svg", theme="dark").text
+
+
+@HAS_DOT
+def test_what_graphviz_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    from graphshare.workflows import graphviz
+
+    with pytest.raises(GraphshareError, match="refuses"):
+        graphviz.render("digraph {")
+    monkeypatch.setattr(graphviz, "LIMIT", 0.0)
+    with pytest.raises(GraphshareError, match="has not drawn"):
+        graphviz.render("digraph { a }")
+
+
+def test_without_graphviz_it_is_said_clearly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(GraphshareError, match="is not on the path"):
+        draw(lenet(), to="svg")
+    assert draw(lenet(), to="dot").text.startswith("digraph")
+
+
+def test_mermaid_closes_what_it_opens(tmp_path: Path) -> None:
+    for graph in (siam(), load(tmp_path, scoped("/")), load(tmp_path, scoped("_", made_up=True))):
+        for depth in (None, 1, 2):
+            lines = [line.strip() for line in draw(graph, to="mermaid", depth=depth).text.splitlines()]
+            opened = 0
+            for line in lines:
+                opened += line.startswith("subgraph ") - (line == "end")
+                assert opened >= 0
+            assert opened == 0
+            drawn = set(re.findall(r"^(n\d+)[\[(]", "\n".join(lines), re.M))
+            used = {end for line in lines if "->" in line for end in re.findall(r"\bn\d+\b", line)}
+            assert used <= drawn
+
+
+def contrast(a: str, b: str) -> float:
+    def luminance(color: str) -> float:
+        parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def faint(palette: Palette) -> list[str]:
+    """What is hard to see: text below a contrast of 7 to its fill, lines and outlines below 3 to the background."""
+    found = [kind for kind, paint in palette.kinds.items() if contrast(paint.fill, paint.text) < 7]
+    found += [f"{kind} outline" for kind, paint in palette.kinds.items() if contrast(palette.background, paint.stroke) < 3]
+    lines = {"line": palette.line, "shared_line": palette.shared_line, "text": palette.text}
+    return found + [name for name, color in lines.items() if contrast(palette.background, color) < 3]
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+def test_colours_can_be_read(palette: Palette) -> None:
+    assert faint(palette) == []
+
+
+def test_colours_that_cannot_be_read_are_found() -> None:
+    import msgspec
+
+    kinds = {**LIGHT.kinds, "input": Paint("#888888", "#fefefe", "#999999")}
+    assert faint(msgspec.structs.replace(LIGHT, kinds=kinds)) == ["input", "input outline"]
+
+
+@pytest.mark.corpus
+def test_every_real_graph_is_drawn(corpus: Path) -> None:
+    """All of them in two languages; those of ResNet-50 in a few boxes."""
+    counts: dict[str, int] = {}
+    for path in sorted((corpus / "graphs").glob("*.json")):
+        graph = load_checkpoint(str(path)).graph
+        drawn = draw(graph, depth=1)
+        assert draw(graph, to="mermaid", depth=1).text.startswith("flowchart")
+        assert drawn.text.count(" -> ") >= len(drawn.picture.lines)
+        counts[path.stem] = len(drawn.picture.boxes)
+    resnets = {name: count for name, count in counts.items() if re.search(r"resnet-?50(_v1d?|_v2)?(-symbol)?$", name)}
+    assert len(resnets) >= 5
+    assert max(resnets.values()) <= 40, resnets
