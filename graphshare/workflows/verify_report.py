@@ -18,19 +18,19 @@ _RULES = {
 
 
 def report_of(report: Report, where: str) -> Findings:
-    """The report of the proof for the graph file ``where``; it holds no finding where all holds."""
+    """The report of the proof for the graph file ``where``, the verdict last."""
     findings = [
         _finding(stage.name, f"{stage.name} of {branch.branch}: {stage.summary}", stage.details, where)
         for branch in report.branches
         for stage in branch.stages
         if stage.verdict == "fails"
     ]
-    if not report:
-        findings.append(_finding("verdict", report.verdict, (), where))
+    # Where all holds, that is what a job wants to see: a note, which fails nothing.
+    findings.append(_finding("verdict", report.verdict, (), where, Level.NOTE if report else Level.ERROR))
     return Findings(command="verify", files=(where,), findings=tuple(findings), rules=tuple(_RULES.values()))
 
 
-def _finding(stage: str, summary: str, details: tuple[str, ...], where: str) -> Finding:
+def _finding(stage: str, summary: str, details: tuple[str, ...], where: str, level: Level = Level.ERROR) -> Finding:
     rule = _RULES[stage]
     message = "\n".join((summary, *details))
-    return Finding(code=rule.code, level=rule.level, message=message, where=where)
+    return Finding(code=rule.code, level=level, message=message, where=where)
