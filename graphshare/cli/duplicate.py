@@ -14,11 +14,9 @@ from graphshare.cli.summary import say_branches
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.records import ParameterFile
 from graphshare.names import split_pair
-from graphshare.workflows.batch import plan_batch
 from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
 from graphshare.workflows.duplicate import Choice, plan_duplicate
 from graphshare.workflows.parameters import check_belongs, held_names, notes_on
-from graphshare.workflows.upgrade import upgraded
 
 
 class _KeepsOrder(click.Command):
@@ -83,12 +81,18 @@ def duplicate(
     """
     axes = _batch_options(mode, ctx.meta["choices"], upto, batch_axes, force)
     source = load_checkpoint(graph, epoch=epoch, params=params)
-    first = upgraded(source) if upgrade_first else None
+    first = None
+    if upgrade_first:  # imported where they are asked for: starting is most of the time that a usual graph takes
+        from graphshare.workflows.upgrade import upgraded
+
+        first = upgraded(source)
     start = first.graph if first else source.graph
     with refusals_of(source):
         check_belongs(source.params, start)
         held = held_names(source.params)
         if mode == "batch":
+            from graphshare.workflows.batch import plan_batch
+
             made = plan_batch(
                 start,
                 prefixes,
