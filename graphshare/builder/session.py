@@ -21,6 +21,8 @@ from graphshare.builder.var import Var
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import Plan, make_plan
+from graphshare.execute.sgd import Sgd
+from graphshare.execute.training import Backpropagation
 from graphshare.execute.values import as_array, random_stream
 from graphshare.ir.graph import Graph, Node
 from graphshare.kernels.kernel import Array
@@ -44,7 +46,7 @@ class Session:
         self.root = Scope(self, naming, Counters(), reuse=reuse_of(reuse, None))
         self.seed = seed
         self._values = Values(self.registry, seed)
-        self._learning = Learning(seed)
+        self._learning = Learning(self.registry, self._values, seed)
         self._plans: dict[tuple[tuple[Node, int], ...], Plan] = {}
 
     def __enter__(self) -> Session:
@@ -130,6 +132,101 @@ class Session:
         values, found = self._values.completed(plan, wanted, self._fed(plan, feed or {}))
         outputs = run_plan(plan, values, shapes=found.shapes, rng=random_stream(self.seed)).outputs
         return outputs[0] if isinstance(targets, (Var, str)) else outputs
+
+    @property
+    def param_to_grad(self) -> dict[Var, Array]:
+        """The gradients of parameters from the last pass that went back to any, each summed over all its uses."""
+        return dict(self._learning.gradients)
+
+    def gradients(
+        self,
+        targets: Target | Sequence[Target],
+        feed: Feed | None = None,
+        wrt: Target | Sequence[Target] | None = None,
+        *,
+        head_gradients: Feed | None = None,
+    ) -> dict[Var, Array]:
+        """The gradients of ``targets``, added up, with respect to the parameters or inputs ``wrt``; read-only.
+
+        Without ``wrt``: to all parameters that the targets need and that are not fed. Targets that are no losses start from
+        ``head_gradients``, or from ones; losses start by themselves. Where no gradient comes by it is zeros. The pass forward
+        is one of training; parameters and auxiliary states stay as they are until :meth:`update`.
+
+        Raises:
+            RefusedError: an operator has no gradient, ``wrt`` asks for what the targets do not need, or what ``run`` refuses.
+        """
+        found = self._passed(targets, feed, wrt, head_gradients)
+        return {self.registry.outputs[node][0]: gradient for node, gradient in found.gradients.items()}
+
+    def update(self, gradients: Feed | None = None, settings: Sgd | None = None, *, rescale: float | None = None) -> None:
+        """A step of gradient descent as MXNet's Module makes it, for the parameters that have ``gradients`` and no others.
+
+        Without them it goes by ``param_to_grad``, and auxiliary states take what the last pass made of them. ``rescale``
+        multiplies gradients; without it those of the last pass are divided by the batch of its first data input, and given ones
+        are taken as they are. Any other update is a :meth:`set_value`.
+
+        Raises:
+            RefusedError: there are no gradients, or some are not those of parameters, or of another shape; nothing has changed.
+        """
+        given = None
+        if gradients is not None:
+            given = {self._wanted(key)[0]: as_array(value) for key, value in gradients.items()}
+        self._learning.update(given, settings or Sgd(), rescale)
+
+    @overload
+    def step(  # type: ignore[overload-overlap]
+        self,
+        targets: Target,
+        feed: Feed | None = None,
+        settings: Sgd | None = None,
+        *,
+        rescale: float | None = None,
+        head_gradients: Feed | None = None,
+    ) -> Array: ...
+    @overload
+    def step(
+        self,
+        targets: Sequence[Target],
+        feed: Feed | None = None,
+        settings: Sgd | None = None,
+        *,
+        rescale: float | None = None,
+        head_gradients: Feed | None = None,
+    ) -> list[Array]: ...
+
+    def step(
+        self,
+        targets: Target | Sequence[Target],
+        feed: Feed | None = None,
+        settings: Sgd | None = None,
+        *,
+        rescale: float | None = None,
+        head_gradients: Feed | None = None,
+    ) -> Array | list[Array]:
+        """One step of training: :meth:`gradients`, then :meth:`update`. Only parameters that the targets need change.
+
+        Returns the values of ``targets`` in its pass forward, before the update.
+
+        Raises:
+            RefusedError: as those two; nothing has changed then.
+        """
+        found = self._passed(targets, feed, None, head_gradients)
+        self._learning.update(None, settings or Sgd(), rescale)
+        return found.outputs[0] if isinstance(targets, (Var, str)) else found.outputs
+
+    def _passed(
+        self,
+        targets: Target | Sequence[Target],
+        feed: Feed | None,
+        wrt: Target | Sequence[Target] | None,
+        head_gradients: Feed | None,
+    ) -> Backpropagation:
+        wanted = self._wanted(targets)
+        plan = self._plan(wanted)
+        fed = self._fed(plan, feed or {})
+        asked = None if wrt is None else self._wanted(wrt)
+        heads = {self._wanted(key)[0]: as_array(value).copy() for key, value in (head_gradients or {}).items()}
+        return self._learning.passed(wanted, plan, fed, asked, heads)
 
     def _wanted(self, targets: Target | Sequence[Target]) -> list[Var]:
         listed = [targets] if isinstance(targets, (Var, str)) else list(targets)
