@@ -51,7 +51,7 @@ class Learning:
         """A pass forward and back from ``targets``, whose ``plan`` is given, with a gradient for all of ``wrt``.
 
         Raises:
-            RefusedError: something is asked for that ``targets`` do not need, an operator has no gradient, or shapes do not fit.
+            RefusedError: ``targets`` do not need what is asked for, an operator has no gradient, or shapes do not fit.
         """
         nodes = self._asked(plan, fed, wrt)
         idle = [Fault(f"{head.name!r} has a head gradient and is no target") for head in head_gradients if head not in targets]
@@ -74,7 +74,7 @@ class Learning:
         return found
 
     def _asked(self, plan: Plan, fed: Mapping[Node, Array], wrt: Sequence[Var] | None) -> list[Node]:
-        """The variables that ``wrt`` names; without it the parameters that are not fed, in the order in which they were made."""
+        """The variables that ``wrt`` names; without it the parameters that are not fed, in the order they were made."""
         if wrt is None:
             parameters = [v.var.node for v in self._registry.variables.values() if v.kind is Kind.PARAMETER]
             found = [node for node in parameters if node in plan.variables and node not in fed]
