@@ -142,5 +142,5 @@ def test_clones_train_their_shared_variables_once() -> None:
         np.testing.assert_allclose(gradient, alone[0][parameter] + alone[1][parameter], rtol=1e-4, atol=1e-6)
         once = before[parameter] - 0.01 / 2 * gradient
         np.testing.assert_allclose(session.value(parameter), once, rtol=1e-6, err_msg=parameter.name)
-    moved = 0.9 * (0.1 * means[0]) + 0.1 * means[1]  # one clone after the other, in the order of the heads
+    moved = 0.9 * (0.1 * means[1]) + 0.1 * means[0]  # one after the other; the last use of shared parameters comes first
     np.testing.assert_allclose(session.value("small/conv1/bn/moving_mean"), moved, rtol=1e-4, atol=1e-7)

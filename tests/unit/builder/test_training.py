@@ -11,6 +11,8 @@ import graphshare
 from graphshare.builder import Session, Sgd, Var, initializers, placeholder, save, variable, variable_scope
 from graphshare.builder import operators as op
 from graphshare.errors import RefusedError
+from graphshare.execute import gradient
+from graphshare.gradients.gradient import NoGradient
 
 X = np.array([[1.0, 2.0], [3.0, -4.0]], "float32")
 
@@ -115,16 +117,20 @@ def test_no_gradient_is_zeros_and_decays_all_the_same() -> None:
     assert session.value(w).tolist() == [0.75, 1.5]
 
 
-def test_an_operator_without_a_gradient_is_named() -> None:
+def test_an_operator_without_a_gradient_is_named_and_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = gradient.find_gradient
+    unwritten = {"arctan": NoGradient("arctan", "it is not written yet", is_zero=False)}
+    monkeypatch.setattr(gradient, "find_gradient", lambda name: unwritten.get(name) or real(name))
     session, x, _, y = product()
     with session:
-        target = op.topk(y, ret_typ="value", name="best")
-        drawn = op.sample_poisson(op.abs(y), name="drawn")
+        target = op.arctan(y)
     before = held(session)
-    with pytest.raises(RefusedError, match="sample_poisson has no gradient"):
-        session.step([target, drawn], {x: X})
+    with pytest.raises(RefusedError, match="arctan has no gradient: it is not written yet"):
+        session.step([y, target], {x: X})
     assert held(session) == before
     assert session.param_to_grad == {}
+    with pytest.raises(RefusedError, match="no gradients to update by"):
+        session.update()
 
 
 def test_gradients_leave_values_alone_until_an_update() -> None:
@@ -230,3 +236,13 @@ def test_the_batch_is_that_of_data_and_not_of_labels() -> None:
     bias = session.value("fc_bias")
     session.step(both, {x: X, label: [0, 1]}, Sgd(learning_rate=1.0))
     np.testing.assert_allclose(bias - session.value("fc_bias"), session.param_to_grad[session.var("fc_bias")] / 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_of_two_branches_the_later_is_updated_first_where_parameters_are_shared(shared: bool) -> None:
+    with Session() as session:
+        state = {"moving_mean": variable("moving_mean"), "moving_var": variable("moving_var")}
+        common = {"gamma": variable("gamma"), "beta": variable("beta")} if shared else {}
+        losses = [op.MakeLoss(op.BatchNorm(placeholder(n, (2, 1)), **state, **common, momentum=0.5)) for n in "pq"]
+    session.step(losses, {"p": [[1.0], [1.0]], "q": [[3.0], [3.0]]})
+    assert session.value("moving_mean").tolist() == [1.25 if shared else 1.75]
