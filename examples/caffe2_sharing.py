@@ -139,6 +139,27 @@ def layers_of_one_scope() -> list[str]:
                 return [*found, layer(x, name="shared_fc")[0], layer(x, name="new_fc")[0]]
 
 
+def two_uses(*, shared: bool = True) -> tuple[Session, Var]:
+    """A cost of two layers on one input, whose parameters are shared or not: the session and the cost."""
+    with Session(CAFFE2) as session:
+        x = placeholder("float_features", (4, 2))
+        outputs = []
+        with variable_scope("global_scope"), parameter_sharing({"scope_1": "scope_0"} if shared else {}):
+            for scope in ("scope_0", "scope_1"):
+                with variable_scope(scope):
+                    outputs.append(op.FullyConnected(x, num_hidden=2, name="fc"))
+        return session, op.sum(op.square(outputs[0] + outputs[1] * 2), name="cost")
+
+
+def descend(session: Session, cost: Var, features: list[list[float]], rate: float) -> float:
+    """A step as Caffe2 spells it: for each parameter a weighted sum of it and its gradient. Returns the cost after it."""
+    session.gradients(cost, {"float_features": features})
+    for param in session.params:
+        param_grad = session.param_to_grad[param]
+        session.set_value(param, session.value(param) - rate * param_grad)
+    return session.run(cost, {"float_features": features}).item()
+
+
 def main() -> None:
     """Shows all of it."""
     for scope, name in reference_table().items():
@@ -153,6 +174,11 @@ def main() -> None:
     print(len(outputs), "outputs:", *outputs)
     print("layers:", *automatic_layers(), *layers_of_two_scopes())
     print("layers of one scope:", *layers_of_one_scope())
+    session, cost = two_uses()
+    session.set_value("global_scope/scope_0/fc/w", [[1.0, 2.0], [3.0, 4.0]])
+    costs = [descend(session, cost, [[0.1, 0.2]] * 4, rate=0.002) for _ in range(3)]
+    print("cost of shared layers, by steps:", *costs)
+    print("gradients:", *(param.name for param in session.param_to_grad))
 
 
 if __name__ == "__main__":

@@ -53,28 +53,68 @@ def forward_siamese(mode: Literal["copy", "tie"], folder: Path) -> dict[str, flo
     return {name: value.item() for name, value in done.outputs.items()}
 
 
-def forward_authored() -> list[float]:
-    """The same tied net, authored: both convolutions take one variable, and MXNet's prefix names the second branch."""
+def siamese_net(mode: Literal["copy", "tie"] = "tie") -> tuple[Session, list[Var]]:
+    """The siamese net, authored: both convolutions take one variable, or each its own, which begin equal.
+
+    MXNet's prefix names the second branch. Returns the session and both losses.
+    """
     with Session() as session:
-        weight = variable("conv1_weight", (1, 1, 3, 3), initializer=initializers.constant(0.0))
         losses = []
+        tied = variable("conv1_weight", (1, 1, 3, 3), initializer=initializers.constant(0.0))
         for prefix in ("", "sha-"):
+            own = prefix and mode == "copy"
+            weight = variable(f"{prefix}conv1_weight", (1, 1, 3, 3)) if own else tied
             with unique_names(prefix=prefix):
-                data = placeholder(f"{prefix}data", (1, 1, 3, 3))
+                data = placeholder(f"{prefix}data", (None, 1, 3, 3))
                 conv = op.Convolution(data, weight=weight, kernel=(3, 3), num_filter=1, no_bias=True, name="conv1")
                 losses.append(op.MakeLoss(conv, name="loss"))
-        session.set_value(weight, ROWS)
-        return [value.item() for value in session.run(losses, {"data": ROWS, "sha-data": ROWS})]
+        for parameter in session.params:
+            session.set_value(parameter, ROWS)
+        return session, losses
 
 
-def forward_batched() -> list[float]:
+def forward_authored() -> list[float]:
+    """What both branches of the authored net say of the picture."""
+    session, losses = siamese_net()
+    return [value.item() for value in session.run(losses, {"data": ROWS, "sha-data": ROWS})]
+
+
+def trained_authored(mode: Literal["copy", "tie"]) -> tuple[list[float], list[float]]:
+    """Both branches' outputs before and after one step: each kernel learns from its branch, or one kernel from both."""
+    session, losses = siamese_net(mode)
+    feed = {"data": ROWS, "sha-data": ROWS}
+    before = session.step(losses, feed)
+    return [value.item() for value in before], [value.item() for value in session.run(losses, feed)]
+
+
+def trained_on_two() -> list[float]:
+    """Both branches after one alone was trained, on two pictures in one batch: gradients are divided by the batch."""
+    session, losses = siamese_net()
+    session.step(losses[0], {"data": ROWS * 2})
+    return [value.item() for value in session.run(losses, {"data": ROWS, "sha-data": ROWS})]
+
+
+def batched_net() -> tuple[Session, list[Var]]:
     """What the experiment's author thought of later: one net, fed with both pictures in one batch that is parted afterwards."""
     with Session() as session:
         both = op.concat(placeholder("data", (1, 1, 3, 3)), placeholder("sha-data", (1, 1, 3, 3)), dim=0)
         conv = op.Convolution(both, kernel=(3, 3), num_filter=1, no_bias=True, name="conv1")
         parts = op.SliceChannel(op.MakeLoss(conv, name="loss"), num_outputs=2, axis=0)
         session.set_value("conv1_weight", ROWS)
-        return [value.item() for value in session.run(list(parts), {"data": ROWS, "sha-data": ROWS})]
+        return session, list(parts)
+
+
+def forward_batched() -> list[float]:
+    """What that net says of both pictures."""
+    session, parts = batched_net()
+    return [value.item() for value in session.run(parts, {"data": ROWS, "sha-data": ROWS})]
+
+
+def trained_batched() -> list[float]:
+    """What it says after a step: as the tied net, for Module divides by the batch of its first input, not of what it joins."""
+    session, parts = batched_net()
+    session.step(parts, {"data": ROWS, "sha-data": ROWS})
+    return [value.item() for value in session.run(parts, {"data": ROWS, "sha-data": ROWS})]
 
 
 def twice_with_one_set_of_names() -> str:
@@ -149,6 +189,11 @@ def main() -> None:
         print("two branches by tie:", forward_siamese("tie", Path(folder)))
     print("two branches, authored:", forward_authored())
     print("two pictures in one batch:", forward_batched())
+    for mode in ("copy", "tie"):
+        before, after = trained_authored(mode)  # type: ignore[arg-type]
+        print(f"one step, by {mode}:", *before, "->", *after)
+    print("one step, in one batch:", *trained_batched())
+    print("one step of one branch on two pictures:", *trained_on_two())
     print("two copies in one graph:", twice_with_one_set_of_names())
     graph = named_net()
     print("arguments:", NameLists(graph).arguments)

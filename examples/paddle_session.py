@@ -8,9 +8,9 @@ digit is even. Only the costs need labels.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from graphshare.builder import PADDLE_PER_KIND, Session, Var, placeholder
+from graphshare.builder import PADDLE_PER_KIND, Session, Sgd, Var, placeholder
 from graphshare.builder import operators as op
 from graphshare.builder.topology import operators
 
@@ -50,6 +50,14 @@ def digits() -> Net:
     )
 
 
+def changed(session: Session, cost: Var, feed: dict[Var, Any], steps: int = 1) -> list[str]:
+    """The parameters that are other ones after training one sub-model, by its cost."""
+    before = {parameter: session.value(parameter) for parameter in session.params}
+    for _ in range(steps):
+        session.step(cost, feed, Sgd(learning_rate=0.1))
+    return [parameter.name for parameter, value in before.items() if (session.value(parameter) != value).any()]
+
+
 def main() -> None:
     """Runs the sub-models apart and together."""
     import numpy as np
@@ -63,6 +71,9 @@ def main() -> None:
         print("digit:", session.run(net.digit, {net.image: pictures}).argmax(axis=1))
         print("even:", session.run(net.even, {net.image: pictures}).argmax(axis=1))
         feed = {net.image: pictures, net.label: [3, 1, 4], net.parity: [0, 0, 1]}
+        print("costs:", *session.run([net.digit_cost, net.even_cost], feed))
+        print("training the digits changes", *changed(session, net.digit_cost, {net.image: pictures, net.label: [3, 1, 4]}))
+        print("training the rest changes", *changed(session, net.even_cost, {net.image: pictures, net.parity: [0, 0, 1]}))
         print("costs:", *session.run([net.digit_cost, net.even_cost], feed))
 
 

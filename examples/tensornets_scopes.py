@@ -127,6 +127,24 @@ def clones(size: int = 224, classes: int = 1000) -> tuple[Model, Model]:
             return first, resnet50(x2, classes, reuse=AUTO_REUSE)
 
 
+@model("small")
+def small(x: Var, label: Var) -> Var:
+    """A small net with its cost."""
+    x = op.Pooling(unit(x, "conv1", 4, 3), kernel=(1, 1), global_pool=True, pool_type="avg", name="avgpool")
+    return op.softmax_cross_entropy(op.FullyConnected(x, num_hidden=3, name="logits"), label, name="cost")
+
+
+def training_clones() -> tuple[Session, list[Var]]:
+    """Clones with inputs and costs of their own, on one set of weights: the session and the costs."""
+    with Session(TENSORFLOW) as session:
+        costs = []
+        for clone in ("clone0", "clone1"):
+            with name_scope(clone):
+                x, label = placeholder("x", (None, 3, 6, 6)), placeholder("label", (None,))
+                costs.append(small(x, label, reuse=AUTO_REUSE).output)
+        return session, costs
+
+
 def main() -> None:
     """Shows all of it."""
     for what, name in two_scopes().items():
@@ -137,6 +155,12 @@ def main() -> None:
     print("last of its middles:", first.get_middles()[-1].name)
     print("a second one:", refusal)
     print("reused:", *(x.name for x in reused_variable()))
+    session, costs = training_clones()
+    pictures = [[[[float(i * j + 1) for i in range(6)] for j in range(6)] for _ in range(3)]]
+    feed = {"clone0/x": pictures, "clone1/x": pictures, "clone0/label": [0], "clone1/label": [1]}
+    for _ in range(2):
+        print("costs of two clones:", *session.step(costs, feed))
+    print("trained, each once:", *(parameter.name for parameter in session.param_to_grad))
     for made in (models_in_a_scope, models_with_reuse, models_by_partial, clones):
         one, two = made()
         shared = all(a is b for a, b in zip(one.get_weights(), two.get_weights(), strict=True))

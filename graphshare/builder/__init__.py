@@ -33,6 +33,7 @@ from graphshare.builder.session import Session, current_session, default_session
 from graphshare.builder.settings import AUTO_REUSE, Reuse
 from graphshare.builder.var import Var
 from graphshare.builder.variables import placeholder, variable
+from graphshare.execute.sgd import Sgd
 
 __all__ = [
     "AUTO_REUSE",
@@ -49,6 +50,7 @@ __all__ = [
     "Reuse",
     "Scope",
     "Session",
+    "Sgd",
     "Var",
     "constant",
     "current_scope",

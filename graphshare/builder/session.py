@@ -1,4 +1,4 @@
-"""``Session``: what was authored, the values of its parameters, and runs of any part of it.
+"""``Session``: what was authored, the values of its parameters, and runs and training of any part of it.
 
 One session holds one growing graph. There is always a default session; ``with session:`` makes another one the current one.
 """
@@ -10,25 +10,25 @@ from threading import Lock
 from typing import Any, overload
 
 from graphshare.builder.counters import Counters
+from graphshare.builder.learning import Learning
 from graphshare.builder.naming import MXNET, Naming
 from graphshare.builder.registry import Registry
 from graphshare.builder.scopes import Scope, current_scope, enter, leave
 from graphshare.builder.settings import ReuseLike, reuse_of
 from graphshare.builder.topology import graph_of
+from graphshare.builder.values import KEPT, Values
 from graphshare.builder.var import Var
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.inference import Inference, infer
-from graphshare.execute.initial import initial_value
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import Plan, make_plan
-from graphshare.execute.values import as_array, check_shapes, converted, random_stream, unknown_shapes
+from graphshare.execute.sgd import Sgd
+from graphshare.execute.training import Backpropagation
+from graphshare.execute.values import as_array, random_stream
 from graphshare.ir.graph import Graph, Node
 from graphshare.kernels.kernel import Array
 from graphshare.names import did_you_mean
 from graphshare.rules.listing import output_name
 from graphshare.rules.roles import Kind
-
-_KEPT = 64  # plans, and inferences, of runs
 
 Target = Var | str
 Feed = Mapping[Var, Any] | Mapping[str, Any] | Mapping[Target, Any]
@@ -45,9 +45,9 @@ class Session:
         self.registry = Registry()
         self.root = Scope(self, naming, Counters(), reuse=reuse_of(reuse, None))
         self.seed = seed
-        self._values: dict[Node, Array] = {}
+        self._values = Values(self.registry, seed)
+        self._learning = Learning(self.registry, self._values, seed)
         self._plans: dict[tuple[tuple[Node, int], ...], Plan] = {}
-        self._found: dict[Any, Inference] = {}
 
     def __enter__(self) -> Session:
         enter(self.root)
@@ -96,11 +96,8 @@ class Session:
             RefusedError: it is no parameter, or its shape is not known yet.
         """
         var = self._wanted(parameter)[0]
-        if var.node not in self._values:
-            self._held(var)
-            part = graph_of([var])
-            self._initialise([var.node], infer(part, self._known_shapes([var.node]), self._known_types([var.node])))
-        return self._values[var.node]
+        self._held(var)
+        return self._values.of(var)
 
     def set_value(self, parameter: Target, value: Any) -> None:
         """Gives a parameter a value: a copy of an array, or of anything numpy makes one of.
@@ -110,10 +107,8 @@ class Session:
         """
         var = self._wanted(parameter)[0]
         self._held(var)
-        array = as_array(value)
-        found = infer(graph_of([var]), self._known_shapes([var.node]), self._known_types([var.node]))
-        check_shapes({var.node: array}, found)
-        self._keep(var.node, converted(var.node, array, found.types[var.node][0]).copy())
+        array = self._values.fitted(var, as_array(value)).copy()
+        self._values.keep(var.node, array)
         self.registry.learned(var, array.shape, None)
 
     @overload
@@ -134,12 +129,104 @@ class Session:
         """
         wanted = self._wanted(targets)
         plan = self._plan(wanted)
-        values = self._fed(plan, feed or {})
-        found = self._inferred(plan, wanted, values)
-        self._initialise([node for node in plan.variables if node not in values], found)
-        values = {node: values[node] if node in values else self._values[node] for node in plan.variables}
+        values, found = self._values.completed(plan, wanted, self._fed(plan, feed or {}))
         outputs = run_plan(plan, values, shapes=found.shapes, rng=random_stream(self.seed)).outputs
         return outputs[0] if isinstance(targets, (Var, str)) else outputs
+
+    @property
+    def param_to_grad(self) -> dict[Var, Array]:
+        """The gradients of parameters from the last pass that went back to any, each summed over all its uses."""
+        return dict(self._learning.gradients)
+
+    def gradients(
+        self,
+        targets: Target | Sequence[Target],
+        feed: Feed | None = None,
+        wrt: Target | Sequence[Target] | None = None,
+        *,
+        head_gradients: Feed | None = None,
+    ) -> dict[Var, Array]:
+        """The gradients of ``targets``, added up, with respect to the parameters or inputs ``wrt``; read-only.
+
+        Without ``wrt``: to all parameters that the targets need and that are not fed. Targets that are no losses start from
+        ``head_gradients``, or from ones; losses start by themselves. Where no gradient comes by it is zeros. The pass forward
+        is one of training; parameters and auxiliary states stay as they are until :meth:`update`.
+
+        Raises:
+            RefusedError: an operator has no gradient, ``wrt`` asks for what the targets do not need, or what ``run`` refuses.
+        """
+        found = self._passed(targets, feed, wrt, head_gradients)
+        return {self.registry.outputs[node][0]: gradient for node, gradient in found.gradients.items()}
+
+    def update(self, gradients: Feed | None = None, settings: Sgd | None = None, *, rescale: float | None = None) -> None:
+        """A step of gradient descent as MXNet's Module makes it, for the parameters that have ``gradients`` and no others.
+
+        Without them it goes by ``param_to_grad``, and auxiliary states take what the last pass made of them. ``rescale``
+        multiplies gradients; without it those of the last pass are divided by the batch of its first data input, and given ones
+        are taken as they are. Any other update is a :meth:`set_value`.
+
+        Raises:
+            RefusedError: there are no gradients, or some are not those of parameters, or of another shape; nothing has changed.
+        """
+        given = None
+        if gradients is not None:
+            given = {self._wanted(key)[0]: as_array(value) for key, value in gradients.items()}
+        self._learning.update(given, settings or Sgd(), rescale)
+
+    @overload
+    def step(  # type: ignore[overload-overlap]
+        self,
+        targets: Target,
+        feed: Feed | None = None,
+        settings: Sgd | None = None,
+        *,
+        rescale: float | None = None,
+        head_gradients: Feed | None = None,
+    ) -> Array: ...
+    @overload
+    def step(
+        self,
+        targets: Sequence[Target],
+        feed: Feed | None = None,
+        settings: Sgd | None = None,
+        *,
+        rescale: float | None = None,
+        head_gradients: Feed | None = None,
+    ) -> list[Array]: ...
+
+    def step(
+        self,
+        targets: Target | Sequence[Target],
+        feed: Feed | None = None,
+        settings: Sgd | None = None,
+        *,
+        rescale: float | None = None,
+        head_gradients: Feed | None = None,
+    ) -> Array | list[Array]:
+        """One step of training: :meth:`gradients`, then :meth:`update`. Only parameters that the targets need change.
+
+        Returns the values of ``targets`` in its pass forward, before the update.
+
+        Raises:
+            RefusedError: as those two; nothing has changed then.
+        """
+        found = self._passed(targets, feed, None, head_gradients)
+        self._learning.update(None, settings or Sgd(), rescale)
+        return found.outputs[0] if isinstance(targets, (Var, str)) else found.outputs
+
+    def _passed(
+        self,
+        targets: Target | Sequence[Target],
+        feed: Feed | None,
+        wrt: Target | Sequence[Target] | None,
+        head_gradients: Feed | None,
+    ) -> Backpropagation:
+        wanted = self._wanted(targets)
+        plan = self._plan(wanted)
+        fed = self._fed(plan, feed or {})
+        asked = None if wrt is None else self._wanted(wrt)
+        heads = {self._wanted(key)[0]: as_array(value).copy() for key, value in (head_gradients or {}).items()}
+        return self._learning.passed(wanted, plan, fed, asked, heads)
 
     def _wanted(self, targets: Target | Sequence[Target]) -> list[Var]:
         listed = [targets] if isinstance(targets, (Var, str)) else list(targets)
@@ -153,7 +240,7 @@ class Session:
         """Made once for the same targets: nodes are frozen."""
         key = tuple((var.node, var.entry.index) for var in wanted)
         if key not in self._plans:
-            if len(self._plans) >= _KEPT:
+            if len(self._plans) >= KEPT:
                 self._plans.clear()
             self._plans[key] = make_plan([var.entry for var in wanted])
         return self._plans[key]
@@ -170,51 +257,6 @@ class Session:
         if faults:
             raise RefusedError(faults)
         return fed
-
-    def _inferred(self, plan: Plan, wanted: Sequence[Var], fed: dict[Node, Array]) -> Inference:
-        """Shapes and types of all that runs, found once for the same shapes; ``fed`` is brought to its variables' types."""
-        key = (plan, tuple((node, array.shape, str(array.dtype)) for node, array in fed.items()))
-        if key not in self._found:
-            if len(self._found) >= _KEPT:
-                self._found.clear()
-            self._found[key] = self._infer(plan, wanted, fed)
-        found = self._found[key]
-        for node, array in fed.items():
-            fed[node] = converted(node, array, found.types[node][0])
-        return found
-
-    def _infer(self, plan: Plan, wanted: Sequence[Var], fed: Mapping[Node, Array]) -> Inference:
-        part = graph_of(wanted)
-        others = [node for node in plan.variables if node not in fed]
-        types = self._known_types(plan.variables)
-        without = infer(part, self._known_shapes(others), types, nodes=part.nodes, default_type="float32")
-        check_shapes(fed, without)
-        known = {**self._known_shapes(others), **{node: array.shape for node, array in fed.items()}}
-        return infer(part, known, types, nodes=part.nodes)
-
-    def _known_shapes(self, nodes: Sequence[Node]) -> dict[Node, tuple[int | None, ...]]:
-        shapes = {node: self.registry.shapes[node][0] for node in nodes}
-        known = {node: shape for node, shape in shapes.items() if shape is not None}
-        return {**known, **{node: self._values[node].shape for node in nodes if node in self._values}}
-
-    def _known_types(self, nodes: Any) -> dict[Node, str]:
-        return {node: dtype for node in nodes if (dtype := self.registry.types[node][0]) is not None}
-
-    def _initialise(self, nodes: Sequence[Node], found: Inference) -> None:
-        """First values for the parameters among ``nodes`` that have none."""
-        missing = [node for node in nodes if node not in self._values]
-        faults = unknown_shapes(found, missing)
-        if faults:
-            hint = "give variable(...) its shape, or run it with what uses it"
-            raise RefusedError([Fault(fault.message, node=fault.node, hint=hint) for fault in faults])
-        for node in missing:
-            shape = tuple(size or 0 for size in found.shapes[node][0] or ())
-            self._keep(node, initial_value(node, shape, found.types[node][0] or "float32", seed=self.seed))
-
-    def _keep(self, node: Node, value: Array) -> None:
-        """A value is handed out as it is, so nobody may write into it."""
-        value.setflags(write=False)
-        self._values[node] = value
 
     def _held(self, var: Var) -> None:
         """Refuses what is no parameter of this session."""

@@ -184,7 +184,8 @@ class Tape:
                 if live and gradient is not None:
                     sums.add(slot, gradient)
             passed.record = Record({}, (), ())
-        for passed in _order_of_updates(pending[::-1], self.plan):
+        wanted = [slot for slot in self.plan.variables.values() if slot in self._wanted]
+        for passed in _order_of_updates(pending[::-1], self.plan, wanted):
             _update(found.updates, passed)
         for slot, node in self._wanted.items():
             total = sums.take(slot)
@@ -231,29 +232,37 @@ def _gone_back(passed: Passed, given: list[Array | None]) -> list[Array | None]:
     return found + [None] * (len(step.inputs) - len(found))
 
 
-def _order_of_updates(passed: list[Passed], plan: Plan) -> list[Passed]:
+def _order_of_updates(passed: list[Passed], plan: Plan, wanted: Sequence[int]) -> list[Passed]:
     """The steps, given as they ran, in the order in which MXNet updates their states.
 
-    Of two that share a state the first to run comes first, as branches do in the order of their heads, unless the second read
-    what the first made: then the second comes first, as its gradient does.
+    MXNet walks its backward graph from the gradients of the ``wanted`` variables, in their order, and a gradient is a sum over
+    uses of which the last comes first. So of two branches that share a state the first head's is updated first where its
+    parameters are its own, and last where all are shared.
     """
-    holders: dict[Node, list[Passed]] = {}
+    holders: dict[Node, int] = {}
     for one in passed:
         for position in one.updates:
-            holders.setdefault(one.step.node.inputs[position].node, []).append(one)
-    if all(len(sharing) == 1 for sharing in holders.values()):
+            node = one.step.node.inputs[position].node
+            holders[node] = holders.get(node, 0) + 1
+    if all(count == 1 for count in holders.values()):
         return passed
-    ordered: dict[int, Passed] = {}
-    for one in passed:
-        reached = set(one.step.outputs)
-        for step in plan.steps:
-            if not reached.isdisjoint(step.inputs):
-                reached.update(step.outputs)
-        for other in reversed(passed):
-            if other is not one and not reached.isdisjoint(other.step.inputs):
-                ordered.setdefault(id(other), other)
-        ordered.setdefault(id(one), one)
-    return list(ordered.values())
+    uses: dict[int, list[Step]] = {}
+    for step in reversed(plan.steps):
+        for slot in dict.fromkeys(step.inputs):
+            uses.setdefault(slot, []).append(step)
+    place: dict[Node, int] = {}
+    waiting: list[tuple[Step, bool]] = [(step, False) for slot in reversed(wanted) for step in reversed(uses.get(slot, []))]
+    begun: set[Node] = set()
+    while waiting:
+        step, done = waiting.pop()
+        if done:
+            place[step.node] = len(place)
+        elif step.node not in begun:
+            begun.add(step.node)
+            waiting.append((step, True))
+            later = [use for slot in step.outputs for use in uses.get(slot, [])]
+            waiting += [(use, False) for use in reversed(later)]
+    return sorted(passed, key=lambda one: place.get(one.step.node, -1))
 
 
 def _update(updates: dict[Node, Array], passed: Passed) -> None:

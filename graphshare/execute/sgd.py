@@ -64,10 +64,11 @@ def multipliers(variables: Sequence[Node]) -> dict[Node, Multipliers]:
 class Momentum:
     """Updates of some variables, step by step, with what they remember of the steps before."""
 
-    def __init__(self, settings: Sgd, variables: Sequence[Node]) -> None:
+    def __init__(self, settings: Sgd, variables: Sequence[Node], memory: dict[Node, Array] | None = None) -> None:
+        """``memory`` holds what they remember, where it is to outlive these updates; it is written to."""
         self._settings = settings
         self._multipliers = multipliers(variables)
-        self._memory: dict[Node, Array] = {}
+        self._memory = {} if memory is None else memory
 
     def updated(self, values: Mapping[Node, Array], gradients: Mapping[Node, Array]) -> dict[Node, Array]:
         """New values after one step; a variable without a gradient has one of zero, and may decay all the same."""

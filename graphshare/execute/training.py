@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from graphshare.errors import Fault, RefusedError
 from graphshare.execute.gradient import Streams, Tape, needs_head_gradient
 from graphshare.execute.interpreter import run_plan
-from graphshare.execute.plan import make_plan
+from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.sgd import Momentum, Sgd
 from graphshare.gradients.gradient import Gradients
 from graphshare.ir.graph import Entry, Node
 from graphshare.kernels.kernel import Array, Shape
+from graphshare.rules.listing import output_name
+from graphshare.rules.roles import Role
 
 
 def node_streams(seed: int, step: int, name: Callable[[Node], str] = lambda node: node.name) -> Streams:
@@ -45,6 +49,80 @@ def _head(node: Node, given: Array | None, out: Array) -> Array | None:
     if given is not None:
         return given.astype(out.dtype, copy=False)
     return np.ones_like(out) if needs_head_gradient(node) else None
+
+
+def check_heads(targets: Sequence[Entry], heads: Gradients, outputs: Sequence[Array]) -> None:
+    """Holds given gradients of the targets against their values.
+
+    Raises:
+        RefusedError: some have another shape; all are listed.
+    """
+    faults = [
+        Fault(f"the head gradient of {output_name(entry)!r} has the shape {head.shape}, where the output has {out.shape}")
+        for entry, head, out in zip(targets, heads, outputs, strict=True)
+        if head is not None and head.shape != out.shape
+    ]
+    if faults:
+        raise RefusedError(faults)
+
+
+def first_data(inputs: Iterable[Node], values: Mapping[Node, Array], roles: Mapping[Node, Role]) -> Node | None:
+    """The first of ``inputs`` that is data, no label and no state, and has an axis: Module divides by its batch."""
+    data = (node for node in inputs if not (roles[node].is_label or roles[node].is_state))
+    return next((node for node in data if values[node].ndim), None)
+
+
+def batch_rescale(data: Node | None, values: Mapping[Node, Array]) -> float:
+    """What gradients are multiplied with by default: one divided by the batch of ``data``; 1 without any."""
+    return 1.0 if data is None else 1 / max(1, values[data].shape[0])
+
+
+class Backpropagation(msgspec.Struct, eq=False):
+    """What one pass forward, in training mode, and back gave.
+
+    ``gradients`` are of those of the wanted variables that one reached; ``states`` are new values of auxiliary states and of
+    what the forward pass overwrote.
+    """
+
+    outputs: list[Array]
+    gradients: dict[Node, Array]
+    states: dict[Node, Array]
+
+
+def backpropagated(
+    plan: Plan,
+    targets: Sequence[Entry],
+    values: Mapping[Node, Array],
+    wanted: Sequence[Node],
+    *,
+    heads: Gradients,
+    streams: Streams,
+    shapes: Mapping[Node, Sequence[Shape]] | None = None,
+) -> Backpropagation:
+    """One pass forward and back over ``plan``, that of ``targets``, which changes none of ``values``.
+
+    ``heads`` are the gradients of the targets, ones where None. Losses ignore them.
+
+    Raises:
+        RefusedError: a kernel cannot take its inputs, an operator has no gradient, or a head's has another shape.
+    """
+    tape = Tape(plan, values, wanted, streams=streams, shapes=shapes)
+    check_heads(targets, heads, tape.outputs)
+    found = tape.backward(
+        [_head(entry.node, given, out) for entry, given, out in zip(targets, heads, tape.outputs, strict=True)]
+    )
+    return Backpropagation(tape.outputs, found.gradients, {**tape.overwritten, **found.updates})
+
+
+def with_zeros(gradients: Mapping[Node, Array], wanted: Sequence[Node], values: Mapping[Node, Array]) -> dict[Node, Array]:
+    """The gradients of all that is ``wanted``, read-only: zeros where none is reached, as MXNet's gradient arrays are."""
+    found = {}
+    for node in wanted:
+        gradient = gradients.get(node)
+        view = np.zeros_like(values[node]) if gradient is None else gradient.view()
+        view.setflags(write=False)
+        found[node] = view
+    return found
 
 
 class Trainer:
@@ -81,28 +159,25 @@ class Trainer:
         self._steps = 0
         self.without_gradient: list[Node] = []
 
-    def gradients(self) -> tuple[list[Array], dict[Node, Array], dict[Node, Array]]:
-        """The outputs of a forward pass in training mode, the parameters' gradients, and what is to be updated besides.
+    def gradients(self) -> Backpropagation:
+        """A pass forward, in training mode, and back.
 
         Raises:
             RefusedError: a kernel cannot take its inputs, or an operator has no gradient.
         """
         streams = node_streams(self._seed, self._steps, self._name)
-        tape = Tape(self.plan, self.values, self._trained, streams=streams, shapes=self._shapes)
-        heads = [
-            _head(entry.node, given, out) for entry, given, out in zip(self._targets, self._heads, tape.outputs, strict=True)
-        ]
-        found = tape.backward(heads)
-        return tape.outputs, found.gradients, {**tape.overwritten, **found.updates}
+        return backpropagated(
+            self.plan, self._targets, self.values, self._trained, heads=self._heads, streams=streams, shapes=self._shapes
+        )
 
     def step(self) -> list[Array]:
         """One step; the outputs of its forward pass, which ran before the update."""
-        outputs, gradients, others = self.gradients()
-        self.without_gradient = [node for node in self._trained if node not in gradients]
-        self.values.update(others)
-        self.values.update(self._momentum.updated(self.values, gradients))
+        found = self.gradients()
+        self.without_gradient = [node for node in self._trained if node not in found.gradients]
+        self.values.update(found.states)
+        self.values.update(self._momentum.updated(self.values, found.gradients))
         self._steps += 1
-        return outputs
+        return found.outputs
 
     def outputs(self) -> list[Array]:
         """The outputs as they stand now, computed as for inference."""

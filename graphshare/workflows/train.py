@@ -12,7 +12,7 @@ import msgspec
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.execute.gradient import needs_head_gradient
 from graphshare.execute.sgd import Sgd
-from graphshare.execute.training import Trainer
+from graphshare.execute.training import Trainer, batch_rescale, check_heads, first_data
 from graphshare.formats.atomic import staged_outputs
 from graphshare.formats.parameter_files import read_index
 from graphshare.formats.records import Format, ParameterFile
@@ -76,7 +76,7 @@ def train(
     heads = _heads(ready, head_gradients or {})
     trainer = Trainer(ready.part.heads, ready.values, trained, settings, seed=seed or 0, heads=heads, shapes=ready.found.shapes)
     before = trainer.outputs()
-    _check_heads(ready, heads, before)
+    check_heads(ready.part.heads, heads, before)
     started = perf_counter()
     for _ in range(steps):
         trainer.step()
@@ -104,12 +104,11 @@ def _rescale(ready: Prepared, given: float | None) -> float:
     """``given``, or one divided by axis 0 of the first input that is data, as Module has it."""
     if given is not None:
         return given
-    for node in (n for n in ready.found.nodes if n in ready.values):  # in the order of list_arguments
-        role, array = ready.roles[node], ready.values[node]
-        if not (role.is_parameter or role.is_label or role.is_state) and array.ndim:
-            ready.notes.append(f"gradients are divided by {array.shape[0]}, the batch of {node.name!r}")
-            return float(1 / max(1, array.shape[0]))
-    return 1.0
+    inputs = [n for n in ready.found.nodes if n in ready.values and not ready.roles[n].is_parameter]
+    node = first_data(inputs, ready.values, ready.roles)  # in the order of list_arguments
+    if node is not None:
+        ready.notes.append(f"gradients are divided by {ready.values[node].shape[0]}, the batch of {node.name!r}")
+    return batch_rescale(node, ready.values)
 
 
 def _heads(ready: Prepared, given: Mapping[str, Any]) -> list[Any]:
@@ -127,17 +126,6 @@ def _heads(ready: Prepared, given: Mapping[str, Any]) -> list[Any]:
     if idle:
         ready.notes.append(f"a loss ignores its head gradient: {', '.join(idle)}")
     return [given.get(name) for name in ready.names]
-
-
-def _check_heads(ready: Prepared, heads: Sequence[Any], outputs: Sequence[Any]) -> None:
-    """Holds given head gradients against the outputs; they take the outputs' type."""
-    faults = [
-        Fault(f"--head-gradient of {name!r} has the shape {head.shape}, where the output has {out.shape}")
-        for name, head, out in zip(ready.names, heads, outputs, strict=True)
-        if head is not None and head.shape != out.shape
-    ]
-    if faults:
-        raise RefusedError(faults)
 
 
 def _key(node: Node, role: Role, records: RecordsByName | None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from graphshare.execute.inference import Inference
+from graphshare.execute.training import batch_rescale, first_data
 from graphshare.execute.values import fill_inputs
 from graphshare.ir.graph import Node
 from graphshare.rules.roles import Kind, Role
@@ -54,20 +55,11 @@ def train_branches(
         [(p.left, p.right, roles[p.left].kind is Kind.AUXILIARY) for p in parameters],
         equal,
         different,
-        rescale=_rescale(inputs, left, roles),
+        rescale=batch_rescale(first_data([a for a, _ in inputs], left, roles), left),
         atol=atol,
         rtol=rtol,
         shapes=shapes,
     )
-
-
-def _rescale(inputs: Sequence[tuple[Node, Node]], values: Mapping[Node, Any], roles: Mapping[Node, Role]) -> float:
-    """One divided by the batch of the first data input, as Module has it."""
-    for node, _ in inputs:
-        role = roles[node]
-        if not (role.is_label or role.is_state) and values[node].ndim:
-            return float(1 / max(1, values[node].shape[0]))
-    return 1.0
 
 
 def answer(training: Training, *, expect_tied: bool) -> tuple[Literal["holds", "fails"], str, tuple[str, ...]]:

@@ -50,8 +50,23 @@ def test_one_branch_fed_a_batch_of_two(folder: Path) -> None:
     assert outputs(folder, *arguments) == pytest.approx([COPIED, COPIED], rel=1e-6)
 
 
+def test_one_branch_of_a_tied_net_fed_a_batch_of_two_moves_both(folder: Path) -> None:
+    run = ("run", "tie", "--target", "makeloss0", "--feed", "data=two.npy", "--sgd-steps", "1", "--params-out", "new.params")
+    done(graphshare(*run, cwd=folder))
+    assert outputs(folder, "tie-symbol.json", "--params", "new.params", *BOTH) == pytest.approx([COPIED, COPIED], rel=1e-6)
+
+
+def test_batch_mode_trains_as_tied(folder: Path) -> None:
+    done(graphshare("duplicate", FIXTURES / "blog", "--prefix", "sha-", "--mode", "batch", "-o", "batch", cwd=folder))
+    assert outputs(folder, "batch", *BOTH) == [42.0, 42.0]
+    done(graphshare("run", "batch", *BOTH, "--sgd-steps", "1", "--params-out", "new.params", cwd=folder))
+    for graph in ("batch", "tie"):  # the file fits both
+        after = outputs(folder, f"{graph}-symbol.json", "--params", "new.params", *BOTH)
+        assert after == pytest.approx([TIED, TIED], rel=1e-6)
+
+
 def test_both_inputs_in_one_batch(folder: Path) -> None:
-    """The batch mode: the inputs are joined, the original runs once, and Module divides by the batch of the first alone."""
+    """The same by hand: the inputs are joined, the original runs once, and Module divides by the batch of the first alone."""
     attrs = {"kernel": "(3, 3)", "no_bias": "True", "num_filter": "1"}
     nodes = [variable("data"), variable("sha-data"), variable("conv1_weight")]
     nodes += [operator("Concat", "both", [0, 1], attrs={"num_args": "2", "dim": "0"})]

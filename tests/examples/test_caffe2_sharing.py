@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack
 
+import numpy as np
 import pytest
 
 from examples import caffe2_sharing as example
@@ -12,6 +13,8 @@ from graphshare.builder import (
     BREW,
     CAFFE2,
     Session,
+    Sgd,
+    Var,
     current_scope,
     parameter_sharing,
     placeholder,
@@ -119,11 +122,11 @@ def test_layers_of_different_shapes_are_refused() -> None:
 
 
 def test_a_shared_parameter_gets_its_first_value_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphshare.builder import session as sessions
+    from graphshare.builder import values
 
     filled = []
-    real = sessions.initial_value
-    monkeypatch.setattr(sessions, "initial_value", lambda node, *a, **k: filled.append(node.name) or real(node, *a, **k))
+    real = values.initial_value
+    monkeypatch.setattr(values, "initial_value", lambda node, *a, **k: filled.append(node.name) or real(node, *a, **k))
     with Session(CAFFE2) as session, variable_scope("global_scope"), parameter_sharing({"new_fc": "shared_fc"}):
         x = placeholder("float_features", (4, 2))
         outputs = [op.FullyConnected(x, num_hidden=2, name=name) for name in ("shared_fc", "new_fc")]
@@ -244,3 +247,42 @@ def test_threads_do_not_see_each_others_scopes() -> None:
         thread.join()
         found.append(example.parameter_name("x"))
     assert found == ["x/w", "a/y/w"]
+
+
+FEATURES = [[0.1, -0.2], [0.3, 0.4], [-0.5, 0.6], [0.7, 0.8]]
+START = {"w": [[1.0, 2.0], [3.0, 4.0]], "b": [0.5, -0.5]}
+
+
+def begun(*, shared: bool) -> tuple[Session, Var]:
+    """The net of two uses, all its layers with the same values."""
+    session, cost = example.two_uses(shared=shared)
+    for param in session.params:
+        session.set_value(param, START[param.name.rpartition("/")[2]])
+    return session, cost
+
+
+def test_the_gradient_of_a_shared_parameter_is_the_sum_over_its_uses() -> None:
+    session, cost = begun(shared=True)
+    session.gradients(cost, {"float_features": FEATURES})
+    apart, cost_apart = begun(shared=False)
+    apart.gradients(cost_apart, {"float_features": FEATURES})
+    assert [param.name for param in session.param_to_grad] == ["global_scope/scope_0/fc/w", "global_scope/scope_0/fc/b"]
+    assert list(session.param_to_grad) == session.params
+    assert len(apart.param_to_grad) == 4
+    for part in "wb":
+        uses = [apart.param_to_grad[apart.var(f"global_scope/scope_{i}/fc/{part}")] for i in (0, 1)]
+        assert uses[0].any()
+        np.testing.assert_allclose(uses[1], 2 * uses[0], rtol=1e-6)
+        shared = session.param_to_grad[session.var(f"global_scope/scope_0/fc/{part}")]
+        np.testing.assert_allclose(shared, uses[0] + uses[1], rtol=1e-6)
+
+
+def test_a_weighted_sum_of_parameter_and_gradient_is_a_step() -> None:
+    session, cost = begun(shared=True)
+    before = session.run(cost, {"float_features": FEATURES}).item()
+    after = example.descend(session, cost, FEATURES, rate=0.001)
+    assert after < before
+    other, other_cost = begun(shared=True)
+    other.step(other_cost, {"float_features": FEATURES}, Sgd(learning_rate=0.001), rescale=1)
+    for mine, theirs in zip(session.params, other.params, strict=True):
+        np.testing.assert_allclose(session.value(mine), other.value(theirs), rtol=1e-6)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from examples import mxnet_blog
 from graphshare.ir.graph import Graph
 from graphshare.rules.listing import NameLists
 from tests.cli.test_nin import ARGUMENTS, ATTRIBUTES
+from tests.cli.test_training import COPIED, TIED
 
 
 def attributes(graph: Graph, name: str) -> dict[str, str]:
@@ -31,6 +33,33 @@ def test_forward_of_both_authored_branches_is_42() -> None:
 
 def test_forward_of_two_pictures_in_one_batch_is_42() -> None:
     assert mxnet_blog.forward_batched() == [42.0, 42.0]
+
+
+@pytest.mark.parametrize(("mode", "wanted"), [("copy", COPIED), ("tie", TIED)])
+def test_one_step_of_both_authored_branches(mode: str, wanted: float) -> None:
+    before, after = mxnet_blog.trained_authored(mode)  # type: ignore[arg-type]
+    assert before == [42.0, 42.0]
+    assert after == pytest.approx([wanted, wanted], rel=1e-6)
+
+
+def test_one_step_of_two_pictures_in_one_batch_is_that_of_the_tied_net() -> None:
+    assert mxnet_blog.trained_batched() == pytest.approx([TIED, TIED], rel=1e-6)
+
+
+def test_one_step_of_one_branch_on_a_batch_of_two_reaches_both() -> None:
+    assert mxnet_blog.trained_on_two() == pytest.approx([COPIED, COPIED], rel=1e-6)
+
+
+def test_the_tied_gradient_is_the_sum_of_both_branches() -> None:
+    session, losses = mxnet_blog.siamese_net("tie")
+    feed = {"data": mxnet_blog.ROWS, "sha-data": mxnet_blog.ROWS}
+    session.step(losses, feed)
+    (weight,) = session.params
+    assert list(session.param_to_grad) == [weight]
+    assert session.param_to_grad[weight].tolist() == (2 * np.array(mxnet_blog.ROWS)).tolist()
+    session, losses = mxnet_blog.siamese_net("copy")
+    session.step(losses, feed)
+    assert [gradient.tolist() for gradient in session.param_to_grad.values()] == [mxnet_blog.ROWS] * 2
 
 
 def test_two_copies_of_one_set_of_names_are_refused() -> None:

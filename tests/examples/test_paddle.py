@@ -177,11 +177,11 @@ def test_a_run_takes_what_its_targets_need() -> None:
 
 
 def test_only_what_runs_is_given_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphshare.builder import session as sessions
+    from graphshare.builder import values
 
     filled = []
-    real = sessions.initial_value
-    monkeypatch.setattr(sessions, "initial_value", lambda node, *a, **k: filled.append(node.name) or real(node, *a, **k))
+    real = values.initial_value
+    monkeypatch.setattr(values, "initial_value", lambda node, *a, **k: filled.append(node.name) or real(node, *a, **k))
     with Session(PADDLE_PER_KIND) as session:
         net = paddle_session.digits()
     session.run(net.even, {"image": PICTURES})
@@ -232,3 +232,31 @@ def test_there_is_a_default_session() -> None:
     finally:
         reset_default_session()
     assert default_session() is not session
+
+
+TRUNK = ["conv1.w_0", "conv1.b_0", "hidden.w_0", "hidden.b_0"]
+
+
+@pytest.mark.parametrize(("mine", "other", "labels"), [("digit", "even", "label"), ("even", "digit", "parity")])
+def test_sub_models_of_one_graph_are_trained_apart(mine: str, other: str, labels: str) -> None:
+    with Session(PADDLE_PER_KIND) as session:
+        net = paddle_session.digits()
+    cost, head = session.var(f"{mine}_cost"), session.var(other)
+    feed = {net.image: PICTURES, session.var(labels): [1, 0, 1]}
+    features, scores = (session.run(x, feed).tobytes() for x in (net.features, head))
+    (first,) = session.run(cost, feed)
+    private = [f"{mine}_scores.w_0", f"{mine}_scores.b_0"]
+    assert sorted(paddle_session.changed(session, cost, feed, steps=3)) == sorted([*TRUNK, *private])
+    assert sorted(names(list(session.param_to_grad))) == sorted([*TRUNK, *private])
+    assert session.run(cost, feed)[0] < first
+    assert session.run(net.features, feed).tobytes() != features
+    assert session.run(head, feed).tobytes() != scores  # by the trunk that both share
+
+
+def test_training_one_sub_model_asks_for_its_inputs_alone() -> None:
+    with Session(PADDLE_PER_KIND) as session:
+        net = paddle_session.digits()
+    with pytest.raises(RefusedError, match="input 'parity' is not fed"):
+        session.step([net.digit_cost, net.even_cost], {net.image: PICTURES, net.label: [3, 1, 4]})
+    assert session.param_to_grad == {}
+    session.step(net.digit_cost, {net.image: PICTURES, net.label: [3, 1, 4]})

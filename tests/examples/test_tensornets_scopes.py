@@ -11,6 +11,8 @@ from examples import tensornets_scopes as example
 from graphshare.builder import TENSORFLOW, Model, Session, constant, name_scope, placeholder, variable, variable_scope
 from graphshare.errors import RefusedError
 
+TRAINED = ["conv1/conv/weights", "conv1/conv/biases", "conv1/bn/gamma", "conv1/bn/beta", "logits/weights", "logits/biases"]
+
 
 def tensor(name: str) -> str:
     """TensorFlow's name of an operator's first output, as it is here."""
@@ -122,3 +124,23 @@ def test_scopes_opened_again_are_numbered_for_operators_alone() -> None:
         ("a/w", "a_1/n/mul_output", "a_1/n/x"),
         ("a/w", "a_2/n/mul_output", "a_2/n/x"),
     ]
+
+
+def test_clones_train_their_shared_variables_once() -> None:
+    session, costs = example.training_clones()
+    rng = np.random.default_rng(0)
+    feed = {f"clone{i}/x": rng.random((2, 3, 6, 6), "float32") for i in (0, 1)}
+    feed |= {f"clone{i}/label": np.array([i, 2], "float32") for i in (0, 1)}
+    alone = [session.gradients(cost, feed) for cost in costs]
+    both = session.gradients(costs, feed)
+    assert list(both) == session.params == list(alone[0]) == list(alone[1])
+    assert [x.name for x in both] == [f"small/{name}" for name in TRAINED]
+    before = {parameter: session.value(parameter) for parameter in session.params}
+    means = [session.run(f"clone{i}/small/conv1/conv", feed).mean(axis=(0, 2, 3)) for i in (0, 1)]
+    session.step(costs, feed)
+    for parameter, gradient in both.items():
+        np.testing.assert_allclose(gradient, alone[0][parameter] + alone[1][parameter], rtol=1e-4, atol=1e-6)
+        once = before[parameter] - 0.01 / 2 * gradient
+        np.testing.assert_allclose(session.value(parameter), once, rtol=1e-6, err_msg=parameter.name)
+    moved = 0.9 * (0.1 * means[1]) + 0.1 * means[0]  # one after the other; the last use of shared parameters comes first
+    np.testing.assert_allclose(session.value("small/conv1/bn/moving_mean"), moved, rtol=1e-4, atol=1e-7)

@@ -125,6 +125,7 @@ def module(question):
     before = [a.asnumpy().ravel().tolist() for a in trained.get_outputs()]
     trained.forward_backward(batch)
     trained.update()
+    mx.nd.waitall()  # reading a state that two operators write is not ordered after both
     trained.forward(batch, is_train=False)
     after = [a.asnumpy().ravel().tolist() for a in trained.get_outputs()]
     arguments, states = trained.get_params()

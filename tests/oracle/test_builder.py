@@ -26,6 +26,7 @@ from graphshare.builder import (
     variable,
     variable_scope,
 )
+from graphshare.builder import operators as op
 from graphshare.formats.layout import write_symbol
 from tests.oracle.conversation import Oracle
 
@@ -219,6 +220,127 @@ def test_mxnet_loads_and_computes_what_the_session_computes(
         for target, value in zip(targets, mine, strict=True):
             np.testing.assert_allclose(theirs[target.name], value, rtol=2e-5, atol=1e-6)
     assert oracle.known("tojson", path=symbol)["text"] == Path(symbol).read_text()
+
+
+def blog_twice() -> tuple[list[Var], dict[str, Any]]:
+    _, losses = mxnet_blog.siamese_net()
+    return losses, {name: np.array(mxnet_blog.ROWS, "float32") for name in ("data", "sha-data")}
+
+
+def blog_of_two() -> tuple[list[Var], dict[str, Any]]:
+    _, losses = mxnet_blog.siamese_net()
+    return losses[:1], {"data": np.array(mxnet_blog.ROWS * 2, "float32")}
+
+
+def blog_batched() -> tuple[list[Var], dict[str, Any]]:
+    session, parts = mxnet_blog.batched_net()
+    with session:
+        return [op.MakeLoss(part) for part in parts], blog_twice()[1]
+
+
+def two_uses() -> tuple[list[Var], dict[str, Any]]:
+    session, cost = caffe2_sharing.two_uses()
+    with session:
+        return [op.MakeLoss(cost)], {"float_features": np.random.default_rng(0).random((4, 2), "float32")}
+
+
+def sub_model(which: str, label: str) -> tuple[list[Var], dict[str, Any]]:
+    with Session(PADDLE_PER_KIND):
+        cost = getattr(paddle_session.digits(), which)
+        rng = np.random.default_rng(0)
+        feed = {"image": rng.random((3, 1, 28, 28), "float32"), label: np.array([1, 0, 1], "float32")}
+        return [op.MakeLoss(cost)], feed
+
+
+def trained_clones() -> tuple[list[Var], dict[str, Any]]:
+    session, costs = tensornets_scopes.training_clones()
+    rng = np.random.default_rng(0)
+    feed = {f"clone{i}/x": rng.random((2, 3, 6, 6), "float32") for i in (0, 1)}
+    with session:
+        losses = [op.MakeLoss(cost) for cost in costs]
+    return losses, feed | {f"clone{i}/label": np.array([i, 2], "float32") for i in (0, 1)}
+
+
+TRAINED: dict[str, Callable[[], tuple[list[Var], dict[str, Any]]]] = {
+    "the blog's net": blog,
+    "its tied net": blog_twice,
+    "one branch on a batch of two": blog_of_two,
+    "both pictures in one batch": blog_batched,
+    "a layer used twice": two_uses,
+    "one sub-model": lambda: sub_model("digit_cost", "label"),
+    "the other sub-model": lambda: sub_model("even_cost", "parity"),
+    "clones": trained_clones,
+}
+
+
+@pytest.mark.parametrize("net", TRAINED)
+def test_a_step_is_that_of_module(oracle: Oracle, tmp_path: Path, net: str) -> None:
+    targets, feed = TRAINED[net]()
+    session = targets[0].session
+    before = session.run(targets, feed)
+    symbol, params = save(session, targets, str(tmp_path / "net"))
+    session.step(targets, feed)
+    after = session.run(targets, feed)
+    data = [name for name in feed if not name.endswith(("label", "parity"))]
+    names = {"data_names": data, "label_names": [name for name in feed if name not in data]}
+    fed = {name: value.tolist() for name, value in feed.items()}
+    answer = oracle.known("module", path=symbol, params=params, feed=fed, **names)
+    for mine, theirs in ((before, answer["before"]), (after, answer["after"])):
+        for output, wanted in zip(mine, theirs, strict=True):
+            np.testing.assert_allclose(output.ravel(), wanted, rtol=1e-5, atol=1e-6)
+    needed = {node.name for node in session.graph(targets).variables()}
+    assert set(answer["values"]) == {name for name in session.registry.parameters() if name in needed}
+    for name, wanted in answer["values"].items():
+        largest = max(float(np.abs(wanted).max()), 1e-4)  # a bias before a BatchNorm has no gradient but rounding
+        assert float(np.abs(session.value(name).ravel() - wanted).max()) <= 1e-5 * largest, name
+    moved = [parameter for parameter in session.param_to_grad if session.param_to_grad[parameter].any()]
+    assert moved
+
+
+SHARED = ["", "w_weight", "g_gamma", "b_beta", "v_weight", "w_weight v_weight", "w_weight g_gamma b_beta v_weight"]
+
+
+def three_with_one_mean(shared: list[str], *, chained: bool) -> tuple[list[Var], dict[str, Any]]:
+    """Three branches, or one chain of three parts, with one set of moving statistics and more ``shared`` or not."""
+    rng = np.random.default_rng(0)
+    with Session() as session:
+        made: dict[str, Var] = {}
+
+        def parameter(name: str, number: int) -> Var:
+            name = name if name in shared else f"{name[:1]}{number}{name[1:]}"
+            return made.setdefault(name, made.get(name) or variable(name))
+
+        states = {"moving_mean": variable("moving_mean"), "moving_var": variable("moving_var")}
+        losses, x = [], placeholder("x0", (None, 3))
+        for i in range(3):
+            if i and not chained:
+                x = placeholder(f"x{i}", (None, 3))
+            h = op.FullyConnected(x, weight=parameter("w_weight", i), num_hidden=3, no_bias=True)
+            scale = {"gamma": parameter("g_gamma", i), "beta": parameter("b_beta", i)}
+            h = op.BatchNorm(h, **scale, **states, fix_gamma=False)
+            x = op.FullyConnected(h, weight=parameter("v_weight", i), num_hidden=3, no_bias=True)
+            if not chained or i == 2:
+                losses.append(op.LinearRegressionOutput(x, label=placeholder(f"y{i}_label", (None, 3))))
+        feed = {var.name: rng.random((4, 3), "float32") + 3 * i for i, var in enumerate(session.inputs)}
+        for var in session.params:
+            session.set_value(var, rng.random((3, 3) if "weight" in var.name else (3,)))
+    return losses, feed
+
+
+@pytest.mark.parametrize("chained", [False, True], ids=["branches", "a chain"])
+@pytest.mark.parametrize("shared", SHARED, ids=lambda shared: shared or "statistics alone")
+def test_shared_statistics_are_updated_in_modules_order(oracle: Oracle, tmp_path: Path, shared: str, chained: bool) -> None:
+    losses, feed = three_with_one_mean(shared.split(), chained=chained)
+    session = losses[0].session
+    session.run(losses, feed)
+    symbol, params = save(session, losses, str(tmp_path / "net"))
+    session.step(losses, feed)
+    data = [name for name in feed if not name.endswith("label")]
+    fed = {name: value.tolist() for name, value in feed.items()}
+    names = {"data_names": data, "label_names": [name for name in feed if name not in data]}
+    answer = oracle.known("module", path=symbol, params=params, feed=fed, **names)
+    for name in ("moving_mean", "moving_var"):
+        np.testing.assert_allclose(session.value(name), answer["values"][name], rtol=1e-5, err_msg=name)
 
 
 def test_module_gives_the_same_first_values(oracle: Oracle, tmp_path: Path) -> None:

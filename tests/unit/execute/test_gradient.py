@@ -122,11 +122,14 @@ STATES = {"gamma": [1.0], "beta": [0.0], "mean": [0.0], "var": [0.0]}
 
 
 @pytest.mark.parametrize(("heads", "mean"), [((9, 10), 1.75), ((10, 9), 1.25)])
-def test_shared_statistics_are_updated_in_the_order_of_the_heads(heads: tuple[int, int], mean: float) -> None:
+@pytest.mark.parametrize("of_inputs", [True, False])
+def test_shared_statistics_are_updated_in_the_order_of_the_heads(heads: tuple[int, int], mean: float, of_inputs: bool) -> None:
+    """That is, where something that one branch has for itself gets a gradient; else the other way round, as in Module."""
     nodes = [variable("p"), *SHARED, variable("q"), operator("Flatten", "f", [0]), batch_norm("bp", 6), batch_norm("bq", 5)]
     nodes += [operator("MakeLoss", "lp", [7]), operator("MakeLoss", "lq", [8])]
-    found = gone_back(graph_of(nodes, heads), {"p": [[0.0], [2.0]], "q": [[2.0], [4.0]], **STATES}, ["gamma", "beta"])
-    assert found["mean"].tolist() == [mean]
+    wanted = ["p", "q"] * of_inputs + ["gamma", "beta"]
+    found = gone_back(graph_of(nodes, heads), {"p": [[0.0], [2.0]], "q": [[2.0], [4.0]], **STATES}, wanted)
+    assert found["mean"].tolist() == [mean if of_inputs else 3 - mean]
 
 
 def test_of_statistics_shared_along_one_way_the_last_come_first() -> None:
