@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 import click
 import msgspec
 
-from graphshare.cli import options
 from graphshare.cli.console import Line, put_colored, put_json, say
 from graphshare.cli.params_diff import parameter_lines
-from graphshare.differences.changes import Change, GraphDiff, NodeRef
+from graphshare.cli.report import put_report, report_format
+from graphshare.differences.changes import GraphDiff
+from graphshare.differences.words import names_of, spelled, told
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.formats.parameter_files import detect_format
+from graphshare.reports.formats import default_format
 from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
 from graphshare.workflows.diff import Difference
 from graphshare.workflows.diff import diff as diff_graphs
@@ -32,7 +34,7 @@ _NOTHING = "/dev/null"
 @click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance of parameters [0].")
 @click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
 @click.option("--git", is_flag=True, help="Take the arguments that git gives an external diff driver.")
-@options.format_
+@report_format
 def diff(
     paths: tuple[str, ...],
     params: str | None,
@@ -44,7 +46,7 @@ def diff(
     atol: float,
     rtol: float,
     git: bool,
-    format_: str,
+    format_: str | None,
 ) -> int:
     """Show what differs between two graphs.
 
@@ -79,10 +81,15 @@ def diff(
             atol=atol,
             rtol=rtol,
         )
+    format_ = format_ or default_format()
     if format_ == "json":
         put_json({"different": bool(found), "verdict": found.verdict, **msgspec.to_builtins(found)})
-    else:
+    elif format_ == "text":
         put_colored(_lines(found))
+    else:
+        from graphshare.cli.diff_report import report_of
+
+        put_report(report_of(found, left.where, right.where), format_)
     return 1 if found else 0
 
 
@@ -132,29 +139,15 @@ def _lines(found: Difference) -> Iterator[Line]:
 
 def _graph_lines(graph: GraphDiff) -> Iterator[Line]:
     for node in graph.removed:
-        yield "removed", f"removed  {_spelled(node)}"
+        yield "removed", f"removed  {spelled(node)}"
     for node in graph.added:
-        yield "added", f"added    {_spelled(node)}"
+        yield "added", f"added    {spelled(node)}"
     for pair in graph.renamed:
-        yield "changed", f"renamed  {_spelled(pair.old)} -> {pair.new.name}"
+        yield "changed", f"renamed  {spelled(pair.old)} -> {pair.new.name}"
     for node_change in graph.changed:
-        yield "changed", f"changed  {_spelled(node_change.new)}"
-        yield from (("", f"           {_told(change)}") for change in node_change.changes)
+        yield "changed", f"changed  {spelled(node_change.new)}"
+        yield from (("", f"           {told(change)}") for change in node_change.changes)
     for tie in graph.ties:
-        yield "changed", f"{tie.how:8} {_names(tie.olds)} -> {_names(tie.news)}"
+        yield "changed", f"{tie.how:8} {names_of(tie.olds)} -> {names_of(tie.news)}"
     for change in (*graph.outputs, *graph.attributes):
-        yield "changed", _told(change)
-
-
-def _spelled(node: NodeRef) -> str:
-    return f"{'variable' if node.op == 'null' else node.op} {node.name or '(no name)'}"
-
-
-def _names(nodes: Sequence[NodeRef]) -> str:
-    return ", ".join(node.name for node in nodes)
-
-
-def _told(change: Change) -> str:
-    name = f"{change.what} {change.key}".rstrip()
-    old, new = ("none" if value is None else value or "''" for value in (change.old, change.new))
-    return f"{name}: {old} -> {new}"
+        yield "changed", told(change)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -153,3 +154,19 @@ def test_git_shows_graphs_and_parameters_through_the_driver(folder: Path) -> Non
     said = git(folder, "diff")
     assert "the file is truncated" in said
     assert "deleted file" in said
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_what_differs_is_told_in_the_formats_of_ci(changed: bool, folder: Path) -> None:
+    done(graphshare("rename", "lenet", "--prefix", "a-", "-o", "other", cwd=folder))
+    other = "other" if changed else "lenet"
+    runs = {name: graphshare("diff", "lenet", other, "--format", name, cwd=folder) for name in ("github", "junit", "sarif")}
+    assert {run.returncode for run in runs.values()} == {int(changed)}
+    lines = runs["github"].stdout.decode().splitlines()
+    assert any(line.startswith("::error file=other-symbol.json,title=diff-renamed::") for line in lines) == changed
+    assert any(line.startswith("::notice file=lenet-symbol.json,title=diff-verdict::SAME") for line in lines) != changed
+    suite = ElementTree.fromstring(runs["junit"].stdout)
+    assert (int(suite.attrib["failures"]) > 0) == changed
+    sarif = json.loads(runs["sarif"].stdout)
+    assert explain(sarif, "sarif") == []
+    assert any(result["ruleId"] == "diff-renamed" for result in sarif["runs"][0]["results"]) == changed
