@@ -30,7 +30,8 @@ def report_of(found: Difference, left: str, right: str) -> Report:
     findings = [*_graph_findings(found.graph, left, right), *_parameter_findings(found, right)]
     level = Level.ERROR if found else Level.NOTE
     findings.append(Finding(code="diff-verdict", level=level, message=found.verdict, where=right))
-    return Report(command="diff", files=tuple(dict.fromkeys((left, right))), findings=tuple(findings), rules=tuple(_RULES.values()))
+    files = tuple(dict.fromkeys((left, right)))
+    return Report(command="diff", files=files, findings=tuple(findings), rules=tuple(_RULES.values()))
 
 
 def _graph_findings(graph: GraphDiff, left: str, right: str) -> Iterator[Finding]:
