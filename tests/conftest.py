@@ -15,6 +15,11 @@ from tests.surroundings import corpus_directory, missing, oracle_path
 _PATHS = [str(Path(__file__).parents[1]), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
 os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, _PATHS))
 
+# Tests run side by side, and the products of each would start as many threads as there are processors. Nothing above imports
+# numpy, which reads this once.
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
 # Few examples in everyday runs, many with HYPOTHESIS_PROFILE=ci.
 _SLOW_DATA = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile("everyday", max_examples=60, deadline=None, suppress_health_check=_SLOW_DATA)
