@@ -49,6 +49,13 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def asked_for(request: pytest.FixtureRequest) -> None:
+    """What builds environments of its own takes half a minute, and is for CI."""
+    if "package" in request.fixturenames and "network" not in os.environ.get("GRAPHSHARE_REQUIRE", ""):
+        missing("network", "fetches packages: set GRAPHSHARE_REQUIRE=network")
+
+
 def refuse_without_network(said: str) -> None:
     if re.search(r"No matching distribution|Temporary failure in name resolution|Connection (refused|error)|Max retries", said):
         missing("network", "packages cannot be fetched here")
