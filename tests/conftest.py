@@ -22,7 +22,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 
 # Few examples in everyday runs, many with HYPOTHESIS_PROFILE=ci.
 _SLOW_DATA = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-settings.register_profile("everyday", max_examples=60, deadline=None, suppress_health_check=_SLOW_DATA)
+settings.register_profile("everyday", max_examples=40, deadline=None, suppress_health_check=_SLOW_DATA)
 settings.register_profile("ci", max_examples=1000, deadline=None, suppress_health_check=_SLOW_DATA)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "everyday"))
 
