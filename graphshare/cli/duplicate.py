@@ -87,36 +87,21 @@ def duplicate(
 
         first = upgraded(source)
     start = first.graph if first else source.graph
+    common: dict[str, Any] = {
+        "share_inputs": share_inputs,
+        "drop_original": drop_original,
+        "as_input": as_input,
+        "as_parameter": as_parameter,
+        "held": held_names(source.params),
+    }
     with refusals_of(source):
         check_belongs(source.params, start)
-        held = held_names(source.params)
         if mode == "batch":
             from graphshare.workflows.batch import plan_batch
 
-            made = plan_batch(
-                start,
-                prefixes,
-                share_inputs=share_inputs,
-                drop_original=drop_original,
-                as_input=as_input,
-                as_parameter=as_parameter,
-                held=held,
-                axes=axes,
-                force=force,
-            )
+            made = plan_batch(start, prefixes, axes=axes, force=force, **common)
         else:
-            made = plan_duplicate(
-                start,
-                prefixes,
-                mode=mode,
-                choices=ctx.meta["choices"],
-                share_inputs=share_inputs,
-                upto=upto,
-                drop_original=drop_original,
-                as_input=as_input,
-                as_parameter=as_parameter,
-                held=held,
-            )
+            made = plan_duplicate(start, prefixes, mode=mode, choices=ctx.meta["choices"], upto=upto, **common)
     rewrite = first.then(made.rewrite) if first else made.rewrite
     done = options.delivery(delivery)
     notes = [*made.notes, *notes_on(source.params, start, made.roles)]

@@ -16,7 +16,7 @@ from graphshare.errors import Fault, UsageError
 from graphshare.execute.summary import OutputSummary, Profile, profile_of, summarize
 from graphshare.formats.array_files import write_arrays
 from graphshare.formats.atomic import staged_outputs
-from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
+from graphshare.workflows.checkpoint import Checkpoint, load_checkpoint, refusals_of
 from graphshare.workflows.parameters import notes_on
 from graphshare.workflows.results import write_stdout
 from graphshare.workflows.run import Computed
@@ -67,32 +67,12 @@ def run(
     given, shaped = load_feeds(parse_feeds(feeds)), parse_shapes(shapes)
     for note in notes_on(source.params, source.graph, unused=False):
         say(note, style="warning")
+    common: dict[str, Any] = {"feeds": given, "shapes": shaped, "targets": targets, "seed": seed, "params_seed": params_seed}
     if wish is not None:
-        with refusals_of(source):
-            trained = training.train(
-                wish, source, feeds=given, shapes=shaped, targets=targets, seed=seed, params_seed=params_seed
-            )
-        for note in trained.notes:
-            say(note)
-        _write(trained.outputs, out)
-        summaries = [summarize(name, array) for name, array in trained.outputs.items()]
-        if format_ == "json":
-            put_json(training.report(trained, summaries))
-        elif out is None:
-            _put_table(summaries)
-        training.say_result(trained)
+        _run_trained(wish, source, common, out, format_)
         return
     with refusals_of(source):
-        done = run_graph(
-            source.graph,
-            params=source.params,
-            feeds=given,
-            shapes=shaped,
-            targets=targets,
-            seed=seed,
-            params_seed=params_seed,
-            profile=profile,
-        )
+        done = run_graph(source.graph, params=source.params, profile=profile, **common)
     for note in done.notes:
         say(note)
     _write(done.outputs, out)
@@ -106,6 +86,21 @@ def run(
         say(visible(line))
     held, given_bytes = _size(done.peak_bytes), _size(done.variable_bytes)
     say(f"computed in {done.seconds:.3f} s; values took {held} at most, variables {given_bytes}")
+
+
+def _run_trained(wish: training.Wish, source: Checkpoint, common: dict[str, Any], out: str | None, format_: str) -> None:
+    """Trains first; the outputs are those after the last step."""
+    with refusals_of(source):
+        trained = training.train(wish, source, **common)
+    for note in trained.notes:
+        say(note)
+    _write(trained.outputs, out)
+    summaries = [summarize(name, array) for name, array in trained.outputs.items()]
+    if format_ == "json":
+        put_json(training.report(trained, summaries))
+    elif out is None:
+        _put_table(summaries)
+    training.say_result(trained)
 
 
 def _check_out(out: str | None, format_: str) -> None:

@@ -75,12 +75,7 @@ def verify(
     tied parameters from copied ones. The exit code is 0 when all holds, 1 when something differs, 2 when it could not be told.
     Of branches that were made in mode batch each is compared with a run of its own.
     """
-    if expect is not None and not train_step:
-        raise UsageError(Fault("--expect tied needs --train-step"))
-    if against is None and against_params is not None:
-        raise UsageError(Fault("--against-params needs --against"))
-    if against is not None and (prefixes or map_file):
-        raise UsageError(Fault("--against compares two files; --prefix and --map speak of branches in one"))
+    _check_options(prefixes, map_file, against, against_params, train_step, expect)
     given = Options(
         seed=seed,
         params_seed=params_seed,
@@ -102,13 +97,40 @@ def verify(
             right = _side(load_checkpoint(against, params=against_params))
             report = verify_graph(pair_files(left.graph, right.graph), left, right, given)
         else:
-            batched = find_batch(left.graph) if not map_file else None
-            if batched is not None and set(prefixes) in (set(), {label for label in batched.labels if label}):
-                report = verify_batched(batched, left, given)
-            else:
-                report = verify_graph(pair_branches(left.graph, prefixes, map_file), left, left, given)
+            report = _branches_of_one(left, prefixes, map_file, given)
     _print(report, format_, source.where)
     return 0 if report else 1
+
+
+def _check_options(
+    prefixes: tuple[str, ...],
+    map_file: str | None,
+    against: str | None,
+    against_params: str | None,
+    train: bool,
+    expect: str | None,
+) -> None:
+    """Refuses options that do not go together. Raises UsageError with all of them."""
+    faults = []
+    if expect is not None and not train:
+        faults.append(Fault("--expect tied needs --train-step"))
+    if against is None and against_params is not None:
+        faults.append(Fault("--against-params needs --against"))
+    if against is not None and (prefixes or map_file):
+        faults.append(Fault("--against compares two files; --prefix and --map speak of branches in one"))
+    if faults:
+        raise UsageError(faults)
+
+
+def _branches_of_one(left: Side, prefixes: tuple[str, ...], map_file: str | None, given: Options) -> Report:
+    """The proof for branches of one file, made by copy, tie or batch."""
+    batched = find_batch(left.graph) if not map_file else None
+    if batched is None or set(prefixes) not in (set(), {label for label in batched.labels if label}):
+        return verify_graph(pair_branches(left.graph, prefixes, map_file), left, left, given)
+    if given.train_step:
+        hint = "leave --train-step out; `graphshare run --sgd-steps` trains such a graph"
+        raise UsageError(Fault("branches of a batch are one run on one set of parameters, which cannot drift", hint=hint))
+    return verify_batched(batched, left, given)
 
 
 def _side(source: Checkpoint) -> Side:

@@ -6,67 +6,28 @@ A package adds gradients of its own through the entry point group ``graphshare.g
 
 from __future__ import annotations
 
-from functools import cache
-from importlib import import_module
-
 from graphshare.gradients.gradient import Gradient, NoGradient
-from graphshare.operators.registry import canonical
+from graphshare.operators.contributed import Contributed
 
-_FAMILIES: tuple[str, ...] = (
-    "activation",
-    "attention",
-    "batch_normalization",
-    "binary",
-    "boxes",
-    "casts",
-    "control",
-    "convolution",
-    "ctc",
-    "deconvolution",
-    "indexing",
-    "leaky",
-    "linear",
-    "linear_algebra",
-    "loss",
-    "normalization",
-    "ordering",
-    "pooling",
-    "reduction",
-    "regions",
-    "resizing",
-    "rnn",
-    "sampling",
-    "sequence",
-    "shape",
-    "softmax",
-    "unary",
-    "without",
-)
+_FAMILIES = """
+    activation attention batch_normalization binary boxes casts control convolution ctc deconvolution indexing leaky
+    linear linear_algebra loss normalization ordering pooling reduction regions resizing rnn sampling sequence shape
+    softmax unary without
+""".split()
 
-_registered: dict[str, Gradient | NoGradient] = {}
+GRADIENTS: Contributed[Gradient | NoGradient] = Contributed("graphshare.gradients", "GRADIENTS", _FAMILIES)
 
 
 def find_gradient(operator: str) -> Gradient | NoGradient | None:
-    """The gradient of an operator, by any of its names; None when nothing is known of it."""
-    name = canonical(operator)
-    return _registered.get(name) or known_gradients().get(name)
+    """The gradient of an operator, by any of its names; None when there is none."""
+    return GRADIENTS.find(operator)
 
 
 def register(gradient: Gradient | NoGradient) -> None:
     """Adds a gradient, or puts it in the place of the one for the same operator."""
-    _registered[canonical(gradient.operator)] = gradient
+    GRADIENTS.register(gradient)
 
 
-@cache
 def known_gradients() -> dict[str, Gradient | NoGradient]:
     """All gradients of this package and of installed ones, by canonical name."""
-    found: dict[str, Gradient | NoGradient] = {}
-    for family in _FAMILIES:
-        for gradient in import_module(f"graphshare.gradients.{family}").GRADIENTS:
-            assert gradient.operator not in found, f"two gradients for {gradient.operator}"
-            found[gradient.operator] = gradient
-    from importlib.metadata import entry_points
-
-    for point in entry_points(group="graphshare.gradients"):
-        found.update((canonical(gradient.operator), gradient) for gradient in point.load())
-    return found
+    return GRADIENTS.known()

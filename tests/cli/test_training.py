@@ -65,6 +65,12 @@ def test_batch_mode_trains_as_tied(folder: Path) -> None:
         assert after == pytest.approx([TIED, TIED], rel=1e-6)
 
 
+def test_a_batch_cannot_drift_and_that_is_said(folder: Path) -> None:
+    done(graphshare("duplicate", FIXTURES / "blog", "--prefix", "sha-", "--mode", "batch", "-o", "batch", cwd=folder))
+    for more in ([], ["--expect", "tied"]):
+        refused(graphshare("verify", "batch", "--prefix", "sha-", "--train-step", *more, cwd=folder), "cannot drift")
+
+
 def test_both_inputs_in_one_batch(folder: Path) -> None:
     """The same by hand: the inputs are joined, the original runs once, and Module divides by the batch of the first alone."""
     attrs = {"kernel": "(3, 3)", "no_bias": "True", "num_filter": "1"}

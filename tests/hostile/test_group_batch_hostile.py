@@ -74,6 +74,9 @@ def test_names_with_an_equals_sign_can_be_connected(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", document([variable("a"), operator("relu", "x=y", [0])], [1]))
     write_json(tmp_path / "b.json", chain(1, "b"))
     done(graphshare("group", "a.json", "b.json", "--connect", "x\\=y=bin", "-o", "x.json", cwd=tmp_path))
+    names = [node["name"] for node in json.loads((tmp_path / "x.json").read_text())["nodes"]]
+    assert "x=y" in names
+    assert "bin" not in names  # the output stands in its place
 
 
 MARKS: dict[str, Any] = {

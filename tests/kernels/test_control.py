@@ -14,6 +14,7 @@ import pytest
 from graphshare.kernels.kernel import Context, KernelError
 from graphshare.kernels.registry import find_kernel
 from graphshare.operators import lookup
+from tests.kernels.control_attrs import FOREACH, WHILE
 
 Body = Callable[..., list[Any]]
 
@@ -28,23 +29,6 @@ def run(operator: str, attrs: dict[str, str], bodies: Sequence[Body], *inputs: A
     return kernel.forward(context, values, *inputs)
 
 
-FOREACH = {
-    "num_args": "4",
-    "num_outputs": "2",
-    "num_out_data": "1",
-    "in_data_locs": "[2]",
-    "in_state_locs": "[0]",
-    "remain_locs": "[1]",
-}
-WHILE = {
-    "num_args": "5",
-    "num_outputs": "3",
-    "num_out_data": "1",
-    "max_iterations": "5",
-    "cond_input_locs": "[0, 1]",
-    "func_input_locs": "[0, 2]",
-    "func_var_locs": "[0, 1]",
-}
 COND = {
     "num_args": "6",
     "num_outputs": "1",

@@ -9,6 +9,7 @@ import pytest
 from graphshare.kernels.kernel import Context, KernelError, Shape
 from graphshare.kernels.registry import find_kernel
 from graphshare.operators import lookup
+from tests.kernels.control_attrs import FOREACH, WHILE
 
 
 def infer(operator: str, attrs: dict[str, str], inputs: list[Shape], outputs: list[Shape]) -> tuple[Any, Any]:
@@ -24,23 +25,6 @@ def infer(operator: str, attrs: dict[str, str], inputs: list[Shape], outputs: li
 
 N: Shape = None
 LSTM = {"mode": "lstm", "state_size": "4", "num_layers": "1", "state_outputs": "True"}
-FOREACH = {
-    "num_args": "4",
-    "num_outputs": "2",
-    "num_out_data": "1",
-    "in_data_locs": "[2]",
-    "in_state_locs": "[0]",
-    "remain_locs": "[1]",
-}
-WHILE = {
-    "num_args": "5",
-    "num_outputs": "3",
-    "num_out_data": "1",
-    "max_iterations": "5",
-    "cond_input_locs": "[0, 1]",
-    "func_input_locs": "[0, 2]",
-    "func_var_locs": "[0, 1]",
-}
 CENTER = {"transform_type": "affine", "sampler_type": "bilinear", "target_shape": "(3, 5)"}
 
 INFERRED = [

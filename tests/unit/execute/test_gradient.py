@@ -76,7 +76,7 @@ def test_values_are_freed_on_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
         alive.append(sum(ref() is not None for ref in made))
         return found
 
-    monkeypatch.setitem(registry._registered, "tanh", Gradient("tanh", counted, reads_inputs=False))
+    monkeypatch.setitem(registry.GRADIENTS.registered, "tanh", Gradient("tanh", counted, reads_inputs=False))
     nodes = [variable("w"), *(operator("tanh", f"t{i}", [i]) for i in range(20))]
     gone_back(graph_of(nodes, [20]), {"w": np.ones(5)}, ["w"], [np.ones(5)])
     assert len(made) == 20
@@ -84,7 +84,7 @@ def test_values_are_freed_on_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_operators_without_a_gradient_are_all_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._registered, "sin", NoGradient("sin", "planted", is_zero=False))
+    monkeypatch.setitem(registry.GRADIENTS.registered, "sin", NoGradient("sin", "planted", is_zero=False))
     nodes = [variable("w"), variable("x"), operator("sin", "a", [0]), operator("sin", "b", [2]), operator("sin", "c", [1])]
     nodes.append(operator("elemwise_add", "d", [3, 4]))
     with pytest.raises(RefusedError) as refusal:

@@ -36,7 +36,7 @@ def values_of(graph: Graph, **arrays: Any) -> dict[Node, Any]:
 
 @pytest.fixture
 def own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(registry.KERNELS, "registered", {})
 
 
 def test_values_are_freed_after_their_last_use() -> None:
@@ -174,12 +174,12 @@ def test_kernels_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch) ->
         return [Point()]
 
     monkeypatch.setattr(metadata, "entry_points", points)
-    registry.known_kernels.cache_clear()
+    registry.KERNELS.forget()
     try:
         assert registry.find_kernel("AcmeDouble") is DOUBLE
         assert registry.find_kernel("Convolution") is not None
     finally:
-        registry.known_kernels.cache_clear()
+        registry.KERNELS.forget()
     assert asked == ["graphshare.kernels"]
 
 
