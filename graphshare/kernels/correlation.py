@@ -2,7 +2,7 @@
 
 In general the cells under each tap are laid side by side for one product ("im2col"). The product has a few columns too many in
 each row, which are left out when the result is copied. Few filters on many channels are cheaper as one product for each tap, on
-the image as it lies; a filter for each channel is a sum of scaled images. Everything is brought to three spatial axes.
+the image as it lies; a filter for each channel is in :mod:`depthwise`. Everything is brought to three spatial axes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from itertools import product
 
 import numpy as np
 
+from graphshare.kernels.depthwise import depthwise
 from graphshare.kernels.finish import Finish
 from graphshare.kernels.grid import Empty, Grid, grid_of, phases_of
 from graphshare.kernels.kernel import Array
@@ -34,12 +35,11 @@ def correlate(x: Array, weight: Array, finish: Finish, window: Window, groups: i
     grid = grid_of(lifted.shape[2:], window)
     filters = weight.shape[0]
     result = empty((len(x), filters, *grid.out), x.dtype)
-    depthwise = weight.shape[1] == 1 and filters == groups
-    matrix = np.ascontiguousarray(weight).reshape(filters, -1) if depthwise else _by_group(weight, groups)
+    alone = weight.shape[1] == 1 and filters == groups
+    matrix = np.ascontiguousarray(weight).reshape(filters, -1) if alone else _by_group(weight, groups)
     for number, image in enumerate(lifted):
-        if depthwise:
-            _depthwise(image, matrix, grid, result[number])
-            finish.apply(number, result[number])
+        if alone:
+            depthwise(image, matrix, grid, result[number], finish, number, empty)
         elif groups == 1 and _FEW * filters <= len(image):
             _tap_by_tap(image, weight, grid, result[number], empty)
             finish.apply(number, result[number])
@@ -120,23 +120,3 @@ def _tap_by_tap(image: Array, weight: Array, grid: Grid, result: Array, empty: E
             if t:
                 total += term
         result[:, plane] = total.reshape(filters, height, grid.pitch)[:, :, :width]
-
-
-def _depthwise(image: Array, weight: Array, grid: Grid, result: Array) -> None:
-    """Each channel (D, H, W) with a filter of its own, ``weight`` (C, taps): sums of scaled copies, few channels at a time."""
-    depth, height, width = grid.out
-    span = height * grid.pitch
-    step = max(1, (1 << 15) // span)
-    for first in range(0, len(image), step):
-        part = slice(first, first + step)
-        phases = phases_of(image[part], grid)
-        factors = weight[part, :, None]
-        total = np.empty((len(factors), span), image.dtype)
-        term = np.empty_like(total)
-        for plane in range(depth):
-            for t, (phase, deeper, offset) in enumerate(grid.taps):
-                cells = phases[phase][:, plane + deeper, offset : offset + span]
-                np.multiply(cells, factors[:, t], out=term if t else total)
-                if t:
-                    total += term
-            result[part, plane] = total.reshape(-1, height, grid.pitch)[:, :, :width]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,15 +24,20 @@ class Finish(NamedTuple):
     low: float | None = None
     high: float | None = None
 
-    def apply(self, number: int, result: Array, source: Array | None = None) -> None:
-        """To ``result`` (C, ..., cells) of sample ``number``, made of ``source``, of the same shape, where that is given."""
+    def apply(self, number: int, result: Array, source: Array | None = None, channel: int = 0) -> None:
+        """To ``result`` (C, ..., cells) of sample ``number``, made of ``source``, of the same shape, where that is given.
+
+        It holds the channels from ``channel`` on.
+        """
         if source is None:
             source = result
-        addend = None if self.addend is None else self.addend[number].reshape(result.shape)
+        held = slice(channel, channel + len(result))
+        addend = None if self.addend is None else self.addend[number, held].reshape(result.shape)
         step = max(1, _PART * len(result) // max(1, result.size))
         tail = (-1, *(1,) * (result.ndim - 1))
-        factor = None if self.factor is None else self.factor.reshape(tail)
-        term = None if self.term is None else self.term.reshape(tail)
+        factor = None if self.factor is None else self.factor[held].reshape(tail)
+        term = None if self.term is None else self.term[held].reshape(tail)
+        ends = None if self.low is None and self.high is None else self._ends(result.dtype)
         for first in range(0, len(result), step):
             part = slice(first, first + step)
             cells, found = result[part], source[part]
@@ -42,9 +47,12 @@ class Finish(NamedTuple):
                 found = np.add(found, term[part], out=cells)
             if addend is not None:
                 found = np.add(found, addend[part], out=cells)
-            if self.low is not None:
-                found = np.maximum(found, cells.dtype.type(self.low), out=cells)
-            if self.high is not None:
-                found = np.minimum(found, cells.dtype.type(self.high), out=cells)
+            if ends is not None:
+                found = np.clip(found, *ends, out=cells)  # one pass, and faster than maximum even where there is no upper end
             if found is not cells and source is not result:
                 cells[...] = found
+
+    def _ends(self, dtype: Any) -> tuple[Any, Any]:
+        low = -np.inf if self.low is None else self.low
+        high = np.inf if self.high is None else self.high
+        return dtype.type(low), dtype.type(high)

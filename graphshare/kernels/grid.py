@@ -23,10 +23,11 @@ Empty = Callable[[Sequence[int], Any], Array]
 class Grid(NamedTuple):
     """Where the cells under every tap begin.
 
-    ``phases`` gives for each phase of the stride (by depth, height and width) the slices of the padded image; ``pitch`` is
-    the length of a row and ``rows`` the number of rows, ``taps`` the phase, the plane and the first cell of each tap.
+    ``size`` and ``out`` are the spatial axes of image and result; ``pitch`` is the length of a row and ``rows`` the number of
+    rows of a phase of the padded image, ``taps`` the phase of the stride, the plane and the first cell of each tap.
     """
 
+    size: tuple[int, ...]
     out: tuple[int, ...]
     window: Window
     pitch: int
@@ -51,7 +52,7 @@ def grid_of(size: tuple[int, ...], window: Window) -> Grid:
         plane, row, column = (a // s for a, s in zip(start, stride, strict=True))
         phase = (start[0] % stride[0], start[1] % stride[1], start[2] % stride[2])
         taps.append((phase, plane, row * pitch + column))
-    return Grid(out, window, pitch, out[1] + reach[1], out[0] + reach[0], tuple(taps))
+    return Grid(size, out, window, pitch, out[1] + reach[1], out[0] + reach[0], tuple(taps))
 
 
 def phases_of(image: Array, grid: Grid, empty: Empty = np.empty) -> dict[tuple[int, int, int], Array]:
