@@ -38,7 +38,7 @@ def depthwise(image: Array, weight: Array, grid: Grid, result: Array, finish: Fi
     step = min(channels, max(1, _PART // prod(bands.padded)))
     padded = empty((step, *bands.padded), image.dtype)
     padded.fill(0)
-    inside = padded[(slice(None), *bands.inside)]
+    inside = padded[bands.inside]
     shape = (step, *grid.out[:2], bands.strips, bands.strip)
     exact = bands.strips * bands.strip == width
     term = empty(shape, image.dtype)
@@ -46,7 +46,7 @@ def depthwise(image: Array, weight: Array, grid: Grid, result: Array, finish: Fi
     for first in range(0, channels, step):
         part = slice(first, min(channels, first + step))
         count = part.stop - first
-        inside[:count] = image[(part, *bands.seen)]
+        inside[:count] = image[part][bands.seen]
         goal = result[part]
         total = goal.reshape(count, *shape[1:]) if wide is None else wide[:count]
         bands.sums(padded[:count], part, total, term[:count])
@@ -79,7 +79,7 @@ class _Bands:
         counted = (*grid.out[:2], self.strips * self.strip)
         padded = tuple((n - 1) * s + e for n, s, e in zip(counted, stride, grid.window.extent, strict=True))
         counts = tuple(max(0, min(n, room - p)) for n, room, p in zip(grid.size, padded, pad, strict=True))
-        self.seen = tuple(slice(0, n) for n in counts)
+        self.seen = (slice(None), *(slice(0, n) for n in counts))
         self._rows = [(t * dilate[0], u * dilate[1]) for t, u in product(range(kernel[0]), range(kernel[1]))]
         self._cells = (self.strip - 1) * stride[2] + grid.window.extent[2]
         self._matrices = self._banded(weight, kernel[2], stride[2], dilate[2], empty)
@@ -89,7 +89,7 @@ class _Bands:
         else:
             borders = pad
         self.padded = padded
-        self.inside = tuple(slice(p, p + n) for p, n in zip(borders, counts, strict=True))
+        self.inside = (slice(None), *(slice(p, p + n) for p, n in zip(borders, counts, strict=True)))
 
     def _banded(self, weight: Array, taps: int, stride: int, dilate: int, empty: Empty) -> Array:
         """(rows of taps, C, 1, cells, positions of a strip)."""

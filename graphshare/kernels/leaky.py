@@ -39,14 +39,22 @@ def selu(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def gelu(context: Context, attrs: Attrs, x: Array) -> Array:
     """``x`` times the normal distribution function of ``x``."""
-    from graphshare.kernels.special import erf
+    from graphshare.kernels.special import BLOCK, erf_of_block
 
     data = floating(x)
-    result = erf(data * data.dtype.type(math.sqrt(0.5)))
-    result += 1
-    result *= data
-    result *= data.dtype.type(0.5)
-    return convert(result, x.dtype)
+    given = np.ascontiguousarray(data).reshape(-1)
+    over = target(context, x) if data is x and x.flags.c_contiguous else None
+    out = context.empty(data.shape, data.dtype) if over is None else over
+    result = out.reshape(-1)
+    number = data.dtype.type
+    for first in range(0, given.size, BLOCK):
+        part = given[first : first + BLOCK]
+        below = part * number(math.sqrt(0.5))
+        erf_of_block(below, below)
+        below += number(1)
+        below *= part
+        np.multiply(below, number(0.5), out=result[first : first + BLOCK])
+    return convert(out, x.dtype)
 
 
 def rrelu(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:

@@ -25,6 +25,9 @@ from graphshare.kernels.windows import (
     window_of,
 )
 
+_PART = 1 << 18
+"""How many numbers are reduced at a time."""
+
 
 def pooling(context: Context, attrs: Attrs, x: Array) -> Array:
     """The largest, mean, sum or root of the sum of powers in every window."""
@@ -35,9 +38,21 @@ def pooling(context: Context, attrs: Attrs, x: Array) -> Array:
     else:
         window = window_of(attrs)
     counts = tuple(_positions(x.shape[a], window, i, attrs["pooling_convention"]) for i, a in enumerate(axes))
-    return pooled(
-        x, attrs["pool_type"], axes, window, counts, attrs.get("count_include_pad") is not False, attrs.get("p_value")
-    )
+    result = context.empty((*x.shape[:first], *counts, *x.shape[first + len(axes) :]), x.dtype)
+    for part in _parts(x.shape, first):
+        result[part] = pooled(
+            x[part], attrs["pool_type"], axes, window, counts, attrs.get("count_include_pad") is not False, attrs.get("p_value")
+        )
+    return result
+
+
+def _parts(shape: tuple[int, ...], first: int) -> list[tuple[slice, ...]]:
+    """Some channels of a sample at a time, so that what lies between stays in the cache; all if they are last."""
+    inner = prod(shape[2:])
+    if first == 1 or inner * shape[1] <= _PART:
+        return [(slice(None),)]
+    step = max(1, _PART // max(1, inner))
+    return [(slice(n, n + 1), slice(c, c + step)) for n in range(shape[0]) for c in range(0, shape[1], step)]
 
 
 def pooling_v1(context: Context, attrs: Attrs, x: Array) -> Array:
