@@ -18,36 +18,40 @@ def interleaved(attrs: Attrs, x: Array, count: int) -> list[Array]:
     return [split[:, :, i].swapaxes(0, 1) for i in range(count)]
 
 
-def _scores(queries: Array, keys: Array) -> Array:
-    result: Array = np.matmul(queries / queries.dtype.type(sqrt(queries.shape[-1])), keys.swapaxes(1, 2))
+def _scores(context: Context, queries: Array, keys: Array) -> Array:
+    scaled = queries / queries.dtype.type(sqrt(queries.shape[-1]))
+    out = context.empty((*queries.shape[:2], keys.shape[1]), np.result_type(scaled, keys))
+    result: Array = np.matmul(scaled, keys.swapaxes(1, 2), out=out)
     return result
 
 
-def _attended(attrs: Attrs, attention: Array, values: Array) -> Array:
+def _attended(context: Context, attrs: Attrs, attention: Array, values: Array) -> Array:
     """(queries, batch, heads * depth)."""
-    out = np.matmul(attention, values).swapaxes(0, 1)
-    return np.ascontiguousarray(out).reshape(len(out), -1, attrs["heads"] * values.shape[-1])
+    length, heads = attention.shape[1], len(values)
+    out = context.empty((length, heads, values.shape[-1]), np.result_type(attention, values))
+    np.matmul(attention, values, out=out.swapaxes(0, 1))
+    return out.reshape(length, -1, attrs["heads"] * values.shape[-1])
 
 
 def self_scores(context: Context, attrs: Attrs, projected: Array) -> Array:
     """Queries against keys, scaled: (batch * heads, length, length)."""
     queries, keys, _ = interleaved(attrs, projected, 3)
-    return _scores(queries, keys)
+    return _scores(context, queries, keys)
 
 
 def self_values(context: Context, attrs: Attrs, projected: Array, attention: Array) -> Array:
     """Attention applied to the values."""
-    return _attended(attrs, attention, interleaved(attrs, projected, 3)[2])
+    return _attended(context, attrs, attention, interleaved(attrs, projected, 3)[2])
 
 
 def cross_scores(context: Context, attrs: Attrs, queries: Array, projected: Array) -> Array:
     """Queries of one sequence against keys of another, scaled: (batch * heads, queries, keys)."""
-    return _scores(interleaved(attrs, queries, 1)[0], interleaved(attrs, projected, 2)[0])
+    return _scores(context, interleaved(attrs, queries, 1)[0], interleaved(attrs, projected, 2)[0])
 
 
 def cross_values(context: Context, attrs: Attrs, projected: Array, attention: Array) -> Array:
     """Attention applied to the values of another sequence."""
-    return _attended(attrs, attention, interleaved(attrs, projected, 2)[1])
+    return _attended(context, attrs, attention, interleaved(attrs, projected, 2)[1])
 
 
 def _times(size: Dim, factor: int) -> Dim:
