@@ -1,8 +1,8 @@
 """Cross-correlation of images (N, C, spatial axes) with filters, as matrix products.
 
 In general the cells under each tap are laid side by side for one product ("im2col"). The product has a few columns too many in
-each row, which are left out when the result is copied. Few filters on many channels are cheaper as one product for each tap, on
-the image as it lies; a filter for each channel is in :mod:`depthwise`. Everything is brought to three spatial axes.
+each row, which are left out when the result is copied. For few filters on many channels it is cheaper to add what each tap
+gives of the image as it lies; a filter for each channel is in :mod:`depthwise`. Everything is brought to three spatial axes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from graphshare.kernels.windows import Window
 _BLOCK = 1 << 22
 """How many numbers of laid out windows are held at a time."""
 _FEW = 2
-"""How many channels to a filter make a product for each tap cheaper than windows laid side by side."""
+"""How many channels to a filter make adding what each tap gives cheaper than windows laid side by side."""
 
 
 def correlate(x: Array, weight: Array, finish: Finish, window: Window, groups: int, empty: Empty = np.empty) -> Array:
@@ -41,7 +41,7 @@ def correlate(x: Array, weight: Array, finish: Finish, window: Window, groups: i
         if alone:
             depthwise(image, matrix, grid, result[number], finish, number, empty)
         elif groups == 1 and _FEW * filters <= len(image):
-            _tap_by_tap(image, weight, grid, result[number], empty)
+            _taps_beside(image, weight, grid, result[number], empty)
             finish.apply(number, result[number])
         else:
             _by_taps(image, matrix, grid, result[number], finish, number, empty)
@@ -106,17 +106,30 @@ def _by_taps(image: Array, matrix: Array, grid: Grid, result: Array, finish: Fin
     finish.apply(number, result)
 
 
-def _tap_by_tap(image: Array, weight: Array, grid: Grid, result: Array, empty: Empty) -> None:
-    """One image and ``weight`` (filters, C, taps) by a product for each tap, of the cells where they lie."""
+def _taps_beside(image: Array, weight: Array, grid: Grid, result: Array, empty: Empty) -> None:
+    """One image and ``weight`` (filters, C, taps): what each tap gives of the cells where they lie, by one product, then added.
+
+    Unlike :func:`_by_taps` this lays out no windows, but it adds results, of which few filters make few.
+    """
     phases = phases_of(image, grid, empty)
     filters, channels = weight.shape[:2]
     depth, height, width = grid.out
-    span = height * grid.pitch
     matrices = np.ascontiguousarray(weight.reshape(filters, channels, -1).transpose(2, 0, 1))
-    total, term = empty((filters, span), image.dtype), empty((filters, span), image.dtype)
-    for plane in range(depth):
-        for t, (phase, deeper, offset) in enumerate(grid.taps):
-            np.matmul(matrices[t], phases[phase][:, plane + deeper, offset : offset + span], out=term if t else total)
-            if t:
-                total += term
-        result[:, plane] = total.reshape(filters, height, grid.pitch)[:, :, :width]
+    together: dict[tuple[tuple[int, int, int], int], list[int]] = {}
+    for t, (phase, deeper, _) in enumerate(grid.taps):
+        together.setdefault((phase, deeper), []).append(t)
+    step = max(1, min(height, _BLOCK // (len(matrices) * filters * grid.pitch)))
+    for plane, first in product(range(depth), range(0, height, step)):
+        count = min(step, height - first)
+        begin, span = first * grid.pitch, count * grid.pitch
+        total = empty((filters, span), image.dtype)
+        total.fill(0)
+        for (phase, deeper), taps in together.items():
+            offsets = [grid.taps[t][2] for t in taps]
+            cells = phases[phase][:, plane + deeper, begin + min(offsets) : begin + max(offsets) + span]
+            chosen = matrices if len(taps) == len(matrices) else matrices[taps]
+            products = empty((len(taps) * filters, cells.shape[1]), image.dtype)
+            np.matmul(chosen.reshape(-1, channels), cells, out=products)
+            for offset, part in zip(offsets, products.reshape(len(taps), filters, -1), strict=True):
+                total += part[:, offset - min(offsets) :][:, :span]
+        result[:, plane, first : first + count] = total.reshape(filters, count, grid.pitch)[:, :, :width]

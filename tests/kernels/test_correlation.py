@@ -1,0 +1,57 @@
+"""The forms of a convolution against a plain sum over taps in float64, whole and in tiles."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from graphshare.kernels import correlation
+from graphshare.kernels.finish import Finish
+from graphshare.kernels.kernel import Array
+from graphshare.kernels.windows import Window
+
+WINDOWS = {
+    "plain": Window((3, 3), (1, 1), (1, 1), (1, 1)),
+    "stride": Window((3, 3), (2, 2), (1, 1), (1, 1)),
+    "gaps": Window((3, 2), (1, 2), (2, 3), (2, 3)),
+    "row": Window((7,), (2,), (1,), (3,)),
+    "solid": Window((3, 3, 3), (1, 2, 1), (1, 1, 1), (1, 1, 1)),
+}
+CHANNELS = {"many": (4, 6, 1), "few": (10, 3, 1), "groups": (4, 6, 2), "alone": (5, 5, 5)}
+
+
+def summed(x: Array, weight: Array, window: Window, groups: int) -> Array:
+    """What the convolution is."""
+    padded = np.pad(x.astype(np.float64), [(0, 0), (0, 0), *((p, p) for p in window.pad)])
+    out = [(n - e) // s + 1 for n, e, s in zip(padded.shape[2:], window.extent, window.stride, strict=True)]
+    share = weight.shape[1]
+    result = np.zeros((len(x), len(weight), *out))
+    for tap in product(*map(range, window.kernel)):
+        steps = zip(tap, window.dilate, window.stride, out, strict=True)
+        cells = padded[(..., *(slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, s, n in steps))]
+        for group in range(groups):
+            filters = slice(group * len(weight) // groups, (group + 1) * len(weight) // groups)
+            seen = cells[:, group * share : (group + 1) * share]
+            result[:, filters] += np.einsum("fc,nc...->nf...", weight[(filters, slice(None), *tap)], seen)
+    return result
+
+
+@pytest.mark.parametrize("block", [correlation._BLOCK, 200], ids=["whole", "tiles"])
+@pytest.mark.parametrize("channels", CHANNELS.values(), ids=CHANNELS)
+@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+def test_every_form_is_the_sum_over_taps(
+    window: Window, channels: tuple[int, int, int], block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(correlation, "_BLOCK", block)
+    given, filters, groups = channels
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((2, given, *(11, 9, 8)[: len(window.kernel)])).astype(np.float32)
+    weight = rng.standard_normal((filters, given // groups, *window.kernel)).astype(np.float32)
+    wanted = summed(x, weight, window, groups)
+    term = rng.standard_normal(filters).astype(np.float32)
+    addend = rng.standard_normal(wanted.shape).astype(np.float32)
+    found = correlation.correlate(x, weight, Finish(None, term, addend, -1.0, None), window, groups)
+    tail = (-1, *(1,) * len(window.kernel))
+    assert np.abs(found - np.maximum(wanted + term.reshape(tail) + addend, -1)).max() <= 2e-5
