@@ -21,7 +21,8 @@ from graphshare.workflows.results import write_results
 from graphshare.workflows.share import share
 
 if TYPE_CHECKING:
-    from graphshare.workflows.verify import Options, Report
+    from graphshare.workflows.verify_options import Options
+    from graphshare.workflows.verify_verdict import Report
 
 __all__ = ["Rule", "Ruleset", "duplicate", "extract", "group", "inspect", "load", "load_rules", "rename", "rename_by_rules",
            "save", "share", "upgrade", "verify"]  # fmt: skip
@@ -71,8 +72,8 @@ def verify(
     """
     from graphshare.workflows.branch_pairs import pair_branches, pair_files
     from graphshare.workflows.upgrade import with_implied
-    from graphshare.workflows.verify import Side
     from graphshare.workflows.verify import verify as compare
+    from graphshare.workflows.verify_options import Side
 
     left = Side(with_implied(source), source.params)
     if against is None:

@@ -18,10 +18,11 @@ from graphshare.workflows.checkpoint import Checkpoint, load_checkpoint, refusal
 from graphshare.workflows.parameters import held_names
 from graphshare.workflows.upgrade import with_implied
 from graphshare.workflows.values import load_feeds, parse_feeds, parse_shapes
-from graphshare.workflows.verify import Options, Report, Side
 from graphshare.workflows.verify import verify as verify_graph
 from graphshare.workflows.verify_batched import verify_batched
+from graphshare.workflows.verify_options import Options, Side
 from graphshare.workflows.verify_report import report_of
+from graphshare.workflows.verify_verdict import Report
 
 _MARKS = {"holds": "ok", "fails": "FAIL", "skipped": "skip"}
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.arrays import ArrayReader
-from graphshare.formats.npz import npz_refusal, read_npy_header, write_npz
+from graphshare.formats.npz import read_npy_header
+from graphshare.formats.npz_write import npz_refusal, write_npz
 from graphshare.formats.parameter_files import read_index
 from graphshare.formats.params_write import params_refusal, write_dense_params
 from graphshare.formats.records import ITEM_SIZES, Record, displayed, element_count

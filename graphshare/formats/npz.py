@@ -21,8 +21,8 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
-from typing import IO, BinaryIO
+from collections.abc import Iterator
+from typing import IO
 
 import msgspec
 
@@ -32,7 +32,6 @@ from graphshare.formats.records import (
     ITEM_SIZES,
     MAX_RANK,
     MAX_RECORDS,
-    Chunks,
     ParameterFile,
     Record,
     displayed,
@@ -40,7 +39,7 @@ from graphshare.formats.records import (
 )
 
 MAX_HEADER_SIZE = 10_000  # numpy's own limit
-_MAGIC = b"\x93NUMPY"
+MAGIC = b"\x93NUMPY"
 _DEFLATE_RATIO = 1032  # no deflated byte stands for more
 _ENCRYPTED = 0x1
 _LONG_LITERAL = re.compile(r"(\d)L\b")  # Python 2 wrote shapes as (3L, 4L)
@@ -56,7 +55,7 @@ _CANNOT_READ = (
     struct.error,
 )
 
-_DESCRS = {
+DESCRS = {
     "float32": "<f4",
     "float64": "<f8",
     "float16": "<f2",
@@ -70,8 +69,8 @@ _DESCRS = {
     "int64": "<i8",
     "uint64": "<u8",
 }
-DTYPES = frozenset(_DESCRS)
-_DTYPES = {descr[1:]: dtype for dtype, descr in _DESCRS.items()}
+DTYPES = frozenset(DESCRS)
+_DTYPES = {descr[1:]: dtype for dtype, descr in DESCRS.items()}
 
 
 class NpyHeader(msgspec.Struct, frozen=True):
@@ -186,7 +185,7 @@ def read_npz_index(path: str) -> ParameterFile:
 def read_npy_header(stream: IO[bytes]) -> NpyHeader:
     """The header at the start of ``stream``; reads no more than it has. Raises InputError, never unpickles."""
     start = stream.read(8)
-    if start[:6] != _MAGIC or len(start) < 8:
+    if start[:6] != MAGIC or len(start) < 8:
         raise InputError("is not an .npy array")
     if start[6] not in (1, 2, 3) or start[7] != 0:
         raise InputError(f"has .npy version {start[6]}.{start[7]}; known are 1.0, 2.0 and 3.0")
@@ -261,46 +260,3 @@ def _shape_text(shape: tuple[int, ...]) -> str:
 
 def _count(size: int) -> str:
     return f"{size:,}" if size < 10**30 else "more than 10^30"
-
-
-def npy_header(shape: tuple[int, ...], dtype: str) -> bytes:
-    """The header of a little-endian C-order array, padded so that the data starts at a multiple of 64 bytes."""
-    dims = "".join(f"{size}, " for size in shape)
-    dims = dims.rstrip() if len(shape) == 1 else dims.removesuffix(", ")
-    text = f"{{'descr': '{_DESCRS[dtype]}', 'fortran_order': False, 'shape': ({dims}), }}"
-    padding = -(len(text) + 11) % 64
-    length = len(text) + padding + 1
-    return _MAGIC + b"\x01\x00" + length.to_bytes(2, "little") + text.encode("ascii") + b" " * padding + b"\n"
-
-
-def write_npz(plan: Iterable[tuple[Record, str]], out: BinaryIO, chunks: Chunks) -> None:
-    """Write each record under its key, stored uncompressed, in order; the same arrays always give the same bytes.
-
-    The caller has made sure that every dtype has an ``.npy`` form and every key is a possible member name
-    (:func:`npz_refusal`). Memory does not grow with the arrays.
-    """
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-        for record, key in plan:
-            header = npy_header(*record.filled())
-            member = zipfile.ZipInfo(f"{key}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-            member.create_system = 3  # the same bytes on every system
-            member.file_size = len(header) + record.dense_size
-            with archive.open(member, "w") as stream:
-                stream.write(header)
-                for chunk in chunks(record):
-                    stream.write(chunk)
-
-
-def npz_refusal(record: Record, key: str) -> Fault | None:
-    """Why ``record`` has no place in an ``.npz`` under ``key``, if so."""
-    if record.dtype == "bfloat16":
-        return Fault("is bfloat16, which has no .npy form", hint="convert to .safetensors, or cast it to float32 first")
-    if record.shape is not None and len(record.shape) > 64:
-        return Fault(f"has rank {len(record.shape)}; numpy knows ranks up to 64")
-    if "\0" in key:
-        return Fault("has a name with a NUL, which ends a zip member's name", hint="rename it first")
-    try:
-        size = len(key.encode()) + 4
-    except UnicodeEncodeError:
-        return Fault("has a name that is not UTF-8", hint="rename it first")
-    return Fault("has a name too long for a zip member") if size > 0xFFFF else None

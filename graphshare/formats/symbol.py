@@ -41,7 +41,9 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
         try:
             return _link(*document.parse_whole(data), dialect)
         except _UNFIT:
-            return _link(*document.parse_tolerantly(data), dialect, checked=True)
+            from graphshare.formats.tolerant import parse_tolerantly
+
+            return _link(*parse_tolerantly(data), dialect, checked=True)
     except InputError as error:
         raise error.located(where) from None
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.arrays import ArrayReader
-from graphshare.formats.npz import npz_refusal, write_npz
+from graphshare.formats.npz_write import npz_refusal, write_npz
 from graphshare.formats.params_write import params_refusal, write_dense_params
 from graphshare.formats.records import Format, ParameterFile, Record, displayed
 from graphshare.formats.safetensors import safetensors_refusal, write_safetensors

@@ -5,8 +5,7 @@ The deepest component at which a rule holds decides; its target is resolved in t
 put behind the result and not resolved again. Overrides come in blocks that begin at some scope: both sides of a rule lie under
 the block's scope, and the rule is in force for parameters under that scope only. Of two rules for one scope the later one wins.
 
-Pure text: nothing here knows graphs, so a file's rules and a builder's context managers share it. A builder keeps a
-:class:`SharingStack`; a file makes one :class:`Overrides`.
+Pure text: nothing here knows graphs, so a file's rules and a builder's context managers share it.
 """
 
 from __future__ import annotations
@@ -273,40 +272,3 @@ class Overrides:
         path += [f"({len(turned) - _SHOWN} more)"] if len(turned) > _SHOWN else []
         path.append(join_scope(turned[0].key, self.separator) or "(root)")
         return Fault(f"scope overrides form a cycle: {' -> '.join(path)}", where=turned[0].place, hint="take one of them out")
-
-
-class SharingStack:
-    """Blocks of overrides that are opened and closed around code, as Caffe2's ``ParameterSharing`` context does.
-
-    A rule of an inner block hides one of an outer block for the same scope, and the outer one is back when the inner block is
-    popped. Every open block is in force, whatever the current scope.
-    """
-
-    def __init__(self, separator: str = SEPARATOR) -> None:
-        self.separator = separator
-        self._blocks: list[tuple[Override, ...]] = []
-        self._table = Overrides(separator=separator)
-
-    def push(self, pairs: Mapping[str, str], current: Scope = ()) -> None:
-        """Opens a block in the scope ``current``, which both sides of each pair are put under.
-
-        Raises:
-            RefusedError: a rule is not one, or rules form a cycle; the block is not opened then.
-        """
-        block = make_overrides(pairs, current=current, separator=self.separator)
-        table = Overrides([rule for rules in (*self._blocks, block) for rule in rules], separator=self.separator)
-        self._blocks.append(block)
-        self._table = table
-
-    def pop(self) -> None:
-        """Closes the innermost block."""
-        self._blocks.pop()
-        self._table = Overrides([rule for rules in self._blocks for rule in rules], separator=self.separator)
-
-    def resolve(self, scope: Sequence[str]) -> Resolution:
-        """The scope whose parameters those of ``scope`` are, while the open blocks are."""
-        return self._table.resolve(scope)
-
-    def parameter_name(self, scope: Sequence[str], name: str) -> str:
-        """The full name of the parameter ``name`` of ``scope``, while the open blocks are."""
-        return self._table.parameter_name(scope, name)

@@ -198,7 +198,7 @@ def _convert(parts: Sequence[tuple[ParameterFile, Plan]], out: BinaryIO, format_
             return
         named = [(record, key or "") for record, key in plan]
         if format_ == "npz":
-            from graphshare.formats.npz import write_npz
+            from graphshare.formats.npz_write import write_npz
 
             write_npz(named, out, chunks)
             return
@@ -252,7 +252,7 @@ def _refusal(record: Record, key: str | None, format_: Format, densify: bool, np
     if key is None:
         return Fault(f"has no name, which {format_} needs")
     if format_ == "npz":
-        from graphshare.formats.npz import npz_refusal
+        from graphshare.formats.npz_write import npz_refusal
 
         return npz_refusal(record, key)
     from graphshare.formats.safetensors import safetensors_refusal

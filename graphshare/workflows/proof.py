@@ -11,8 +11,9 @@ from graphshare.rules.implied import implied_variables
 from graphshare.transforms.batch import find_batch
 from graphshare.transforms.upgrade import upgrade
 from graphshare.verify.branches import pair_by_prefix
-from graphshare.workflows.verify import Options, Side, verify
+from graphshare.workflows.verify import verify
 from graphshare.workflows.verify_batched import verify_batched
+from graphshare.workflows.verify_options import Options, Side
 
 
 def prove_branches(graph: Graph, params: ParameterFile | None, prefixes: Sequence[str]) -> str:

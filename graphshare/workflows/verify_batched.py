@@ -24,8 +24,10 @@ from graphshare.verify.structure import compare_structure
 from graphshare.verify.values import OutputComparison, Values
 from graphshare.workflows.parameters import held_names
 from graphshare.workflows.values import parameter_values
-from graphshare.workflows.verify import BranchReport, Options, Report, Side, check_given
+from graphshare.workflows.verify import check_given
+from graphshare.workflows.verify_options import Options, Side
 from graphshare.workflows.verify_stages import Stage, value_stage
+from graphshare.workflows.verify_verdict import BranchReport, Report
 
 ALONE = "runs of their own"
 # One run of several samples sums in another order than several runs; what is near zero differs most for its size.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphshare.reports.model import Finding, Level, RuleInfo
 from graphshare.reports.model import Report as Findings
-from graphshare.workflows.verify import Report
+from graphshare.workflows.verify_verdict import Report
 
 _RULES = {
     stage: RuleInfo(f"verify-{stage}", f"verify-{stage}", Level.ERROR, summary)

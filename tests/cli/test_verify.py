@@ -230,7 +230,7 @@ def test_a_result_that_is_disproved_is_not_written_and_answers_no(tmp_path: Path
     code = (
         "import sys, graphshare.workflows.proof as proof; from graphshare.cli.edge import run; original = proof.verify\n"
         "def broken(heads, left, right, options):\n"
-        "    from graphshare.workflows.verify import Report, BranchReport, Stage\n"
+        "    from graphshare.workflows.verify_verdict import Report, BranchReport, Stage\n"
         "    return Report((BranchReport('', 'sha-', (Stage('values', 'fails', '1 difference', ('planted',)),)),))\n"
         "proof.verify = broken; sys.exit(run(sys.argv[1:]))"
     )

@@ -13,7 +13,8 @@ import pytest
 
 from graphshare.errors import InputError
 from graphshare.formats.arrays import ArrayReader, read_array
-from graphshare.formats.npz import npy_header, npz_refusal, read_npz_index, write_npz
+from graphshare.formats.npz import read_npz_index
+from graphshare.formats.npz_write import npy_header, npz_refusal, write_npz
 from graphshare.formats.records import Record
 from tests import params_bytes as build
 

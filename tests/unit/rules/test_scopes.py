@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from graphshare.errors import RefusedError
 from graphshare.rules import scopes
-from graphshare.rules.scopes import Overrides, SharingStack, join_name, make_overrides, split_name, split_scope
+from graphshare.rules.scopes import Overrides, join_name, make_overrides, split_name, split_scope
 
 
 def table(*blocks: tuple[str, dict[str, str]]) -> Overrides:
@@ -20,7 +20,7 @@ def table(*blocks: tuple[str, dict[str, str]]) -> Overrides:
     return Overrides(rules)
 
 
-def names(overrides: Overrides | SharingStack, *full: str) -> list[str]:
+def names(overrides: Overrides, *full: str) -> list[str]:
     return [overrides.parameter_name(*split_name(name)) for name in full]
 
 
@@ -105,27 +105,6 @@ def test_every_cycle_is_named_once() -> None:
 def test_rules_that_are_none(pair: tuple[str, str]) -> None:
     with pytest.raises(RefusedError):
         make_overrides([pair])
-
-
-def test_blocks_nest_and_pop() -> None:
-    stack = SharingStack()
-    stack.push({"a": "b"})
-    stack.push({"a": "c"})
-    assert names(stack, "a/w") == ["c/w"]
-    stack.pop()
-    assert names(stack, "a/w") == ["b/w"]
-    with pytest.raises(RefusedError):
-        stack.push({"b": "a"})
-    assert names(stack, "a/w") == ["b/w"], "a block that is refused is not opened"
-    stack.pop()
-    assert names(stack, "a/w") == ["a/w"]
-
-
-def test_a_stack_gives_the_documented_table() -> None:
-    stack = SharingStack()
-    stack.push({"scope_b": "scope_a"})
-    stack.push({"shared_child": ""}, current=("scope_b",))
-    assert names(stack, "scope_b/shared_child/w", "scope_b/unshared_child/w") == ["scope_a/w", "scope_a/unshared_child/w"]
 
 
 def test_steps_explain_a_resolution() -> None:
