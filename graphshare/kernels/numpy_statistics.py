@@ -115,6 +115,8 @@ def norm(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     if flag == -2 or (flag == 1 and len(axes) == 2):
         found = np.sqrt(np.square(wide).sum(axis=axes, keepdims=keep))
     elif len(axes) == 2:
+        if order in (2, -2) and (x.dtype == np.float16 or x.shape[axes[0]] > x.shape[axes[1]]):
+            raise KernelError("MXNet has singular values of float32 or float64, and of matrices not higher than wide, alone")
         named: Any = "nuc" if flag == 2 and order in (2, -2) else matrix_order(order)
         found = np.linalg.norm(wide, named, axes, keep)
     else:

@@ -210,5 +210,8 @@ REFUSED = [
     ),
     case("_npi_tensorinv", {"ind": 1}, (1, 1, 1, 1, 1, 1, 1)),
     *(case("_npi_norm", {"flag": -1, "axis": "(1,)", "ord": n}, (3, 4)) for n in ("inf", "-inf")),
+    case("_npi_norm", {"flag": 0, "ord": 2}, (4, 3)),
+    case("_npi_norm", {"flag": 2, "axis": "(2, 1)", "ord": 2}, CUBE),
+    case("_npi_norm", {"flag": 0, "ord": 2}, {"shape": [3, 4], "dtype": "float16"}),
     *UNDEFINED,
 ]

@@ -179,7 +179,7 @@ def test_a_gradient_that_mxnet_does_not_give_is_refused(number: int) -> None:
     case = REFUSED[number]
     kept = drawn(REFUSED)
     inputs = [kept[f"{number}_in{i}"] for i in range(len(case["inputs"]))]
-    with pytest.raises(RefusedError, match="gradient"):
+    with pytest.raises(RefusedError, match=r"gradient|cannot take"):
         gradients_of(case, inputs, 1, number)
 
 
