@@ -11,8 +11,8 @@ from graphshare.operators.contributed import Contributed
 
 _FAMILIES = """
     activation attention batch_normalization binary boxes casts control convolution ctc deconvolution indexing leaky
-    linear linear_algebra loss normalization ordering pooling reduction regions resizing rnn sampling sequence shape
-    softmax unary without
+    linear linear_algebra loss normalization numpy_linear numpy_scalars numpy_statistics ordering pooling reduction regions
+    resizing rnn sampling sequence shape softmax unary without
 """.split()
 
 GRADIENTS: Contributed[Gradient | NoGradient] = Contributed("graphshare.gradients", "GRADIENTS", _FAMILIES)

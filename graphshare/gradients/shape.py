@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.gradients.gradient import Gradient, Gradients, Record, summed_to
+from graphshare.gradients.gradient import Gradient, GradientError, Gradients, Record, no_gradient, summed_to
 from graphshare.gradients.moving import moved, moved_all
 from graphshare.kernels.inference import axis_of
 from graphshare.kernels.kernel import Array
+from graphshare.kernels.numpy_joining import pad_widths
 from graphshare.kernels.slicing import axis_span, slices
 
 
@@ -105,6 +106,24 @@ def summed(record: Record, dy: Array) -> Array:
     return summed_to(dy, record.inputs[0].shape)
 
 
+def bordered(record: Record, dy: Array) -> Array:
+    """Of what is inside the border, which is a constant."""
+    if record.attrs["mode"] != "constant":
+        raise GradientError(f"MXNet has none for a border of mode {record.attrs['mode']}")
+    (x,) = record.inputs
+    widths = pad_widths(record.attrs, x.ndim)
+    return dy[tuple(slice(before, before + size) for (before, _), size in zip(widths, x.shape, strict=True))]
+
+
+def trace(record: Record, dy: Array) -> Array:
+    """To every element of the diagonal that was added up."""
+    dx, attrs = np.zeros_like(record.inputs[0]), record.attrs
+    matrices = np.moveaxis(dx, (attrs["axis1"], attrs["axis2"]), (-2, -1))  # a view
+    steps = np.arange(np.diagonal(matrices, attrs["offset"], -2, -1).shape[-1])
+    matrices[..., steps + max(0, -attrs["offset"]), steps + max(0, attrs["offset"])] = dy[..., None]
+    return np.asarray(dx)
+
+
 _MOVING = (
     "Crop tile repeat depth_to_space space_to_depth SequenceLast SequenceReverse im2col diag _np_diag _np_diagflat "
     "_np_diagonal _np_roll _np_moveaxis _npi_flip _npi_tril _linalg_makediag _linalg_maketrian "
@@ -145,5 +164,10 @@ GRADIENTS = (
     *(Gradient(name, moved_all(name), reads_outputs=False) for name in _MOVING_ALL),
     Gradient("_npi_rot90", turned_again, reads_inputs=False, reads_outputs=False),
     Gradient("_npi_broadcast_to", summed, reads_outputs=False),
+    Gradient("_npi_pad", bordered, reads_outputs=False),
+    Gradient("_np_trace", trace, reads_outputs=False),
+    *no_gradient(
+        "MXNet has none for it", "_npi_delete", *(f"_npi_insert_{w}" for w in ("scalar", "slice", "tensor")), is_zero=False
+    ),
     Gradient("Pad", moved("Pad", attrs={"constant_value": -1.0}), reads_outputs=False),
 )

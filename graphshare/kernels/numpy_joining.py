@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.kernels.inference import is_known, same_types, shown, unify
+from graphshare.kernels.inference import is_known, same_types, unify
 from graphshare.kernels.joining import concatenate_shapes, split, split_shapes, stack, stack_shapes
 from graphshare.kernels.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, ShapeRule, Shapes
 
@@ -73,21 +73,33 @@ def _hsplit_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     return split_shapes(_along(attrs, len(inputs[0])), inputs, outputs)
 
 
+def pad_widths(attrs: Attrs, rank: int) -> tuple[tuple[int, int], ...]:
+    """Before and after each axis; for a single axis MXNet reads the first number of two tuples.
+
+    Raises:
+        KernelError: these are not widths for so many axes.
+    """
+    widths = attrs["pad_width"]
+    if len(widths) != max(rank, 2 if rank == 1 else 0) or any(len(pair) < (1 if rank == 1 else 2) for pair in widths):
+        wanted = "a tuple before and one after the only axis" if rank == 1 else f"a pair for each of {rank} axes"
+        raise KernelError(f"pad_width {widths} is not {wanted}")
+    return ((widths[0][0], widths[1][0]),) if rank == 1 else tuple((pair[0], pair[1]) for pair in widths)
+
+
 def pad(context: Context, attrs: Attrs, x: Array) -> Array:
     """A border around all axes: of one number, of the nearest, of the largest or smallest along the axis, or mirrored."""
     mode = attrs["mode"]
     more: dict[str, Any] = {"constant_values": attrs["constant_value"]} if mode == "constant" else {}
     if mode in ("reflect", "symmetric"):
         more["reflect_type"] = attrs["reflect_type"]
-    return np.pad(x, attrs["pad_width"], mode, **more)
+    return np.pad(x, pad_widths(attrs, x.ndim), mode, **more)
 
 
 def _pad_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    shape, widths = inputs[0], attrs["pad_width"]
+    shape = inputs[0]
     if shape is None:
         return inputs, outputs
-    if len(widths) != len(shape) or any(len(pair) != 2 for pair in widths):
-        raise KernelError(f"pad_width {widths} is not a pair for each axis of {shown(shape)}")
+    widths = pad_widths(attrs, len(shape))
     found = tuple(None if d is None else d + a + b for d, (a, b) in zip(shape, widths, strict=True))
     return inputs, [unify(found, outputs[0])]
 

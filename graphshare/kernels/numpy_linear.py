@@ -112,7 +112,7 @@ def _tensorinv(attrs: Attrs, a: Array) -> Any:
 
 
 def _tensorsolve(attrs: Attrs, a: Array, b: Array) -> Any:
-    return np.linalg.tensorsolve(a, b, attrs["a_axes"] or None)
+    return np.linalg.tensorsolve(a, b, tuple(axis_of(axis, a.ndim) for axis in attrs["a_axes"]) or None)
 
 
 def eigh(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf, isinf
 from typing import Any
 
 import numpy as np
@@ -83,17 +84,45 @@ def _average_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     return inputs, [unify(a, b) for a, b in zip((found, found if each else ()), outputs, strict=False)]
 
 
+def norm_axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
+    """The axes of a norm: all of them for flag -2, else those named, or the last two, or the only one."""
+    axis = _axis(attrs)
+    if attrs["flag"] == -2:
+        return tuple(range(rank))
+    return tuple(range(max(0, rank - 2), rank)) if axis is None else tuple(axis_of(i, rank) for i in axis)
+
+
+def matrix_order(order: float) -> float:
+    """The order of a matrix norm: MXNet takes every other one above 0 for inf, all that is left for -inf."""
+    return order if order in (1, -1, 2, -2) else inf if order > 0 else -inf
+
+
+def _vector_norm(x: Array, order: float, axes: tuple[int, ...], keep: bool) -> Array:
+    """Zeros are passed over, so that an order below 0 is not 0 because of one."""
+    if isinf(order) or len(axes) != 1:
+        return np.asarray(np.linalg.norm(x, order, axes[0] if len(axes) == 1 else axes, keep))
+    if order == 0:
+        return np.asarray(np.count_nonzero(x, axis=axes, keepdims=keep))
+    powers = np.power(np.abs(x), order, where=x != 0, out=np.zeros_like(x))
+    found = np.asarray(powers.sum(axis=axes, keepdims=keep))
+    return np.asarray(np.power(found, 1 / order, where=found != 0, out=np.zeros_like(found)))
+
+
 def norm(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     """A norm of vectors along one axis or of matrices over two; what else it outputs serves a gradient."""
-    axis = _axis(attrs)
-    flag, order = attrs["flag"], attrs["ord"]
-    named: Any = {-2: None, 1: "fro", 2: "nuc"}.get(flag, None if flag == -2 else order)
-    if flag == -2 and axis is not None and len(axis) == 1:
-        named = 2
-    given = axis[0] if axis is not None and len(axis) == 1 else axis
-    found = np.asarray(np.linalg.norm(x.astype(np.float64), named, given, attrs["keepdims"]))
+    axes, keep, flag, order = norm_axes(attrs, x.ndim), attrs["keepdims"], attrs["flag"], attrs["ord"]
+    wide = x.astype(np.float64)
+    if flag == -2 or (flag == 1 and len(axes) == 2):
+        found = np.sqrt(np.square(wide).sum(axis=axes, keepdims=keep))
+    elif len(axes) == 2:
+        if order in (2, -2) and (x.dtype == np.float16 or x.shape[axes[0]] > x.shape[axes[1]]):
+            raise KernelError("MXNet has singular values of float32 or float64, and of matrices not higher than wide, alone")
+        named: Any = "nuc" if flag == 2 and order in (2, -2) else matrix_order(order)
+        found = np.linalg.norm(wide, named, axes, keep)
+    else:
+        found = _vector_norm(wide, order, axes, keep)
     nothing = np.zeros((0,), x.dtype)
-    return convert(found, x.dtype), nothing, nothing, nothing
+    return convert(np.asarray(found), x.dtype), nothing, nothing, nothing
 
 
 def percentile(context: Context, attrs: Attrs, x: Array, q: Array | None = None) -> Array:
@@ -194,7 +223,9 @@ def _allclose_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types,
 
 
 def _norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    _, (found,) = np_shapes(attrs, inputs, outputs[:1])
+    if inputs[0] is None:
+        return inputs, outputs
+    _, (found,) = np_shapes({**attrs, "axis": norm_axes(attrs, len(inputs[0]))}, inputs, outputs[:1])
     return inputs, [found, *outputs[1:]]
 
 

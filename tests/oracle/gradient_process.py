@@ -55,7 +55,9 @@ def main(recorded, out):
             continue  # what it drew in training is not told, and reading it has ended the process
         outputs = sum(key.startswith(f"{number}_out") for key in kept)
         try:
-            found = ask(case, arrays, outputs, number)
+            # only so do numbers without axes, and axes of 0, mean what they say
+            with mx.util.np_shape(any(0 in x.shape or not x.ndim for x in arrays)):
+                found = ask(case, arrays, outputs, number)
         except (mx.MXNetError, ValueError) as error:
             answers[f"{number}_error"] = np.array(str(error)[:2000])
             continue

@@ -13,6 +13,7 @@ import pytest
 from graphshare.gradients.gradient import NoGradient
 from graphshare.gradients.registry import find_gradient
 from tests.gradients.more_cases import CASES, drawn
+from tests.gradients.numpy_cases import NUMPY, REFUSED, UNDEFINED
 from tests.gradients.one_operator import gradients_of
 
 pytestmark = pytest.mark.oracle
@@ -57,19 +58,27 @@ def distance(got: Any, wanted: Any, least: float) -> float:
     return float(np.abs(a[finite] - b[finite]).max(initial=0)) / max(float(np.abs(b[finite]).max(initial=0)), least)
 
 
+def asked(oracle_python: str, source: Path, folder: Path) -> dict[str, Any]:
+    """What MXNet answers to the cases in ``source``."""
+    out = folder / "answers.npz"
+    subprocess.run([oracle_python, str(PROCESS), str(source), str(out)], check=True, capture_output=True)
+    return dict(np.load(out))
+
+
 # Layers that oneDNN joins have no backward pass; to ask for one ends the process.
 FAMILIES = sorted(path.stem for path in RECORDED.glob("*.npz") if path.stem != "joined")
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, "more"])
+MORE = {"more": CASES, "numpy": NUMPY}
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, *MORE])
 def test_gradients_are_those_of_mxnet(family: str, oracle_python: str, tmp_path: Path) -> None:
     source = RECORDED / f"{family}.npz"
-    if family == "more":
+    if family in MORE:
         source = tmp_path / "cases.npz"
-        np.savez(source, cases=np.array(json.dumps(CASES)), **drawn(CASES))
-    out = tmp_path / "answers.npz"
-    subprocess.run([oracle_python, str(PROCESS), str(source), str(out)], check=True, capture_output=True)
-    kept, answers = dict(np.load(source)), dict(np.load(out))
+        np.savez(source, cases=np.array(json.dumps(MORE[family])), **drawn(MORE[family]))
+    kept, answers = dict(np.load(source)), asked(oracle_python, source, tmp_path)
     compared = 0
     for number, case in enumerate(json.loads(str(kept["cases"]))):
         inputs = [kept[f"{number}_in{i}"] for i in range(len(case["inputs"]))]
@@ -89,6 +98,14 @@ def test_gradients_are_those_of_mxnet(family: str, oracle_python: str, tmp_path:
             assert distance(got, want, 0.05) <= limit, f"{case['op']} case {number} {case['attrs']}, input {i}"
             compared += 1
     assert compared or all(isinstance(find_gradient(case["op"]), NoGradient) for case in json.loads(str(kept["cases"])))
+
+
+def test_mxnet_refuses_what_is_refused(oracle_python: str, tmp_path: Path) -> None:
+    source = tmp_path / "cases.npz"
+    np.savez(source, cases=np.array(json.dumps(REFUSED)), **drawn(REFUSED))
+    answers = asked(oracle_python, source, tmp_path)
+    failed = [f"{number}_error" in answers for number in range(len(REFUSED))]
+    assert failed == [case not in UNDEFINED for case in REFUSED]
 
 
 def test_a_gradient_that_is_slightly_wrong_is_found() -> None:

@@ -26,3 +26,4 @@ CASES += [
     case("_npi_pad", {"pad_width": WIDTHS, "mode": mode, "constant_value": "2"}, (3, 4))
     for mode in ("constant", "edge", "maximum", "minimum", "reflect", "symmetric")
 ]
+CASES += [case("_npi_pad", {"pad_width": "((1,), (2,))", "mode": mode}, (4,)) for mode in ("constant", "edge")]

@@ -37,3 +37,4 @@ CASES += [case(op, {"UPLO": flag}, SPREAD) for op in ("_npi_eigvalsh", "_npi_eig
 CASES += [case("_npi_svd", {}, (2, 3, 4))]
 TURNED = {"shape": [2, 2, 2], "values": [2.0, 1.0, 0.5, 3.0, 4.0, -1.0, 0.25, 1.0]}
 CASES += [case(op, {}, TURNED) for op in ("_npi_eig", "_npi_eigvals")]
+CASES += [case("_npi_tensorsolve", {"a_axes": axes}, (2, 6, 3), (6,)) for axes in ("(0, 2)", "(-3, -1)")]

@@ -51,3 +51,17 @@ CASES += [
 CASES += [case("_histogram", {"bin_cnt": "5", "range": "(-1.5, 1.5)"}, (40,))]
 CASES += [case("_histogram", {}, (40,), {"shape": [4], "values": [-1, 0, 0.25, 1.5]})]
 CASES += [case("_contrib_allclose", {}, CUBE, CUBE), case("_contrib_allclose", {"atol": "100"}, CUBE, CUBE)]
+CASES += [
+    case("_npi_norm", attrs, x, outputs=1)
+    for attrs, x in (
+        ({"flag": "1", "axis": "(1,)"}, CUBE),
+        ({"flag": "-1", "axis": "(1,)", "ord": "-1"}, {"shape": [2, 3], "values": [0, 1, 2, 3, 0, -1]}),
+        ({"flag": "-1", "axis": "(1,)", "ord": "0"}, {"shape": [2, 3], "values": [0, 1, 2, 3, 0, -1]}),
+        ({"flag": "-1", "ord": "2"}, CUBE),
+        ({"flag": "2", "ord": "2"}, CUBE),
+        ({"flag": "1", "keepdims": "True"}, CUBE),
+        ({"flag": "-1", "axis": "(2, 0)", "ord": "3"}, CUBE),
+        ({"flag": "-1", "axis": "(2, 0)", "ord": "-3"}, CUBE),
+        ({"flag": "-2", "keepdims": "True"}, CUBE),
+    )
+]
