@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from graphshare.cli import edge
 from graphshare.formats.symbol import read_symbol
 from graphshare.transforms.group import Part, group
+from tests.effort import ends
 from tests.processes import done, files_in, graphshare, refused, write_json
 from tests.symbols import document, mxnet_text, operator, siamese, variable
 
@@ -21,6 +21,7 @@ def chain(length: int, name: str) -> Any:
     return document(nodes, [length])
 
 
+@ends()
 def test_connections_by_the_thousand(tmp_path: Path) -> None:
     """Ten thousand variables in one row of connections: linear, in either direction, and a circle is found."""
     count = 10_000
@@ -31,9 +32,7 @@ def test_connections_by_the_thousand(tmp_path: Path) -> None:
 
     connect = {(0, one.nodes[i]): (0, Entry(one.nodes[i - 1])) for i in range(1, count)}
     connect[0, one.nodes[0]] = (1, Entry(other.nodes[1]))
-    started = time.perf_counter()
     rewrite = group([Part(one, "", "one"), Part(other, "", "other")], connect=connect)
-    assert time.perf_counter() - started < 5
     assert len(rewrite.graph.nodes) == 3
     assert rewrite.graph.heads[0].node.inputs[0].node.name == "o0"
 
@@ -52,13 +51,12 @@ def test_long_chains_across_graphs(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert files_in(tmp_path) == ["a.json", "b.json"]
 
 
-def test_thousands_of_unknown_names_are_told_in_time(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@ends()
+def test_thousands_of_unknown_names_are_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     write_json(tmp_path / "a.json", chain(5_000, "a"))
     write_json(tmp_path / "b.json", chain(2, "b"))
     words = [word for i in range(2_000) for word in ("--connect", f"nobody{i}=nothing{i}")]
-    started = time.perf_counter()
     assert edge.run(["group", str(tmp_path / "a.json"), str(tmp_path / "b.json"), *words]) == 2
-    assert time.perf_counter() - started < 10
     assert capfd.readouterr().err.count("error: ") == 4_000
 
 
@@ -105,12 +103,11 @@ def test_damaged_marks_of_a_batch(tmp_path: Path, mark: str) -> None:
         assert b"Traceback" not in run.stderr
 
 
+@ends()
 def test_a_batch_of_very_many_branches(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     write_json(tmp_path / "g.json", siamese())
     prefixes = [word for i in range(2_000) for word in ("--prefix", f"p{i}-")]
-    started = time.perf_counter()
     assert edge.run(["duplicate", str(tmp_path / "g.json"), *prefixes, "--mode", "batch", "-o", str(tmp_path / "x.json")]) == 0
-    assert time.perf_counter() - started < 20
     capfd.readouterr()
 
 

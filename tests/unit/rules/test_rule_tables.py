@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 import types
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from graphshare.rules.load import load_rules, read_rules
 from graphshare.rules.model import Only, Rule, Ruleset, matches_of_options, rule_from_option
 from graphshare.rules.patterns import substituter
 from graphshare.rules.resolve import Resolver, shadowed
+from tests.effort import ends, grows_with
 
 PARAMETER = frozenset((Only.VARIABLES, Only.PARAMETERS))
 OPERATOR = frozenset((Only.OPS,))
@@ -274,26 +274,22 @@ def test_toml_says_the_same_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "3.11" in caught.value.faults[0].hint
 
 
-def within_seconds(seconds: float, started: float) -> None:
-    assert time.monotonic() - started < seconds
+def test_work_grows_with_the_rules_of_every_kind() -> None:
+    def resolved(count: int) -> None:
+        rules: list[dict[str, Any]] = [{"alias": f"a{i}", "to": f"a{i + 1}"} for i in range(count)]
+        rules += [{"scope": f"s{i}", "to": f"s{i + 1}"} for i in range(count)]
+        rules += [{"map": {f"a{i}": f"b{i}" for i in range(count)}}]
+        rules += [{"within": f"s{i}", "rules": [{"scope": "x", "to": "y"}]} for i in range(count)]
+        found = ruleset(*rules)
+        names = {f"a{i}" for i in range(count + 1)} | {f"s{i}/w" for i in range(count + 1)}
+        resolver = Resolver(found, names)
+        assert {resolver.outcome(name)[0] for name in names} == {f"a{count}", f"s{count}/w"}
+
+    assert grows_with(resolved, 500) < 4.5
 
 
-def test_ten_thousand_rules_of_every_kind_take_linear_time() -> None:
-    started = time.monotonic()
-    count = 10_000
-    rules: list[dict[str, Any]] = [{"alias": f"a{i}", "to": f"a{i + 1}"} for i in range(count)]
-    rules += [{"scope": f"s{i}", "to": f"s{i + 1}"} for i in range(count)]
-    rules += [{"map": {f"a{i}": f"b{i}" for i in range(count)}}]
-    rules += [{"within": f"s{i}", "rules": [{"scope": "x", "to": "y"}]} for i in range(count)]
-    found = ruleset(*rules)
-    names = {f"a{i}" for i in range(count + 1)} | {f"s{i}/w" for i in range(count + 1)}
-    resolver = Resolver(found, names)
-    assert {resolver.outcome(name)[0] for name in names} == {f"a{count}", f"s{count}/w"}
-    within_seconds(60, started)
-
-
+@ends()
 def test_too_many_rules_patterns_and_levels_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    started = time.monotonic()
     with pytest.raises(InputError, match=r"more than 100,000 rules"):
         ruleset({"map": {f"a{i}": "b" for i in range(100_001)}})
     deep: list[dict[str, Any]] = [{"prefix": "p"}]
@@ -314,12 +310,10 @@ def test_too_many_rules_patterns_and_levels_are_refused(monkeypatch: pytest.Monk
             [resolver.named(f"n{i}", PARAMETER) for i in range(100_000)]
     with pytest.raises(RefusedError, match="characters"):
         Resolver(ruleset({"prefix": "p" * 5000})).named("w", PARAMETER)
-    within_seconds(60, started)
 
 
+@ends()
 def test_globs_that_hang_a_backtracking_engine() -> None:
-    started = time.monotonic()
     substitute = substituter("*a" * 30 + "*b", "x" + "*" * 31)
     assert substitute("a" * 2000) is None
     assert substitute("a" * 2000 + "b") is not None
-    within_seconds(20, started)

@@ -1,0 +1,51 @@
+"""How much work something is, by what does not depend on the machine: a test never holds a clock against anything."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+HANGS = 900
+"""Seconds after which a test is stopped as one that never ends: hundreds of times what it takes."""
+
+
+def effort(work: Callable[[], object]) -> int:
+    """How many functions ``work`` calls, those written in C among them."""
+    count = 0
+
+    def event(frame: Any, kind: str, argument: Any) -> None:
+        nonlocal count
+        count += kind in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(event)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def grows_with(work: Callable[[int], object], size: int) -> float:
+    """How much more work four times as much is: 4 where it is linear, 16 where it is quadratic."""
+    work(size)  # what is made once and kept is not counted
+    return effort(lambda: work(4 * size)) / effort(lambda: work(size))
+
+
+@contextmanager
+def ends() -> Iterator[None]:
+    """Stops what hangs, with the place where it was."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise AssertionError(f"has not ended after {HANGS} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(HANGS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
