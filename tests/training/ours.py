@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,12 @@ from graphshare.ir.graph import VARIABLE
 from graphshare.ir.walk import post_order
 from graphshare.rules.roles import Kind, assign_roles
 from graphshare.workflows.run import runnable_part
-from tests.training.nets import NETS, first_value, inputs, settings, symbol_text
+from tests.training.nets import SGD, STEPS, first_value, inputs, net, symbol_text
 
 
 def trainer_of(name: str, corpus: Path | None, dtype: str = "float32") -> Trainer:
     """A net with its first values."""
-    graph, _ = runnable_part(*_whole(symbol_text(name, corpus)))
+    graph, _ = runnable_part(*_whole(symbol_text(name, corpus, dtype)))
     fed = inputs(name)
     nodes = post_order(entry.node for entry in graph.heads)
     variables = {node: node.name for node in nodes if node.op == VARIABLE}
@@ -33,8 +34,8 @@ def trainer_of(name: str, corpus: Path | None, dtype: str = "float32") -> Traine
         auxiliary = roles[node].kind is Kind.AUXILIARY
         values[node] = (fed[key] if key in fed else first_value(name, key, shape or (), auxiliary)).astype(dtype)
     trained = [n for n, key in variables.items() if key not in fed and roles[n].kind is not Kind.AUXILIARY]
-    batch = next(iter(NETS[name]["data"].values()))[0][0]
-    return Trainer(graph.heads, values, trained, Sgd(rescale=1 / batch, **settings(name)), shapes=found.shapes)
+    batch = next(iter(net(name)["data"].values()))[0][0]
+    return Trainer(graph.heads, values, trained, Sgd(rescale=1 / batch, **SGD), shapes=found.shapes)
 
 
 def _whole(text: str) -> tuple[Any, Any]:
@@ -46,3 +47,14 @@ def arrays_of(trainer: Trainer, name: str) -> dict[str, Any]:
     """The values of parameters and states by name."""
     fed = inputs(name)
     return {node.name: np.asarray(value) for node, value in trainer.values.items() if node.name not in fed}
+
+
+def steps_of(name: str, corpus: Path | None, dtype: str = "float32") -> Iterator[tuple[int, dict[str, Any]]]:
+    """The values of parameters and states by name before the first step, after one, and after ten."""
+    trainer, done = trainer_of(name, corpus, dtype), 0
+    yield done, arrays_of(trainer, name)
+    for steps in STEPS:
+        for _ in range(steps - done):
+            trainer.step()
+        done = steps
+        yield steps, arrays_of(trainer, name)
