@@ -105,8 +105,8 @@ def forward(question):
 def module(question):
     """Module's outputs before and after its ``steps``, one by default, and the parameters afterwards.
 
-    ``feed`` are the data (name to nested list), ``params`` a parameter file or ``values`` the parameters themselves, ``optimizer``
-    the settings of SGD that are not Module's defaults, ``heads`` gradients of the outputs that are no losses.
+    ``feed`` are the data (name to nested list), ``params`` a parameter file or ``values`` the parameters themselves,
+    ``optimizer`` the settings of SGD that are not Module's defaults, ``heads`` the gradients of all outputs.
     """
     symbol = symbol_of(question)
     data = {name: mx.nd.array(question["feed"][name]) for name in question["data_names"]}
@@ -130,10 +130,10 @@ def module(question):
         trained.backward(heads)
         trained.update()
     mx.nd.waitall()  # reading a state that two operators write is not ordered after both
+    arguments, states = trained.get_params()  # before the pass forward, which may overwrite some
+    values = {name: array.asnumpy().ravel().tolist() for name, array in sorted({**arguments, **states}.items())}
     trained.forward(batch, is_train=False)
     after = [a.asnumpy().ravel().tolist() for a in trained.get_outputs()]
-    arguments, states = trained.get_params()
-    values = {name: array.asnumpy().ravel().tolist() for name, array in sorted({**arguments, **states}.items())}
     return {"before": before, "after": after, "values": values, "outputs": symbol.list_outputs()}
 
 

@@ -16,7 +16,7 @@ VALUES = {"float32": {1: 1e-4, 10: 1e-3}, "float64": {1: 1e-12, 10: 1e-11}}
 CHANGES = {"float32": {1: 1e-5, 10: 1e-4}, "float64": {1: 1e-12, 10: 1e-11}}
 """Likewise relative to the largest change of its array, beyond the rounding of the value itself."""
 BEYOND_A_KINK = {("mobilenetv2_0.25", 10): 0.1}
-"""In float32 an activation that is almost at a kink of relu6 may pass it on one side alone; one was seen to move a change by 0.05.
+"""In float32 an activation that is almost at a kink of relu6 may pass it on one side alone; one moved a change by 0.05.
 
 It is as likely between MXNet's float32 and MXNet's float64, so nothing about the rules follows from it. Where no activation
 does, this net is within the common limit too.

@@ -42,7 +42,7 @@ _MOBILENET = {
     "data": {"data": ((4, 3, 64, 64), 0)},
     "labels": {"loss0_label": ((4,), 1000)},
 }
-# MXNet divides the factors of losses in float32 whatever the type: by 196 labels, and by 196 outputs a sample. These go exactly.
+# MXNet divides factors of losses in float32 whatever the type: by 196 labels, by 196 outputs a sample. These go exactly.
 _MTCNN = {
     "graph": "corpus:1996scarlet+ArcFace-Multiplex-Recognition__mtcnn-model__det1-symbol",
     "heads": [

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,15 +12,25 @@ from graphshare.execute.inference import infer
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.training import Trainer
 from graphshare.formats.symbol import read_symbol
-from graphshare.ir.graph import VARIABLE
+from graphshare.ir.graph import VARIABLE, Entry, Node
 from graphshare.ir.walk import post_order
+from graphshare.kernels.kernel import Shape
 from graphshare.rules.roles import Kind, assign_roles
 from graphshare.workflows.run import runnable_part
 from tests.training.nets import SGD, STEPS, first_value, inputs, net, symbol_text
 
 
-def trainer_of(name: str, corpus: Path | None, dtype: str = "float32") -> Trainer:
+class Filled(NamedTuple):
     """A net with its first values."""
+
+    heads: list[Entry]
+    values: dict[Node, Any]
+    trained: list[Node]
+    shapes: Mapping[Node, Sequence[Shape]]
+
+
+def filled(name: str, corpus: Path | None, dtype: str = "float32") -> Filled:
+    """A net of ``nets.py``."""
     graph, _ = runnable_part(*_whole(symbol_text(name, corpus, dtype)))
     fed = inputs(name)
     nodes = post_order(entry.node for entry in graph.heads)
@@ -28,14 +38,20 @@ def trainer_of(name: str, corpus: Path | None, dtype: str = "float32") -> Traine
     shapes = {node: fed[key].shape for node, key in variables.items() if key in fed}
     found = infer(graph, shapes, dict.fromkeys(variables, dtype), nodes=nodes)
     roles = assign_roles(graph)
-    values: dict[Any, Any] = {}
+    values: dict[Node, Any] = {}
     for node, key in variables.items():
         shape = found.shapes[node][0]
         auxiliary = roles[node].kind is Kind.AUXILIARY
         values[node] = (fed[key] if key in fed else first_value(name, key, shape or (), auxiliary)).astype(dtype)
     trained = [n for n, key in variables.items() if key not in fed and roles[n].kind is not Kind.AUXILIARY]
+    return Filled(list(graph.heads), values, trained, found.shapes)
+
+
+def trainer_of(name: str, corpus: Path | None, dtype: str = "float32") -> Trainer:
+    """A net with its first values, and what trains it."""
+    heads, values, trained, shapes = filled(name, corpus, dtype)
     batch = next(iter(net(name)["data"].values()))[0][0]
-    return Trainer(graph.heads, values, trained, Sgd(rescale=1 / batch, **SGD), shapes=found.shapes)
+    return Trainer(heads, values, trained, Sgd(rescale=1 / batch, **SGD), shapes=shapes)
 
 
 def _whole(text: str) -> tuple[Any, Any]:
