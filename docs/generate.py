@@ -158,8 +158,8 @@ def _environment() -> dict[str, str]:
 def _said(line: str, folder: Path) -> str:
     """What a command prints, errors first, as a terminal may show it; and its exit code where that is not 0.
 
-    How long something took differs from run to run, and is shown as a millisecond. Long fractions differ in their last digits from
-    processor to processor, and are shown with five digits.
+    How long something took differs from run to run, and is shown as a millisecond. Long fractions differ in their last digits
+    from processor to processor, and are shown with five digits.
     """
     if line == "echo $?":
         raise ValueError("the exit code of a command that fails is shown by itself")
