@@ -23,6 +23,8 @@ import click
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+_SECONDS = re.compile(r"\bin \d+\.\d+ s\b")
+_LONG = re.compile(r"-?\b\d+\.\d{6,}\b")
 _BLOCK = re.compile(r"^```(?P<language>\w+)(?P<head>[^\n]*)\n(?P<body>.*?)^```$", re.M | re.S)
 
 
@@ -154,7 +156,11 @@ def _environment() -> dict[str, str]:
 
 
 def _said(line: str, folder: Path) -> str:
-    """What a command prints, errors first, as a terminal may show it; and its exit code where that is not 0."""
+    """What a command prints, errors first, as a terminal may show it; and its exit code where that is not 0.
+
+    How long something took differs from run to run, and is shown as a millisecond. Long fractions differ in their last digits
+    from processor to processor, and are shown with five digits.
+    """
     if line == "echo $?":
         raise ValueError("the exit code of a command that fails is shown by itself")
     words = shlex.split(line)
@@ -164,6 +170,7 @@ def _said(line: str, folder: Path) -> str:
     said = (run.stderr + run.stdout).decode()
     if "Traceback" in said or "bug of graphshare" in said:
         raise ValueError(f"{line}: {said}")
+    said = _LONG.sub(lambda number: f"{float(number[0]):.5g}", _SECONDS.sub("in 0.001 s", said))
     return said + (f"(exit code {run.returncode})\n" if run.returncode else "")
 
 

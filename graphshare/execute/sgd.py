@@ -23,7 +23,10 @@ _BLOCK = 1 << 15
 
 
 class Sgd(msgspec.Struct, frozen=True):
-    """The settings; Module's own by default. ``rescale`` multiplies gradients, ``clip`` bounds their absolute values."""
+    """The settings; Module's own by default.
+
+    ``rescale`` multiplies gradients, ``clip`` bounds their absolute values; a bound of 0 is none, as in Module.
+    """
 
     learning_rate: float = 0.01
     momentum: float = 0.0
@@ -92,7 +95,7 @@ class Momentum:
         """Some numbers of one variable, few enough to stay in the cache; ``memory`` and ``out`` are written to."""
         settings, wide = self._settings, np.float32 if value.dtype == np.float16 else value.dtype.type
         change = np.zeros(value.shape, wide) if gradient is None else np.multiply(gradient, wide(settings.rescale))
-        if settings.clip is not None and settings.clip >= 0:
+        if settings.clip is not None and settings.clip > 0:
             np.clip(change, -wide(settings.clip), wide(settings.clip), out=change)
         if settings.wd * multiplier.wd:
             change += value * wide(settings.wd * multiplier.wd)

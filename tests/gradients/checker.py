@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphshare.execute.gradient import Tape
 from graphshare.execute.plan import make_plan
+from graphshare.gradients.gradient import Gradient
+from graphshare.gradients.registry import find_gradient, register
 from graphshare.ir.graph import Entry, Node
 from graphshare.kernels.kernel import Array, Shape
 
@@ -61,3 +64,22 @@ def check(
 def names(values: Mapping[Any, Array]) -> list[Any]:
     """The variables of floating point."""
     return [node for node, x in values.items() if x.dtype.kind == "f"]
+
+
+@contextmanager
+def slightly_wrong(op: str) -> Iterator[None]:
+    """Every gradient of an operator is 0.05 % too large."""
+    right = find_gradient(op)
+    assert isinstance(right, Gradient)
+
+    def wrong(record: Any, *dys: Any) -> Any:
+        result = right.vjp(record, *dys)
+        if isinstance(result, np.ndarray):
+            return result * 1.0005
+        return [None if g is None else g * 1.0005 for g in result]
+
+    register(Gradient(op, wrong, right.reads_inputs, right.reads_outputs, right.is_loss, right.overwrites))
+    try:
+        yield
+    finally:
+        register(right)

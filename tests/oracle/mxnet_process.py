@@ -103,9 +103,10 @@ def forward(question):
 
 
 def module(question):
-    """Module's outputs before and after one step with its defaults, and the parameters afterwards.
+    """Module's outputs before and after its ``steps``, one by default, and the parameters afterwards.
 
-    ``feed`` are the data (name to nested list), ``params`` a parameter file or ``values`` the parameters themselves.
+    ``feed`` are the data (name to nested list), ``params`` a parameter file or ``values`` the parameters themselves,
+    ``optimizer`` the settings of SGD that are not Module's defaults, ``heads`` the gradients of all outputs.
     """
     symbol = symbol_of(question)
     data = {name: mx.nd.array(question["feed"][name]) for name in question["data_names"]}
@@ -119,17 +120,20 @@ def module(question):
     arguments = {name[4:]: array for name, array in loaded.items() if name.startswith("arg:")}
     states = {name[4:]: array for name, array in loaded.items() if name.startswith("aux:")}
     trained.init_params(arg_params=arguments, aux_params=states, allow_missing=False)
-    trained.init_optimizer()
+    trained.init_optimizer(optimizer_params=tuple({"learning_rate": 0.01, **question.get("optimizer", {})}.items()))
+    heads = [mx.nd.array(head) for head in question["heads"]] if "heads" in question else None
     batch = mx.io.DataBatch(list(data.values()), list(labels.values()) or None)
     trained.forward(batch, is_train=False)
     before = [a.asnumpy().ravel().tolist() for a in trained.get_outputs()]
-    trained.forward_backward(batch)
-    trained.update()
+    for _ in range(question.get("steps", 1)):
+        trained.forward(batch, is_train=True)
+        trained.backward(heads)
+        trained.update()
     mx.nd.waitall()  # reading a state that two operators write is not ordered after both
+    arguments, states = trained.get_params()  # before the pass forward, which may overwrite some
+    values = {name: array.asnumpy().ravel().tolist() for name, array in sorted({**arguments, **states}.items())}
     trained.forward(batch, is_train=False)
     after = [a.asnumpy().ravel().tolist() for a in trained.get_outputs()]
-    arguments, states = trained.get_params()
-    values = {name: array.asnumpy().ravel().tolist() for name, array in sorted({**arguments, **states}.items())}
     return {"before": before, "after": after, "values": values, "outputs": symbol.list_outputs()}
 
 

@@ -32,9 +32,9 @@ def module_names(stem: Path) -> dict[str, Any]:
     return {"data_names": names["data_names"], "label_names": names["label_names"]}
 
 
-def trained(oracle: Oracle, stem: Path) -> dict[str, Any]:
+def trained(oracle: Oracle, stem: Path, values: Any = FEED) -> dict[str, Any]:
     names = module_names(stem)
-    feed = dict.fromkeys(names["data_names"], FEED)
+    feed = dict.fromkeys(names["data_names"], values)
     files = {"path": f"{stem}-symbol.json", "params": f"{stem}-0000.params"}
     return oracle.known("module", feed=feed, **names, **files)
 
@@ -54,6 +54,20 @@ def test_two_branches(source: Path, oracle: Oracle, tmp_path: Path, mode: str, a
     assert answer["after"] == [[after], [after]]
     assert answer["outputs"] == ["loss_output", "sha-loss_output"]
     assert list(answer["values"]) == (["conv_weight"] if mode == "tie" else ["conv_weight", "sha-conv_weight"])
+
+
+def test_both_inputs_in_one_batch(source: Path, oracle: Oracle, tmp_path: Path) -> None:
+    stem = tmp_path / "siam"
+    as_command("duplicate", source, "--prefix", "sha-", "--mode", "batch", "-o", stem)
+    answer = trained(oracle, stem)
+    assert answer["before"] == [[42.0], [42.0]]
+    assert answer["after"] == [[41.15999984741211]] * 2
+    assert list(answer["values"]) == ["conv_weight"]
+
+
+def test_one_branch_fed_a_batch_of_two(source: Path, oracle: Oracle) -> None:
+    answer = trained(oracle, source, FEED * 2)
+    assert (answer["before"], answer["after"]) == ([[42.0, 42.0]], [[41.57999801635742] * 2])
 
 
 # Options of duplicate, and what MXNet's own API builds for the same wish.

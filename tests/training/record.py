@@ -1,7 +1,9 @@
 """Trains the nets of ``nets.py`` with MXNet's Module and keeps what came of it in ``recorded/steps.npz``.
 
-ORACLE_PYTHON tests/training/record.py [CORPUS]        all nets, in summaries; zoo symbols where they are missing
-ORACLE_PYTHON tests/training/record.py CORPUS NET OUT.npz STEPS    every array of one net after STEPS steps
+ORACLE_PYTHON tests/training/record.py [CORPUS [OUT.npz]]    all nets, in summaries; zoo symbols where they are missing
+ORACLE_PYTHON tests/training/record.py CORPUS NET FOLDER DTYPE    every array of one net after one step and after ten
+
+It runs on one thread, for sums over parts round differently. So do processors: oneDNN chooses its kernels by what they can do.
 """
 
 import gzip
@@ -11,6 +13,7 @@ import sys
 from pathlib import Path
 
 os.environ["MXNET_SUBGRAPH_BACKEND"] = "NONE"
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import mxnet as mx
 import numpy as np
@@ -18,7 +21,7 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from tests.training.nets import NETS, first_value, inputs, settings, summary, symbol_text  # noqa: E402
+from tests.training.nets import NETS, SGD, STEPS, first_value, inputs, net, summary, symbol_text, without_prelu  # noqa: E402
 
 ZOO = {"resnet18_v1": "resnet18_v1", "mobilenetv2_0.25": "mobilenet_v2_0_25"}
 
@@ -28,16 +31,17 @@ def zoo_symbols():
     for name, function in ZOO.items():
         path = HERE / "recorded" / (name + ".json.gz")
         if not path.exists():
-            net = getattr(mx.gluon.model_zoo.vision, function)(prefix="net_")
-            text = net(mx.sym.Variable("data")).tojson()
+            block = getattr(mx.gluon.model_zoo.vision, function)(prefix="net_")
+            text = block(mx.sym.Variable("data")).tojson()
             path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
-def module_of(name, corpus):
+def module_of(name, corpus, dtype="float32"):
     """A Module with its first values, and these."""
-    symbol = mx.sym.load_json(symbol_text(name, corpus))
+    text = symbol_text(name, corpus, dtype)
+    symbol = mx.sym.load_json(without_prelu(text) if net(name).get("spelled_out") else text)
     fed = inputs(name)
-    data, labels = NETS[name]["data"], NETS[name]["labels"]
+    data, labels = net(name)["data"], net(name)["labels"]
     shapes = {key: value.shape for key, value in fed.items()}
     argument_shapes, _, state_shapes = symbol.infer_shape(**shapes)
     arguments = dict(zip(symbol.list_arguments(), argument_shapes))
@@ -45,44 +49,52 @@ def module_of(name, corpus):
     first = {n: first_value(name, n, s, False) for n, s in arguments.items() if n not in fed}
     first_states = {n: first_value(name, n, s, True) for n, s in states.items()}
     module = mx.mod.Module(symbol, data_names=list(data), label_names=list(labels))
-    module.bind([(n, shapes[n]) for n in data], [(n, shapes[n]) for n in labels])
-    as_arrays = lambda values: {n: mx.nd.array(v) for n, v in values.items()}  # noqa: E731
+    described = lambda names: [mx.io.DataDesc(n, shapes[n], dtype) for n in names]  # noqa: E731
+    module.bind(described(data), described(labels))
+    as_arrays = lambda values: {n: mx.nd.array(v, dtype=dtype) for n, v in values.items()}  # noqa: E731
     module.init_params(arg_params=as_arrays(first), aux_params=as_arrays(first_states))
-    module.init_optimizer(optimizer="sgd", optimizer_params=tuple(settings(name).items()))
-    batch = mx.io.DataBatch([mx.nd.array(fed[n]) for n in data], [mx.nd.array(fed[n]) for n in labels])
+    module.init_optimizer(optimizer="sgd", optimizer_params=tuple(SGD.items()))
+    arrays = as_arrays(fed)
+    batch = mx.io.DataBatch([arrays[n] for n in data], [arrays[n] for n in labels])
     return module, batch, {**first, **first_states}
 
 
-def train(module, batch, steps):
-    """All parameters and states after so many steps."""
-    for _ in range(steps):
-        module.forward_backward(batch)
-        module.update()
-    mx.nd.waitall()
-    arguments, states = module.get_params()
-    return {name: value.asnumpy() for name, value in {**arguments, **states}.items()}
+def trained(module, batch):
+    """All parameters and states after one step, and after ten."""
+    done = 0
+    for steps in STEPS:
+        for _ in range(steps - done):
+            module.forward_backward(batch)
+            module.update()
+        done = steps
+        mx.nd.waitall()
+        arguments, states = module.get_params()
+        yield steps, {name: value.asnumpy() for name, value in {**arguments, **states}.items()}
 
 
-def record(corpus):
+def record(corpus, out):
     """All nets: a summary of every array after one step and after ten."""
     kept = {}
     for name in NETS:
         module, batch, first = module_of(name, corpus)
-        done = 0
-        for steps in (1, 10):
-            values = train(module, batch, steps - done)
-            done = steps
+        for steps, values in trained(module, batch):
             kept[f"{name}/{steps}"] = np.stack([summary(key, first[key], values[key]) for key in sorted(first)])
-        kept[name] = np.array(json.dumps({"sgd": settings(name), "arrays": sorted(first)}))
+        kept[name] = np.array(json.dumps({"sgd": SGD, "arrays": sorted(first)}))
         print(name, len(first), "arrays")
-    np.savez_compressed(str(HERE / "recorded" / "steps.npz"), **kept)
+    np.savez_compressed(str(out), **kept)
+
+
+def record_whole(corpus, name, folder, dtype):
+    """One net: ``FOLDER/STEPS.npz``, with every array."""
+    module, batch, _ = module_of(name, corpus, dtype)
+    for steps, values in trained(module, batch):
+        np.savez(str(Path(folder) / f"{steps}.npz"), **values)
 
 
 if __name__ == "__main__":
     zoo_symbols()
     where = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parents[2] / "shared" / "corpus"
-    if len(sys.argv) > 2:
-        trained, fed_batch, _ = module_of(sys.argv[2], where)
-        np.savez(sys.argv[3], **train(trained, fed_batch, int(sys.argv[4])))
+    if len(sys.argv) > 3:
+        record_whole(where, *sys.argv[2:])
     else:
-        record(where)
+        record(where, sys.argv[2] if len(sys.argv) > 2 else HERE / "recorded" / "steps.npz")

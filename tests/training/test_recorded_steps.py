@@ -11,14 +11,11 @@ import numpy as np
 import pytest
 
 from tests.surroundings import corpus_directory, missing
-from tests.training.nets import KEPT, NETS, settings, summary
-from tests.training.ours import arrays_of, trainer_of
+from tests.training.agreement import CHANGES, apart, limits, summaries_apart
+from tests.training.nets import NETS, SGD, net, summary
+from tests.training.ours import steps_of
 
 RECORDED = Path(__file__).parent / "recorded" / "steps.npz"
-LIMITS = {1: 1e-4, 10: 1e-3}
-"""How far a number may be off after so many steps, relative to the largest of its array."""
-CHANGES = {1: 1e-4, 10: 3e-3}
-"""How far off the change that the steps made may be, relative to the largest change; a net is as sensitive as it is."""
 
 
 @cache
@@ -29,19 +26,9 @@ def recorded() -> dict[str, Any]:
 
 def corpus_of(name: str) -> Path | None:
     found = corpus_directory()
-    if NETS[name]["graph"].startswith("corpus:") and found is None:
+    if net(name)["graph"].startswith("corpus:") and found is None:
         missing("corpus", "no corpus: set GRAPHSHARE_CORPUS to its directory")
     return found
-
-
-def apart(got: Any, wanted: Any) -> tuple[float, float]:
-    """The largest difference of two summaries: of values relative to the largest value, of changes to the largest change."""
-    largest, change = max(float(wanted[0]), 1e-30), max(float(wanted[1]), 1e-7 * float(wanted[0]), 1e-30)
-    distance = np.abs(np.asarray(got, "float64") - np.asarray(wanted, "float64"))
-    values = max(distance[0], distance[5 : 5 + KEPT].max()) / largest
-    # Of a small change less is known: float32 rounds the values that it is the difference of, ten times.
-    changes = max(distance[1], distance[5 + KEPT :].max()) / max(change, 1e-2 * largest)
-    return float(values), float(changes)
 
 
 @pytest.mark.parametrize(
@@ -49,25 +36,41 @@ def apart(got: Any, wanted: Any) -> tuple[float, float]:
 )
 def test_steps_are_those_of_module(name: str) -> None:
     kept = recorded()
-    trainer = trainer_of(name, corpus_of(name))
-    first = arrays_of(trainer, name)
-    assert json.loads(str(kept[name])) == {"sgd": settings(name), "arrays": sorted(first)}
-    done = 0
-    for steps, limit in LIMITS.items():
-        for _ in range(steps - done):
-            trainer.step()
-        done = steps
-        now = arrays_of(trainer, name)
+    first: dict[str, Any] = {}
+    for steps, now in steps_of(name, corpus_of(name)):
+        first = first or now
+        assert json.loads(str(kept[name])) == {"sgd": SGD, "arrays": sorted(now)}
+        if steps == 0:
+            continue
+        limit = limits(name, steps, "float32")
         for key, wanted in zip(sorted(first), kept[f"{name}/{steps}"], strict=True):
-            values, changes = apart(summary(key, first[key], now[key]), wanted)
-            assert values <= limit, f"{key} after {steps} steps"
-            assert changes <= CHANGES[steps], f"what {steps} steps changed of {key}"
+            found = summaries_apart(summary(key, first[key], now[key]), wanted, steps=steps)
+            assert found.value <= limit.value, f"{key} after {steps} steps"
+            assert found.change <= limit.change, f"what {steps} steps changed of {key}"
+
+
+def moved(factor: float = 1.0, where: Any = slice(None)) -> tuple[Any, Any, Any]:
+    """An array, what a step made of it, and the same where ``factor`` multiplied the change ``where`` it is said."""
+    first = np.random.default_rng(0).standard_normal((40, 50))
+    right = first - 0.01 * np.random.default_rng(1).standard_normal((40, 50))
+    wrong = right.copy()
+    wrong[where] = first[where] + (right - first)[where] * factor
+    return first, right, wrong
 
 
 def test_an_update_that_is_slightly_wrong_is_found() -> None:
-    first = np.random.default_rng(0).standard_normal((4, 5))
-    right = first - 0.01 * np.random.default_rng(1).standard_normal((4, 5))
-    wrong = first + (right - first) * 1.0005
-    wanted = summary("w", first, right)
-    assert max(apart(summary("w", first, right), wanted)) <= 1e-6
-    assert apart(summary("w", first, wrong), wanted)[1] > CHANGES[1]
+    first, right, wrong = moved(1.0005)
+    kept = summary("w", first, right)
+    assert max(summaries_apart(kept, kept, steps=1)) == 0
+    assert max(apart(right, right, first, steps=1, dtype="float32")) == 0
+    assert summaries_apart(summary("w", first, wrong), kept, steps=1).change > CHANGES["float32"][1]
+    assert apart(wrong, right, first, steps=1, dtype="float32").change > CHANGES["float32"][1]
+    wrong[3, 4] = np.nan
+    assert apart(wrong, right, first, steps=1, dtype="float32").value == np.inf
+
+
+def test_a_row_that_was_not_updated_is_found_in_a_summary() -> None:
+    for row in range(40):
+        first, right, wrong = moved(0.0, np.s_[row])
+        found = summaries_apart(summary("w", first, wrong), summary("w", first, right), steps=1)
+        assert found.change > CHANGES["float32"][1]
