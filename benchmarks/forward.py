@@ -27,28 +27,13 @@ _PASSES = 5
 
 
 def ours(stem: str, image: Any) -> Callable[[], Any]:
-    """The network by this package: planned and its weights folded once."""
+    """The network by this package: bound once."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
-    import numpy as np
+    import graphshare
 
-    from graphshare.execute.folding import folded
-    from graphshare.execute.interpreter import run_plan
-    from graphshare.execute.plan import make_plan
-    from graphshare.execute.pool import Pool
-    from graphshare.formats.arrays import ArrayReader
-    from graphshare.formats.parameter_files import read_index
-    from graphshare.formats.symbol import read_symbol
-    from graphshare.ir.graph import VARIABLE
-    from graphshare.names import split_key
-
-    graph = read_symbol(Path(f"{stem}-symbol.json").read_bytes())
-    index = read_index(f"{stem}-0000.params")
-    with ArrayReader(index) as reader:
-        held = {split_key(record.key)[1]: np.array(reader.read(record)) for record in index.records}
-    held["data"] = image
-    values = {node: held[node.name] for node in graph.nodes if node.op == VARIABLE}
-    plan, pool = folded(make_plan(graph.heads), values), Pool()
-    return lambda: run_plan(plan, values, pool=pool).outputs[0]
+    source = graphshare.load(stem)
+    net = graphshare.bind(source.graph, params=source.params)
+    return lambda: net(data=image)[net.outputs[0]]
 
 
 def theirs(stem: str, image: Any) -> Callable[[], Any]:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from graphshare.errors import Fault, GraphshareError
     from graphshare.execute.sgd import Sgd
     from graphshare.ir.graph import Entry, Graph, Node, Rewrite
+    from graphshare.workflows.bind import Bound, bind
     from graphshare.workflows.diff import diff
     from graphshare.workflows.draw import draw
     from graphshare.workflows.params_diff import diff_params
@@ -51,6 +52,7 @@ _HOMES = {
     **dict.fromkeys(("Fault", "GraphshareError"), "graphshare.errors"),
     "Sgd": "graphshare.execute.sgd",
     "train": "graphshare.workflows.train",
+    **dict.fromkeys(("Bound", "bind"), "graphshare.workflows.bind"),
     "diff": "graphshare.workflows.diff",
     "diff_params": "graphshare.workflows.params_diff",
     "draw": "graphshare.workflows.draw",
@@ -60,6 +62,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Bound",
     "Entry",
     "Fault",
     "Graph",
@@ -70,6 +73,7 @@ __all__ = [
     "Ruleset",
     "Sgd",
     "__version__",
+    "bind",
     "diff",
     "diff_params",
     "draw",

@@ -23,7 +23,7 @@ from graphshare.rules.roles import Kind, Role
 from graphshare.verify.parameters import RecordsByName
 from graphshare.workflows.parameters import listed
 from graphshare.workflows.params_files import format_of
-from graphshare.workflows.run import Prepared, prepare
+from graphshare.workflows.prepare import Prepared, prepare
 from graphshare.workflows.values import GivenShape
 
 

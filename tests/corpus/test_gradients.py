@@ -19,7 +19,7 @@ from graphshare.gradients.registry import find_gradient
 from graphshare.ir.graph import VARIABLE, Entry, Node
 from graphshare.ir.walk import post_order
 from graphshare.rules.roles import Kind, assign_roles
-from graphshare.workflows.run import runnable_part
+from graphshare.workflows.prepare import runnable_part
 from tests.corpus.test_forward import STEMS, graph_of
 from tests.corpus.values import parameter
 from tests.gradients.checker import check, slightly_wrong

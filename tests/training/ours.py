@@ -16,7 +16,7 @@ from graphshare.ir.graph import VARIABLE, Entry, Node
 from graphshare.ir.walk import post_order
 from graphshare.kernels.kernel import Shape
 from graphshare.rules.roles import Kind, assign_roles
-from graphshare.workflows.run import runnable_part
+from graphshare.workflows.prepare import runnable_part
 from tests.training.nets import SGD, STEPS, first_value, inputs, net, symbol_text
 
 

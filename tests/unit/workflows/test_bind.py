@@ -1,0 +1,90 @@
+"""A bound graph gives what ``run`` gives, call after call, and says what it lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphshare as gs
+from graphshare.errors import RefusedError
+from tests.processes import ROOT
+from tests.symbols import document, mxnet_text, operator, variable
+
+LENET = str(ROOT / "fixtures" / "lenet")
+
+
+def picture(samples: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).standard_normal((samples, 1, 28, 28)).astype(np.float32)
+
+
+def test_it_gives_what_run_gives_for_every_shape() -> None:
+    source = gs.load(LENET)
+    net = gs.bind(source.graph, params=source.params)
+    assert net.inputs == ["data", "softmax_label"]
+    for samples in (1, 3, 1, 2):
+        data = picture(samples, samples)
+        wanted = gs.run(source.graph, params=source.params, feeds={"data": data}).outputs
+        found = net(data=data)
+        assert list(found) == list(wanted) == net.outputs
+        for name, array in wanted.items():
+            assert np.abs(found[name] - array).max() <= 1e-6
+
+
+def test_outputs_stay_as_they_were() -> None:
+    """Buffers are used again, but none that somebody holds."""
+    source = gs.load(LENET)
+    net = gs.bind(source.graph, params=source.params, targets=["conv1", "pool1"])
+    found = [net({"data": picture(4, seed)}) for seed in range(5)]
+    kept = [{name: array.copy() for name, array in outputs.items()} for outputs in found]
+    for seed in range(9):
+        net(data=picture(4, seed + 5))
+    for outputs, copies in zip(found, kept, strict=True):
+        assert all(np.array_equal(outputs[name], copies[name]) for name in copies)
+
+
+def test_lists_and_other_types_are_taken() -> None:
+    source = gs.load(LENET)
+    net = gs.bind(source.graph, params=source.params)
+    data = picture(1)
+    assert np.allclose(net(data=data.tolist())["softmax_output"], net(data=data.astype(np.float64))["softmax_output"])
+
+
+@pytest.mark.parametrize(
+    ("feeds", "message"),
+    [
+        ({}, "input 'data' has no value"),
+        ({"dat": picture(1)}, "'dat' names no variable"),
+        ({"data": picture(1)[:, :, :5]}, "Pooling cannot take"),
+        ({"data": picture(1), "softmax_label": [1, 2]}, "softmax_label"),
+        ({"data": picture(1), "conv1_weight": 1}, "'conv1_weight' names no variable"),
+        ({"data": "text"}, "no array"),
+    ],
+)
+def test_what_does_not_fit_is_refused(feeds: dict[str, Any], message: str) -> None:
+    source = gs.load(LENET)
+    net = gs.bind(source.graph, params=source.params)
+    with pytest.raises(RefusedError, match=message):
+        net(feeds)
+    assert net(data=picture(1))["softmax_output"].shape == (1, 10)
+
+
+def test_parameters_that_are_missing_are_all_listed() -> None:
+    source = gs.load(LENET)
+    with pytest.raises(RefusedError) as caught:
+        gs.bind(source.graph)
+    assert {"'conv1_weight'", "'conv1_bias'"} <= {fault.message.split()[1] for fault in caught.value.faults}
+
+
+def test_draws_follow_the_seed(tmp_path: Path) -> None:
+    nodes = [variable("data"), operator("_random_uniform_like", "u", [0]), operator("elemwise_add", "sum", [0, 1])]
+    (tmp_path / "g.json").write_text(mxnet_text(document(nodes, [2])))
+    graph = gs.load(str(tmp_path / "g.json")).graph
+    data = np.zeros(5, np.float32)
+    first, again, other = (gs.bind(graph, seed=seed) for seed in (1, 1, 2))
+    one = first(data=data)["sum_output"]
+    assert np.array_equal(one, again(data=data)["sum_output"])
+    assert not np.array_equal(one, other(data=data)["sum_output"])
+    assert not np.array_equal(one, first(data=data)["sum_output"])
