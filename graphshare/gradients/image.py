@@ -12,7 +12,8 @@ from graphshare.kernels.kernel import Array
 def to_tensor(record: Record, dy: Array) -> Array:
     """The numbers in the order in which they are stored: neither divided by 255 nor with the channels moved back."""
     (x,) = record.inputs
-    return np.ascontiguousarray(dy).reshape(x.shape).astype(x.dtype, copy=False)
+    result: Array = np.ascontiguousarray(dy).reshape(x.shape).astype(x.dtype, copy=False)
+    return result
 
 
 def normalize(record: Record, dy: Array) -> Array:

@@ -51,5 +51,9 @@ GRADIENTS = (
     *no_gradient("quantized layers are for inference", *_INTEGERS.split()),
     *no_gradient("MXNet gives it none", "_np_atleast_1d", "_np_atleast_2d", "_np_atleast_3d"),
     *no_gradient("what it gives is counted, compared or constant", *_COUNTED.split()),
-    *no_gradient("MXNet registers none and refuses to go back through it", "_contrib_RROIAlign", is_zero=False),
+    *no_gradient(
+        "MXNet registers none and refuses to go back through it",
+        *"_contrib_RROIAlign _contrib_quantized_rnn".split(),
+        is_zero=False,
+    ),
 )

@@ -15,7 +15,6 @@ os.environ["MXNET_SUBGRAPH_BACKEND"] = "NONE"
 import mxnet as mx
 import numpy as np
 
-
 NOT_ASKED = {"_contrib_hawkesll": (4, 6, 7)}
 """Inputs for whose gradients MXNet ends with an error."""
 
@@ -36,7 +35,7 @@ def ask(case, arrays, outputs, number):
     values = {f"in{i}": mx.nd.array(x, dtype=x.dtype) for i, x in enumerate(arrays)}
     states = {name: values[name] for name in symbol.list_auxiliary_states()}
     arguments = {name: values[name] for name in symbol.list_arguments()}
-    left = ["in%d" % i for i in NOT_ASKED.get(case["op"], ())]
+    left = [f"in{i}" for i in NOT_ASKED.get(case["op"], ())]
     wanted = [n for n, v in arguments.items() if np.dtype(v.dtype).kind == "f" and n not in left]
     kept = {n: mx.nd.zeros(arguments[n].shape, dtype=arguments[n].dtype) for n in wanted}
     requests = {n: "write" if n in kept else "null" for n in arguments}
