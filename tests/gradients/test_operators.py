@@ -54,7 +54,7 @@ FIRST_ONLY = (
 )
 """Operators that pass the gradient of their first output alone: statistics, places and memories have none."""
 
-SMOOTH = ("_random_pdf_", "_contrib_hawkesll")
+RECORDED_SMOOTH = ("_random_pdf_", "_contrib_hawkesll")
 """How the names of operators begin that are recorded at values of their own choice, around which they are smooth."""
 
 STEPS = {"_image_adjust_lighting": 2.0**-4}
@@ -100,7 +100,7 @@ def sound(case: dict[str, Any]) -> bool:
         return int(attrs["flag"]) in (-2, 1, 2)  # for the others MXNet squares the output's gradient
     if attrs.get("fix_gamma", "True") == "True" and op in FIRST_ONLY[:4]:
         return False
-    if op.startswith(SMOOTH):
+    if op.startswith(RECORDED_SMOOTH):
         return True
     if op == "softmax_cross_entropy":  # where a probability is below 1e-8 the output is held, the gradient is not
         return all(spec.get("scale", 1) < 10 for spec in case["inputs"])
