@@ -111,6 +111,7 @@ RULES: dict[str, Rule] = {
     "_linalg_gemm": _batch_dot,
     "_linalg_gemm2": _batch_dot,
     "RNN": _rnn,
+    "_contrib_quantized_rnn": _rnn,
     "_contrib_interleaved_matmul_selfatt_qk": _of_kind(_attention_scores, "selfatt"),
     "_contrib_interleaved_matmul_encdec_qk": _of_kind(_attention_scores, "encdec"),
     "_contrib_interleaved_matmul_selfatt_valatt": _attended,

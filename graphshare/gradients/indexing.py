@@ -76,6 +76,14 @@ def scatter_nd(record: Record, dy: Array) -> Array:
     return np.asarray(dy[tuple(convert(record.inputs[1], np.int64))])
 
 
+def index_copy(record: Record, dy: Array) -> Gradients:
+    """Of the rows that were kept, and of those put in their places; where a place was named twice, of both."""
+    places = record.inputs[1].astype(np.intp)
+    dold = dy.copy()
+    dold[places] = 0
+    return [dold, None, dy[places]]
+
+
 def boolean_mask(record: Record, dy: Array) -> Array:
     """To the rows that were kept."""
     data, index = record.inputs
@@ -92,6 +100,7 @@ GRADIENTS = (
     Gradient("batch_take", batch_take, reads_outputs=False),
     Gradient("gather_nd", gather_nd, reads_outputs=False),
     Gradient("scatter_nd", scatter_nd, reads_outputs=False),
+    Gradient("_contrib_index_copy", index_copy, reads_outputs=False),
     Gradient("_contrib_boolean_mask", boolean_mask, reads_outputs=False),
     *no_gradient("indices have none", "one_hot", "_ravel_multi_index", "_unravel_index"),
 )

@@ -10,9 +10,10 @@ from graphshare.gradients.gradient import Gradient, NoGradient
 from graphshare.operators.contributed import Contributed
 
 _FAMILIES = """
-    activation attention batch_normalization binary boxes casts control convolution ctc deconvolution indexing leaky
-    linear linear_algebra loss normalization numpy_linear numpy_scalars numpy_statistics ordering pooling reduction regions
-    resizing rnn sampling sequence shape softmax unary without
+    activation attention batch_normalization binary boxes casts columns control convolution ctc deconvolution
+    deformable_regions densities hawkes image indexing leaky linear linear_algebra loss normalization numpy_linear
+    numpy_scalars numpy_statistics ordering pooling reduction regions resizing rnn sampling sequence shape softmax unary
+    without
 """.split()
 
 GRADIENTS: Contributed[Gradient | NoGradient] = Contributed("graphshare.gradients", "GRADIENTS", _FAMILIES)

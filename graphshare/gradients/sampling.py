@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphshare.gradients.gradient import Gradient, Gradients, Record
-from graphshare.kernels.kernel import Array
+from graphshare.kernels.kernel import Array, Attrs
 from graphshare.kernels.sampling import affine_grid, bilinear, correlation_size, target_of, unit_grid, window_pairs
 
 
@@ -101,35 +101,62 @@ def correlation(record: Record, dy: Array) -> Gradients:
 
 
 def deformable_convolution(record: Record, dy: Array) -> Gradients:
-    """Of data, offsets, weight and bias."""
-    (x, offset, weight, *bias), attrs = record.inputs, record.attrs
+    """Of data, offsets, weight and bias. Where a place is held at the border, its offset has none."""
+    x, offset, weight, *bias = record.inputs
+    dx, doffset, _, dweight = _of_deformed(record.attrs, (x, offset, weight), dy)
+    return [dx, doffset, dweight, *([dy.sum(axis=(0, 2, 3))] if bias else [])]
+
+
+def modulated_deformable_convolution(record: Record, dy: Array) -> Gradients:
+    """Of data, offsets, mask, weight and bias: the derivative, which MXNet has on GPUs and refuses on the CPU."""
+    x, offset, mask, weight, *bias = record.inputs
+    found = _of_deformed(record.attrs, (x, offset, weight), dy, mask)
+    return [*found, *([dy.sum(axis=(0, 2, 3))] if bias else [])]
+
+
+def _of_deformed(
+    attrs: Attrs, inputs: tuple[Array, Array, Array], dy: Array, mask: Array | None = None
+) -> tuple[Array, Array, Array | None, Array]:
+    """Of data, offsets, mask and weight."""
+    x, offset, weight = inputs
     (kh, kw), stride, dilate, pad = window_pairs(attrs)
     n, channels = x.shape[:2]
     h, w = offset.shape[2:]
     moved, groups = attrs["num_deformable_group"], attrs["num_group"]
     places = offset.reshape(n, moved, kh, kw, 2, h, w)
+    masks = None if mask is None else mask.reshape(n, moved, kh, kw, h, w)
     rows = np.arange(kh).reshape(kh, 1, 1, 1) * dilate[0] + (np.arange(h) * stride[0] - pad[0]).reshape(h, 1)
     columns = np.arange(kw).reshape(1, kw, 1, 1) * dilate[1] + np.arange(w) * stride[1] - pad[1]
     kernels = weight.reshape(groups, weight.shape[0] // groups, -1)
     gradient = dy.reshape(n, groups, kernels.shape[1], h * w)
     dseen = (kernels.swapaxes(1, 2) @ gradient).reshape(n, channels, kh, kw, h, w)
-    dx, doffset = np.zeros_like(x), np.zeros_like(places)
+    dx, doffset, dmasks = np.zeros_like(x), np.zeros_like(places), None if masks is None else np.zeros_like(masks)
     seen = np.empty_like(dseen)
-    each, (height, width) = channels // moved, x.shape[2:]
-    for sample in range(n):
-        for group in range(moved):
-            part = slice(group * each, group * each + each)
-            r, c = rows + places[sample, group, :, :, 0], columns + places[sample, group, :, :, 1]
-            inside = (r >= 0) & (r < height) & (c >= 0) & (c < width)
-            held_r, held_c = r.clip(0, height - 1), c.clip(0, width - 1)
-            seen[sample, part] = bilinear(x[sample, part], held_r, held_c) * inside
-            found, drows, dcolumns = of_bilinear(x[sample, part], held_r, held_c, dseen[sample, part] * inside)
-            dx[sample, part] += found
-            doffset[sample, group, :, :, 0] = drows * (r <= height - 1)
-            doffset[sample, group, :, :, 1] = dcolumns * (c <= width - 1)
+    each = channels // moved
+    for sample, group in np.ndindex(n, moved):
+        part = slice(group * each, group * each + each)
+        r, c = rows + places[sample, group, :, :, 0], columns + places[sample, group, :, :, 1]
+        back = dseen[sample, part]
+        if masks is None or dmasks is None:
+            seen[sample, part], found = _of_held(x[sample, part], r, c, back)
+        else:
+            whole, factor = bilinear(x[sample, part], r, c), masks[sample, group]
+            dmasks[sample, group] = (back * whole).sum(axis=0)
+            seen[sample, part], found = whole * factor, of_bilinear(x[sample, part], r, c, back * factor)
+        dx[sample, part] += found[0]
+        doffset[sample, group, :, :, 0], doffset[sample, group, :, :, 1] = found[1:]
     laid = seen.reshape(n, groups, kernels.shape[2], h * w)
     dweight = (gradient @ laid.swapaxes(2, 3)).sum(axis=0).reshape(weight.shape)
-    return [dx, doffset.reshape(offset.shape), dweight, *([dy.sum(axis=(0, 2, 3))] if bias else [])]
+    return dx, doffset.reshape(offset.shape), None if dmasks is None or mask is None else dmasks.reshape(mask.shape), dweight
+
+
+def _of_held(x: Array, rows: Array, columns: Array, dy: Array) -> tuple[Array, tuple[Array, Array, Array]]:
+    """What :func:`graphshare.kernels.sampling.held` sees, and the gradients of ``x`` and of the places."""
+    height, width = x.shape[1:]
+    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+    r, c = rows.clip(0, height - 1), columns.clip(0, width - 1)
+    dx, drows, dcolumns = of_bilinear(x, r, c, dy * inside)
+    return bilinear(x, r, c) * inside, (dx, drows * (rows <= height - 1), dcolumns * (columns <= width - 1))
 
 
 GRADIENTS = (
@@ -138,4 +165,5 @@ GRADIENTS = (
     Gradient("SpatialTransformer", spatial_transformer, reads_outputs=False),
     Gradient("Correlation", correlation, reads_outputs=False),
     Gradient("_contrib_DeformableConvolution", deformable_convolution, reads_outputs=False),
+    Gradient("_contrib_ModulatedDeformableConvolution", modulated_deformable_convolution, reads_outputs=False),
 )

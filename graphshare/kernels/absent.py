@@ -49,10 +49,6 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ),
     ("MXNet 1.9.1 writes beyond its results", "_npi_dsplit"),
     ("it serves calibration, not inference", "_contrib_calibrate_entropy"),
-    (
-        "it has not been written yet",
-        "_contrib_quantized_rnn",
-    ),
 )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from graphshare.kernels.inference import same_shapes, same_types, unify
@@ -42,10 +44,14 @@ def _float32(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]
 
 def normalize(context: Context, attrs: Attrs, x: Array) -> Array:
     """(x - mean) / std by channel, of tensors (C, H, W) or (N, C, H, W). Of one number all channels have the same."""
-    mean, std = (np.array(attrs[key], np.float32) for key in ("mean", "std"))
     channels = x.shape[-3]
-    mean, std = (np.resize(v, channels) if len(v) == 1 else v[:channels] for v in (mean, std))
-    return np.asarray((x - mean.reshape(-1, 1, 1)) / std.reshape(-1, 1, 1))
+    return np.asarray((x - by_channel(attrs["mean"], channels)) / by_channel(attrs["std"], channels))
+
+
+def by_channel(values: Sequence[float], channels: int) -> Array:
+    """One number for each channel: ``(channels, 1, 1)``."""
+    found = np.array(values, np.float32)
+    return (np.resize(found, channels) if len(found) == 1 else found[:channels]).reshape(-1, 1, 1)
 
 
 def _normalize_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

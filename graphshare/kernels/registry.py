@@ -14,8 +14,8 @@ _FAMILIES = """
     deconvolution deformable_regions densities detection drawing hawkes image index_tables indexing joining leaky
     linear linear_algebra loss matching normalization numpy_editing numpy_elementwise numpy_joining numpy_linear
     numpy_scalars numpy_shapes numpy_statistics onednn onednn_attention onednn_dense ordering pooling proposals
-    quantized quantized_elementwise reduction regions reordering reshaping resizing rnn rotated_regions sampling
-    scalar sequence slicing softmax sparse stretching unary
+    quantized quantized_elementwise quantized_rnn reduction regions reordering reshaping resizing rnn rotated_regions
+    sampling scalar sequence slicing softmax sparse stretching unary
 """.split()
 
 KERNELS: Contributed[Kernel] = Contributed("graphshare.kernels", "KERNELS", _FAMILIES)

@@ -181,7 +181,8 @@ def _dropped(context: Context, p: float, x: Array) -> Array:
     return result
 
 
-def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def rnn_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Data, parameters, states and results tell of each other; so do sequence lengths."""
     lstm, sides, out = attrs["mode"] == "lstm", directions(attrs), _handed_on(attrs)
     stacked, hidden = attrs["num_layers"] * sides, attrs["state_size"]
     steps, batch, width = dims(inputs[0], 3)
@@ -213,4 +214,4 @@ def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     return [*known, *inputs[count:]], results
 
 
-KERNELS = (Kernel("RNN", rnn, _shapes, _types),)
+KERNELS = (Kernel("RNN", rnn, rnn_shapes, _types),)

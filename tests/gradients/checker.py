@@ -16,6 +16,8 @@ from graphshare.ir.graph import Entry, Node
 from graphshare.kernels.kernel import Array, Shape
 
 STEP = 1e-6
+PERIOD = 65521
+"""After how many numbers those of large arrays repeat themselves: a prime, so rows differ all the same."""
 
 
 class Check(NamedTuple):
@@ -39,26 +41,52 @@ def check(
     """<vjp(w), v> and <(f(x + h v) - f(x - h v)) / 2h, w> for random v and w; None where the outputs are not finite."""
     stream = np.random.default_rng(seed)
     plan = make_plan(targets)
-    values = {node: x.astype(np.float64) if x.dtype.kind == "f" else x for node, x in values.items()}
+    values = {node: x.astype(np.float64, copy=False) if x.dtype.kind == "f" else x for node, x in values.items()}
     wanted = [node for node in wanted if node in plan.variables and values[node].dtype.kind == "f"]
-    direction = {node: stream.standard_normal(values[node].shape) for node in wanted}
+    direction = {node: stream.standard_normal(min(PERIOD, values[node].size)) for node in wanted}
+    shifted = {node: np.empty(values[node].shape) for node in wanted}  # one memory for both sides: new memory takes long
 
     def run(shift: float) -> Tape:
-        moved = {**values, **{node: values[node] + shift * v for node, v in direction.items()}}
+        for node, v in direction.items() if shift else ():
+            _shift(values[node], shift * v, shifted[node])
+        moved = {**values, **shifted} if shift else values
         drawn = lambda node: np.random.default_rng(7)  # noqa: E731
-        return Tape(plan, moved, wanted, streams=drawn, shapes=shapes, training=training)
+        kept = () if shift else wanted
+        return Tape(plan, moved, kept, streams=drawn, shapes=shapes, training=training)
 
     tape = run(0.0)
     heads = [stream.standard_normal(out.shape) if out.dtype.kind == "f" else None for out in tape.outputs]
-    after, before = run(step).outputs, run(-step).outputs
+    after = [out.copy() for out in run(step).outputs]  # which may be a variable itself
+    before = run(-step).outputs
     if not all(np.isfinite(out).all() for out in (*tape.outputs, *after, *before)):
         return None
-    terms = [(a - b) / (2 * step) * w for a, b, w in zip(after, before, heads, strict=True) if w is not None]
     found = tape.backward(heads).gradients
-    products = [found[node] * v for node, v in direction.items() if node in found]
-    gradient, difference = (float(sum(np.sum(t) for t in many)) for many in (products, terms))
-    size = max(float(np.sqrt(sum(np.sum(np.square(t)) for t in many))) for many in (products, terms))
+    products = [_product(found[node], v) for node, v in direction.items() if node in found]
+    terms = [(a - b) / (2 * step) * w for a, b, w in zip(after, before, heads, strict=True) if w is not None]
+    gradient, difference = float(sum(total for total, _ in products)), float(sum(t.sum() for t in terms))
+    size = float(np.sqrt(max(sum(squares for _, squares in products), sum(np.vdot(t, t) for t in terms))))
     return Check(gradient, difference, abs(gradient - difference) / max(size, 1e-12))
+
+
+def _parts(size: int) -> Iterator[slice]:
+    return (slice(first, min(first + PERIOD, size)) for first in range(0, size, PERIOD))
+
+
+def _shift(x: Array, v: Array, out: Array) -> None:
+    """``x`` with ``v`` added to it, over and over, into ``out``."""
+    source, goal = x.reshape(-1), out.reshape(-1)
+    for part in _parts(x.size):
+        np.add(source[part], v[: part.stop - part.start], out=goal[part])
+
+
+def _product(x: Array, v: Array) -> tuple[float, float]:
+    """The sum of the elements of ``x`` times those of ``v``, over and over, and the sum of the squares of these products."""
+    flat, total, squares = x.reshape(-1), 0.0, 0.0
+    for part in _parts(x.size):
+        term = flat[part] * v[: part.stop - part.start]
+        total += float(term.sum())
+        squares += float(np.vdot(term, term))
+    return total, squares
 
 
 def names(values: Mapping[Any, Array]) -> list[Any]:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.kernels.cases import densities
+
 
 def _softmax(attrs: dict[str, str], data: list[int], label: list[int], values: list[float]) -> dict[str, Any]:
     labels = {"shape": label, "values": [values[i % len(values)] for i in range(int(np.prod(label)))]}
@@ -90,6 +92,45 @@ CASES += [
         "inputs": [{"shape": [4, 3], "dtype": "int32", "low": 0, "high": 5}, {"shape": [5, 3]}],
     },
     {"op": "norm", "attrs": {}, "inputs": [{"shape": [3, 2], "value": 0.0}]},
+]
+CASES += [
+    {
+        "op": "_contrib_index_copy",
+        "attrs": {},
+        "inputs": [{"shape": [4, 2]}, {"shape": [3], "values": [2, 0, 2], "dtype": "int64"}, {"shape": [3, 2]}],
+    },
+    {"op": "_image_normalize", "attrs": {"std": "(0.5, 2, 4)"}, "inputs": [{"shape": [2, 3, 2, 2], "dtype": "float64"}]},
+    {"op": "_image_to_tensor", "attrs": {}, "inputs": [{"shape": [2, 3, 4, 1]}]},
+    {"op": "_image_adjust_lighting", "attrs": {"alpha": "(1, 2, 3)"}, "inputs": [{"shape": [3, 2, 1]}]},
+    {
+        "op": "col2im",
+        "attrs": {"kernel": "(2, 2)", "output_size": "(5, 4)", "pad": "(1, 0)", "stride": "(2, 1)"},
+        "inputs": [{"shape": [1, 8, 9], "dtype": "float64"}],
+    },
+]
+# Regions that reach over the border, and bins on it: what is held there moves nothing.
+CASES += [
+    {
+        "op": "_contrib_DeformablePSROIPooling",
+        "attrs": {
+            "spatial_scale": "1.0",
+            "output_dim": "2",
+            "group_size": "2",
+            "pooled_size": "2",
+            "sample_per_part": sample,
+            "trans_std": std,
+        },
+        "inputs": [
+            {"shape": [1, 8, 5, 6]},
+            {"shape": [2, 5], "values": [0, -3, -1, 9, 7, 0, 1, 1, 1, 1]},
+            {"shape": [2, 2, 2, 2]},
+        ],
+    }
+    for sample, std in (("1", "0"), ("4", "0.3"))
+]
+CASES += [
+    {"op": case["op"], "attrs": case["attrs"], "inputs": [dict(spec, dtype="float64") for spec in case["inputs"]]}
+    for case in densities.CASES
 ]
 
 

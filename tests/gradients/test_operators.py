@@ -18,7 +18,7 @@ from graphshare.gradients.gradient import Gradient, NoGradient
 from graphshare.gradients.registry import known_gradients
 from graphshare.kernels.registry import find_kernel
 from graphshare.operators.registry import canonical
-from tests.gradients.checker import Check, check, slightly_wrong
+from tests.gradients.checker import STEP, Check, check, slightly_wrong
 from tests.gradients.more_cases import CHECKED, drawn
 from tests.gradients.numpy_cases import REFUSED, SMOOTH
 from tests.gradients.one_operator import gradients_of, graph_of
@@ -35,9 +35,12 @@ PLACES: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("take", "pick", "batch_take", "gather_nd", "scatter_nd", "_contrib_boolean_mask"), (1,)),
     **dict.fromkeys(("Embedding", "_contrib_SparseEmbedding", "where", "_npi_where", "_npi_where_rscalar"), (0,)),
     **dict.fromkeys(("softmax", "softmax_cross_entropy", "reshape_like", "slice_like", "broadcast_like"), (1,)),
+    **dict.fromkeys(("_contrib_DeformablePSROIPooling", "_contrib_index_copy"), (1,)),
+    **dict.fromkeys((f"_random_pdf_{n}" for n in ("poisson", "negative_binomial", "generalized_negative_binomial")), (0,)),
     "CTCLoss": (1, 2, 3),
+    "_contrib_hawkesll": (3, 4, 5, 6, 7),
 }
-"""Inputs that a gradient is not for: places, lengths, labels, gathered statistics."""
+"""Inputs that a gradient is not for: places, lengths, labels, counts, gathered statistics."""
 
 FIRST_ONLY = (
     "BatchNorm",
@@ -47,8 +50,15 @@ FIRST_ONLY = (
     "LayerNorm",
     "GroupNorm",
     "topk",
+    "_contrib_hawkesll",
 )
-"""Operators that pass the gradient of their first output alone: statistics and places have none."""
+"""Operators that pass the gradient of their first output alone: statistics, places and memories have none."""
+
+RECORDED_SMOOTH = ("_random_pdf_", "_contrib_hawkesll")
+"""How the names of operators begin that are recorded at values of their own choice, around which they are smooth."""
+
+STEPS = {"_image_adjust_lighting": 2.0**-4}
+"""Of operators that compute in float32 whatever they are given: so large that a difference is left. They are linear."""
 
 OWN_RULES = {
     "_contrib_round_ste": "it rounds, and passes gradients as if it did not",
@@ -58,6 +68,7 @@ OWN_RULES = {
     "_contrib_box_nms": "scores decide which rows stay, and the format may change",
     "_image_flip_left_right": "its gradient is not flipped",
     "_image_flip_top_bottom": "likewise",
+    "_image_to_tensor": "its gradient is neither divided by 255 nor has it the channels moved back",
     "_npi_rot90": "its gradient is turned on instead of back",
     "_linalg_potrf": "its gradient is of the symmetric matrix, though one triangle is read",
     "_linalg_syevd": "likewise",
@@ -89,6 +100,8 @@ def sound(case: dict[str, Any]) -> bool:
         return int(attrs["flag"]) in (-2, 1, 2)  # for the others MXNet squares the output's gradient
     if attrs.get("fix_gamma", "True") == "True" and op in FIRST_ONLY[:4]:
         return False
+    if op.startswith(RECORDED_SMOOTH):
+        return True
     if op == "softmax_cross_entropy":  # where a probability is below 1e-8 the output is held, the gradient is not
         return all(spec.get("scale", 1) < 10 for spec in case["inputs"])
     for i, spec in enumerate(case["inputs"]):
@@ -128,7 +141,7 @@ def checked(op: str) -> Iterator[tuple[dict[str, Any], int, Check]]:
     for case, inputs, outputs, number in cases().get(op, []):
         variables, heads = graph_of(case, len(inputs), outputs)
         wanted = [v for i, v in enumerate(variables) if i not in PLACES.get(op, ())]
-        found = check(heads, dict(zip(variables, inputs, strict=True)), wanted)
+        found = check(heads, dict(zip(variables, inputs, strict=True)), wanted, step=STEPS.get(op, STEP))
         if found is not None:
             yield case, number, found
 

@@ -6,7 +6,8 @@ A case has ``op``, ``attrs`` (texts, as in a symbol file) and ``inputs``: each a
 (float32), ``scale`` and ``shift`` of a standard normal, ``values`` (a flat list instead), ``low`` and ``high`` for integers,
 or ``value`` for a constant. Inputs are drawn from a stream seeded with the case's number and kept beside the outputs. ``train``
 True runs the forward pass in training mode; ``outputs`` limits how many outputs are kept. Each case of a family that has
-``subgraphs`` is asked for in a process of its own: oneDNN's cache would mix them up.
+``subgraphs`` is asked for in a process of its own: oneDNN's cache would mix them up. So is a case with ``instructions``, the
+newest of the processor's that oneDNN may use, where it computes nothing with newer ones.
 """
 
 import importlib
@@ -63,10 +64,13 @@ def ask(case, arrays):
     return [out.asnumpy() for out in executor.forward(is_train=case.get("train", False))]
 
 
-def ask_alone(family, number, outputs):
+def ask_alone(family, number, outputs, instructions=None):
     """:func:`ask` in a process of its own, which writes what it got into the file ``outputs``."""
     command = [sys.executable, __file__, "--alone", family, str(number), outputs]
-    done = subprocess.run(command, stderr=subprocess.PIPE)
+    environment = dict(os.environ)
+    if instructions:
+        environment["DNNL_MAX_CPU_ISA"] = instructions
+    done = subprocess.run(command, stderr=subprocess.PIPE, env=environment)
     if done.returncode:
         raise RuntimeError(done.stderr.decode()[-2000:])
     with np.load(outputs) as found:
@@ -94,7 +98,8 @@ def record(family):
         try:
             with tempfile.TemporaryDirectory() as folder:
                 one = folder + "/out.npz"
-                outputs = ask_alone(family, number, one) if "subgraphs" in case else ask(case, arrays)
+                apart = "subgraphs" in case or "instructions" in case
+                outputs = ask_alone(family, number, one, case.get("instructions")) if apart else ask(case, arrays)
         except Exception as error:
             raise SystemExit("%s case %d %s: %s" % (family, number, case, str(error)[:2000])) from None
         kept.update({"%d_in%d" % (number, i): x for i, x in enumerate(arrays)})

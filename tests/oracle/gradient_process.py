@@ -15,6 +15,9 @@ os.environ["MXNET_SUBGRAPH_BACKEND"] = "NONE"
 import mxnet as mx
 import numpy as np
 
+NOT_ASKED = {"_contrib_hawkesll": (4, 6, 7)}
+"""Inputs for whose gradients MXNet ends with an error."""
+
 
 def graph_of(case, count, heads):
     nodes = [{"op": "null", "name": f"in{i}", "inputs": []} for i in range(count)]
@@ -32,7 +35,8 @@ def ask(case, arrays, outputs, number):
     values = {f"in{i}": mx.nd.array(x, dtype=x.dtype) for i, x in enumerate(arrays)}
     states = {name: values[name] for name in symbol.list_auxiliary_states()}
     arguments = {name: values[name] for name in symbol.list_arguments()}
-    wanted = [n for n, v in arguments.items() if np.dtype(v.dtype).kind == "f"]
+    left = [f"in{i}" for i in NOT_ASKED.get(case["op"], ())]
+    wanted = [n for n, v in arguments.items() if np.dtype(v.dtype).kind == "f" and n not in left]
     kept = {n: mx.nd.zeros(arguments[n].shape, dtype=arguments[n].dtype) for n in wanted}
     requests = {n: "write" if n in kept else "null" for n in arguments}
     bound = symbol.bind(mx.cpu(), args=arguments, args_grad=kept, aux_states=states, grad_req=requests)
