@@ -1,8 +1,9 @@
 """Cross-correlation of images (N, C, spatial axes) with filters, as matrix products.
 
-In general the cells under each tap are laid side by side for one product ("im2col"). The product has a few columns too many in
-each row, which are left out when the result is copied. For few filters on many channels it is cheaper to add what each tap
-gives of the image as it lies; a filter for each channel is in :mod:`depthwise`. Everything is brought to three spatial axes.
+In general the cells under each tap are laid side by side for one product ("im2col"). Whole rows are, so the product has a few
+columns too many in each, which are left out when the result is copied. For few filters on many channels it is cheaper to add
+what each tap gives of the image as it lies; a filter for each channel is in :mod:`depthwise`. Everything is brought to three
+spatial axes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from graphshare.kernels.windows import Window
 
 _BLOCK = 1 << 22
 """How many numbers of laid out windows are held at a time."""
+_SPARSE = 2
+"""How many times as long as the row of a result a row of the image may be, for its cells to be laid out by the row."""
 _FEW = 2
 """How many channels to a filter make adding what each tap gives cheaper than windows laid side by side."""
 
@@ -40,12 +43,17 @@ def correlate(x: Array, weight: Array, finish: Finish, window: Window, groups: i
     for number, image in enumerate(lifted):
         if alone:
             depthwise(image, matrix, grid, result[number], finish, number, empty)
-        elif groups == 1 and _FEW * filters <= len(image):
+        elif groups == 1 and _FEW * filters <= len(image) and not _is_sparse(grid):
             _taps_beside(image, weight, grid, result[number], empty)
             finish.apply(number, result[number])
         else:
             _by_taps(image, matrix, grid, result[number], finish, number, empty)
     return result.reshape(len(x), filters, *grid.out[lift:])
+
+
+def _is_sparse(grid: Grid) -> bool:
+    """Whether most of a row are columns too many, as under windows nearly as wide as the image."""
+    return grid.pitch > _SPARSE * grid.out[2]
 
 
 def _by_group(weight: Array, groups: int) -> Array:
@@ -83,27 +91,34 @@ def _by_taps(image: Array, matrix: Array, grid: Grid, result: Array, finish: Fin
     phases = phases_of(image, grid, empty)
     channels, groups = len(image), len(matrix)
     depth, height, width = grid.out
-    per_row = channels * len(grid.taps) * grid.pitch
-    step = max(1, min(height, _BLOCK // per_row))
+    pitch = width if _is_sparse(grid) else grid.pitch
+    step = max(1, min(height, _BLOCK // (channels * len(grid.taps) * pitch)))
     whole = step >= height and depth == 1
     for plane, first in product(range(depth), range(0, height, step)):
         count = min(step, height - first)
-        columns = empty((channels, len(grid.taps), count * grid.pitch), image.dtype)
+        columns = empty((channels, len(grid.taps), count, pitch), image.dtype)
         for t, (phase, deeper, offset) in enumerate(grid.taps):
-            start = first * grid.pitch + offset
-            columns[:, t] = phases[phase][:, plane + deeper, start : start + count * grid.pitch]
-        laid = columns.reshape(groups, -1, count * grid.pitch)
+            columns[:, t] = _cells(phases[phase], plane + deeper, first * grid.pitch + offset, (count, pitch), grid.pitch)
+        laid = columns.reshape(groups, -1, count * pitch)
         goal = result[:, plane, first : first + count]
-        if whole and grid.pitch == width:
+        if whole and pitch == width:
             np.matmul(matrix, laid, out=goal.reshape(groups, -1, count * width))
         else:
-            wide = np.matmul(matrix, laid, out=empty((groups, matrix.shape[1], count * grid.pitch), image.dtype))
-            rows = wide.reshape(-1, count, grid.pitch)[:, :, :width]
+            wide = np.matmul(matrix, laid, out=empty((groups, matrix.shape[1], count * pitch), image.dtype))
+            rows = wide.reshape(-1, count, pitch)[:, :, :width]
             if whole:
                 finish.apply(number, goal, rows)
                 return
             goal[...] = rows
     finish.apply(number, result)
+
+
+def _cells(phase: Array, plane: int, start: int, shape: tuple[int, int], pitch: int) -> Array:
+    """``shape`` cells of every channel from ``start`` on, in rows of ``pitch``; a row may end in the next one."""
+    of_channel, of_plane, item = phase.strides
+    strides = (of_channel, pitch * item, item)
+    cells: Array = np.ndarray((len(phase), *shape), phase.dtype, phase, plane * of_plane + start * item, strides)
+    return cells
 
 
 def _taps_beside(image: Array, weight: Array, grid: Grid, result: Array, empty: Empty) -> None:

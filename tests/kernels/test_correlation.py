@@ -16,6 +16,8 @@ WINDOWS = {
     "plain": Window((3, 3), (1, 1), (1, 1), (1, 1)),
     "stride": Window((3, 3), (2, 2), (1, 1), (1, 1)),
     "gaps": Window((3, 2), (1, 2), (2, 3), (2, 3)),
+    "as wide as the image": Window((3, 9), (1, 1), (1, 1), (1, 0)),
+    "wider than half": Window((3, 7), (2, 1), (1, 1), (0, 2)),
     "row": Window((7,), (2,), (1,), (3,)),
     "solid": Window((3, 3, 3), (1, 2, 1), (1, 1, 1), (1, 1, 1)),
 }
