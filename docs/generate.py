@@ -69,14 +69,15 @@ def pages() -> dict[Path, str]:
         inner = " " in path
         lines = [f"{'##' if inner else '#'} {path}", "", first, ""]
         lines += ["```text", usage(path, command), "```", "", *(line for part in rest for line in (part, ""))]
-        lines += ["| option | |", "| --- | --- |"]
-        lines += [f"| `{names.replace('|', ' or ')}` | {text.replace('|', ' or ').replace('*', chr(92) + '*')} |"
-                  for names, text in options(command)]  # fmt: skip
+        rows = [f"| `{names.replace('|', ' or ')}` | {text.replace('|', ' or ').replace('*', chr(92) + '*')} |"
+                for names, text in options(command)]  # fmt: skip
+        if rows:
+            lines += ["| option | |", "| --- | --- |", *rows, ""]
         if EXAMPLES.get(path):
-            lines += ["", "Examples:", "", "```sh"]
+            lines += ["Examples:", "", "```sh"]
             lines += [line for what, example in EXAMPLES[path] for line in (f"# {what}", example)]
             lines.append("```")
-        found.setdefault(DOCS / "commands" / f"{path.split()[0]}.md", []).append("\n".join(lines) + "\n")
+        found.setdefault(DOCS / "commands" / f"{path.split()[0]}.md", []).append("\n".join(lines).rstrip() + "\n")
     return {path: "\n".join(parts) for path, parts in found.items()}
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import chain
 from typing import Protocol, TypeVar
 
+_STRIDE = 1 << 14  # items between two reports, where one costs more than the work on an item
 T = TypeVar("T")
 Advance = Callable[[int], None]
 
@@ -60,6 +62,19 @@ def counted(items: Sequence[T], title: str, unit: str) -> Iterator[T]:
         for item in items:
             yield item
             advance(1)
+
+
+def paced(items: Sequence[T], title: str, unit: str) -> Iterator[T]:
+    """As :func:`counted` for work of less than a microsecond an item: told of now and then, at no cost an item."""
+    return chain.from_iterable(_strides(items, title, unit))
+
+
+def _strides(items: Sequence[T], title: str, unit: str) -> Iterator[Sequence[T]]:
+    with task(title, len(items), unit) as advance:
+        for start in range(0, len(items), _STRIDE):
+            stride = items[start : start + _STRIDE]
+            yield stride
+            advance(len(stride))
 
 
 @contextmanager

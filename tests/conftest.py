@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,10 @@ def oracle_python() -> str:
     if not path:
         missing("oracle", "no oracle: set GRAPHSHARE_ORACLE to a Python that has MXNet 1.9.1")
     return path
+
+
+@pytest.fixture
+def graphviz() -> None:
+    """Skips where Graphviz is not installed."""
+    if shutil.which("dot") is None:
+        missing("graphviz", "Graphviz is not installed")

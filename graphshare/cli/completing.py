@@ -47,13 +47,14 @@ class _GraphPath(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Stems of checkpoints; files are left to the shell."""
-        folder, start = os.path.split(incomplete)
+        folder = os.path.dirname(incomplete)
         try:
             entries = sorted(os.listdir(folder or "."))
         except OSError:
             entries = []
         end = "-symbol.json"
-        stems = [os.path.join(folder, e.removesuffix(end)) for e in entries if e.startswith(start) and e.endswith(end)]
+        stems = [os.path.join(folder, e.removesuffix(end)) for e in entries if e.endswith(end)]
+        stems = [stem for stem in stems if stem.startswith(incomplete)]
         return [*(CompletionItem(stem) for stem in stems), CompletionItem(incomplete, type="file")]
 
 

@@ -59,7 +59,11 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
         ("SVG, where Graphviz is installed", "graphshare draw siam --shape data=1,1,28,28 -o siam.svg"),
         ("for a Markdown page", "graphshare draw siam --to mermaid"),
     ],
-    "completion": [("bash; put this line into ~/.bashrc", 'eval "$(graphshare completion bash)"')],
+    "completion": [
+        ("bash; put this line into ~/.bashrc", 'eval "$(graphshare completion bash)"'),
+        ("zsh; into ~/.zshrc, behind compinit", 'eval "$(graphshare completion zsh)"'),
+        ("fish; into ~/.config/fish/config.fish", "graphshare completion fish | source"),
+    ],
     "params": [],
     "params list": [("names, types, shapes", "graphshare params list lenet-0000.params")],
     "params show": [("one layer", "graphshare params show lenet-0000.params --select 'conv1*'")],

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, for work of more than a second, on a terminal only."""
+"""A progress bar on standard error, once a command works for more than a second, on a terminal only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from time import monotonic
 from typing import TextIO
 
-PATIENCE = 1.0  # seconds of silence before a bar appears
+PATIENCE = 1.0  # seconds of a command's silence before a bar appears
 PAUSE = 0.1  # seconds between two drawings
 WIDTH = 24  # characters of the bar itself
 
@@ -26,17 +26,19 @@ class Bar:
         self._stream = stream if stream is not None else sys.stderr
         self._title, self._total, self._unit = "", 0, ""
         self._done, self._started, self._drawn_at, self._visible = 0, 0.0, 0.0, False
+        self._made = monotonic()
 
     def begin(self, title: str, total: int, unit: str) -> None:
         """A task begins; nothing is shown yet."""
         self._title, self._total, self._unit = title, total, unit
-        self._done, self._started, self._drawn_at, self._visible = 0, monotonic(), 0.0, False
+        self._started = self._drawn_at = monotonic()  # what is over in a moment draws nothing
+        self._done, self._visible = 0, False
 
     def advance(self, count: int) -> None:
         """``count`` more steps are done."""
         self._done += count
         now = monotonic()
-        if now - self._started >= PATIENCE and now - self._drawn_at >= PAUSE:
+        if now - self._made >= PATIENCE and now - self._drawn_at >= PAUSE:
             self._drawn_at = now
             self._draw(now - self._started)
 

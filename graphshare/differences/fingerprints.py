@@ -6,10 +6,11 @@ never meet in one by chance.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
 from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.ir.walk import topological
+from graphshare.progress import paced
 
 
 class Numbers:
@@ -33,14 +34,14 @@ class Fingerprints:
         order = topological(graph)
         kinds = _kinds(order, numbers, coarse)
         self.above: dict[Node, int] = {}
-        for node in order:
+        for node in paced(order, "comparing", "nodes"):
             inputs = tuple((self.above[entry.node], entry.index) for entry in node.inputs)
             controls = tuple(self.above[dep] for dep in node.control_deps)
             self.above[node] = numbers.of(("above", kinds[node], inputs, controls))
         self.below = _below(graph, order, kinds, numbers)
 
 
-def _kinds(order: Iterable[Node], numbers: Numbers, coarse: bool) -> dict[Node, int]:
+def _kinds(order: Sequence[Node], numbers: Numbers, coarse: bool) -> dict[Node, int]:
     """What each node is by itself. A variable's attributes (learning rates, initialisers) do not tell what it is."""
     kinds: dict[Node, int] = {}
     by_map: dict[tuple[str, int, int], int] = {}  # equal attribute maps of a file are one object
@@ -54,12 +55,12 @@ def _kinds(order: Iterable[Node], numbers: Numbers, coarse: bool) -> dict[Node, 
     return kinds
 
 
-def _below(graph: Graph, order: Iterable[Node], kinds: Mapping[Node, int], numbers: Numbers) -> dict[Node, int]:
+def _below(graph: Graph, order: Sequence[Node], kinds: Mapping[Node, int], numbers: Numbers) -> dict[Node, int]:
     uses: dict[Node, list[tuple[int, int, int]]] = {}
     for position, head in enumerate(graph.heads):
         uses.setdefault(head.node, []).append((-1, position, head.index))
     below: dict[Node, int] = {}
-    for node in reversed(list(order)):
+    for node in paced(order[::-1], "comparing", "nodes"):
         below[node] = number = numbers.of(("below", tuple(sorted(uses.pop(node, ())))))
         context = numbers.of(("use", kinds[node], number))
         for position, entry in enumerate(node.inputs):

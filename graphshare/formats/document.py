@@ -13,6 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 
 from graphshare.errors import Fault, InputError
+from graphshare.progress import Advance, unheard
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)]
 Triple = Annotated[tuple[Id, ...], msgspec.Meta(min_length=2, max_length=3)]
@@ -97,10 +98,12 @@ def parse_plain_ends(data: Buffer, span: tuple[int, int] | None) -> PlainEnds:
     return _ends_decoder.decode(data if span is None else _frame(data, span))
 
 
-def parse_plain_nodes(data: Buffer, span: tuple[int, int] | None, attr_key: str, *, after: int = 0) -> Iterable[PlainRecord]:
+def parse_plain_nodes(
+    data: Buffer, span: tuple[int, int] | None, attr_key: str, *, after: int = 0, advance: Advance = unheard
+) -> Iterable[PlainRecord]:
     """The nodes of a file whose attributes stand under ``attr_key``; ``span`` says where those of a large file stand.
 
-    ``after`` leaves out the nodes up to a place where one must end.
+    ``after`` leaves out the nodes up to a place where one must end. ``advance`` is told the bytes that are done, here as below.
 
     Raises:
         ValueError: the text is no symbol file, or holds what strict JSON forbids; also while the records are taken.
@@ -109,19 +112,19 @@ def parse_plain_nodes(data: Buffer, span: tuple[int, int] | None, attr_key: str,
     if span is None:
         found: list[PlainRecord] = msgspec.json.decode(data, type=_Nodes[record]).nodes  # type: ignore[valid-type]
         return found
-    return _in_chunks(data, span, after, msgspec.json.Decoder(list[record]))  # type: ignore[valid-type]
+    return _in_chunks(data, span, after, msgspec.json.Decoder(list[record]), advance)  # type: ignore[valid-type]
 
 
-def parse_bare_nodes(data: Buffer, span: tuple[int, int]) -> Iterable[BareRecord]:
+def parse_bare_nodes(data: Buffer, span: tuple[int, int], advance: Advance = unheard) -> Iterable[BareRecord]:
     """The nodes of a large file that have the usual keys in the usual order; the order is looked at in the first piece.
 
     Raises:
         ValueError: there are others, or :func:`parse_nodes` would raise it; also while the records are taken.
     """
-    first = next(_chunks(data, *span, _chunk_decoder), [])
+    first = next(_chunks(data, *span, _chunk_decoder, unheard), [])
     if not _USUAL_KEYS.issuperset(map(tuple, first)):
         raise ValueError("keys are not in MXNet's order")
-    return _in_chunks(data, span, 0, _bare_decoder)
+    return _in_chunks(data, span, 0, _bare_decoder, advance)
 
 
 decode_map = msgspec.json.Decoder(dict[str, str]).decode
@@ -144,13 +147,13 @@ def _frame(data: Buffer, span: tuple[int, int]) -> bytes:
     return frame
 
 
-def parse_nodes(data: Buffer, span: tuple[int, int]) -> Records:
+def parse_nodes(data: Buffer, span: tuple[int, int], advance: Advance = unheard) -> Records:
     """The records of the nodes in ``span`` as they are decoded, a piece of the text at a time.
 
     Raises:
         ValueError: the text is no symbol file, or holds what strict JSON forbids; also while the records are taken.
     """
-    return _in_chunks(data, span, 0, _chunk_decoder)
+    return _in_chunks(data, span, 0, _chunk_decoder, advance)
 
 
 def parse_whole(data: Buffer) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -195,19 +198,22 @@ def check_nesting(values: Iterable[Any]) -> None:
 
 
 def _in_chunks(
-    data: Buffer, span: tuple[int, int], after: int, decoder: msgspec.json.Decoder[list[_Record]]
+    data: Buffer, span: tuple[int, int], after: int, decoder: msgspec.json.Decoder[list[_Record]], advance: Advance
 ) -> Iterator[_Record]:
     start, end = span
     if after:
         start = end if after == end else after + len(_BETWEEN) - 1 - _BRACE
         if after not in (end, data.find(_BETWEEN, after - _BRACE, start + 1) + _BRACE):
             raise ValueError("no node ends there")
-    return chain.from_iterable(_chunks(data, start, end, decoder))
+    return chain.from_iterable(_chunks(data, start, end, decoder, advance))
 
 
-def _chunks(data: Buffer, start: int, end: int, decoder: msgspec.json.Decoder[list[_Record]]) -> Iterator[list[_Record]]:
+def _chunks(
+    data: Buffer, start: int, end: int, decoder: msgspec.json.Decoder[list[_Record]], advance: Advance
+) -> Iterator[list[_Record]]:
     while start < end:
         at = data.find(_BETWEEN, start + _CHUNK, end)
         stop = end if at < 0 else at + _BRACE
         yield decoder.decode(b"[" + data[start:stop] + b"]")
+        advance(stop - start)
         start = stop if at < 0 else at + len(_BETWEEN) - 1

@@ -14,27 +14,28 @@ from operator import attrgetter
 from graphshare.formats.node_texts import NodeTexts, entry_text
 from graphshare.formats.spelling import CHUNK, Spelling
 from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.progress import Advance, unheard
 
 _BYTES = 1 << 16  # copied at a time
 _LOOKED_UP = 8  # nodes, before a table of all is made
 
 
-def write_symbol(graph: Graph) -> Iterator[bytes]:
-    """The bytes of ``graph`` in its dialect, in pieces of about 100 KiB.
+def write_symbol(graph: Graph, advance: Advance = unheard) -> Iterator[bytes]:
+    """The bytes of ``graph`` in its dialect, in pieces of about 100 KiB. ``advance`` is told the nodes that are done.
 
     Raises:
         RefusedError: a text holds a NUL character, which ends a string for MXNet.
     """
     texts = Spelling(graph.dialect)
     newline = graph.dialect.newline
-    for piece in chain(_graph_pieces(graph, texts, 0), (graph.dialect.tail.replace("\r\n", "\n"),)):
+    for piece in chain(_graph_pieces(graph, texts, 0, advance), (graph.dialect.tail.replace("\r\n", "\n"),)):
         if isinstance(piece, bytes):
             yield piece
         else:
             yield (piece if newline == "\n" else piece.replace("\n", newline)).encode()
 
 
-def _graph_pieces(graph: Graph, texts: Spelling, level: int) -> Iterator[str | bytes]:
+def _graph_pieces(graph: Graph, texts: Spelling, level: int, advance: Advance = unheard) -> Iterator[str | bytes]:
     """The text of a graph object at ``level``, node by node; as bytes where it is copied from the file that was read."""
     ids = _Ids(graph)
     values = _graph_values(graph, texts, ids, level + 1)
@@ -45,7 +46,7 @@ def _graph_pieces(graph: Graph, texts: Spelling, level: int) -> Iterator[str | b
     for position, key in enumerate([key for key in graph.dialect.keys if key in values]):
         yield f"{comma if position else ''}{start}{texts.quote(key)}{texts.colon}"
         if key == "nodes":
-            yield from _node_pieces(graph, texts, ids, level + 1)
+            yield from _node_pieces(graph, texts, ids, level + 1, advance)
         else:
             yield from values[key]
     yield f"{end}}}"
@@ -98,7 +99,7 @@ class _Ids(dict[Node, int]):
         return self[node]
 
 
-def _node_pieces(graph: Graph, texts: Spelling, ids: Mapping[Node, int], level: int) -> Iterator[str | bytes]:
+def _node_pieces(graph: Graph, texts: Spelling, ids: Mapping[Node, int], level: int, advance: Advance) -> Iterator[str | bytes]:
     """The array of nodes, some hundred at a time; nodes that stand where they stood when read are copied as they are.
 
     Nodes alike but for name and inputs are formatted once; this loop is most of what writing costs.
@@ -116,8 +117,11 @@ def _node_pieces(graph: Graph, texts: Spelling, ids: Mapping[Node, int], level: 
         copied = graph.verbatim.count
         for i in range(graph.verbatim.start, graph.verbatim.end, _BYTES):
             yield graph.verbatim.data[i : min(i + _BYTES, graph.verbatim.end)]
+        advance(copied)
     for i in range(copied, len(graph.nodes), CHUNK):
-        yield (comma if i else "") + comma.join(text_of.nodes(graph.nodes[i : i + CHUNK]))
+        nodes = graph.nodes[i : i + CHUNK]
+        yield (comma if i else "") + comma.join(text_of.nodes(nodes))
+        advance(len(nodes))
     yield ("\n" + texts.indent * level if broken else "") + "]"
 
 

@@ -19,6 +19,7 @@ from graphshare.formats.dialects import dialect_of, speaks_for_itself
 from graphshare.formats.links import building_order, check_ids
 from graphshare.formats.node_records import NodeReader
 from graphshare.ir.graph import EMPTY, VARIABLE, Dialect, Entry, Graph, Node, Verbatim
+from graphshare.progress import task
 
 _Linker = Callable[[Iterable[Any], Iterable[int | None] | None, NodeReader], list[Node]]
 
@@ -51,10 +52,11 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
 def _read_large(data: bytes, span: tuple[int, int], dialect: Dialect, *, bare: bool) -> Graph:
     """The graph of a large file in MXNet's layout; ``bare`` where its nodes have the usual keys only. Raises ``_UNFIT``."""
     found = document.parse_frame(data, span)
-    if bare:
-        graph = _link(found, document.parse_bare_nodes(data, span), dialect, link=_link_bare)
-    else:
-        graph = _link(found, document.parse_nodes(data, span), dialect)
+    with task("reading", span[1] - span[0], "B") as advance:
+        if bare:
+            graph = _link(found, document.parse_bare_nodes(data, span, advance), dialect, link=_link_bare)
+        else:
+            graph = _link(found, document.parse_nodes(data, span, advance), dialect)
     own_text = Verbatim(data, *span, len(graph.nodes)) if speaks_for_itself(data, dialect) else None
     return msgspec.structs.replace(graph, verbatim=own_text)
 

@@ -15,6 +15,7 @@ from graphshare.formats import document
 from graphshare.formats.symbol import read_symbol
 from graphshare.ir.graph import EMPTY, VARIABLE, Entry, Graph, Node, Verbatim
 from graphshare.ir.walk import node_ids
+from graphshare.progress import task
 
 _COMPARED = 1 << 16  # bytes at a time
 
@@ -48,8 +49,11 @@ def _plainly_equal(data: document.Buffer, graph: Graph) -> bool:
     if attr_key is None:
         return False
     span = document.nodes_span(data)
-    records = document.parse_plain_nodes(data, span, attr_key, after=after)
-    return _same_records(records, nodes, graph) and _same_ends(document.parse_plain_ends(data, span), graph)
+    with task("reading back", span[1] - (after or span[0]) if span is not None else 0, "B") as advance:
+        records = document.parse_plain_nodes(data, span, attr_key, after=after, advance=advance)
+        if not _same_records(records, nodes, graph):
+            return False
+    return _same_ends(document.parse_plain_ends(data, span), graph)
 
 
 def _stand_unchanged(data: document.Buffer, source: Verbatim) -> bool:

@@ -1,6 +1,7 @@
 """The report as JUnit XML: a suite for each file, a failed case for each finding, one passed case for a clean file.
 
-Notes are no failures; they stand in the suite's ``system-out``.
+Notes are no failures; they stand in the suite's ``system-out``. File and line stand in a case's class name and text: the schema
+that readers hold reports against has no attributes for them.
 """
 
 from __future__ import annotations
@@ -42,9 +43,8 @@ def _suite(command: str, file: str, findings: Sequence[Finding]) -> tuple[int, i
 
 def _case(file: str, finding: Finding) -> str:
     name = " ".join(part for part in (finding.code, finding.path or finding.node or "") if part)
-    line = f' line="{finding.line}"' if finding.line else ""
     return (
-        f"    <testcase classname={_attribute(file)} name={_attribute(name)} file={_attribute(file)}{line}>\n"
+        f"    <testcase classname={_attribute(file)} name={_attribute(name)}>\n"
         f"      <failure type={_attribute(finding.level.value)} message={_attribute(finding.message)}>"
         f"{_content(_told(finding))}</failure>\n"
         "    </testcase>"

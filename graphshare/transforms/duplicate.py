@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
 from graphshare.ir.walk import post_order
+from graphshare.progress import paced
 from graphshare.rules.implied import implied_variables
 from graphshare.transforms.naming import check_collisions, check_prefixes
 
@@ -77,7 +78,7 @@ def _copy(source: Sequence[Node], prefix: str, shared: Collection[Node], mutatio
     """
     images: dict[Node, Node] = {}
     barrier, key = BARRIER
-    for node in source:
+    for node in paced(source, "duplicating", "nodes"):
         if shared and node in shared:
             images[node] = node
             continue

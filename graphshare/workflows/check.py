@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -11,6 +11,7 @@ from graphshare.check.registry import RULES, selected
 from graphshare.check.run import check_subject
 from graphshare.check.subject import Subject
 from graphshare.errors import Fault, GraphshareError, InputError
+from graphshare.progress import task
 from graphshare.reports.model import Finding, Report
 from graphshare.workflows.check_config import Config
 from graphshare.workflows.check_targets import Target
@@ -62,21 +63,22 @@ def check_target(target: Target, settings: Settings) -> Checked:
     return Checked(target, tuple(findings), suppressed)
 
 
-def check_targets(
-    targets: Sequence[Target], settings: Settings, *, jobs: int = 1, step: Callable[[], None] | None = None
-) -> list[Checked]:
-    """What the rules find in every target, in their order, ``jobs`` at a time. ``step`` is called after each.
+def check_targets(targets: Sequence[Target], settings: Settings, *, jobs: int = 1) -> list[Checked]:
+    """What the rules find in every target, in their order, ``jobs`` at a time.
 
     Raises:
         InputError: graph files that cannot be read; all are listed.
         UsageError: there is no such rule.
     """
     selected(settings.select, settings.ignore)
-    done = []
-    for checked in _run(targets, settings, min(jobs, -(-len(targets) // _CHUNK))):
-        done.append(checked)
-        if step is not None:
-            step()
+    if len(targets) == 1:  # how far it is read tells more than that it is not done
+        done = [check_target(targets[0], settings)]
+    else:
+        done = []
+        with task("checking", len(targets), "files") as advance:
+            for checked in _run(targets, settings, min(jobs, -(-len(targets) // _CHUNK))):
+                done.append(checked)
+                advance(1)
     faults = [fault for checked in done for fault in checked.faults]
     if faults:
         raise InputError(faults)

@@ -16,6 +16,7 @@ from graphshare.formats.atomic import Staged, output_error, staged_outputs
 from graphshare.formats.layout import write_symbol
 from graphshare.formats.records import ParameterFile
 from graphshare.ir.graph import Graph
+from graphshare.progress import task
 from graphshare.workflows.checkpoint import Outputs
 from graphshare.workflows.parameters import Plan
 from graphshare.workflows.readback import check_written
@@ -58,12 +59,14 @@ def write_results(
 def _stage_graph(graph: Graph, target: str, stage: Staged) -> list[bytes] | None:
     """Writes the graph beside its target and checks it; what is bound for standard output is returned instead."""
     if target == "-":
-        pieces = list(write_symbol(graph))
+        with task("writing", len(graph.nodes), "nodes") as advance:
+            pieces = list(write_symbol(graph, advance))
         check_written(b"".join(pieces), graph, where=STDOUT)
         return pieces
     out = stage.open(target)
-    for piece in write_symbol(graph):
-        out.write(piece)
+    with task("writing", len(graph.nodes), "nodes") as advance:
+        for piece in write_symbol(graph, advance):
+            out.write(piece)
     out.flush()
     if out.direct:  # a pipe or a device: it cannot be read back, so the text itself is
         check_written(b"".join(write_symbol(graph)), graph, where=target)

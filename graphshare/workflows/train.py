@@ -19,6 +19,7 @@ from graphshare.formats.records import Format, ParameterFile
 from graphshare.formats.updated_params import write_updated
 from graphshare.ir.graph import Graph, Node
 from graphshare.names import did_you_mean, join_key
+from graphshare.progress import counted
 from graphshare.rules.roles import Kind, Role
 from graphshare.verify.parameters import RecordsByName
 from graphshare.workflows.parameters import listed
@@ -78,7 +79,7 @@ def train(
     before = trainer.outputs()
     check_heads(ready.part.heads, heads, before)
     started = perf_counter()
-    for _ in range(steps):
+    for _ in counted(range(steps), "training", "steps"):
         trainer.step()
     seconds = perf_counter() - started
     if trainer.without_gradient:

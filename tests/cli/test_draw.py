@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ def test_the_suffix_names_the_language(tmp_path: Path) -> None:
     assert done(graphshare("draw", LENET, "--to", "mermaid", "--direction", "LR")).stdout.startswith(b"flowchart LR")
 
 
-@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+@pytest.mark.usefixtures("graphviz")
 def test_svg(tmp_path: Path) -> None:
     done(graphshare("draw", LENET, "--shape", "data=1,1,28,28", "-o", "a.svg", cwd=tmp_path))
     assert "1×8×24×24" in (tmp_path / "a.svg").read_text(encoding="utf-8")

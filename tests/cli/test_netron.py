@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -12,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.processes import ROOT, done, graphshare
+from tests.surroundings import missing
 
-pytest.importorskip("netron", reason="Netron is of the netron extra")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 _SERVE = """
@@ -59,8 +60,15 @@ def page_of(model: Path, profile: Path) -> str:
         netron.wait()
 
 
+@pytest.fixture(autouse=True)
+def installed() -> None:
+    if importlib.util.find_spec("netron") is None:
+        missing("netron", "Netron is of the netron extra")
+    if BROWSER is None:
+        missing("netron", "no Chromium is installed")
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
 @pytest.mark.parametrize("mode", ["copy", "tie"])
 def test_a_duplicate_opens_in_netron(mode: str, tmp_path: Path) -> None:
     stem = str(ROOT / "fixtures" / "lenet")

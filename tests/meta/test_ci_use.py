@@ -107,17 +107,41 @@ def steps() -> list[tuple[dict[str, str], str]]:
 
 
 def use_action(package: Path, project: Path, temporary: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
-    """The steps as the runner executes them: bash -e with pipefail, one after the other."""
+    """The steps as the runner executes them: bash -e with pipefail, one after the other; what is installed stays so."""
     given = {"inputs.paths": ".", "inputs.args": "", "inputs.sarif": "", "inputs.python": sys.executable,
              "github.action_path": str(package), **{f"inputs.{key}": value for key, value in inputs.items()}}  # fmt: skip
     done = subprocess.CompletedProcess[str]([], 0, "", "")
-    for names, script in steps():
+    for names, script in steps()[(temporary / "graphshare").exists() :]:
         values = {name: given[expression] for name, expression in names.items()}
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
         done = run(*command, cwd=project, RUNNER_TEMP=str(temporary), GITHUB_ACTIONS="true", **values)
         if done.returncode:
             break
     return done
+
+
+def advised(page: str) -> tuple[str, dict[str, str]]:
+    """What the workflow on a page of the documentation uses beside the checkout, and with which inputs."""
+    blocks = re.findall(r"^```yaml[^\n]*\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
+    (found,) = [text for text in blocks if "uses:" in text]
+    uses, given = re.findall(r"- uses: (\S+)\n +with: \{(.*)\}\n", found)[-1]
+    return uses, dict(re.findall(r'(\w+): "?([^",]*)"?', given))
+
+
+def test_the_action_as_the_documentation_uses_it(
+    package: Path, project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    uses, inputs = advised("README.md")
+    assert advised("docs/tutorials/ci.md") == (uses, inputs)
+    assert uses.startswith("./"), "a path in the repository: the only place that a reader need not guess"
+    shutil.copytree(package, project / uses, ignore=shutil.ignore_patterns(".git"))
+    (project / "models").mkdir()
+    (project / "models" / "a-symbol.json").write_bytes(graph_bytes(RULES["GS303"].fails))
+    run_of = use_action(project / uses, project, tmp_path_factory.mktemp("runner"), **inputs)
+    refuse_without_network(run_of.stdout + run_of.stderr)
+    assert run_of.returncode == 1, run_of.stdout + run_of.stderr
+    assert run_of.stdout.startswith("::error file=models/a-symbol.json,line=5,")
+    assert run_of.stdout.endswith("graphshare check: 1 file: 1 error\n")
 
 
 def test_the_action(package: Path, project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

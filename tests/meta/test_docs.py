@@ -12,6 +12,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.surroundings import missing
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
@@ -39,8 +41,9 @@ def test_the_manual_is_made_from_the_commands() -> None:
     assert (ROOT / "man" / "graphshare.1").read_text(encoding="utf-8") == GENERATE.manual(), STALE
 
 
-@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
 def test_the_manual_is_one() -> None:
+    if shutil.which("groff") is None:
+        missing("docs", "groff is not installed")
     run = subprocess.run(
         ["groff", "-man", "-Tutf8", "-ww", str(ROOT / "man" / "graphshare.1")], capture_output=True, timeout=60
     )
@@ -90,7 +93,8 @@ def test_the_site_has_every_page() -> None:
 
 @pytest.mark.slow
 def test_the_site_is_built(tmp_path: Path) -> None:
-    pytest.importorskip("material", reason="mkdocs-material is of the docs extra")
+    if importlib.util.find_spec("material") is None:
+        missing("docs", "mkdocs-material is of the docs extra")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path / "site")]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=300)
     assert run.returncode == 0, run.stderr.decode()

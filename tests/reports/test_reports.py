@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import xmlschema
 
 from graphshare.errors import Fault
 from graphshare.formats.schema import explain
@@ -57,13 +58,12 @@ def test_sarif_fits_its_schemas(found: Report) -> None:
     assert [result["level"] for result in run["results"]] == [finding.level.value for finding in found.findings]
 
 
-def published_schema() -> dict[str, Any]:
-    """The standard's own schema; it is not ours to ship."""
-    path = os.environ.get("GRAPHSHARE_SARIF_SCHEMA", "")
+def published(variable: str, name: str) -> Path:
+    """A schema that others publish, where ``variable`` says; it is not ours to ship."""
+    path = os.environ.get(variable, "")
     if not path:
-        missing("sarif", "no published schema: set GRAPHSHARE_SARIF_SCHEMA to a copy of sarif-schema-2.1.0.json")
-    schema: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-    return schema
+        missing("schemas", f"no published schema: set {variable} to a copy of {name}")
+    return Path(path)
 
 
 def refusals(log: Any, schema: dict[str, Any]) -> list[str]:
@@ -75,7 +75,7 @@ def refusals(log: Any, schema: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("found", REPORTS)
 def test_sarif_fits_the_published_schema(found: Report) -> None:
-    schema = published_schema()
+    schema = json.loads(published("GRAPHSHARE_SARIF_SCHEMA", "sarif-schema-2.1.0.json").read_text(encoding="utf-8"))
     log = json.loads(render(found, "sarif"))
     assert refusals(log, schema) == []
     for damage in (lambda run: run.pop("tool"), lambda run: run.update(columnKind="bytes")):
@@ -118,6 +118,16 @@ def junit_faults(root: ElementTree.Element) -> list[str]:
             if name in element.attrib and int(element.attrib[name]) != len(list(element.iter(tag))):
                 faults.append(f"{element.tag} miscounts {name}")
     return faults
+
+
+@pytest.mark.parametrize("found", REPORTS)
+def test_junit_fits_the_published_schema(found: Report) -> None:
+    path = published("GRAPHSHARE_JUNIT_XSD", "junit-10.xsd, which Jenkins holds reports against")
+    schema = xmlschema.XMLSchema(str(path))
+    text = render(found, "junit")
+    schema.validate(text)
+    for old, new in (("<testcase ", '<testcase place="1" '), ("testsuites", "suites"), ("</testsuite>", "<note/></testsuite>")):
+        assert not schema.is_valid(text.replace(old, new))
 
 
 def test_a_departure_from_junit_is_found() -> None:

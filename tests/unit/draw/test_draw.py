@@ -20,7 +20,7 @@ from graphshare.workflows.duplicate import duplicate
 from tests.processes import ROOT, write_json
 from tests.symbols import Document, document, operator, variable
 
-HAS_DOT = pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+HAS_DOT = pytest.mark.usefixtures("graphviz")
 
 
 def lenet() -> Graph:
