@@ -59,6 +59,19 @@ def paragraphs(command: click.Command) -> list[str]:
     return [" ".join(part.split()) for part in (command.help or "").replace("\b", "").split("\n\n")]
 
 
+_CODE = re.compile(r"(`[^`]*`)|(?<![\w-])(--[a-z][a-z-]*|__\w+__)(?!\w)")
+
+
+def marked(text: str) -> str:
+    """Text of a help page for Markdown: options and hidden attributes are code, a star is a star."""
+
+    def code(match: re.Match[str]) -> str:
+        return match[1] or f"`{match[2]}`"
+
+    parts = re.split("(`[^`]*`)", _CODE.sub(code, text))
+    return "".join(part if i % 2 else part.replace("|", " or ").replace("*", r"\*") for i, part in enumerate(parts))
+
+
 def pages() -> dict[Path, str]:
     """The page of each top-level command."""
     from graphshare.cli.examples import EXAMPLES
@@ -67,10 +80,9 @@ def pages() -> dict[Path, str]:
     for path, command in commands():
         first, *rest = paragraphs(command)
         inner = " " in path
-        lines = [f"{'##' if inner else '#'} {path}", "", first, ""]
-        lines += ["```text", usage(path, command), "```", "", *(line for part in rest for line in (part, ""))]
-        rows = [f"| `{names.replace('|', ' or ')}` | {text.replace('|', ' or ').replace('*', chr(92) + '*')} |"
-                for names, text in options(command)]  # fmt: skip
+        lines = [f"{'##' if inner else '#'} {path}", "", marked(first), ""]
+        lines += ["```text", usage(path, command), "```", "", *(line for part in rest for line in (marked(part), ""))]
+        rows = [f"| `{names.replace('|', ' or ')}` | {marked(text)} |" for names, text in options(command)]
         if rows:
             lines += ["| option | |", "| --- | --- |", *rows, ""]
         if EXAMPLES.get(path):

@@ -75,6 +75,7 @@ def _node(number: int, box: Box, palette: Palette) -> str:
     settings.append(f"tooltip={_quoted(box.tip or box.title)}")
     if box.kind in _SHAPES:
         settings += [f"shape={_SHAPES[box.kind]}", 'style="filled"']
+        settings += ["labelloc=b"] if _SHAPES[box.kind] == "cylinder" else []  # below the rim
     if box.head:
         settings.append("penwidth=2.5")
     elif box.highlighted or box.kind == "shared":

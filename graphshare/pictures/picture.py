@@ -145,9 +145,10 @@ class _Drawing:
         branch, scopes = key
         kinds = Counter(node.op for node in nodes).most_common()
         told = [f"{op} ×{count}" if count > 1 else op for op, count in kinds]
-        lines = [", ".join(told[start : start + 2]) for start in range(0, min(len(told), 6), 2)]
-        if len(told) > 6:
-            lines.append(f"and {len(told) - 6} more kinds")
+        shown = told if len(told) <= 7 else told[:6]
+        lines = [", ".join(shown[start : start + 2]) for start in range(0, len(shown), 2)]
+        if len(told) > len(shown):
+            lines.append(f"and {len(told) - len(shown)} more kinds")
         variables = dict.fromkeys(entry.node for node in nodes for entry in node.inputs)
         lines += self._weight(list(variables))
         renamed = sum(node in self.subject.former for node in (*nodes, *variables))
@@ -227,10 +228,11 @@ class _Drawing:
 
 
 def _endings(nodes: Sequence[Node]) -> list[str]:
-    """What sorts of parameters these are, by the ends of their names, two a line; the most frequent four."""
+    """What sorts of parameters these are, by the ends of their names, two a line; of more than five the most frequent four."""
     sorts = Counter(next((s for s in SUFFIXES if node.name.endswith(s)), node.name) for node in nodes).most_common()
-    told = [f"{sort} ×{count}" if count > 1 else sort for sort, count in sorts[:4]]
-    told += [f"and {len(sorts) - 4} more sorts"] if len(sorts) > 4 else []
+    shown = sorts if len(sorts) <= 5 else sorts[:4]
+    told = [f"{sort} ×{count}" if count > 1 else sort for sort, count in shown]
+    told += [f"and {len(sorts) - len(shown)} more sorts"] if len(sorts) > len(shown) else []
     return [", ".join(told[start : start + 2]) for start in range(0, len(told), 2)]
 
 

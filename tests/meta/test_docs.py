@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import re
 import shutil
@@ -12,6 +13,7 @@ from types import ModuleType
 
 import pytest
 
+from tests.processes import done, graphshare
 from tests.surroundings import missing
 
 ROOT = Path(__file__).parents[2]
@@ -72,6 +74,17 @@ def test_every_block_is_run_or_says_that_it_is_not() -> None:
     for page in PAGES:
         for language, head in re.findall(r"^```(\w+)([^\n]*)$", page.read_text(encoding="utf-8"), re.M):
             assert language in ("console", "python", "text") or "title=" in head, (page, language)
+
+
+def test_the_picture_shows_what_draw_draws(tmp_path: Path) -> None:
+    """Its texts; where things stand is Graphviz's, and changes with its version."""
+    folder = GENERATE.fresh_folder(tmp_path)
+    done(graphshare("duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=folder))
+    drawn = done(graphshare("draw", "siam", "--shape", "data=1,1,28,28", cwd=folder)).stdout.decode()
+    labels = re.findall(r'\blabel="((?:[^"\\]|\\.)*)"', drawn)
+    svg = (DOCS / "siamese.svg").read_text(encoding="utf-8")
+    shown = [html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)", svg)]
+    assert sorted(part.strip() for text in labels for part in text.split("\\n")) == sorted(text.strip() for text in shown)
 
 
 def broken_links(page: Path, text: str) -> list[str]:
