@@ -60,7 +60,7 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 
 
 @click.group(cls=LazyGroup, context_settings=CONTEXT)
-@click.version_option(graphshare.__version__, message="graphshare %(version)s")
+@click.version_option(graphshare.__version__, "-V", "--version", message="graphshare %(version)s")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="When to colour [auto].")
 @click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
 def cli(color: str, debug: bool) -> None:

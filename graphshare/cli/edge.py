@@ -109,7 +109,16 @@ def _say_usage(error: click.ClickException) -> None:
     say(error.format_message(), style="error")
     context = getattr(error, "ctx", None)
     if context is not None:
-        say(f"see `{context.command_path} --help`", style="hint")
+        example = _example(context) if isinstance(error, click.MissingParameter) else ""
+        say(f"{example}see `{context.command_path} --help`", style="hint")
+
+
+def _example(context: click.Context) -> str:
+    """The first example of a command that something was missing from."""
+    from graphshare.cli.examples import EXAMPLES
+
+    found = EXAMPLES.get(context.command_path.partition(" ")[2])
+    return f"as in `{found[0][1]}`; " if found else ""
 
 
 def _silence_stdout() -> None:

@@ -13,6 +13,8 @@ class SuggestingGroup(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
         if args and args[0] not in known and not ctx.resilient_parsing:
-            near = did_you_mean(args[0], known)
+            option = {"help": "--help", "version": "--version"}.get(args[0])
+            asked = " ".join([ctx.command_path, *args[1:2], option]) if option == "--help" else f"{ctx.command_path} {option}"
+            near = f"did you mean `{asked}`?" if option else did_you_mean(args[0], known)
             ctx.fail(f"no such command {args[0]!r}" + (f"; {near}" if near else ""))
         return super().resolve_command(ctx, args)

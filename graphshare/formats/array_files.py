@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.arrays import ArrayReader
+from graphshare.formats.nearby import ARRAYS, meant
 from graphshare.formats.npz import read_npy_header
 from graphshare.formats.npz_write import npz_refusal, write_npz
 from graphshare.formats.parameter_files import read_index
@@ -75,6 +76,8 @@ def read_arrays(path: str) -> dict[str, Array]:
 
 
 def _unreadable(path: str, error: Exception) -> InputError:
+    if isinstance(error, FileNotFoundError):
+        return InputError(Fault("does not exist", where=path, hint=meant(path, ARRAYS)))
     return InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path))
 
 

@@ -6,6 +6,7 @@ import os
 import stat
 
 from graphshare.errors import Fault, InputError
+from graphshare.formats.nearby import ARRAYS, meant
 from graphshare.formats.params import MAGIC, read_params_index
 from graphshare.formats.records import Format, ParameterFile
 
@@ -39,6 +40,8 @@ def detect_format(path: str) -> Format:
             raise InputError(Fault(f"is {kind}", where=path, hint="parameter files are read by seeking: give a file"))
         with open(path, "rb") as file:
             start = file.read(16)
+    except FileNotFoundError as error:
+        raise InputError(Fault("does not exist", where=path, hint=meant(path, ARRAYS))) from error
     except (OSError, ValueError) as error:
         raise InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)) from error
     if start.startswith(_PARAMS_START):

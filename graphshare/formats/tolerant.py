@@ -55,8 +55,20 @@ def _refuse_encodings(data: bytes) -> None:
         raise InputError(
             Fault("starts with a byte order mark; MXNet refuses it too", path="byte 0", hint="save it as UTF-8 without BOM")
         )
+    for start, what in _OTHER_FILES.items():
+        if data.startswith(start):
+            raise InputError(Fault(f"is {what}, not a symbol file", path="byte 0", hint=_SYMBOL_FILE))
     if not data.strip():
-        raise InputError(Fault("is empty", hint="a symbol file is a JSON object with nodes, arg_nodes and heads"))
+        raise InputError(Fault("is empty", hint=_SYMBOL_FILE))
+
+
+_SYMBOL_FILE = "a symbol file is a JSON object with nodes, arg_nodes and heads; it is mostly called *-symbol.json"
+_OTHER_FILES = {
+    b"\x12\x01\0\0\0\0\0\0": "a parameter file",
+    b"PK\x03\x04": "a zip archive (.npz?)",
+    b"\x93NUMPY": "a NumPy array",
+    b"\x89HDF": "an HDF5 file",
+}
 
 
 def _refuse_constant(name: str) -> Any:
@@ -95,5 +107,5 @@ def _malformed(error: json.JSONDecodeError, text: str) -> Fault:
     elif at_end or error.msg.startswith("Unterminated string"):
         message, hint = "ends inside the graph: the file is truncated", "fetch or save it again"
     else:
-        message, hint = f"is not JSON: {error.msg}", ""
+        message, hint = f"is not JSON: {error.msg}", "" if error.pos else _SYMBOL_FILE
     return Fault(message, path=f"line {error.lineno} column {error.colno}", hint=hint)

@@ -16,6 +16,7 @@ from typing import BinaryIO
 import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
+from graphshare.formats.nearby import GRAPHS, meant
 from graphshare.formats.parameter_files import read_index
 from graphshare.formats.records import ParameterFile
 from graphshare.formats.symbol import read_symbol
@@ -74,7 +75,7 @@ def graph_path(source: str) -> tuple[str, str]:
         return symbol, source
     if os.path.isdir(source):
         raise InputError(Fault("is a directory", where=source, hint="give a symbol file or the stem of a checkpoint"))
-    hint = f"neither this file nor {symbol} is there"
+    hint = meant(source, GRAPHS, stems=True) or f"neither this file nor {symbol} is there"
     raise InputError(Fault("does not exist", where=source, hint=hint))
 
 

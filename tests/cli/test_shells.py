@@ -10,7 +10,7 @@ import select
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -126,28 +126,29 @@ def test_a_line_is_completed(typist: Typist) -> None:
     assert {line: typist.completed(line) for line, _ in LINES} == dict(LINES)
 
 
-def offered_by_fish(folder: Path, line: str) -> dict[str, str]:
-    """What fish offers for the last word, with what it says of each."""
-    script = 'graphshare completion fish | source; complete --do-complete "$argv[1]"'
-    command = ["fish", "--no-config", "-c", script, "--", line]
-    run = subprocess.run(command, cwd=folder, env=surroundings(folder), capture_output=True, timeout=120, check=True)
+MORE_OFFERS = {
+    "graphshare inspect folder/le": ["folder/lenet", "folder/lenet-0000.params", "folder/lenet-symbol.json"],
+    "graphshare extract lenet --target fc": ["fc1_output", "fc2_output", "fc1", "fc2"],
+    "graphshare duplicate lenet --mode ": ["copy", "tie", "batch"],
+    "graphshare extract lenet --target nothing": [],
+}
+
+
+def offered_by_fish(folder: Path, lines: Iterable[str]) -> dict[str, dict[str, str]]:
+    """For each line what fish offers for its last word, with what it says of each."""
+    script = 'graphshare completion fish | source; for line in $argv; echo ">>$line"; complete --do-complete "$line"; end'
+    command = ["fish", "--no-config", "-c", script, "--", *lines]
+    run = subprocess.run(command, cwd=folder, env=surroundings(folder), capture_output=True, timeout=300, check=True)
     assert run.stderr == b""
-    return dict((*text.split("\t"), "")[:2] for text in run.stdout.decode().splitlines())
+    parts = (part.splitlines() for part in run.stdout.decode().split(">>")[1:])
+    return {line: dict((*text.split("\t"), "")[:2] for text in offers) for line, *offers in parts}
 
 
 def test_fish_offers_what_may_follow(folder: Path) -> None:
     if shutil.which("fish") is None:
         missing("fish", "fish is not installed")
-    for line, whole in LINES:
-        before, _, word = line.rpartition(" ")
-        expected = whole.removeprefix(f"{before} ").rstrip(" ")
-        offers = offered_by_fish(folder, line)
-        if word == "nothing":
-            assert offers == {}
-        elif line.endswith("folder/le"):
-            assert list(offers) == ["folder/lenet", "folder/lenet-0000.params", "folder/lenet-symbol.json"]
-        else:
-            assert list(offers) == [expected], line
-    assert list(offered_by_fish(folder, "graphshare extract lenet --target fc")) == ["fc1_output", "fc2_output", "fc1", "fc2"]
-    assert list(offered_by_fish(folder, "graphshare duplicate lenet --mode ")) == ["copy", "tie", "batch"]
-    assert offered_by_fish(folder, "graphshare params sho")["show"].startswith("Show shape, type")
+    wanted = {line: [whole.rpartition(line.rpartition(" ")[0] + " ")[2].rstrip(" ")] for line, whole in LINES} | MORE_OFFERS
+    described = "graphshare params sho"
+    offers = offered_by_fish(folder, [*wanted, described])
+    assert offers.pop(described)["show"].startswith("Show shape, type")
+    assert {line: list(found) for line, found in offers.items()} == wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.sources import chain
 from graphshare.cli.app import COMMANDS, cli
 from graphshare.cli.examples import EXAMPLES
 from graphshare.cli.progress import Bar
@@ -73,6 +75,31 @@ def test_misspelt_words_are_guessed(folder: Path) -> None:
     refused(graphshare("inspekt", "lenet", cwd=folder), "did you mean 'inspect'")
     refused(graphshare("inspect", "lenet", "--shap", "data=1", cwd=folder), "--shape")
     refused(graphshare("extract", "lenet", "--target", "fc3_output", cwd=folder), "did you mean 'fc")
+    refused(graphshare("help", "inspect"), "did you mean `graphshare inspect --help`")
+    refused(graphshare("version"), "did you mean `graphshare --version`")
+
+
+def test_misspelt_files_are_guessed(folder: Path) -> None:
+    refused(graphshare("inspect", "lenat", cwd=folder), "lenat: does not exist", "did you mean 'lenet'?")
+    refused(graphshare("check", "lenet-symbol.jsn", cwd=folder), "did you mean 'lenet-symbol.json'?")
+    refused(graphshare("params", "list", "lenet", cwd=folder), "did you mean 'lenet-0000.params'?")
+    refused(graphshare("inspect", "lenet", "--params", "lenet-0001.params", cwd=folder), "did you mean 'lenet-0000.params'?")
+    refused(graphshare("run", "lenet", "--feed", "data=lenet.npz", cwd=folder), "lenet.npz: does not exist")
+    refused(graphshare("inspect", "nowhere/lenet", cwd=folder), "the directory 'nowhere' does not exist")
+    refused(graphshare("inspect", "something", cwd=folder), "something-symbol.json is there")
+
+
+def test_another_sort_of_file_is_told(folder: Path) -> None:
+    refused(graphshare("inspect", "lenet-0000.params", cwd=folder), "is a parameter file, not a symbol file")
+    refused(graphshare("params", "list", "lenet-symbol.json", cwd=folder), "is JSON, not a parameter file")
+    np.save(folder / "x.npy", np.zeros(3))
+    refused(graphshare("inspect", "x.npy", cwd=folder), "is a NumPy array, not a symbol file")
+    refused(graphshare("inspect", "-", data=b"hello"), "is no symbol file")
+
+
+def test_what_is_missing_is_shown_by_an_example() -> None:
+    refused(graphshare("duplicate", "lenet"), "Missing option '--prefix'", "as in `graphshare duplicate lenet --prefix sha-")
+    refused(graphshare("rules", "explain"), "as in `graphshare rules explain")
 
 
 @pytest.fixture
@@ -102,6 +129,52 @@ def test_no_bar_in_pipes_nor_on_dumb_terminals(large: Path) -> None:
     assert run.stderr == b""
     assert b"measuring" not in run.stdout
     assert "measuring" not in at_terminal("params", "stats", "large.npz", cwd=large, TERM="dumb")[0]
+
+
+def test_a_large_graph_shows_how_far_it_is(tmp_path: Path) -> None:
+    """Reading, duplicating, writing and reading back; whichever of them a second has passed in."""
+    size = 300_000
+    for _ in range(3):  # a fast machine needs more work to take a second
+        chain(size, tmp_path / "chain.json")
+        shown, code = at_terminal("duplicate", "chain.json", "--prefix", "b-", "-o", "out.json", cwd=tmp_path)
+        assert code == 0
+        bar = r"\r(reading|duplicating|writing|reading back)  [█░]+ +\d+%  [\d.,]+ (?:MB|nodes)/s  \d+:\d\d left"
+        titles = re.findall(bar, shown)
+        if "writing" in titles:
+            break
+        size *= 3
+    order = ["reading", "duplicating", "writing", "reading back"]
+    assert titles
+    assert [order.index(title) for title in titles] == sorted(order.index(title) for title in titles)
+    assert shown.index("branch (original)") > shown.rindex("\r\x1b[K")
+    quiet = done(graphshare("inspect", "chain.json", cwd=tmp_path))
+    assert quiet.stderr == b""
+
+
+def test_many_files_show_how_many_are_checked(folder: Path) -> None:
+    for number in range(400):
+        shutil.copy(folder / "lenet-symbol.json", folder / f"n{number}-symbol.json")
+    shown, code = at_terminal("check", ".", cwd=folder)
+    assert code == 0
+    assert re.search(r"\rchecking  [█░]+ +\d+%  \d+ files/s  \d+:\d\d left", shown)
+    assert "401 files: no findings" in shown
+
+
+def test_the_bar_waits_for_a_second_and_shows_no_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 0.0, 0.5, 0.95, 0.96, 1.2])
+    monkeypatch.setattr("graphshare.cli.progress.monotonic", lambda: next(clock))
+    out = io.StringIO()
+    bar = Bar(out)
+    bar.begin("reading", 10, "B")
+    bar.advance(5)  # after half a second
+    bar.end()
+    bar.begin("writing", 10, "nodes")
+    bar.advance(1)
+    assert out.getvalue() == ""
+    bar.advance(1)
+    bar.end()
+    assert out.getvalue().startswith("\rwriting  ")
+    assert out.getvalue().endswith("\r\x1b[K")
 
 
 def test_the_line_of_a_bar() -> None:

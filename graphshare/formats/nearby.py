@@ -1,0 +1,28 @@
+"""Which file may have been meant by a path where there is none."""
+
+from __future__ import annotations
+
+import os
+
+from graphshare.names import suggestions
+
+STEM_END = "-symbol.json"
+GRAPHS = (".json",)
+ARRAYS = (".params", ".npz", ".safetensors", ".npy")
+_MOST = 3
+
+
+def meant(path: str, ends: tuple[str, ...], *, stems: bool = False) -> str:
+    """A hint that names files near ``path``, or an empty text: those that begin as it does, else those that are spelled alike.
+
+    The files end in one of ``ends``; with ``stems`` also what stands before ``-symbol.json``.
+    """
+    folder, name = os.path.split(path)
+    try:
+        entries = sorted(os.listdir(folder or "."))
+    except OSError:
+        return f"the directory {folder!r} does not exist" if folder and not os.path.lexists(folder) else ""
+    known = [entry.removesuffix(STEM_END) for entry in entries if stems and entry.endswith(STEM_END)]
+    known += [entry for entry in entries if entry.endswith(ends)]
+    near = [entry for entry in known if name and entry.startswith(name)][:_MOST] or suggestions(name, known, limit=_MOST)
+    return f"did you mean {' or '.join(repr(os.path.join(folder, entry)) for entry in near)}?" if near else ""
