@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import sources
+from benchmarks.check import measured
 from graphshare.formats.layout import write_symbol
 from graphshare.formats.symbol import read_symbol
 from tests.surroundings import ROOT
@@ -31,6 +32,12 @@ def figures(out: Path, *arguments: str) -> dict[str, dict[str, object]]:
 def test_what_needs_no_oracle(tmp_path: Path) -> None:
     found = figures(tmp_path / "f.json", "--only", "start", "--only", "parameter-file", "--only", "large-graphs", "--size", "2")
     assert list(found) == ["--help, against two imports", "--version, against two imports", "2 MiB of parameters, against cat"]
+
+
+def test_the_speed_of_check() -> None:
+    speed = measured(ROOT / "fixtures", files=40, jobs=2)
+    assert speed.files > 0
+    assert speed.milliseconds > 0
 
 
 @pytest.mark.oracle
