@@ -219,7 +219,7 @@ def test_encodings_and_what_surrounds_the_graph(path: Path, run: Run) -> None:
     refuse(run, path, b'"text"', "$: is a string")
     refuse(run, path, good.replace(b"}", b",}"), "is not JSON")
     refuse(run, path, good.replace(b'"', b"'"), "is not JSON")
-    refuse(run, path, b"PK\x03\x04" + b"\0" * 30, "is not JSON")
+    refuse(run, path, b"PK\x03\x04" + b"\0" * 30, "is a zip archive (.npz?), not a symbol file")
     refuse(run, path, b"\0" * 1000, "is not JSON")
 
 
