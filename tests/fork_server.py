@@ -1,0 +1,139 @@
+"""Runs of the command that need not wait for the interpreter: one process has imported it, and forks for every run.
+
+What a run sees is what it would see: its own arguments, directory, environment and pipes, and ``main`` until the process ends.
+Only importing is not done anew; what imports when is tested in processes of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pkgutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+_WORD = struct.Struct("<q")
+ROOT = Path(__file__).parents[1]
+
+
+class ForkServer:
+    """A process that forks a run of ``graphshare`` when asked, for one asker at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket, other = socket.socketpair()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.fork_server", str(other.fileno())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=[other.fileno()],
+            cwd=ROOT,
+            start_new_session=True,
+        )
+        other.close()
+
+    def run(
+        self, arguments: list[str], *, data: bytes, cwd: str, environment: dict[str, str], timeout: float
+    ) -> subprocess.CompletedProcess[bytes]:
+        """One run to its end. Raises TimeoutExpired, and ends the run, when it takes longer."""
+        with self._lock, contextlib.ExitStack() as held:
+            request = held.enter_context(tempfile.TemporaryFile())
+            request.write(json.dumps([arguments, cwd, environment]).encode())
+            request.flush()
+            given, out, said = (os.pipe() for _ in range(3))
+            socket.send_fds(self._socket, [b"r"], [given[0], out[1], said[1], request.fileno()])
+            for end in (given[0], out[1], said[1]):
+                os.close(end)
+            read = [_Reader(out[0]), _Reader(said[0])]
+            writer = threading.Thread(target=_write, args=(given[1], data))
+            writer.start()
+            pid = self._word()
+            late = threading.Timer(timeout, os.kill, (pid, signal.SIGKILL))
+            late.start()
+            status = self._word()
+            on_time = late.is_alive()
+            late.cancel()
+            writer.join()
+            texts = [reader.text() for reader in read]
+        if not on_time and os.WIFSIGNALED(status):
+            raise subprocess.TimeoutExpired(arguments, timeout, *texts)
+        return subprocess.CompletedProcess(arguments, os.waitstatus_to_exitcode(status), *texts)
+
+    def _word(self) -> int:
+        found = self._socket.recv(_WORD.size, socket.MSG_WAITALL)
+        if len(found) < _WORD.size:
+            raise RuntimeError("the server of the tests has ended")
+        return int(_WORD.unpack(found)[0])
+
+
+class _Reader(threading.Thread):
+    """Reads a pipe to its end."""
+
+    def __init__(self, end: int) -> None:
+        super().__init__()
+        self._end, self._text = end, b""
+        self.start()
+
+    def run(self) -> None:
+        with open(self._end, "rb") as stream:
+            self._text = stream.read()
+
+    def text(self) -> bytes:
+        self.join()
+        return self._text
+
+
+def _write(end: int, data: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), open(end, "wb") as stream:
+        stream.write(data)
+
+
+def _serve(asked: socket.socket) -> None:
+    import graphshare
+    from graphshare.cli import edge
+
+    for module in pkgutil.walk_packages(graphshare.__path__, "graphshare."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+    while True:
+        found, ends, _, _ = socket.recv_fds(asked, 1, 4)
+        if not found:
+            return
+        pid = os.fork()
+        if not pid:
+            asked.close()
+            _become(edge, ends)
+        for end in ends:
+            os.close(end)
+        asked.sendall(_WORD.pack(pid))
+        asked.sendall(_WORD.pack(os.waitpid(pid, 0)[1]))
+
+
+def _become(edge: Any, ends: list[int]) -> None:
+    """Turns this process into a run of the command."""
+    with open(ends[3], "rb") as stream:
+        stream.seek(0)
+        arguments, cwd, environment = json.load(stream)
+    for number, end in enumerate(ends[:3]):
+        os.dup2(end, number)
+        os.close(end)
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[0] = cwd
+    sys.argv = ["graphshare", *arguments]
+    edge.main()
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))
