@@ -225,7 +225,7 @@ def _gone_back(passed: Passed, given: list[Array | None]) -> list[Array | None]:
     try:
         with np.errstate(all="ignore"):
             result = passed.gradient.vjp(passed.record, *given)
-    except (GradientError, KernelError, np.linalg.LinAlgError) as error:
+    except (GradientError, KernelError, ValueError, LookupError, TypeError, ArithmeticError) as error:
         shapes = ", ".join(shown(shape) for shape, _ in passed.outputs)
         raise RefusedError(Fault(f"the gradient of {step.node.op}, output {shapes}: {error}", node=step.node.name)) from error
     found = [result] if result is None or isinstance(result, (np.ndarray, np.generic)) else list(result)

@@ -13,8 +13,7 @@ from graphshare.kernels.kernel import Array
 def relu(record: Record, dy: Array) -> Array:
     """Through where the output is positive; NaN stays."""
     y = record.outputs[0]
-    result: Array = np.multiply(dy, y > 0)
-    np.copyto(result, y, where=np.isnan(y))
+    result: Array = np.where(np.isnan(y), y, np.multiply(dy, y > 0))
     return result
 
 

@@ -82,7 +82,10 @@ def _shared(dy: Array, shape: tuple[int, ...], axes: range, window: Window, with
 
 
 def pooling_v1(record: Record, dy: Array, *_: Array | None) -> Array:
-    """As :func:`pooling`, but a mean is over all cells of a window, the border may hold the greatest, and each of several has it all."""
+    """As :func:`pooling`, but a mean is over all cells of a window, and the border may hold the greatest.
+
+    Where several cells are the greatest each gets all of it.
+    """
     attrs, x, y = record.attrs, record.inputs[0], record.outputs[0]
     if attrs["global_pool"] or attrs["pool_type"] == "sum":
         return _spread(attrs, x, y, dy, to_all=True)

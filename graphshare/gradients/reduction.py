@@ -11,7 +11,6 @@ from graphshare.gradients.gradient import Gradient, GradientError, Record, no_gr
 from graphshare.kernels.kernel import Array
 from graphshare.kernels.reduction import axes_of, np_axes_of
 
-
 AxesRule = Callable[..., tuple[int, ...]]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from graphshare.kernels.buffers import room
 from graphshare.kernels.conversion import convert, floating
 from graphshare.kernels.inference import same_shapes, same_types
-from graphshare.kernels.kernel import Array, Attrs, Context, Kernel
+from graphshare.kernels.kernel import Array, Attrs, Context, Forward, Kernel
 
 
 def relu(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -57,16 +57,16 @@ _BY_TYPE: dict[str, Callable[[Context, Attrs, Array], Array]] = {
 }
 
 
-def activation(context: Context, attrs: Attrs, x: Array) -> Array:
+def activation(context: Context, attrs: Attrs, x: Array) -> Any:
     """The function that ``act_type`` names; of whole numbers without the fraction."""
     return _of_any_type(_BY_TYPE[attrs["act_type"]])(context, attrs, x)
 
 
-def _of_any_type(forward: Any) -> Any:
+def _of_any_type(forward: Callable[[Context, Attrs, Array], Array]) -> Forward:
     def of_any_type(context: Context, attrs: Attrs, x: Array) -> Array:
         if x.dtype.kind == "f" or forward is relu:
-            return np.asarray(forward(context, attrs, x))
-        return convert(np.asarray(forward(Context(), attrs, floating(x))), x.dtype)
+            return forward(context, attrs, x)
+        return convert(forward(Context(), attrs, floating(x)), x.dtype)
 
     return of_any_type
 

@@ -51,7 +51,7 @@ def group_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Arr
 
 def around(x: Array, size: int) -> Array:
     """The sum over ``size`` channels around each, on axis 1; of an even number over one fewer."""
-    total = x.copy()
+    total: Array = x.copy()
     for shift in range(1, min((size - 1) // 2, x.shape[1] - 1) + 1):
         total[:, shift:] += x[:, :-shift]
         total[:, :-shift] += x[:, shift:]

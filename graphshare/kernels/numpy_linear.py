@@ -9,6 +9,7 @@ import numpy as np
 
 from graphshare.kernels.inference import axis_of, broadcast_shapes, is_known, same_types, shown, size_of, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.kernels.linear_algebra import decomposable
 from graphshare.kernels.windows import agreed
 
 
@@ -104,7 +105,7 @@ def _solve(attrs: Attrs, a: Array, b: Array) -> Any:
 
 def _pinv(attrs: Attrs, a: Array, rcond: Array | None = None) -> Any:
     limit = attrs["rcond"] if rcond is None else rcond
-    return np.linalg.pinv(a, limit, attrs["hermitian"])
+    return np.linalg.pinv(decomposable(a), limit, attrs["hermitian"])
 
 
 def _tensorinv(attrs: Attrs, a: Array) -> Any:
@@ -147,7 +148,7 @@ def svd(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array, Array]:
 
     Of each right vector the largest number is positive.
     """
-    left, values, right = np.linalg.svd(a, full_matrices=False)
+    left, values, right = np.linalg.svd(decomposable(a), full_matrices=False)
     largest = np.take_along_axis(right, np.abs(right).argmax(axis=-1)[..., None], axis=-1)
     sign = np.where(largest < 0, -1, 1).astype(a.dtype)
     return left * sign.swapaxes(-1, -2), values, right * sign

@@ -10,6 +10,7 @@ import numpy as np
 from graphshare.kernels.conversion import convert
 from graphshare.kernels.inference import axis_of, is_known, same_types, size_of, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.kernels.linear_algebra import decomposable
 from graphshare.kernels.reduction import np_axes_of, np_shapes
 
 
@@ -25,7 +26,7 @@ def _boolean(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]
 
 
 def _spread(*, root: bool) -> Any:
-    """Mean square of what is left of the mean (a whole number of whole ones), ``ddof`` fewer counted, or its root; and the mean."""
+    """Mean square of what is left of the mean, ``ddof`` fewer counted, or its root; and the mean, of integers an integer."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
         (dtype, *_) = _named_types(attrs, [str(x.dtype)], [None, None])[1]
@@ -115,7 +116,7 @@ def norm(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
         if order in (2, -2) and (x.dtype == np.float16 or x.shape[axes[0]] > x.shape[axes[1]]):
             raise KernelError("MXNet has singular values of float32 or float64, and of matrices not higher than wide, alone")
         named: Any = "nuc" if flag == 2 and order in (2, -2) else matrix_order(order)
-        found = np.linalg.norm(wide, named, axes, keep)
+        found = np.linalg.norm(decomposable(wide) if named in ("nuc", 2, -2) else wide, named, axes, keep)
     else:
         found = _vector_norm(wide, order, axes, keep)
     nothing = np.zeros((0,), x.dtype)

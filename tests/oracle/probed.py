@@ -41,7 +41,7 @@ def prepared(case: dict[str, Any], inputs: list[Any]) -> tuple[Any, dict[Any, An
     """The graph, the values of its variables, and what shapes and types follow."""
     signature = lookup(case["op"])
     assert signature is not None
-    attrs, faults = signature.parse(case["attrs"])
+    _, faults = signature.parse(case["attrs"])
     if faults:
         raise Refusal("; ".join(faults))
     outputs = signature.outputs(case["attrs"])
