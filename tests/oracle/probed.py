@@ -111,7 +111,13 @@ def array_of(told: tuple[str, tuple[int, ...], bytes]) -> Any:
     return np.frombuffer(data, dtype).reshape(shape)
 
 
-def difference(got: Any, want: Any, *, least: float = 1e-30) -> str | None:
+def tolerance_of(inputs: list[Any], want: Any) -> float:
+    """What may lie between the answers: that of the narrowest type, for MXNet computes in the type of its input."""
+    kinds = [str(x.dtype) for x in (*inputs, want) if x.dtype.kind == "f"]
+    return max((TOLERANCE[kind] for kind in kinds), default=0.0) if want.dtype.kind == "f" else 0.0
+
+
+def difference(got: Any, want: Any, *, least: float = 1e-30, tolerance: float | None = None) -> str | None:
     """In words how an array differs; None where it does not."""
     if got.shape != want.shape:
         return f"shape {got.shape}, MXNet {want.shape}"
@@ -122,7 +128,8 @@ def difference(got: Any, want: Any, *, least: float = 1e-30) -> str | None:
     if not np.array_equal(np.where(finite, 0, a), np.where(finite, 0, b), equal_nan=True) or not np.isfinite(a[finite]).all():
         return "not finite elsewhere"
     apart = float(np.abs(a[finite] - b[finite]).max(initial=0)) / max(float(np.abs(b[finite]).max(initial=0)), least)
-    return f"values {apart:.1e}" if apart > TOLERANCE.get(str(want.dtype), 0.0) else None
+    limit = TOLERANCE.get(str(want.dtype), 0.0) if tolerance is None else tolerance
+    return f"values {apart:.1e}" if apart > limit else None
 
 
 def compared_forward(case: dict[str, Any], inputs: list[Any], answer: Any) -> str | None:
@@ -139,7 +146,8 @@ def compared_forward(case: dict[str, Any], inputs: list[Any], answer: Any) -> st
     if refused:
         return f"MXNet refuses ({answer['error'].strip().splitlines()[0]} ... {answer['error'][-200:]})"
     for i, (got, told) in enumerate(zip(found, answer, strict=False)):
-        what = difference(got, array_of(told))
+        want = array_of(told)
+        what = difference(got, want, least=1e-6, tolerance=tolerance_of(inputs, want))
         if what:
             return f"output {i}: {what}"
     return None
@@ -161,7 +169,7 @@ def compared_backward(case: dict[str, Any], inputs: list[Any], answer: Any, numb
     for i, told in answer.items():
         want = array_of(told)
         got = np.zeros_like(want) if found.get(i) is None else np.asarray(found[i])
-        what = difference(got, want, least=0.05)
+        what = difference(got, want, least=0.05, tolerance=tolerance_of(inputs, want))
         if what:
             return f"gradient {i}: {what}"
     return None
