@@ -111,9 +111,10 @@ def array_of(told: tuple[str, tuple[int, ...], bytes]) -> Any:
     return np.frombuffer(data, dtype).reshape(shape)
 
 
-def tolerance_of(inputs: list[Any], want: Any) -> float:
+def tolerance_of(case: dict[str, Any], inputs: list[Any], want: Any) -> float:
     """What may lie between the answers: that of the narrowest type, for MXNet computes in the type of its input."""
     kinds = [str(x.dtype) for x in (*inputs, want) if x.dtype.kind == "f"]
+    kinds += [kind for kind in TOLERANCE if kind in case["attrs"].values()]
     return max((TOLERANCE[kind] for kind in kinds), default=0.0) if want.dtype.kind == "f" else 0.0
 
 
@@ -147,7 +148,7 @@ def compared_forward(case: dict[str, Any], inputs: list[Any], answer: Any) -> st
         return f"MXNet refuses ({answer['error'].strip().splitlines()[0]} ... {answer['error'][-200:]})"
     for i, (got, told) in enumerate(zip(found, answer, strict=False)):
         want = array_of(told)
-        what = difference(got, want, least=1e-6, tolerance=tolerance_of(inputs, want))
+        what = difference(got, want, least=1e-6, tolerance=tolerance_of(case, inputs, want))
         if what:
             return f"output {i}: {what}"
     return None
@@ -169,7 +170,7 @@ def compared_backward(case: dict[str, Any], inputs: list[Any], answer: Any, numb
     for i, told in answer.items():
         want = array_of(told)
         got = np.zeros_like(want) if found.get(i) is None else np.asarray(found[i])
-        what = difference(got, want, least=0.05, tolerance=tolerance_of(inputs, want))
+        what = difference(got, want, least=0.05, tolerance=tolerance_of(case, inputs, want))
         if what:
             return f"gradient {i}: {what}"
     return None
