@@ -225,10 +225,11 @@ def _gone_back(passed: Passed, given: list[Array | None]) -> list[Array | None]:
     try:
         with np.errstate(all="ignore"):
             result = passed.gradient.vjp(passed.record, *given)
-    except (GradientError, KernelError, np.linalg.LinAlgError) as error:
+    except (GradientError, KernelError, ValueError, LookupError, TypeError, ArithmeticError) as error:
         shapes = ", ".join(shown(shape) for shape, _ in passed.outputs)
         raise RefusedError(Fault(f"the gradient of {step.node.op}, output {shapes}: {error}", node=step.node.name)) from error
-    found = [result] if result is None or isinstance(result, np.ndarray) else list(result)
+    found = [result] if result is None or isinstance(result, (np.ndarray, np.generic)) else list(result)
+    found = [None if gradient is None else np.asarray(gradient) for gradient in found]  # arithmetic without axes gives numbers
     return found + [None] * (len(step.inputs) - len(found))
 
 

@@ -33,7 +33,7 @@ TYPE_FLAGS = {
 }
 _MAX_ROUNDS = 64
 # A contradiction, and what rules run into over attributes that make no sense (a group of 0 filters, a shape of None).
-_MISFITS = (KernelError, TypeError, ValueError, IndexError, ZeroDivisionError)
+_MISFITS = (KernelError, TypeError, ValueError, LookupError, ArithmeticError)
 
 
 class Inference(msgspec.Struct):

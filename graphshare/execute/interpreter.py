@@ -96,7 +96,7 @@ def computed(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
     try:
         with np.errstate(all="ignore"):
             result: Any = step.kernel.forward(context, step.attrs, *inputs)
-    except (KernelError, ValueError, IndexError, TypeError, ZeroDivisionError) as error:
+    except (KernelError, ValueError, LookupError, TypeError, ArithmeticError) as error:
         shapes = ", ".join(
             f"{e.node.name or e.node.op} {shown(x.shape)}" for e, x in zip(step.node.inputs, inputs, strict=False)
         )

@@ -11,8 +11,9 @@ from graphshare.kernels.kernel import Array
 
 
 def relu(record: Record, dy: Array) -> Array:
-    """Through where the output is positive."""
-    result: Array = np.multiply(dy, record.outputs[0] > 0)
+    """Through where the output is positive; NaN stays."""
+    y = record.outputs[0]
+    result: Array = np.where(np.isnan(y), y, np.multiply(dy, y > 0))
     return result
 
 
@@ -37,8 +38,8 @@ def softrelu(record: Record, dy: Array) -> Array:
 
 
 def softsign(record: Record, dy: Array) -> Array:
-    """``1 / (1 + |x|)^2``, by the output ``(1 - |y|)^2``."""
-    result: Array = dy * np.square(1 - np.abs(record.outputs[0]))
+    """``1 / (1 + |x|)^2``."""
+    result: Array = dy / np.square(1 + np.abs(record.inputs[0]))
     return result
 
 
@@ -57,8 +58,9 @@ def activation(record: Record, dy: Array) -> Array:
 
 
 GRADIENTS = (
-    Gradient("Activation", activation, reads_inputs=False),
-    *(Gradient(name, BY_TYPE[name], reads_inputs=False) for name in ("relu", "sigmoid", "tanh", "softsign")),
+    Gradient("Activation", activation),
+    *(Gradient(name, BY_TYPE[name], reads_inputs=False) for name in ("relu", "sigmoid", "tanh")),
+    Gradient("softsign", softsign, reads_outputs=False),
     Gradient("_npx_relu", relu, reads_inputs=False),
     Gradient("_npx_sigmoid", sigmoid, reads_inputs=False),
     Gradient("_npi_tanh", tanh, reads_inputs=False),

@@ -47,8 +47,8 @@ def batch_norm(record: Record, dy: Array, *_: Array | None) -> Gradients:
 
 
 def batch_norm_relu(record: Record, dy: Array, *rest: Array | None) -> Gradients:
-    """As :func:`batch_norm`, through where the output is positive."""
-    return batch_norm(record, dy * (record.outputs[0] > 0), *rest)
+    """As :func:`batch_norm`, through where the output is not 0."""
+    return batch_norm(record, dy * (record.outputs[0] != 0), *rest)
 
 
 def fixed_gamma(attrs: Attrs, inputs: Sequence[Array]) -> Mapping[int, Array]:

@@ -17,7 +17,7 @@ _SELU_SCALE = 1.0507009873554805
 
 def leaky(record: Record, dy: Array) -> Array:
     """``slope`` at 0 and below."""
-    return np.where(record.inputs[0] > 0, dy, dy * dy.dtype.type(record.attrs["slope"]))
+    return np.where(record.inputs[0] <= 0, dy * dy.dtype.type(record.attrs["slope"]), dy)
 
 
 def elu(record: Record, dy: Array) -> Array:

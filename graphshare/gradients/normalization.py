@@ -7,6 +7,7 @@ import numpy as np
 from graphshare.gradients.gradient import Gradient, Gradients, Record
 from graphshare.kernels.inference import axis_of
 from graphshare.kernels.kernel import Array
+from graphshare.kernels.normalization import around
 from graphshare.kernels.windows import computed_in
 
 
@@ -52,24 +53,15 @@ def group_norm(record: Record, dy: Array, *_: Array | None) -> Gradients:
     return [g.astype(x.dtype, copy=False) for g in found]
 
 
-def _around(squares: Array, half: int) -> Array:
-    """The sum over ``half`` channels to both sides, on axis 1."""
-    total = squares.copy()
-    for shift in range(1, min(half, squares.shape[1] - 1) + 1):
-        total[:, shift:] += squares[:, :-shift]
-        total[:, :-shift] += squares[:, shift:]
-    return np.asarray(total)
-
-
 def response_norm(record: Record, dy: Array) -> Array:
     """dy * s^-beta - 2 alpha beta / nsize * x * (the sum around of dy * x * s^(-beta - 1))."""
     (x,), attrs = record.inputs, record.attrs
-    wide, gradient, half = computed_in(x), computed_in(dy), attrs["nsize"] // 2
+    wide, gradient, size = computed_in(x), computed_in(dy), attrs["nsize"]
     kind = wide.dtype.type
-    scale = _around(np.square(wide), half) * kind(attrs["alpha"] / attrs["nsize"]) + kind(attrs["knorm"])
+    scale = around(np.square(wide), size) * kind(np.divide(attrs["alpha"], size)) + kind(attrs["knorm"])
     power = np.power(scale, kind(-attrs["beta"]))
-    around = _around(gradient * wide * power / scale, half)
-    result: Array = gradient * power - kind(2 * attrs["alpha"] * attrs["beta"] / attrs["nsize"]) * wide * around
+    sums = around(gradient * wide * power / scale, size)
+    result: Array = gradient * power - kind(np.divide(2 * attrs["alpha"] * attrs["beta"], size)) * wide * sums
     return result.astype(x.dtype, copy=False)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from graphshare.gradients.gradient import Gradient, GradientError, Gradients, Record, no_gradient
 from graphshare.kernels.kernel import Array
 from graphshare.kernels.numpy_statistics import matrix_order, norm_axes
-from graphshare.kernels.reduction import axes_of
+from graphshare.kernels.reduction import np_axes_of
 
 
 def _spread(x: Array, reduced: Array, axes: tuple[int, ...]) -> Array:
@@ -20,7 +20,7 @@ def _spread(x: Array, reduced: Array, axes: tuple[int, ...]) -> Array:
 def average(record: Record, dy: Array, *_: Array | None) -> Gradients:
     """Of the numbers and of their weights; the sum of weights, which may be given too, has none."""
     x, *weights = record.inputs
-    axes = axes_of(record.attrs, x.ndim)
+    axes = np_axes_of(record.attrs, x.ndim)
     gradient = _spread(x, dy, axes)
     if not weights:
         count = x.size // max(1, dy.size)

@@ -20,7 +20,8 @@ def pooling(record: Record, dy: Array, *_: Array | None) -> Array:
     return _spread(record.attrs, record.inputs[0], record.outputs[0], dy)
 
 
-def _spread(attrs: Attrs, x: Array, y: Array, dy: Array) -> Array:
+def _spread(attrs: Attrs, x: Array, y: Array, dy: Array, *, to_all: bool = False) -> Array:
+    """The gradient of data; with ``to_all`` all the greatest cells of a window get all of it."""
     first = 1 if is_channels_last(attrs.get("layout")) else 2
     axes = range(first, first + x.ndim - 2)
     if attrs["global_pool"]:
@@ -34,12 +35,14 @@ def _spread(attrs: Attrs, x: Array, y: Array, dy: Array) -> Array:
     if kind in ("avg", "sum") and attrs["global_pool"]:
         return np.broadcast_to(gradient, x.shape).astype(x.dtype, copy=False)
     dx = np.zeros(x.shape, data.dtype)
-    free = np.ones(y.shape, bool) if kind == "max" else None
+    free = np.ones(y.shape, bool) if kind == "max" and not to_all else None
     for cells, windows in _taps(x.shape, y.shape, axes, window):
         part = gradient[windows]
-        if free is not None:
-            hit = (data[cells] == y[windows]) & free[windows]
-            free[windows] &= ~hit
+        if kind == "max":
+            hit = data[cells] == y[windows]
+            if free is not None:
+                hit &= free[windows]
+                free[windows] &= ~hit
             part = part * hit
         elif kind == "lp":
             part = part * _power_slope(data[cells], y[windows], attrs["p_value"])
@@ -48,9 +51,11 @@ def _spread(attrs: Attrs, x: Array, y: Array, dy: Array) -> Array:
 
 
 def _power_slope(x: Array, y: Array, power: int) -> Array:
-    """Of the root of the sum of powers: ``(x / y)^(p - 1)``; 0 where the sum is 0."""
+    """Of the root of the sum of powers: ``(x / y)^(p - 1)``; 0 where the sum is 0, unless it is a plain one."""
+    if power == 1:
+        return np.ones_like(x)
     with np.errstate(all="ignore"):
-        slope = np.ones_like(x) if power == 1 else (x / y) ** (power - 1)
+        slope = (x / y) ** (power - 1)
     return np.where(y == 0, x.dtype.type(0), slope)
 
 
@@ -77,15 +82,18 @@ def _shared(dy: Array, shape: tuple[int, ...], axes: range, window: Window, with
 
 
 def pooling_v1(record: Record, dy: Array, *_: Array | None) -> Array:
-    """As :func:`pooling`, but a mean is over all cells of a window, and the border may hold the greatest."""
+    """As :func:`pooling`, but a mean is over all cells of a window, and the border may hold the greatest.
+
+    Where several cells are the greatest each gets all of it.
+    """
     attrs, x, y = record.attrs, record.inputs[0], record.outputs[0]
     if attrs["global_pool"] or attrs["pool_type"] == "sum":
-        return _spread(attrs, x, y, dy)
+        return _spread(attrs, x, y, dy, to_all=True)
     window = window_of(attrs)
     if attrs["pool_type"] == "avg":
         return _spread({**attrs, "pool_type": "sum"}, x, y, dy / dy.dtype.type(prod(window.kernel)))
     bordered = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in window.pad)])
-    dx = _spread({**attrs, "pad": ()}, bordered, y, dy)
+    dx = _spread({**attrs, "pad": ()}, bordered, y, dy, to_all=True)
     inner = tuple(slice(p, n - p) for p, n in zip((0, 0, *window.pad), dx.shape, strict=True))
     return dx[inner]
 

@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from graphshare.gradients.gradient import Gradient, GradientError, Record, no_gradient
 from graphshare.kernels.kernel import Array
-from graphshare.kernels.reduction import axes_of
+from graphshare.kernels.reduction import axes_of, np_axes_of
+
+AxesRule = Callable[..., tuple[int, ...]]
 
 
-def _spread(record: Record, reduced: Array) -> Array:
+def _spread(record: Record, reduced: Array, named: AxesRule = axes_of) -> Array:
     """An output (or its gradient) with the vanished axes back, as 1."""
     x = record.inputs[0]
-    axes = axes_of(record.attrs, x.ndim, "axes" if "axes" in record.attrs else "axis")
+    axes = named(record.attrs, x.ndim, "axes" if "axes" in record.attrs else "axis")
     return reduced.reshape([1 if axis in axes else size for axis, size in enumerate(x.shape)])
 
 
-def total(record: Record, dy: Array) -> Array:
+def total(record: Record, dy: Array, *, named: AxesRule = axes_of) -> Array:
     """To every element."""
     x = record.inputs[0]
-    return np.broadcast_to(_spread(record, dy), x.shape).astype(x.dtype, copy=False)
+    return np.broadcast_to(_spread(record, dy, named), x.shape).astype(x.dtype, copy=False)
 
 
-def mean(record: Record, dy: Array) -> Array:
+def mean(record: Record, dy: Array, *, named: AxesRule = axes_of) -> Array:
     """To every element its share."""
     x = record.inputs[0]
-    share = _spread(record, dy) / max(1, x.size // max(1, dy.size))
+    share = _spread(record, dy, named) / max(1, x.size // max(1, dy.size))
     return np.broadcast_to(share, x.shape).astype(x.dtype, copy=False)
 
 
-def extreme(record: Record, dy: Array) -> Array:
+def extreme(record: Record, dy: Array, *, named: AxesRule = axes_of) -> Array:
     """To every element that is the greatest (or least): where several are, each gets all of it."""
     x = record.inputs[0]
-    result: Array = _spread(record, dy) * (x == _spread(record, record.outputs[0]))
+    result: Array = _spread(record, dy, named) * (x == _spread(record, record.outputs[0], named))
     return result.astype(x.dtype, copy=False)
 
 
-def product(record: Record, dy: Array) -> Array:
+def product(record: Record, dy: Array, *, named: AxesRule = axes_of) -> Array:
     """The product without the element, by division: NaN for one that is 0, as in MXNet."""
     x = record.inputs[0]
-    result: Array = _spread(record, dy) * (_spread(record, record.outputs[0]) / x)
+    result: Array = _spread(record, dy, named) * (_spread(record, record.outputs[0], named) / x)
     return result.astype(x.dtype, copy=False)
 
 
@@ -86,15 +91,16 @@ def np_product(record: Record, dy: Array) -> Array:
     """As :func:`product`, of the numpy interface."""
     if record.inputs[0].dtype.kind != "f":
         raise GradientError("it is of whole numbers")
-    return product(record, dy)
+    return product(record, dy, named=np_axes_of)
 
 
 GRADIENTS = (
     Gradient("sum", total, reads_outputs=False),
-    Gradient("_np_sum", total, reads_outputs=False),
+    Gradient("_np_sum", partial(total, named=np_axes_of), reads_outputs=False),
     Gradient("mean", mean, reads_outputs=False),
-    Gradient("_npi_mean", mean, reads_outputs=False),
-    *(Gradient(name, extreme) for name in ("max", "min", "_np_max", "_np_min")),
+    Gradient("_npi_mean", partial(mean, named=np_axes_of), reads_outputs=False),
+    *(Gradient(name, extreme) for name in ("max", "min")),
+    *(Gradient(name, partial(extreme, named=np_axes_of)) for name in ("_np_max", "_np_min")),
     Gradient("prod", product),
     Gradient("_np_prod", np_product),
     Gradient("nansum", total_without_nan, reads_outputs=False),

@@ -15,16 +15,17 @@ def _member(*, sign: int = 1, logarithm: bool = False) -> Vjp:
             dx = dy - np.exp(y) * dy.sum(axis=axis, keepdims=True)
         else:
             dx = y * (dy - (dy * y).sum(axis=axis, keepdims=True))
-        scale = sign / (record.attrs["temperature"] or 1.0)
+        temperature = record.attrs["temperature"]
+        scale = sign if temperature is None else np.divide(sign, temperature)
         return np.asarray(dx if scale == 1 else dx * dx.dtype.type(scale)).astype(x.dtype, copy=False)
 
     return vjp
 
 
 def softmax_activation(record: Record, dy: Array) -> Array:
-    """Over the channels at each place, or over the last axis."""
-    y, axis = record.outputs[0], 1 if record.attrs["mode"] == "channel" else -1
-    result: Array = y * (dy - (dy * y).sum(axis=axis, keepdims=True))
+    """As over the channels at each place, which is MXNet's also where the output was over the last axis."""
+    y = record.outputs[0]
+    result: Array = y * (dy - (dy * y).sum(axis=min(1, y.ndim - 1), keepdims=True))
     return result
 
 

@@ -131,10 +131,10 @@ def multiplied(record: Record, dy: Array) -> Array:
 
 
 def clip(record: Record, dy: Array) -> Array:
-    """Through between the bounds, and at them."""
+    """Through between the bounds, and at them, and for NaN."""
     (x,) = record.inputs
-    result: Array = dy * ((x >= np.float32(record.attrs["a_min"])) & (x <= np.float32(record.attrs["a_max"])))
-    return result
+    outside = (x < np.float32(record.attrs["a_min"])) | (x > np.float32(record.attrs["a_max"]))
+    return np.where(outside, dy.dtype.type(0), dy)
 
 
 def hard_sigmoid(record: Record, dy: Array) -> Array:

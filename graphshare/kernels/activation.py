@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from graphshare.kernels.buffers import room
+from graphshare.kernels.conversion import convert, floating
 from graphshare.kernels.inference import same_shapes, same_types
-from graphshare.kernels.kernel import Array, Attrs, Context, Kernel
+from graphshare.kernels.kernel import Array, Attrs, Context, Forward, Kernel
 
 
 def relu(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -42,7 +43,8 @@ def softrelu(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def softsign(context: Context, attrs: Attrs, x: Array) -> Array:
     """x / (1 + abs(x))."""
-    result: Array = x / (1 + np.abs(x))
+    with np.errstate(invalid="ignore"):
+        result: Array = x / (1 + np.abs(x))
     return result
 
 
@@ -55,13 +57,22 @@ _BY_TYPE: dict[str, Callable[[Context, Attrs, Array], Array]] = {
 }
 
 
-def activation(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The function that ``act_type`` names."""
-    return _BY_TYPE[attrs["act_type"]](context, attrs, x)
+def activation(context: Context, attrs: Attrs, x: Array) -> Any:
+    """The function that ``act_type`` names; of whole numbers without the fraction."""
+    return _of_any_type(_BY_TYPE[attrs["act_type"]])(context, attrs, x)
+
+
+def _of_any_type(forward: Callable[[Context, Attrs, Array], Array]) -> Forward:
+    def of_any_type(context: Context, attrs: Attrs, x: Array) -> Array:
+        if x.dtype.kind == "f" or forward is relu:
+            return forward(context, attrs, x)
+        return convert(forward(Context(), attrs, floating(x)), x.dtype)
+
+    return of_any_type
 
 
 def _elementwise(operator: str, forward: Any) -> Kernel:
-    return Kernel(operator, forward, same_shapes, same_types)
+    return Kernel(operator, _of_any_type(forward), same_shapes, same_types)
 
 
 KERNELS = (

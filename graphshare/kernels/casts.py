@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from graphshare.kernels.conversion import convert
 from graphshare.kernels.inference import same_shapes, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
 
+_GREATEST = {"int8": 127.0, "uint8": 255.0, "int32": 2147483520.0}
+"""The greatest number that float32 has of a type."""
 _FLOATS = ("float16", "float32", "float64")
 
 
@@ -15,8 +19,16 @@ def cast(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def amp_cast(context: Context, attrs: Attrs, x: Array) -> Array:
-    """``x`` as ``dtype`` where it is of floating point, as it is otherwise."""
-    return convert(x, _numpy_name(attrs["dtype"])) if x.dtype.kind == "f" else x
+    """``x`` as ``dtype`` where it is of floating point, as it is otherwise.
+
+    From float32 to integers oneDNN does it, which rounds to the nearest and stops at the least and the greatest number.
+    """
+    name = _numpy_name(attrs["dtype"])
+    if x.dtype == np.float32 and name in _GREATEST:
+        greatest = _GREATEST[name]
+        rounded = np.rint(np.clip(x, np.iinfo(name).min, greatest))
+        return np.where(np.isnan(x), 0 if name == "uint8" else greatest, rounded).astype(name)
+    return convert(x, name) if x.dtype.kind == "f" else x
 
 
 def amp_multicast(context: Context, attrs: Attrs, *arrays: Array) -> tuple[Array, ...]:

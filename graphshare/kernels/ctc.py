@@ -36,7 +36,9 @@ def words_of(attrs: Attrs, data: Array, label: Array, *lengths: Array) -> tuple[
     words = convert(label, np.int64)
     found = []
     for n in range(samples):
-        word = words[n, words[n] != filler] if counts is None else words[n, : counts[n]]
+        fillers = np.flatnonzero(words[n] == filler)
+        length = (fillers[0] if fillers.size else words.shape[1]) if counts is None else counts[n]
+        word = words[n, :length]
         if word.size and not (word.min() >= 0 and word.max() < classes):
             raise KernelError(f"label {n} has classes beyond 0 to {classes - 1}")
         found.append(word)

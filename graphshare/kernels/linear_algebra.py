@@ -62,6 +62,17 @@ def _solved(function: Callable[..., Any], *arrays: Array) -> Array:
     return result
 
 
+def decomposable(a: Array) -> Array:
+    """``a``, of which singular values are to be found: LAPACK may search for those of an infinite matrix without end.
+
+    Raises:
+        KernelError: some number is not finite.
+    """
+    if not np.isfinite(a).all():
+        raise KernelError("singular values of a matrix with numbers that are not finite")
+    return a
+
+
 def gelqf(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
     """L and Q of A = L Q, the rows of Q orthonormal; LAPACK's choice of signs."""
     q, r = np.linalg.qr(a.swapaxes(-1, -2))

@@ -49,15 +49,19 @@ def group_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Arr
     return out.reshape(x.shape).astype(x.dtype, copy=False), mean.astype(x.dtype), deviation.astype(x.dtype)
 
 
+def around(x: Array, size: int) -> Array:
+    """The sum over ``size`` channels around each, on axis 1; of an even number over one fewer."""
+    total: Array = x.copy()
+    for shift in range(1, min((size - 1) // 2, x.shape[1] - 1) + 1):
+        total[:, shift:] += x[:, :-shift]
+        total[:, :-shift] += x[:, shift:]
+    return total
+
+
 def response_norm(context: Context, attrs: Attrs, x: Array) -> Array:
     """x / (knorm + alpha / nsize * sum of squares of the channels around)^beta, the channels on axis 1."""
-    half, channels = attrs["nsize"] // 2, x.shape[1]
-    squares = np.square(computed_in(x))
-    total = squares.copy()
-    for shift in range(1, min(half, channels - 1) + 1):
-        total[:, shift:] += squares[:, :-shift]
-        total[:, :-shift] += squares[:, shift:]
-    total *= total.dtype.type(attrs["alpha"] / attrs["nsize"])
+    total = around(np.square(computed_in(x)), attrs["nsize"])
+    total *= total.dtype.type(np.divide(attrs["alpha"], attrs["nsize"]))
     total += total.dtype.type(attrs["knorm"])
     np.power(total, total.dtype.type(-attrs["beta"]), out=total)
     result: Array = np.multiply(total, x, out=total)

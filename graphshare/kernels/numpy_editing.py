@@ -35,8 +35,9 @@ def _inserted_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sha
     at = 0 if axis is None else axis_of(axis, len(shape))
     size: Dim = size_of(shape) if axis is None else shape[at]
     count: Dim = 1 if len(values) < len(shape) else values[0]  # at one place the values lie along their first axis
-    if len(inputs) > 2 and inputs[2] and inputs[2] != (1,):
-        count = inputs[2][0]
+    if len(inputs) > 2 and inputs[2]:
+        along = ((1,) * (len(shape) - len(values)) + values)[at] if axis is not None else count
+        count = along if inputs[2] == (1,) else inputs[2][0]
     elif attrs["int_ind"] is None and len(inputs) == 2 and size is not None:
         named = _count(attrs, size)
         count = count if named == 1 else named

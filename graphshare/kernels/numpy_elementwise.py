@@ -112,8 +112,9 @@ def _divided(reverse: bool) -> Forward:
 
 def _compared(function: Any) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        data = convert(x, scalar.result_type(attrs, str(x.dtype)))
-        return np.asarray(function(data, convert(np.asarray(attrs["scalar"], np.float64), data.dtype)))
+        data = x if x.dtype == np.bool_ else convert(x, scalar.result_type(attrs, str(x.dtype)))
+        number = np.asarray(attrs["scalar"], np.float64)
+        return np.asarray(function(data, convert(number, data.dtype)))
 
     return forward
 

@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 
 from graphshare.kernels.inference import axis_of, broadcast_shapes, is_known, same_types, shown, size_of, unify
-from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, TypeRule, Types
+from graphshare.kernels.linear_algebra import decomposable
 from graphshare.kernels.windows import agreed
 
 
-def _forward(function: Callable[..., Any]) -> Callable[..., Array]:
+def _forward(function: Callable[..., Any], types: TypeRule = same_types) -> Callable[..., Array]:
     """A numpy function of arrays; MXNet has no result in a wider type."""
 
     def forward(context: Context, attrs: Attrs, *arrays: Array) -> Array:
+        (name,) = types(attrs, [str(x.dtype) for x in arrays], [None])[1]
         try:
-            return np.asarray(function(attrs, *arrays)).astype(arrays[0].dtype, copy=False)
+            return np.asarray(function(attrs, *arrays)).astype(np.dtype(name), copy=False)
         except np.linalg.LinAlgError as error:
             raise KernelError(str(error)) from None
 
@@ -104,7 +106,7 @@ def _solve(attrs: Attrs, a: Array, b: Array) -> Any:
 
 def _pinv(attrs: Attrs, a: Array, rcond: Array | None = None) -> Any:
     limit = attrs["rcond"] if rcond is None else rcond
-    return np.linalg.pinv(a, limit, attrs["hermitian"])
+    return np.linalg.pinv(decomposable(a), limit, attrs["hermitian"])
 
 
 def _tensorinv(attrs: Attrs, a: Array) -> Any:
@@ -119,7 +121,7 @@ def eigh(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
     """Eigenvalues of a symmetric matrix, ascending, and eigenvectors in columns, of each the largest number positive."""
     values, vectors = np.linalg.eigh(a, attrs["UPLO"])
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=-2)[..., None, :], axis=-2)
-    return values, np.ascontiguousarray(vectors * np.where(largest < 0, -1, 1).astype(a.dtype))
+    return values, np.ascontiguousarray(vectors * np.where(largest < 0, -1, 1).astype(vectors.dtype))
 
 
 def _eigvalsh(attrs: Attrs, a: Array) -> Any:
@@ -135,7 +137,8 @@ def _real(values: Array) -> Array:
 def eig(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
     """Eigenvalues of any matrix, as far as they are real, and eigenvectors in columns, in LAPACK's order."""
     values, vectors = np.linalg.eig(a)
-    return _real(values).astype(a.dtype), np.asarray(vectors.real).astype(a.dtype)
+    dtype = a.dtype if a.dtype.kind == "f" else np.float64
+    return _real(values).astype(dtype), np.asarray(vectors.real).astype(dtype)
 
 
 def _eigvals(attrs: Attrs, a: Array) -> Any:
@@ -147,7 +150,7 @@ def svd(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array, Array]:
 
     Of each right vector the largest number is positive.
     """
-    left, values, right = np.linalg.svd(a, full_matrices=False)
+    left, values, right = np.linalg.svd(decomposable(a), full_matrices=False)
     largest = np.take_along_axis(right, np.abs(right).argmax(axis=-1)[..., None], axis=-1)
     sign = np.where(largest < 0, -1, 1).astype(a.dtype)
     return left * sign.swapaxes(-1, -2), values, right * sign
@@ -186,6 +189,12 @@ def _values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     if a is None:
         return inputs, outputs
     return [a], [unify(x, y) for x, y in zip((a[:-1], a), outputs, strict=False)]
+
+
+def _values_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """Of whole numbers the values are float64."""
+    name = inputs[0]
+    return inputs, [name if name is None or name.startswith("float") else "float64"] * len(outputs)
 
 
 def _svd_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -238,9 +247,9 @@ KERNELS = (
     Kernel("_npi_pinv_scalar_rcond", _forward(_pinv), _turned_shapes, same_types),
     Kernel("_npi_tensorinv", _forward(_tensorinv), _tensorinv_shapes, same_types),
     Kernel("_npi_tensorsolve", _forward(_tensorsolve), _tensorsolve_shapes, same_types),
-    Kernel("_npi_eigh", eigh, _values_shapes, same_types),
-    Kernel("_npi_eigvalsh", _forward(_eigvalsh), _values_shapes, same_types),
-    Kernel("_npi_eig", eig, _values_shapes, same_types),
-    Kernel("_npi_eigvals", _forward(_eigvals), _values_shapes, same_types),
+    Kernel("_npi_eigh", eigh, _values_shapes, _values_types),
+    Kernel("_npi_eigvalsh", _forward(_eigvalsh, _values_types), _values_shapes, _values_types),
+    Kernel("_npi_eig", eig, _values_shapes, _values_types),
+    Kernel("_npi_eigvals", _forward(_eigvals, _values_types), _values_shapes, _values_types),
     Kernel("_npi_svd", svd, _svd_shapes, same_types),
 )

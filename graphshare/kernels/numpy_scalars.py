@@ -9,6 +9,7 @@ import numpy as np
 from graphshare.kernels.conversion import convert
 from graphshare.kernels.inference import broadcast_shapes, same_shapes, same_types
 from graphshare.kernels.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Types
+from graphshare.kernels.scalar import result_type
 
 _WHOLE: dict[str, Any] = {
     "bitwise_and": np.bitwise_and,
@@ -40,10 +41,11 @@ def _of_whole_numbers(function: Any) -> Forward:
 
 def _of_real_numbers(function: Any, reverse: bool) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        (name,) = _real_types(attrs, [str(x.dtype)], [None])[1]
-        data, number = x.astype(np.float64), np.float64(attrs["scalar"])
+        name = result_type(attrs, str(x.dtype))
+        number = convert(np.asarray(attrs["scalar"], np.float64), name).astype(np.float64)
+        data = convert(x, name).astype(np.float64)
         with np.errstate(all="ignore"):
-            return np.asarray(function(number, data) if reverse else function(data, number)).astype(name)
+            return convert(np.asarray(function(number, data) if reverse else function(data, number)), name)
 
     return forward
 
@@ -56,23 +58,16 @@ def _whole_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Ty
 
 
 def _real_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Whole numbers give float64."""
-    name = inputs[0]
-    return inputs, outputs if name is None else [name if name.startswith("float") else "float64"]
+    """As between any array and a number."""
+    return inputs, outputs if inputs[0] is None else [result_type(attrs, inputs[0])]
 
 
 def _pair(function: Any) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
-        (name,) = _pair_types(attrs, [str(x.dtype), str(y.dtype)], [None])[1]
         with np.errstate(all="ignore"):
-            return np.asarray(function(x.astype(np.float64), y.astype(np.float64))).astype(name)
+            return convert(np.asarray(function(x.astype(np.float64), y.astype(np.float64))), x.dtype)
 
     return forward
-
-
-def _pair_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    known, _ = same_types(attrs, inputs, [])
-    return known, _real_types(attrs, known[:1], outputs)[1]
 
 
 def bitwise_not(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -128,8 +123,8 @@ KERNELS = (
     *(Kernel(f"_npi_{name}_scalar", _of_whole_numbers(f), same_shapes, _whole_types) for name, f in _WHOLE.items()),
     *(Kernel(f"_npi_{name}_scalar", _of_real_numbers(f, False), same_shapes, _real_types) for name, f in _REAL.items()),
     *(Kernel(f"_npi_r{name}_scalar", _of_real_numbers(f, True), same_shapes, _real_types) for name, f in _REAL.items()),
-    Kernel("_npi_copysign", _pair(_copysign), broadcast_shapes, _pair_types),
-    Kernel("_npi_ldexp", _pair(_ldexp), broadcast_shapes, _pair_types),
+    Kernel("_npi_copysign", _pair(_copysign), broadcast_shapes, same_types),
+    Kernel("_npi_ldexp", _pair(_ldexp), broadcast_shapes, same_types),
     Kernel("_npi_bitwise_not", bitwise_not, same_shapes, _whole_types),
     Kernel("_npi_around", around, same_shapes, same_types),
     Kernel("_npi_nan_to_num", nan_to_num, same_shapes, same_types),

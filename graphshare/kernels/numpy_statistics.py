@@ -10,18 +10,13 @@ import numpy as np
 from graphshare.kernels.conversion import convert
 from graphshare.kernels.inference import axis_of, is_known, same_types, size_of, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.kernels.reduction import np_shapes
-
-
-def _axis(attrs: Attrs) -> Any:
-    """The axes in numpy's spelling: none means all."""
-    axis = attrs["axis"]
-    return None if axis is None or axis == () else axis
+from graphshare.kernels.linear_algebra import decomposable
+from graphshare.kernels.reduction import np_axes_of, np_shapes
 
 
 def _tested(function: Any) -> Any:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        return np.asarray(function(x != 0, axis=_axis(attrs), keepdims=attrs["keepdims"]))
+        return np.asarray(function(x != 0, axis=np_axes_of(attrs, x.ndim), keepdims=attrs["keepdims"]))
 
     return forward
 
@@ -31,14 +26,18 @@ def _boolean(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]
 
 
 def _spread(*, root: bool) -> Any:
-    """Mean square of what is left of the mean, ``ddof`` fewer counted, or its root; and the mean."""
+    """Mean square of what is left of the mean, ``ddof`` fewer counted, or its root; and the mean, of integers an integer."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
-        (dtype, *_) = _float_types(attrs, [str(x.dtype)], [None, None])[1]
-        axis, keep = _axis(attrs), attrs["keepdims"]
+        (dtype, *_) = _named_types(attrs, [str(x.dtype)], [None, None])[1]
+        axis, keep = np_axes_of(attrs, x.ndim), attrs["keepdims"]
         wide = x.astype(np.float64)
-        found = np.asarray(np.var(wide, axis=axis, ddof=attrs["ddof"], keepdims=keep))
-        mean = np.asarray(np.mean(wide, axis=axis, keepdims=keep))
+        mean = np.asarray(np.mean(wide, axis=axis, keepdims=True))
+        if x.dtype.kind != "f":
+            mean = np.trunc(mean)
+        found = np.asarray(np.square(wide - mean).sum(axis=axis, keepdims=keep))
+        found = found / (x.size // max(1, found.size) - attrs["ddof"])
+        mean = mean.reshape(found.shape)
         return convert(np.sqrt(found) if root else found, dtype), convert(mean, dtype)
 
     return forward
@@ -49,24 +48,23 @@ def _spread_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     return inputs, [found] * len(outputs)
 
 
-def _float_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+def _named_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     name = attrs["dtype"] or inputs[0]
-    return inputs, [name if name is None or name.startswith("float") else "float32"] * len(outputs)
+    return inputs, [name] * len(outputs)
 
 
 def average(context: Context, attrs: Attrs, x: Array, weights: Array | None = None) -> Array | tuple[Array, ...]:
     """The mean, each number as often as its weight says; with ``returned`` the sum of weights too, one number unless all have
     weights of their own.
     """
-    axis = _axis(attrs)
+    axis = np_axes_of(attrs, x.ndim)
     of_axis = weights is not None and weights.ndim != x.ndim
     if weights is None:
         mean = np.asarray(np.mean(x, axis=axis, dtype=np.float64))
         count = np.asarray(x.size / max(1, mean.size))
     else:
         if of_axis:
-            at = axis_of(axis[0] if isinstance(axis, tuple) else axis, x.ndim)
-            weights = weights.reshape(*(-1 if i == at else 1 for i in range(x.ndim)))
+            weights = weights.reshape(*(-1 if i in axis else 1 for i in range(x.ndim)))
         wide = np.broadcast_to(weights, x.shape).astype(np.float64)
         count = np.asarray(wide.sum(axis=axis))
         mean = (x * wide).sum(axis=axis) / count
@@ -86,7 +84,7 @@ def _average_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 def norm_axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
     """The axes of a norm: all of them for flag -2, else those named, or the last two, or the only one."""
-    axis = _axis(attrs)
+    axis = attrs["axis"]
     if attrs["flag"] == -2:
         return tuple(range(rank))
     return tuple(range(max(0, rank - 2), rank)) if axis is None else tuple(axis_of(i, rank) for i in axis)
@@ -118,7 +116,7 @@ def norm(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
         if order in (2, -2) and (x.dtype == np.float16 or x.shape[axes[0]] > x.shape[axes[1]]):
             raise KernelError("MXNet has singular values of float32 or float64, and of matrices not higher than wide, alone")
         named: Any = "nuc" if flag == 2 and order in (2, -2) else matrix_order(order)
-        found = np.linalg.norm(wide, named, axes, keep)
+        found = np.linalg.norm(decomposable(wide) if named in ("nuc", 2, -2) else wide, named, axes, keep)
     else:
         found = _vector_norm(wide, order, axes, keep)
     nothing = np.zeros((0,), x.dtype)
@@ -128,7 +126,7 @@ def norm(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
 def percentile(context: Context, attrs: Attrs, x: Array, q: Array | None = None) -> Array:
     """What ``q`` percent of the numbers are not above; in float32 but of float64."""
     wanted: Any = attrs["q_scalar"] if q is None else q
-    found = np.percentile(x, wanted, _axis(attrs), method=attrs["interpolation"], keepdims=attrs["keepdims"])
+    found = np.percentile(x, wanted, np_axes_of(attrs, x.ndim), method=attrs["interpolation"], keepdims=attrs["keepdims"])
     return np.asarray(found).astype(x.dtype if x.dtype == np.float64 else np.float32)
 
 
@@ -232,8 +230,8 @@ def _norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 KERNELS = (
     Kernel("_np_all", _tested(np.all), np_shapes, _boolean),
     Kernel("_np_any", _tested(np.any), np_shapes, _boolean),
-    Kernel("_npi_std", _spread(root=True), _spread_shapes, _float_types),
-    Kernel("_npi_var", _spread(root=False), _spread_shapes, _float_types),
+    Kernel("_npi_std", _spread(root=True), _spread_shapes, _named_types),
+    Kernel("_npi_var", _spread(root=False), _spread_shapes, _named_types),
     Kernel("_npi_average", average, _average_shapes, same_types),
     Kernel("_npi_norm", norm, _norm_shapes, same_types),
     Kernel("_npi_percentile", percentile, _percentile_shapes, _percentile_types),

@@ -25,6 +25,8 @@ from graphshare.kernels.windows import (
     window_of,
 )
 
+_OR_NAN = "max or NaN"
+"""The pool_type of a Pooling_v1 of type max."""
 _PART = 1 << 18
 """How many numbers are reduced at a time."""
 
@@ -37,7 +39,8 @@ def pooling(context: Context, attrs: Attrs, x: Array) -> Array:
         window = Window(tuple(x.shape[a] for a in axes), (1,) * len(axes), (1,) * len(axes), (0,) * len(axes))
     else:
         window = window_of(attrs)
-    counts = tuple(_positions(x.shape[a], window, i, attrs["pooling_convention"]) for i, a in enumerate(axes))
+    convention = "valid" if attrs["global_pool"] else attrs["pooling_convention"]
+    counts = tuple(_positions(x.shape[a], window, i, convention) for i, a in enumerate(axes))
     result = context.empty((*x.shape[:first], *counts, *x.shape[first + len(axes) :]), x.dtype)
     for part in _parts(x.shape, first):
         result[part] = pooled(
@@ -56,11 +59,13 @@ def _parts(shape: tuple[int, ...], first: int) -> list[tuple[slice, ...]]:
 
 
 def pooling_v1(context: Context, attrs: Attrs, x: Array) -> Array:
-    """As Pooling, but the border counts: as zeros for the largest, and a mean is over all cells of a window."""
+    """As Pooling, but the border counts: as zeros for the largest, and a mean is over all cells of a window. NaN is largest."""
+    if attrs["pool_type"] == "max":
+        attrs = {**attrs, "pool_type": _OR_NAN}
     if attrs["global_pool"] or attrs["pool_type"] == "sum":
         return pooling(context, attrs, x)
     window = window_of(attrs)
-    if attrs["pool_type"] == "max":
+    if attrs["pool_type"] == _OR_NAN:
         if any(window.pad):
             x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in window.pad)])
         return pooling(context, {**attrs, "pad": ()}, x)
@@ -80,8 +85,9 @@ def pooled(
 ) -> Array:
     """``kind`` (max, avg, sum, lp) over the windows, ``counts`` of them along each of ``axes``."""
     if kind == "max":
-        low: Any = -np.finfo(x.dtype).max if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-        return _reduced(x, np.maximum, low, axes, window, counts)
+        return _greatest(x, axes, window, counts)
+    if kind == _OR_NAN:
+        return _reduced(x, np.maximum, -np.inf, axes, window, counts)
     given = x.dtype
     x = computed_in(x)
     if kind == "lp":
@@ -96,6 +102,17 @@ def pooled(
             cells = cells_of(x.shape[axis], window, i, counts[i], with_border).astype(total.dtype)
             total /= cells.reshape(-1, *(1,) * (total.ndim - 1 - axis))
     return total.astype(given, copy=False)
+
+
+def _greatest(x: Array, axes: range, window: Window, counts: tuple[int, ...]) -> Array:
+    """The largest in every window; NaN is passed over, and nothing is less than the least finite number."""
+    if x.dtype.kind != "f":
+        return _reduced(x, np.maximum, np.iinfo(x.dtype).min, axes, window, counts)
+    low = -np.finfo(x.dtype).max
+    found = _reduced(x, np.maximum, low, axes, window, counts)
+    if found.size and not found.min() > low:
+        found = np.fmax(_reduced(x, np.fmax, low, axes, window, counts), low)
+    return found
 
 
 def _reduced(x: Array, combine: Any, start: Any, axes: range, window: Window, counts: tuple[int, ...]) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,25 @@ def axes_of(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
     given = attrs[key]
     if given is None or given == ():
         return tuple(range(rank))
-    named = {axis_of(axis, rank) for axis in ((given,) if isinstance(given, int) else given)}
+    named = _named((given,) if isinstance(given, int) else given, rank)
     return tuple(axis for axis in range(rank) if (axis in named) != attrs.get("exclude", False))
+
+
+def np_axes_of(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
+    """The axes that vanish in the numpy interface: those named, which may be none at all; all where nothing is said."""
+    given = attrs[key]
+    if given is None:
+        return tuple(range(rank))
+    return tuple(sorted(_named((given,) if isinstance(given, int) else given, rank)))
+
+
+def _named(given: Sequence[int], rank: int) -> set[int]:
+    if not rank and tuple(given) in ((0,), (-1,)):  # a number without axes lets itself be reduced along its first
+        return set()
+    named = {axis_of(axis, rank) for axis in given}
+    if len(named) < len(given):
+        raise KernelError(f"axes {tuple(given)} of an array with {rank} axes name one of them twice")
+    return named
 
 
 def _reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool, scalar: tuple[Dim, ...]) -> Shape:
@@ -31,22 +48,24 @@ def _reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool, scalar: tuple[
     return tuple(d for axis, d in enumerate(shape) if axis not in axes) or scalar
 
 
-def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, scalar: tuple[Dim, ...] = (1,)) -> tuple[Shapes, Shapes]:
+def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     shape = inputs[0]
     if shape is None:
         return inputs, outputs
-    result = _reduced(shape, axes_of(attrs, len(shape)), attrs["keepdims"], scalar)
-    return inputs, [unify(result, outputs[0])]
+    return inputs, [unify(_reduced(shape, axes_of(attrs, len(shape)), attrs["keepdims"], (1,)), outputs[0])]
 
 
 def np_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """What is left after reduced axes; over everything the shape ``()``."""
-    return _shapes(attrs, inputs, outputs, ())
+    shape = inputs[0]
+    if shape is None:
+        return inputs, outputs
+    return inputs, [unify(_reduced(shape, np_axes_of(attrs, len(shape)), attrs["keepdims"], ()), outputs[0])]
 
 
-def _forward(reduce: Reduce, shapes: Any = _shapes) -> Callable[[Context, Attrs, Array], Array]:
+def _forward(reduce: Reduce, shapes: Any = _shapes, axes_named: Any = axes_of) -> Callable[[Context, Attrs, Array], Array]:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        axes = axes_of(attrs, x.ndim)
+        axes = axes_named(attrs, x.ndim)
         with np.errstate(all="ignore"):
             result = reduce(x, axes, attrs["keepdims"])
         return np.reshape(result, shapes(attrs, [x.shape], [None])[1][0])
@@ -190,7 +209,9 @@ def _np_reduction(reduce: Reduce, *, floating: bool = False) -> Forward:
             raise KernelError("MXNet has no initial value for reductions")
         rule = _np_mean_types if floating else _np_types
         (dtype,) = rule(attrs, [str(x.dtype)], [None])[1]
-        return _forward(reduce, np_shapes)(context, attrs, convert(x, dtype))
+        if not x.size:  # of nothing also the product is 0
+            return np.zeros(np_shapes(attrs, [x.shape], [None])[1][0], dtype)  # type: ignore[arg-type]
+        return _forward(reduce, np_shapes, np_axes_of)(context, attrs, convert(x, dtype))
 
     return forward
 
@@ -201,8 +222,9 @@ def _np_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types
 
 
 def _np_mean_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    name = attrs.get("dtype") or inputs[0]
-    return inputs, [name if name is None or name.startswith("float") else "float32"]
+    if attrs.get("dtype"):
+        return inputs, [attrs["dtype"]]
+    return inputs, [inputs[0] if inputs[0] is None or inputs[0].startswith("float") else "float32"]
 
 
 def _int64(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
@@ -231,7 +253,7 @@ KERNELS = (
     Kernel("_np_cumsum", cumsum, _cumsum_shapes, _np_types),
     Kernel("_np_sum", _np_reduction(add_up), np_shapes, _np_types),
     Kernel("_np_prod", _np_reduction(multiply_up), np_shapes, _np_types),
-    Kernel("_np_max", _forward(_largest, np_shapes), np_shapes, same_types),
-    Kernel("_np_min", _forward(_smallest, np_shapes), np_shapes, same_types),
+    Kernel("_np_max", _forward(_largest, np_shapes, np_axes_of), np_shapes, same_types),
+    Kernel("_np_min", _forward(_smallest, np_shapes, np_axes_of), np_shapes, same_types),
     Kernel("_npi_mean", _np_reduction(average, floating=True), np_shapes, _np_mean_types),
 )

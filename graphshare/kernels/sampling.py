@@ -32,8 +32,9 @@ def held(x: Array, rows: Array, columns: Array) -> Array:
 
 def unit_grid(height: int, width: int, dtype: np.dtype[np.generic]) -> Array:
     """x, y and 1 of every pixel, -1 to 1 with both ends: ``(3, H*W)``."""
-    x = -1 + np.arange(width) * 2 / max(width - 1, 1)
-    y = -1 + np.arange(height) * 2 / max(height - 1, 1)
+    with np.errstate(all="ignore"):  # one place has no distance to a next one, and MXNet makes it NaN
+        x = -1 + np.arange(width) * np.divide(2, width - 1)
+        y = -1 + np.arange(height) * np.divide(2, height - 1)
     grid: Array = np.stack([*(a.reshape(-1) for a in np.meshgrid(x, y)), np.ones(height * width)]).astype(dtype)
     return grid
 
@@ -76,7 +77,8 @@ def _sampled(x: Array, grid: Array) -> Array:
     height, width = x.shape[2:]
     columns, rows = (grid[:, 0] + 1) * ((width - 1) / 2), (grid[:, 1] + 1) * ((height - 1) / 2)
     out: Array = np.stack([bilinear(*sample) for sample in zip(x, rows, columns, strict=True)])
-    return out
+    nowhere = np.isnan(rows + columns)
+    return np.where(nowhere[:, None], out.dtype.type(np.nan), out) if nowhere.any() else out
 
 
 def bilinear_sampler(context: Context, attrs: Attrs, x: Array, grid: Array) -> Array:

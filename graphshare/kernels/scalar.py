@@ -30,7 +30,12 @@ def forward_of(word: str, reverse: bool) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         data = convert(x, result_type(attrs, str(x.dtype)))
         number = convert(np.asarray(attrs["scalar"], np.float64), data.dtype)
-        return function(_swapped(context), number, data) if reverse else function(context, data, number)
+        if not reverse:
+            return function(context, data, number)
+        result = function(_swapped(context), number, data)
+        if word == "div" and data.dtype.kind in "iu":  # it is infinity, as an integer
+            result = np.where(data == 0, convert(np.asarray(np.inf), data.dtype), result)
+        return result
 
     return forward
 

@@ -110,8 +110,8 @@ def _like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
         raise KernelError(f"{shown(x)} and {shown(y)} have different numbers of axes; name the axes to cut")
     found = list(x)
     for axis in attrs["axes"] or range(len(x)):
-        here, there = axis_of(axis, len(x)), axis_of(axis, len(y))
-        size, wanted = x[here], y[there]
+        here = axis_of(axis, len(x))  # the same from the front in both
+        size, wanted = x[here], y[axis_of(here, len(y))]
         if size is not None and wanted is not None and wanted > size:
             raise KernelError(f"axis {axis} of size {size} cannot be cut to {wanted}")
         found[here] = wanted

@@ -10,23 +10,32 @@ from graphshare.kernels.inference import axis_of, dims, same_shapes, same_types,
 from graphshare.kernels.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shapes, Types
 
 
-def softmax_along(x: Array, axis: int, out: Array | None = None) -> Array:
-    """``exp(x)`` divided by its sum along an axis; zeros where all of it is minus infinity."""
-    with np.errstate(invalid="ignore"):
+def softmax_along(x: Array, axis: int, out: Array | None = None, temperature: float = 1.0) -> Array:
+    """``exp(x / temperature)`` divided by its sum along an axis; zeros where all of it is minus infinity."""
+    if not x.size:
+        return x
+    with np.errstate(all="ignore"):
         largest = np.max(x, axis=axis, keepdims=True)
         if largest.dtype.kind == "f":
             largest = np.where(largest == -np.inf, largest.dtype.type(0), largest)
-        result: Array = np.subtract(x, largest, out=out)
+        result: Array = np.asarray(np.subtract(x, largest, out=out))
+        if temperature != 1:
+            result /= result.dtype.type(temperature)
         np.exp(result, out=result)
         total = np.sum(result, axis=axis, keepdims=True)
         np.divide(result, np.where(total == 0, total.dtype.type(1), total), out=result)
     return result
 
 
-def log_softmax_along(x: Array, axis: int, out: Array | None = None) -> Array:
+def log_softmax_along(x: Array, axis: int, out: Array | None = None, temperature: float = 1.0) -> Array:
     """The logarithm of :func:`softmax_along`."""
-    result = np.subtract(x, np.max(x, axis=axis, keepdims=True), out=out)
-    result -= np.log(np.sum(np.exp(result), axis=axis, keepdims=True))
+    if not x.size:
+        return x
+    with np.errstate(all="ignore"):
+        result = np.asarray(np.subtract(x, np.max(x, axis=axis, keepdims=True), out=out))
+        if temperature != 1:
+            result /= result.dtype.type(temperature)
+        result -= np.log(np.sum(np.exp(result), axis=axis, keepdims=True))
     return np.asarray(result)
 
 
@@ -34,9 +43,8 @@ def _prepared(context: Context, attrs: Attrs, x: Array, sign: int) -> tuple[Arra
     """What goes into the exponential, in a type to compute in, and a buffer for the result."""
     wanted = np.dtype(attrs["dtype"] or x.dtype)
     data = x.astype(np.float64) if wanted == np.float64 else floating(x)
-    scale = sign / (attrs["temperature"] or 1.0)
-    if scale != 1:
-        data = data * data.dtype.type(scale)
+    if sign != 1:
+        data = np.asarray(np.negative(data))
         return data, data
     return data, room(context, data) if data is x else None
 
@@ -44,10 +52,14 @@ def _prepared(context: Context, attrs: Attrs, x: Array, sign: int) -> tuple[Arra
 def _member(along: Forward, sign: int = 1) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         data, out = _prepared(context, attrs, x, sign)
-        result: Array = along(data, attrs["axis"], out)  # type: ignore[assignment]
+        result: Array = along(data, attrs["axis"], out, _temperature(attrs))  # type: ignore[assignment]
         return convert(result, attrs["dtype"] or x.dtype)
 
     return forward
+
+
+def _temperature(attrs: Attrs) -> float:
+    return 1.0 if attrs["temperature"] is None else float(attrs["temperature"])
 
 
 def softmax(context: Context, attrs: Attrs, x: Array, length: Array | None = None) -> Array:
@@ -58,7 +70,7 @@ def softmax(context: Context, attrs: Attrs, x: Array, length: Array | None = Non
     axis = axis_of(attrs["axis"], x.ndim)
     places = np.arange(x.shape[axis]).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
     masked = np.where(places < np.expand_dims(length, axis), data, data.dtype.type(-np.inf))
-    return convert(softmax_along(masked, axis, masked), attrs["dtype"] or x.dtype)
+    return convert(softmax_along(masked, axis, masked, _temperature(attrs)), attrs["dtype"] or x.dtype)
 
 
 def softmax_activation(context: Context, attrs: Attrs, x: Array) -> Array:

@@ -186,7 +186,7 @@ FORWARD: dict[str, Forward] = {
 def clip(context: Context, attrs: Attrs, x: Array) -> Array:
     """``a_min <= x <= a_max``; for integers the fractions of the bounds are cut off."""
     low, high = np.float32(attrs["a_min"]), np.float32(attrs["a_max"])
-    if x.dtype.kind == "f":
+    if x.dtype.kind == "f" and low <= high:
         result: Array = np.clip(x, x.dtype.type(low), x.dtype.type(high), out=room(context, x))
         return result
     first, last = convert(np.asarray(low), x.dtype), convert(np.asarray(high), x.dtype)

@@ -69,6 +69,7 @@ OWN_RULES = {
     "_image_flip_left_right": "its gradient is not flipped",
     "_image_flip_top_bottom": "likewise",
     "_image_to_tensor": "its gradient is neither divided by 255 nor has it the channels moved back",
+    "SoftmaxActivation": "its gradient is that over the channels also where it is over the last axis",
     "_npi_rot90": "its gradient is turned on instead of back",
     "_linalg_potrf": "its gradient is of the symmetric matrix, though one triangle is read",
     "_linalg_syevd": "likewise",

@@ -51,3 +51,13 @@ CASES += [
     norm("BatchNorm", [2, 3, 4, 5], 3, scale=1.0, shift=100.0, train=True, cudnn_off="True", momentum="0.5"),
     norm("BatchNorm", [1, 3, 40, 40], 3, eps="0.001", min_calib_range="0.0", max_calib_range="1.0"),
 ]
+CASES += [
+    {
+        "op": "_contrib_BatchNormWithReLU",
+        "attrs": {"use_global_stats": "True", "fix_gamma": "False"},
+        "inputs": [
+            {"shape": [1, 3, 2, 1], "values": [float("nan"), 1, -2, 3, float("inf"), float("-inf")]},
+            *({"shape": [3], "values": [1, 2, 0.5]} for _ in range(4)),
+        ],
+    }
+]

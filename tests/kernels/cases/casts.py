@@ -26,3 +26,13 @@ CASES += [
     {"op": "amp_multicast", "attrs": {"num_outputs": "2", "cast_narrow": n}, "inputs": [{"shape": [4]}, {"shape": [2]}]}
     for n in ("True", "False")
 ]
+CASES += [
+    {
+        "op": op,
+        "attrs": {"dtype": dtype},
+        "inputs": [{"shape": [7], "values": [-1.6, 2.5, 3.5, 300, -200, float("nan"), 3e9], "dtype": given}],
+    }
+    for op in ("amp_cast", "Cast")
+    for dtype in ("int8", "uint8", "int32")
+    for given in ("float32", "float16")
+]

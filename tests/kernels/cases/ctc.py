@@ -25,3 +25,10 @@ CASES = [
         ({"use_data_lengths": "True", "use_label_lengths": "True"}, [label(1, 2, 1, 1), lengths(3, 4), lengths(1, 2)]),
     )
 ]
+CASES += [
+    {
+        "op": "CTCLoss",
+        "attrs": {},
+        "inputs": [{"shape": [5, 2, 4]}, {"shape": [2, 5], "values": [1, 2, 1, 0, 1, 2, 1, 0, 1, 2]}],
+    }
+]

@@ -37,3 +37,6 @@ CASES += [
 ]
 for case in CASES:
     case["tolerance"] = TOLERANCE[case["inputs"][0]["dtype"]]
+CASES += [
+    {"op": "LeakyReLU", "attrs": {"slope": "0.5"}, "inputs": [{"shape": [4], "values": [float("nan"), float("-inf"), -2, 2]}]}
+]

@@ -48,3 +48,11 @@ CASES += [dict(case("Dropout", {"p": "0"}, [2, 3, 4]), train=True), case("Dropou
 CASES += [
     dict(case("IdentityAttachKLSparseReg", {}, [2, 3], [3], shift=0.5, scale=0.1), train=train) for train in (True, False)
 ]
+CASES += [
+    {
+        "op": "LRN",
+        "attrs": {"nsize": size, "alpha": "0.1", "beta": "0.5", "knorm": "1"},
+        "inputs": [{"shape": [2, 7, 2, 3], "scale": 3.0}],
+    }
+    for size in ("2", "4", "20")
+]

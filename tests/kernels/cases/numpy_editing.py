@@ -19,3 +19,11 @@ CASES += [
         "inputs": [CUBE, {"shape": [2, 2, 3]}, {"shape": [2], "values": [0, 3], "dtype": "int64"}],
     }
 ]
+CASES += [
+    {
+        "op": "_npi_insert_tensor",
+        "attrs": {"axis": "1"},
+        "inputs": [{"shape": [2, 5, 3]}, {"shape": shape}, {"shape": [1], "dtype": "int64", "values": [1]}],
+    }
+    for shape in ([2, 3], [2, 1, 3], [1, 2, 3], [3])
+]

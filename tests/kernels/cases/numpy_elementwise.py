@@ -44,3 +44,14 @@ CASES += [
     for d in ("float32", "int32")
 ]
 CASES += [case("_npi_where", {}, array([2, 1], "int32"), array([2, 3]), array([3]))]
+CASES += [
+    {
+        "op": f"_npi_{op}_scalar",
+        "attrs": {"scalar": number, "is_int": whole},
+        "inputs": [{"shape": [2], "dtype": dtype, "values": [1, 0]}],
+    }
+    for op in ("equal", "less", "greater_equal")
+    for number in ("2", "0.5")
+    for whole in ("True", "False")
+    for dtype in ("bool", "int32")
+]

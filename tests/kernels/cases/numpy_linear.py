@@ -38,3 +38,7 @@ CASES += [case("_npi_svd", {}, (2, 3, 4))]
 TURNED = {"shape": [2, 2, 2], "values": [2.0, 1.0, 0.5, 3.0, 4.0, -1.0, 0.25, 1.0]}
 CASES += [case(op, {}, TURNED) for op in ("_npi_eig", "_npi_eigvals")]
 CASES += [case("_npi_tensorsolve", {"a_axes": axes}, (2, 6, 3), (6,)) for axes in ("(0, 2)", "(-3, -1)")]
+CASES += [
+    {"op": op, "attrs": {}, "inputs": [{"shape": [2, 2], "dtype": "int32", "values": [4, 1, 1, 3]}]}
+    for op in ("_npi_eig", "_npi_eigvals", "_npi_eigh", "_npi_eigvalsh")
+]

@@ -29,3 +29,18 @@ CASES += [case("nan_to_num", attrs, REAL) for attrs in ({}, {"nan": "2.5", "posi
 CASES += [case("polyval", {}, {"shape": [4]}, {"shape": [2, 3]})]
 CASES += [case(op, {"scalar": "2.5"}, WHOLE, {"shape": [2, 6]}) for op in ("where_lscalar", "where_rscalar")]
 CASES += [case("where_scalar2", {"x": "2.5", "y": "-1"}, WHOLE)]
+CASES += [
+    {
+        "op": f"_npi_{op}_scalar",
+        "attrs": {"scalar": "1.5", "is_int": whole},
+        "inputs": [{"shape": [6], "dtype": dtype, "values": [2, 1, 0, 1, 2, 5]}],
+    }
+    for op in ("arctan2", "rarctan2", "copysign", "rcopysign", "ldexp", "rldexp")
+    for whole in ("True", "False")
+    for dtype in ("int32", "uint8", "bool")
+]
+CASES += [
+    {"op": op, "attrs": {}, "inputs": [{"shape": [2, 3], "dtype": dtype, "values": [2, 1, 0, 1, 2, 5]}] * 2}
+    for op in ("_npi_copysign", "_npi_ldexp")
+    for dtype in ("int32", "uint8")
+]

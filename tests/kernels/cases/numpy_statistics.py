@@ -65,3 +65,18 @@ CASES += [
         ({"flag": "-2", "keepdims": "True"}, CUBE),
     )
 ]
+CASES += [
+    {"op": op, "attrs": dict(keep, axis="()"), "inputs": [{"shape": [2, 3], "dtype": dtype, "low": 0, "high": 4}]}
+    for op in ("_np_any", "_np_all", "_npi_std", "_npi_var")
+    for keep in ({}, {"keepdims": "True"})
+    for dtype in ("float32", "int32")
+]
+CASES += [
+    {"op": "_npi_average", "attrs": dict(attrs, axis="()"), "inputs": [{"shape": [2, 3], "low": 1, "high": 9}] * inputs}
+    for attrs, inputs in (({}, 2), ({"returned": "True"}, 2), ({"weighted": "False"}, 1))
+]
+CASES += [
+    case(op, attrs, {"shape": [3, 4], "dtype": "int32", "low": 0, "high": 9}, outputs=1)
+    for op in ("_npi_std", "_npi_var")
+    for attrs in ({"axis": "1"}, {"axis": "0", "dtype": "float64"}, {"ddof": "1"})
+]

@@ -79,3 +79,41 @@ CASES += [
     for convention in ("valid", "full")
 ]
 CASES += [case("Pooling_v1", {"global_pool": "True", "pool_type": kind}, [2, 2, 4, 5]) for kind in ("max", "avg")]
+NOTHING = [float("nan"), float("-inf"), float("-inf"), 1, float("nan"), float("nan"), float("-inf"), 2]
+CASES += [
+    {
+        "op": op,
+        "attrs": dict({"kernel": "(1, 2)"}, **attrs),
+        "inputs": [{"shape": [1, 1, 2, 4], "values": NOTHING, "dtype": dtype}],
+    }
+    for op in ("Pooling", "Pooling_v1")
+    for attrs in ({"stride": "(1, 2)"}, {"global_pool": "True"}, {"kernel": "(2, 3)", "pad": "(1, 1)"})
+    for dtype in ("float32", "float64", "float16")
+]
+CASES += [
+    {"op": "Pooling_v1", "attrs": dict(attrs, kernel="(2, 2)"), "inputs": [{"shape": [1, 2, 5, 6], "low": 0, "high": 2}]}
+    for attrs in ({"stride": "(2, 1)"}, {"global_pool": "True"}, {"pad": "(1, 1)"})
+]
+CASES += [
+    {
+        "op": "Pooling_v1",
+        "attrs": {"kernel": "(1, 4)", "stride": "(2, 3)", "pad": "(1, 0)", "pooling_convention": "full"},
+        "inputs": [{"shape": [1, 2, 8, 5]}],
+    }
+]
+CASES += [
+    {
+        "op": "Pooling",
+        "attrs": {"global_pool": "True", "pooling_convention": "same", "pool_type": kind, "p_value": "1"},
+        "inputs": [{"shape": [2, 2, 7]}],
+    }
+    for kind in ("max", "avg", "sum", "lp")
+]
+CASES += [
+    {
+        "op": "Pooling",
+        "attrs": {"kernel": "(2,)", "pool_type": "lp", "p_value": "1"},
+        "inputs": [{"shape": [1, 2, 9], "dtype": dtype, "low": -1, "high": 2}],
+    }
+    for dtype in ("float32", "float64")
+]

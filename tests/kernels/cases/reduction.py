@@ -70,3 +70,18 @@ CASES += [
     for attrs in ({}, {"axis": "0"}, {"axis": "(-1,)", "keepdims": "True"})
     for dtype in ("float32", "int32")
 ]
+CASES += [
+    {"op": op, "attrs": dict(keep, axis="()"), "inputs": [{"shape": [2, 3], "dtype": dtype, "low": 1, "high": 4}]}
+    for op in ("_np_sum", "_np_prod", "_np_max", "_np_min", "_npi_mean")
+    for keep in ({}, {"keepdims": "True"})
+    for dtype in ("float32", "int32")
+]
+CASES += [
+    {
+        "op": "_npi_mean",
+        "attrs": {"axis": "1", "dtype": dtype},
+        "inputs": [{"shape": [2, 3], "dtype": given, "low": 0, "high": 9}],
+    }
+    for dtype in ("int32", "float64")
+    for given in ("int32", "bool")
+]

@@ -63,3 +63,20 @@ CASES += [
         ({"dilate": "(2, 2)", "pad": "(2, 2)", "num_group": "2"}, 1, (6, 7)),
     )
 ]
+NOWHERE = {"shape": [1, 2, 2, 2], "values": [0.5, float("nan"), 0, 0.25, 0.5, 0, float("nan"), -0.25]}
+CASES += [
+    {
+        "op": "GridGenerator",
+        "attrs": {"transform_type": "affine", "target_shape": size},
+        "inputs": [{"shape": [2, 6]}],
+    }
+    for size in ("(1, 4)", "(3, 1)")
+]
+CASES += [{"op": "BilinearSampler", "attrs": {}, "inputs": [{"shape": [1, 2, 4, 5]}, NOWHERE]}]
+CASES += [
+    {
+        "op": "SpatialTransformer",
+        "attrs": {"transform_type": "affine", "sampler_type": "bilinear", "target_shape": "(1, 3)"},
+        "inputs": [{"shape": [1, 2, 4, 5]}, {"shape": [1, 6]}],
+    }
+]

@@ -25,3 +25,8 @@ CASES += [
     one(op, {"scalar": "1"}, "bool", [1, 0]) for op in ("_plus_scalar", "_equal_scalar", "_maximum_scalar", "_mul_scalar")
 ]
 CASES += [one("_mul_scalar", {"scalar": "1e10"}, "int32", [1, 2]), one("_plus_scalar", {"scalar": "300"}, "uint8", [1, 2])]
+CASES += [
+    {"op": "_rdiv_scalar", "attrs": {"scalar": number}, "inputs": [{"shape": [4], "dtype": dtype, "values": [0, 1, 2, 3]}]}
+    for number in ("1", "0", "-2.5")
+    for dtype in ("int32", "int64", "int8", "uint8")
+]

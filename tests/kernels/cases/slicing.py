@@ -35,3 +35,7 @@ CASES += [
     _case("_slice_assign_scalar", [[4, 5]], {"begin": "(0,)", "end": "(4,)", "step": "(2,)", "scalar": "7"}, "int32"),
     _case("_slice_assign_scalar", [[4, 5]], {"begin": "(0,)", "end": "(None,)"}),
 ]
+CASES += [
+    _case("slice_like", [[4, 5], [2, 3, 4]], {"axes": "(-2,)"}),
+    _case("slice_like", [[2, 4, 5], [3, 2]], {"axes": "(-2,)"}),
+]

@@ -36,3 +36,14 @@ CASES += [
         ({"mode": "channel"}, [2, 3, 2, 2]),
     )
 ]
+CASES += [
+    {"op": op, "attrs": attrs, "inputs": [{"shape": [2, 5], "scale": 3.0, "dtype": dtype}]}
+    for op in ("softmax", "log_softmax", "softmin")
+    for attrs in ({"temperature": "-1.0"}, {"temperature": "0.0"}, {"temperature": "-0.5", "axis": "0"})
+    for dtype in ("float32", "float64")
+]
+CASES += [
+    {"op": "SoftmaxActivation", "attrs": attrs, "inputs": [{"shape": shape}]}
+    for attrs in ({}, {"mode": "channel"})
+    for shape in ([2, 6, 1], [2, 3, 4, 2])
+]

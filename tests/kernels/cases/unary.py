@@ -41,3 +41,18 @@ CASES += [
     {"op": "_contrib_quadratic", "attrs": {"a": "2", "b": "-3", "c": "0.5"}, "inputs": [{"shape": [3], "dtype": dtype}]}
     for dtype in ("float32", "float64")
 ]
+CASES += [
+    {
+        "op": "clip",
+        "attrs": {"a_min": "2", "a_max": "1"},
+        "inputs": [{"shape": [6], "dtype": dtype, "values": [0, 1, 1.5, 2, 3, 4]}],
+    }
+    for dtype in ("float32", "float64", "int32")
+]
+CASES += [
+    {
+        "op": "clip",
+        "attrs": {"a_min": "0", "a_max": "2"},
+        "inputs": [{"shape": [4], "values": [float("nan"), float("inf"), -1, 1]}],
+    }
+]

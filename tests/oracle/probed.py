@@ -1,0 +1,176 @@
+"""This package's answers to probes, and how they differ from MXNet's."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphshare.errors import RefusedError
+from graphshare.execute.gradient import Tape
+from graphshare.execute.inference import infer
+from graphshare.execute.interpreter import run_plan
+from graphshare.execute.plan import make_plan
+from graphshare.formats.symbol import read_symbol
+from graphshare.operators import lookup
+from tests.oracle.probing import Probe, written
+from tests.symbols import document, operator, variable
+
+PROCESS = Path(__file__).with_name("probing_process.py")
+TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "float16": 2e-2}
+
+
+class Refusal(Exception):
+    """This package does not run it."""
+
+
+def graph_of(case: dict[str, Any], heads: int) -> Any:
+    nodes = [variable(f"in{i}") for i in range(case["count"])]
+    nodes.append(operator(case["op"], "node", range(case["count"]), attrs=case["attrs"]))
+    made = document(nodes, [(case["count"], i, 0) for i in range(heads)], row_ptr=False)
+    if case["np_shape"]:
+        made["attrs"]["is_np_shape"] = ["int", 1]
+    return read_symbol(json.dumps(made).encode())
+
+
+def prepared(case: dict[str, Any], inputs: list[Any]) -> tuple[Any, dict[Any, Any], Any]:
+    """The graph, the values of its variables, and what shapes and types follow."""
+    signature = lookup(case["op"])
+    assert signature is not None
+    _, faults = signature.parse(case["attrs"])
+    if faults:
+        raise Refusal("; ".join(faults))
+    outputs = signature.outputs(case["attrs"])
+    if outputs is None or not outputs.visible:
+        raise Refusal("no outputs")
+    names = signature.formal_inputs(case["attrs"])
+    if signature.inputs_known and len(names) != len(inputs):
+        raise Refusal(f"{len(names)} inputs")
+    graph = graph_of(case, outputs.visible)
+    variables = list(graph.nodes[: case["count"]])
+    values = dict(zip(variables, inputs, strict=True))
+    try:
+        found = infer(graph, {n: x.shape for n, x in values.items()}, {n: str(x.dtype) for n, x in values.items()})
+    except RefusedError as error:
+        raise Refusal(str(error)) from None
+    return graph, values, found
+
+
+def forward(case: dict[str, Any], inputs: list[Any]) -> list[Any]:
+    graph, values, found = prepared(case, inputs)
+    try:
+        made = run_plan(make_plan(graph.heads), values, shapes=found.shapes, rng=np.random.default_rng(0)).outputs
+    except RefusedError as error:
+        raise Refusal(str(error)) from None
+    node = graph.nodes[-1]
+    for i, x in enumerate(made):
+        shape, dtype = found.shapes[node][i], found.types[node][i]
+        if shape is not None and (
+            len(shape) != x.ndim or any(d is not None and d != e for d, e in zip(shape, x.shape, strict=True))
+        ):
+            raise AssertionError(f"inferred shape {shape}, computed {x.shape}")
+        if dtype is not None and dtype != str(x.dtype):
+            raise AssertionError(f"inferred type {dtype}, computed {x.dtype}")
+    return made
+
+
+def backward(case: dict[str, Any], inputs: list[Any], number: int) -> dict[int, Any]:
+    graph, values, found = prepared(case, inputs)
+    wanted = [n for n, x in values.items() if x.dtype.kind == "f"]
+    try:
+        tape = Tape(make_plan(graph.heads), values, wanted, streams=lambda node: np.random.default_rng(0), shapes=found.shapes)
+        stream = np.random.RandomState(1000 + number)
+        heads = [np.asarray(stream.standard_normal(out.shape)).astype(out.dtype) for out in tape.outputs]
+        result = tape.backward(heads).gradients
+    except RefusedError as error:
+        raise Refusal(str(error)) from None
+    return {i: result.get(v) for i, v in enumerate(values) if v in wanted}
+
+
+def asked(oracle_python: str, made: list[Probe], folder: Path) -> list[dict[str, Any]]:
+    """MXNet's answers: for each probe ``forward`` and ``backward``."""
+    source, out = folder / "probes.npz", folder / "answers"
+    written(made, source)
+    subprocess.run([oracle_python, str(PROCESS), str(source), str(out)], check=True, capture_output=True)
+    found: list[dict[str, Any]] = [{} for _ in made]
+    with open(out, "rb") as file:
+        while True:
+            try:
+                number, which, answer = pickle.load(file)
+            except EOFError:
+                return found
+            found[number][which] = answer
+
+
+def array_of(told: tuple[str, tuple[int, ...], bytes]) -> Any:
+    dtype, shape, data = told
+    return np.frombuffer(data, dtype).reshape(shape)
+
+
+def tolerance_of(case: dict[str, Any], inputs: list[Any], want: Any) -> float:
+    """What may lie between the answers: that of the narrowest type, for MXNet computes in the type of its input."""
+    kinds = [str(x.dtype) for x in (*inputs, want) if x.dtype.kind == "f"]
+    kinds += [kind for kind in TOLERANCE if kind in case["attrs"].values()]
+    return max((TOLERANCE[kind] for kind in kinds), default=0.0) if want.dtype.kind == "f" else 0.0
+
+
+def difference(got: Any, want: Any, *, least: float = 1e-30, tolerance: float | None = None) -> str | None:
+    """In words how an array differs; None where it does not."""
+    if got.shape != want.shape:
+        return f"shape {got.shape}, MXNet {want.shape}"
+    if got.dtype != want.dtype:
+        return f"dtype {got.dtype}, MXNet {want.dtype}"
+    a, b = got.astype("float64"), want.astype("float64")
+    finite = np.isfinite(b)
+    if not np.array_equal(np.where(finite, 0, a), np.where(finite, 0, b), equal_nan=True) or not np.isfinite(a[finite]).all():
+        return "not finite elsewhere"
+    apart = float(np.abs(a[finite] - b[finite]).max(initial=0)) / max(float(np.abs(b[finite]).max(initial=0)), least)
+    limit = TOLERANCE.get(str(want.dtype), 0.0) if tolerance is None else tolerance
+    return f"values {apart:.1e}" if apart > limit else None
+
+
+def compared_forward(case: dict[str, Any], inputs: list[Any], answer: Any) -> str | None:
+    """How the outputs differ; None where they do not, or where MXNet ended."""
+    if isinstance(answer, dict) and "crash" in answer:
+        return None
+    refused = isinstance(answer, dict)
+    try:
+        found = forward(case, [x.copy() for x in inputs])
+    except Refusal as error:
+        return None if refused else f"refused ({error})"
+    except Exception as error:
+        return f"bug {type(error).__name__}: {error}"
+    if refused:
+        return f"MXNet refuses ({answer['error'].strip().splitlines()[0]} ... {answer['error'][-200:]})"
+    for i, (got, told) in enumerate(zip(found, answer, strict=False)):
+        want = array_of(told)
+        what = difference(got, want, least=1e-6, tolerance=tolerance_of(case, inputs, want))
+        if what:
+            return f"output {i}: {what}"
+    return None
+
+
+def compared_backward(case: dict[str, Any], inputs: list[Any], answer: Any, number: int) -> str | None:
+    """How the gradients differ."""
+    if isinstance(answer, dict) and "crash" in answer:
+        return None
+    refused = "error" in answer
+    try:
+        found = backward(case, [x.copy() for x in inputs], number)
+    except Refusal as error:
+        return None if refused else f"refused ({error})"
+    except Exception as error:
+        return f"bug {type(error).__name__}: {error}"
+    if refused:
+        return f"MXNet refuses ({answer['error'][-200:]})"
+    for i, told in answer.items():
+        want = array_of(told)
+        got = np.zeros_like(want) if found.get(i) is None else np.asarray(found[i])
+        what = difference(got, want, least=0.05, tolerance=tolerance_of(case, inputs, want))
+        if what:
+            return f"gradient {i}: {what}"
+    return None
