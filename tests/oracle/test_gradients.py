@@ -41,6 +41,11 @@ def mixes_batches(case: dict[str, Any], inputs: list[Any]) -> bool:
     )
 
 
+def is_without_largest(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Windows of NaN or minus infinity alone: to which cell MXNet's gradient goes depends on whether oneDNN computes it."""
+    return bool(case["op"] == "Pooling" and not np.isfinite(inputs[0]).all())
+
+
 def not_written(case: dict[str, Any]) -> bool:
     """Whether asking for the gradient is refused."""
     found = find_gradient(case["op"])
@@ -83,7 +88,9 @@ def test_gradients_are_those_of_mxnet(family: str, oracle_python: str, tmp_path:
     for number, case in enumerate(json.loads(str(kept["cases"]))):
         inputs = [kept[f"{number}_in{i}"] for i in range(len(case["inputs"]))]
         wanted = {i: answers[f"{number}_grad{i}"] for i in range(len(inputs)) if f"{number}_grad{i}" in answers}
-        if not wanted or is_random(case) or reads_outside(case, inputs) or mixes_batches(case, inputs) or not_written(case):
+        if not wanted or is_random(case) or not_written(case):
+            continue
+        if reads_outside(case, inputs) or mixes_batches(case, inputs) or is_without_largest(case, inputs):
             continue
         outputs = sum(key.startswith(f"{number}_out") for key in kept)
         found = gradients_of(case, inputs, outputs, number)
