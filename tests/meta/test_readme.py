@@ -39,10 +39,11 @@ def test_python_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         shutil.copy(ROOT / "fixtures" / name, tmp_path)
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README, re.S)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     made: dict[str, object] = {}
     for block in blocks:
         exec(block, made)
+    assert made["digits"].shape == (8, 10)  # type: ignore[attr-defined]
     steps = 1 - 0.1 * 2 - 0.01 - 0.1  # of both branches, of one, by hand
     session, weight = made["session"], made["weight"]
     assert session.value(weight).tolist() == [pytest.approx([steps, 2 * steps, 3 * steps])]  # type: ignore[attr-defined]
