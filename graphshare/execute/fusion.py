@@ -61,7 +61,7 @@ def _joined(first: Step, second: Step, place: int) -> Step | None:
         following = msgspec.structs.replace(chain, adds=True)
     elif _is_relu(second):
         following = msgspec.structs.replace(chain, low=0.0)
-    elif operator == "clip":
+    elif operator == "clip" and attrs["a_min"] <= attrs["a_max"]:
         following = msgspec.structs.replace(chain, low=attrs["a_min"], high=attrs["a_max"])
     else:
         return None

@@ -13,8 +13,8 @@ from graphshare.kernels.kernel import Array
 def relu(record: Record, dy: Array) -> Array:
     """Through where the output is positive; NaN stays."""
     y = record.outputs[0]
-    result: Array = np.where(np.isnan(y), y, np.multiply(dy, y > 0))
-    return result
+    result: Array = np.multiply(dy, y > 0)
+    return np.where(np.isnan(y), y, result) if np.isnan(y.sum()) else result
 
 
 def sigmoid(record: Record, dy: Array) -> Array:

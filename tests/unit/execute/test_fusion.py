@@ -80,6 +80,7 @@ def test_every_way_of_convolving_is_finished(attrs: dict[str, str]) -> None:
     net = Net()
     out = net.normalized(net.convolution(net.variable(2, 6, 9, 9), 6, **attrs))
     net.check(node("clip", [out], a_min="0", a_max="0.5"), chains=1, steps=1)
+    net.check(node("clip", [out], a_min="0.5", a_max="0"), chains=1, steps=2)  # the wrong way round
 
 
 def test_a_pointwise_convolution_is_finished() -> None:
