@@ -1,7 +1,8 @@
 """What some tests need from outside: the corpus of real graphs, and a Python with MXNet 1.9.1.
 
 A test that misses one skips and says which variable to set, unless ``GRAPHSHARE_REQUIRE`` (as ``corpus,oracle``) lists it: then
-it fails. CI sets that, so that nothing is skipped unseen. ``large`` stands there for graphs too large for everyday.
+it fails. CI sets that, so that nothing is skipped unseen. ``large`` stands there for sizes too large for everyday, ``network``
+for tests that fetch packages.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ def missing(what: str, reason: str) -> NoReturn:
 def is_required(what: str) -> bool:
     """Whether ``GRAPHSHARE_REQUIRE`` lists it."""
     return what in os.environ.get("GRAPHSHARE_REQUIRE", "").replace(" ", "").split(",")
+
+
+def size_of_day(everyday: int, whole: int) -> int:
+    """``whole`` where ``large`` is required, else what takes less time."""
+    return whole if is_required("large") else everyday
 
 
 def corpus_directory() -> Path | None:

@@ -13,6 +13,7 @@ from graphshare.formats.symbol import read_symbol
 from graphshare.transforms.group import Part, group
 from tests.effort import ends
 from tests.processes import done, files_in, graphshare, refused, write_json
+from tests.surroundings import size_of_day
 from tests.symbols import document, mxnet_text, operator, siamese, variable
 
 
@@ -38,7 +39,7 @@ def test_connections_by_the_thousand(tmp_path: Path) -> None:
 
 
 def test_long_chains_across_graphs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    count = 30_000
+    count = size_of_day(8_000, 30_000)
     write_json(tmp_path / "a.json", chain(count, "a"))
     write_json(tmp_path / "b.json", chain(count, "b"))
     paths = [str(tmp_path / name) for name in ("a.json", "b.json")]

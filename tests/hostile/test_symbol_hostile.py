@@ -15,6 +15,7 @@ import pytest
 from graphshare.cli import edge
 from graphshare.workflows import checkpoint
 from tests.processes import files_in, graphshare, refused
+from tests.surroundings import size_of_day
 from tests.symbols import Document, document, mxnet_text, operator, siamese, two_layers, variable
 
 Run = Callable[..., tuple[int, str]]
@@ -252,9 +253,9 @@ def test_the_last_of_equal_keys_counts(path: Path, run: Run) -> None:
     assert json.loads(Path(f"{path}.out").read_text()) == siamese()
 
 
-def test_an_attribute_of_fifty_megabytes(path: Path, run: Run) -> None:
+def test_an_attribute_of_many_megabytes(path: Path, run: Run) -> None:
     found = siamese()
-    found["nodes"][2]["attrs"]["note"] = 'a"\u00e9\n' * 10_000_000
+    found["nodes"][2]["attrs"]["note"] = 'a"\u00e9\n' * size_of_day(2_000_000, 10_000_000)
     path.write_text(mxnet_text(found), encoding="utf-8")
     out = Path(f"{path}.out")
     assert run("format", str(path), "-o", str(out))[0] == 0

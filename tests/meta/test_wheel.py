@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.surroundings import is_required
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -23,6 +25,8 @@ def run(*command: str, cwd: Path, check: bool = True) -> subprocess.CompletedPro
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of an environment that holds the wheel and what it requires, and nothing else."""
+    if not is_required("network"):
+        pytest.skip("fetches packages: set GRAPHSHARE_REQUIRE=network")
     folder = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     # The environment of this test's own pip, so that it works where tests were installed with --target.
