@@ -48,9 +48,6 @@ NOT_SMOOTH = {
     "nlp_textcnn": "a word that occurs twice ties for the largest value, and MXNet gives both all of the gradient",
     "rnn_cells_unrolled": "its first states are constants of float32, and what is computed from them is too",
 }
-NOT_QUICK = {
-    "hbthien+handwritten__cnn-symbol": "its windows are as wide as the picture, where a forward pass takes half a minute",
-}
 INTEGER = ("_contrib_quant", "_sg_mkldnn", "_contrib_dequantize", "_contrib_requantize")
 
 
@@ -99,8 +96,8 @@ def reasons(corpus: Path) -> dict[str, str]:
     alike, found = first_alike(corpus, STEMS), {}
     for stem in STEMS:
         operators = json.dumps(recorded(corpus, stem)["op_hist"])
-        if stem in NOT_SMOOTH or stem in NOT_QUICK:
-            found[stem] = NOT_SMOOTH.get(stem) or NOT_QUICK[stem]
+        if stem in NOT_SMOOTH:
+            found[stem] = NOT_SMOOTH[stem]
         elif any(name in operators for name in INTEGER):
             found[stem] = "integers have no gradients"
         elif alike[stem] != stem:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.gradients.checker import PERIOD
+PERIOD = 65521
+"""After how many numbers those of large arrays repeat themselves: a prime, so rows differ all the same."""
 
 
 def parameter(name: str, shape: Sequence[int], dtype: str, auxiliary: bool) -> NDArray:

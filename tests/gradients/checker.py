@@ -14,10 +14,9 @@ from graphshare.gradients.gradient import Gradient
 from graphshare.gradients.registry import find_gradient, register
 from graphshare.ir.graph import Entry, Node
 from graphshare.kernels.kernel import Array, Shape
+from tests.corpus.values import PERIOD
 
 STEP = 1e-6
-PERIOD = 65521
-"""After how many numbers those of large arrays repeat themselves: a prime, so rows differ all the same."""
 
 
 class Check(NamedTuple):
