@@ -21,9 +21,17 @@ os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, _PATHS))
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-# Few examples in everyday runs, more where large sizes are required, many with HYPOTHESIS_PROFILE=ci.
+# Few examples, and always the same, in everyday runs, more where large sizes are required, many new ones with
+# HYPOTHESIS_PROFILE=ci.
 _SLOW_DATA = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-settings.register_profile("everyday", max_examples=size_of_day(25, 60), deadline=None, suppress_health_check=_SLOW_DATA)
+settings.register_profile(
+    "everyday",
+    max_examples=size_of_day(25, 60),
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=_SLOW_DATA,
+)
 settings.register_profile("ci", max_examples=1000, deadline=None, suppress_health_check=_SLOW_DATA)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "everyday"))
 

@@ -39,7 +39,7 @@ def coalesced(ranges: Iterable[Range]) -> Iterator[Range]:
     """The same bytes in the same order with neighbours joined and empty ranges left out."""
     start = end = 0
     for offset, size in ranges:
-        if offset == end:
+        if offset == end or not size:
             end += size
             continue
         if end > start:

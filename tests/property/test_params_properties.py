@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphshare.errors import InputError
@@ -101,6 +101,7 @@ def test_every_name_survives_as_text(name: bytes) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), max_size=12))
+@example([(0, 1), (0, 0), (1, 1)])
 def test_joined_ranges_are_the_same_bytes(ranges: list[tuple[int, int]]) -> None:
     content = bytes(range(71))
     joined = list(coalesced(ranges))
