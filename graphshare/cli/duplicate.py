@@ -87,13 +87,8 @@ def duplicate(
 
         first = upgraded(source)
     start = first.graph if first else source.graph
-    common: dict[str, Any] = {
-        "share_inputs": share_inputs,
-        "drop_original": drop_original,
-        "as_input": as_input,
-        "as_parameter": as_parameter,
-        "held": held_names(source.params),
-    }
+    common: dict[str, Any] = {"share_inputs": share_inputs, "drop_original": drop_original}
+    common |= {"as_input": as_input, "as_parameter": as_parameter, "held": held_names(source.params)}
     with refusals_of(source):
         check_belongs(source.params, start)
         if mode == "batch":

@@ -12,6 +12,7 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.ir.graph import Graph, Node
 from graphshare.rules.implied import implied_name, implied_variables
 from graphshare.workflows.checkpoint import Checkpoint
+from graphshare.workflows.map_entries import Place, entries_of
 from graphshare.workflows.params_diff import ParameterDiff, diff_parameters
 
 
@@ -108,36 +109,13 @@ def _by_name(nodes: Iterable[Node]) -> dict[str, list[Node]]:
     return found
 
 
-class _Place(msgspec.Struct):
-    id: int | None
-    name: str
-
-
-class _MapEntry(msgspec.Struct, rename={"source": "from", "target": "to"}):
-    source: _Place
-    target: _Place | None
-    branch: str = ""
-
-
-class _MapFile(msgspec.Struct):
-    entries: list[_MapEntry]
-
-
 def _mapped(left: Graph, right: Graph, data: bytes, where: str) -> list[Twins]:
     """The branches of a map. Its ids are believed where the names there are the map's, else its names where they are unique.
 
     Raises:
         InputError: it is no map, or nothing in it is in the graphs.
     """
-    try:
-        if msgspec.json.decode(data, type=dict[str, msgspec.Raw]).keys() >= {"version", "entries"}:
-            entries = msgspec.json.decode(data, type=_MapFile).entries
-        else:
-            plain = msgspec.json.decode(data, type=dict[str, str])
-            entries = [_MapEntry(_Place(None, old), _Place(None, new)) for old, new in plain.items()]
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        hint = 'a map is a graphshare map file, or an object {"old name": "new name"}'
-        raise InputError(Fault(f"is no map: {error}", where=where, hint=hint)) from None
+    entries = entries_of(data, where)
     lefts, rights = _Finder(left), _Finder(right)
     images: dict[str, dict[Node, Node]] = {}
     names: dict[str, dict[Node, str]] = {}
@@ -160,7 +138,7 @@ class _Finder:
         self._nodes = graph.nodes
         self._by_name = _by_name(graph.nodes)
 
-    def find(self, place: _Place) -> Node | None:
+    def find(self, place: Place) -> Node | None:
         if place.id is not None and 0 <= place.id < len(self._nodes) and self._nodes[place.id].name == place.name:
             return self._nodes[place.id]
         named = self._by_name.get(place.name, ())

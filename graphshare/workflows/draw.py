@@ -14,6 +14,7 @@ from graphshare.pictures.palette import DARK, LIGHT, THEMES
 from graphshare.pictures.picture import Picture, Shapes, Subject, picture
 from graphshare.rules.roles import assign_roles
 from graphshare.verify.branches import find_prefixes
+from graphshare.workflows.map_entries import Place, entries_of
 from graphshare.workflows.parameters import held_names
 
 
@@ -136,31 +137,9 @@ def _held_shapes(graph: Graph, params: ParameterFile | None) -> Shapes:
     return {key: record.shape for key, record in found.items() if record is not None and record.shape is not None}
 
 
-class _Place(msgspec.Struct):
-    id: int | None
-    name: str
-
-
-class _MapEntry(msgspec.Struct, rename={"source": "from", "target": "to"}):
-    source: _Place
-    target: _Place | None
-
-
-class _MapFile(msgspec.Struct):
-    entries: list[_MapEntry]
-
-
 def _former(graph: Graph, data: bytes, where: str) -> dict[Node, str]:
     """The nodes of ``graph`` that a map renamed, with their former names."""
-    try:
-        if msgspec.json.decode(data, type=dict[str, msgspec.Raw]).keys() >= {"version", "entries"}:
-            entries = msgspec.json.decode(data, type=_MapFile).entries
-        else:
-            plain = msgspec.json.decode(data, type=dict[str, str])
-            entries = [_MapEntry(_Place(None, old), _Place(None, new)) for old, new in plain.items()]
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        hint = 'a map is a graphshare map file, or an object {"old name": "new name"}'
-        raise InputError(Fault(f"is no map: {error}", where=where, hint=hint)) from None
+    entries = entries_of(data, where)
     by_name: dict[str, list[Node]] = {}
     for node in graph.nodes:
         by_name.setdefault(node.name, []).append(node)
@@ -177,7 +156,7 @@ def _former(graph: Graph, data: bytes, where: str) -> dict[Node, str]:
     return found
 
 
-def _meant(graph: Graph, place: _Place | None, by_name: Mapping[str, Sequence[Node]]) -> Collection[Node]:
+def _meant(graph: Graph, place: Place | None, by_name: Mapping[str, Sequence[Node]]) -> Collection[Node]:
     if place is None:
         return ()
     if place.id is not None and 0 <= place.id < len(graph.nodes) and graph.nodes[place.id].name == place.name:

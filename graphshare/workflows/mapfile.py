@@ -14,6 +14,7 @@ from graphshare.errors import Fault, InputError
 from graphshare.formats.layout import write_symbol
 from graphshare.ir.graph import VARIABLE, Graph, Node, Rewrite
 from graphshare.workflows.checkpoint import Checkpoint
+from graphshare.workflows.map_entries import MapFile, map_file_of, refused_unless_map
 
 MAP_VERSION = 1
 
@@ -96,26 +97,6 @@ def read_map(path: str) -> bytes:
         raise InputError(Fault(f"cannot be read: {error.strerror}", where=path)) from error
 
 
-class _Place(msgspec.Struct):
-    id: int | None
-    name: str
-
-
-class _MapEntry(msgspec.Struct, rename={"source": "from", "target": "to"}):
-    source: _Place
-    target: _Place | None
-    branch: str = ""
-
-
-class _Source(msgspec.Struct):
-    sha256: str
-
-
-class _MapFile(msgspec.Struct):
-    entries: list[_MapEntry]
-    sources: list[_Source] = []
-
-
 def names_from_map(data: bytes, graph: Graph, *, where: str, inverse: bool = False) -> dict[Node, str]:
     """New names for nodes of ``graph`` from a map file, or from a plain object of old names and new ones.
 
@@ -124,15 +105,12 @@ def names_from_map(data: bytes, graph: Graph, *, where: str, inverse: bool = Fal
     Raises:
         InputError: the file is neither, or speaks of nodes and names that the graph does not have; all are listed.
     """
-    try:
-        if msgspec.json.decode(data, type=dict[str, msgspec.Raw]).keys() >= {"version", "entries"}:
-            return _by_id(msgspec.json.decode(data, type=_MapFile), graph, where, inverse)
-        msgspec.json.decode(data, type=dict[str, str])
-        pairs = _pairs(data, where)
-        return _by_name(_turned(pairs, where) if inverse else pairs, graph, where)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        hint = 'a map is a graphshare map file, or an object {"old name": "new name"}'
-        raise InputError(Fault(f"is no map: {error}", where=where, hint=hint)) from None
+    with refused_unless_map(where):
+        found = map_file_of(data)
+    if found is not None:
+        return _by_id(found, graph, where, inverse)
+    pairs = _pairs(data, where)
+    return _by_name(_turned(pairs, where) if inverse else pairs, graph, where)
 
 
 def _pairs(data: bytes, where: str) -> dict[str, str]:
@@ -152,7 +130,7 @@ def _pairs(data: bytes, where: str) -> dict[str, str]:
 def source_hash(data: bytes) -> str:
     """The SHA-256 of the one graph that a map file is of; empty where it is none, or of several."""
     try:
-        sources = msgspec.json.decode(data, type=_MapFile).sources
+        sources = msgspec.json.decode(data, type=MapFile).sources
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
     return sources[0].sha256 if len(sources) == 1 else ""
@@ -183,7 +161,7 @@ def _turned(pairs: dict[str, str], where: str) -> dict[str, str]:
     return {new: old for old, new in pairs.items()}
 
 
-def _by_id(found: _MapFile, graph: Graph, where: str, inverse: bool) -> dict[Node, str]:
+def _by_id(found: MapFile, graph: Graph, where: str, inverse: bool) -> dict[Node, str]:
     branches = dict.fromkeys(entry.branch for entry in found.entries)
     if len(branches) > 1:
         listed = ", ".join(repr(branch) for branch in branches)
