@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import graphshare
+from graphshare.analysis.name_lists import NameLists
 from graphshare.builder import Session, Var, initializers, placeholder, save, unique_names, variable
 from graphshare.builder import operators as op
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Graph
-from graphshare.rules.listing import NameLists
 
 ROWS = [[[[1.0, 2.0, 3.0]] * 3]]  # one picture of one channel: (1, 1, 3, 3)
 

@@ -36,27 +36,27 @@ if TYPE_CHECKING:
         upgrade,
         verify,
     )
+    from graphshare.differences.diff import diff
+    from graphshare.drawing.draw import draw
     from graphshare.errors import Fault, GraphshareError
+    from graphshare.execute.bind import Bound, bind
+    from graphshare.execute.run import run
     from graphshare.execute.sgd import Sgd
+    from graphshare.execute.train import train
+    from graphshare.formats.params.diff import diff_params
     from graphshare.ir.graph import Entry, Graph, Node, Rewrite
-    from graphshare.workflows.bind import Bound, bind
-    from graphshare.workflows.diff import diff
-    from graphshare.workflows.draw import draw
-    from graphshare.workflows.params_diff import diff_params
-    from graphshare.workflows.run import run
-    from graphshare.workflows.train import train
 
 _HOMES = {
     **dict.fromkeys(("Rule", "Ruleset", "duplicate", "extract", "group", "inspect", "load", "load_rules"), "graphshare.api"),
     **dict.fromkeys(("rename", "rename_by_rules", "save", "share", "upgrade"), "graphshare.api"),
     **dict.fromkeys(("Fault", "GraphshareError"), "graphshare.errors"),
     "Sgd": "graphshare.execute.sgd",
-    "train": "graphshare.workflows.train",
-    **dict.fromkeys(("Bound", "bind"), "graphshare.workflows.bind"),
-    "diff": "graphshare.workflows.diff",
-    "diff_params": "graphshare.workflows.params_diff",
-    "draw": "graphshare.workflows.draw",
-    "run": "graphshare.workflows.run",
+    "train": "graphshare.execute.train",
+    **dict.fromkeys(("Bound", "bind"), "graphshare.execute.bind"),
+    "diff": "graphshare.differences.diff",
+    "diff_params": "graphshare.formats.params.diff",
+    "draw": "graphshare.drawing.draw",
+    "run": "graphshare.execute.run",
     "verify": "graphshare.api",
     **dict.fromkeys(("Entry", "Graph", "Node", "Rewrite"), "graphshare.ir.graph"),
 }

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from graphshare.checkpoint.load import Checkpoint, resolve_outputs
+from graphshare.checkpoint.load import load_checkpoint as load
+from graphshare.checkpoint.parameter_plan import held_names, plan_records
+from graphshare.checkpoint.save import write_results
+from graphshare.inspection.graph import inspect
 from graphshare.ir.graph import Rewrite
-from graphshare.rules.load import load_rules
-from graphshare.rules.model import Rule, Ruleset
-from graphshare.transforms.upgrade import upgrade
-from graphshare.workflows.checkpoint import Checkpoint, resolve_outputs
-from graphshare.workflows.checkpoint import load_checkpoint as load
-from graphshare.workflows.duplicate import duplicate
-from graphshare.workflows.extract import extract
-from graphshare.workflows.group import group
-from graphshare.workflows.inspect import inspect
-from graphshare.workflows.parameters import held_names, plan_records
-from graphshare.workflows.rename import rename, rename_by_rules
-from graphshare.workflows.results import write_results
-from graphshare.workflows.share import share
+from graphshare.rewrite.duplicate_plan import duplicate
+from graphshare.rewrite.extract_plan import extract
+from graphshare.rewrite.group_plan import group
+from graphshare.rewrite.rename_plan import rename, rename_by_rules
+from graphshare.rewrite.rules.load import load_rules
+from graphshare.rewrite.rules.model import Rule, Ruleset
+from graphshare.rewrite.share import share
+from graphshare.rewrite.upgrade import upgrade
 
 if TYPE_CHECKING:
-    from graphshare.workflows.verify_options import Options
-    from graphshare.workflows.verify_verdict import Report
+    from graphshare.verification.options import Options
+    from graphshare.verification.verdict import Report
 
 __all__ = ["Rule", "Ruleset", "duplicate", "extract", "group", "inspect", "load", "load_rules", "rename", "rename_by_rules",
            "save", "share", "upgrade", "verify"]  # fmt: skip
@@ -70,10 +70,10 @@ def verify(
         RefusedError: the branches cannot be told apart; shapes, values or parameters are missing.
         UnsupportedError: operators without a kernel, unless ``options`` allow that.
     """
-    from graphshare.workflows.branch_pairs import pair_branches, pair_files
-    from graphshare.workflows.upgrade import with_implied
-    from graphshare.workflows.verify import verify as compare
-    from graphshare.workflows.verify_options import Side
+    from graphshare.rewrite.upgrade_plan import with_implied
+    from graphshare.verification.options import Side
+    from graphshare.verification.pairs import pair_branches, pair_files
+    from graphshare.verification.verify import verify as compare
 
     left = Side(with_implied(source), source.params)
     if against is None:

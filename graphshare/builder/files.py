@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphshare.analysis.roles import Kind
 from graphshare.builder.session import Session, Target
 from graphshare.errors import Fault, RefusedError, SelfCheckError
-from graphshare.formats.array_files import write_array_params
 from graphshare.formats.atomic import staged_outputs
-from graphshare.formats.layout import write_symbol
-from graphshare.formats.written import differences
-from graphshare.names import join_key
-from graphshare.rules.roles import Kind
+from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.written import differences
+from graphshare.formats.params.array_files import write_array_params
+from graphshare.text.names import join_key
 
 
 def save(session: Session, targets: Target | Sequence[Target], stem: str, *, epoch: int = 0) -> tuple[str, str]:

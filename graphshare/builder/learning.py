@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.builder.registry import Registry
 from graphshare.builder.topology import graph_of
 from graphshare.builder.values import Values
@@ -23,7 +24,6 @@ from graphshare.execute.training import (
 )
 from graphshare.ir.graph import Node
 from graphshare.kernels.kernel import Array
-from graphshare.rules.roles import Kind, assign_roles
 
 
 class Learning:

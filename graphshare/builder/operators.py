@@ -17,6 +17,8 @@ from typing import Any
 
 import msgspec
 
+from graphshare.analysis.name_lists import total_outputs, visible_outputs
+from graphshare.analysis.roles import LABEL_FORMALS, PARAMETER_FORMALS, STATE_FORMALS, Kind
 from graphshare.builder.scopes import Scope, current_scope
 from graphshare.builder.settings import ReuseLike
 from graphshare.builder.stubs import Learned, learn
@@ -25,11 +27,9 @@ from graphshare.builder.variables import Planned, made, made_input, planned
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import VARIABLE, Entry, Node
 from graphshare.kernels.kernel import Shape
-from graphshare.names import did_you_mean
 from graphshare.operators.registry import canonical, known_names, lookup
 from graphshare.operators.signature import Signature
-from graphshare.rules.listing import total_outputs, visible_outputs
-from graphshare.rules.roles import LABEL_FORMALS, PARAMETER_FORMALS, STATE_FORMALS, Kind
+from graphshare.text.names import did_you_mean
 
 Outputs = tuple[Var, ...]
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from graphshare.analysis.roles import Kind
 from graphshare.builder.naming import Naming
 from graphshare.builder.settings import Settings
 from graphshare.builder.var import Var
@@ -16,7 +17,6 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Node
 from graphshare.kernels.inference import unify
 from graphshare.kernels.kernel import Shape
-from graphshare.rules.roles import Kind
 
 
 class Variable(msgspec.Struct, eq=False):

@@ -21,7 +21,7 @@ from graphshare.builder.counters import Counters
 from graphshare.builder.naming import Naming
 from graphshare.builder.settings import Reuse, ReuseLike, Settings, reuse_of
 from graphshare.errors import Fault, RefusedError
-from graphshare.rules.scopes import SEPARATOR, Overrides, make_overrides, split_name, split_scope
+from graphshare.rewrite.rules.scopes import SEPARATOR, Overrides, make_overrides, split_name, split_scope
 
 if TYPE_CHECKING:
     from graphshare.builder.registry import Registry

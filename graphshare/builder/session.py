@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any, overload
 
+from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.roles import Kind
 from graphshare.builder.counters import Counters
 from graphshare.builder.learning import Learning
 from graphshare.builder.naming import MXNET, Naming
@@ -26,9 +28,7 @@ from graphshare.execute.training import Backpropagation
 from graphshare.execute.values import as_array, random_stream
 from graphshare.ir.graph import Graph, Node
 from graphshare.kernels.kernel import Array
-from graphshare.names import did_you_mean
-from graphshare.rules.listing import output_name
-from graphshare.rules.roles import Kind
+from graphshare.text.names import did_you_mean
 
 Target = Var | str
 Feed = Mapping[Var, Any] | Mapping[str, Any] | Mapping[Target, Any]

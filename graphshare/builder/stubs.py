@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from graphshare.analysis.shapes import infer
 from graphshare.builder.var import Var
-from graphshare.execute.inference import infer
 from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
 from graphshare.kernels.kernel import Shape
 

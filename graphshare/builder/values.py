@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from graphshare.analysis.shapes import Inference, infer
 from graphshare.builder.registry import Registry
 from graphshare.builder.topology import graph_of
 from graphshare.builder.var import Var
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.inference import Inference, infer
 from graphshare.execute.initial import initial_value
 from graphshare.execute.plan import Plan
 from graphshare.execute.values import check_shapes, converted, unknown_shapes

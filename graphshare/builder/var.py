@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from graphshare.analysis.name_lists import output_name
 from graphshare.ir.graph import Entry, Node
 from graphshare.kernels.inference import shown
 from graphshare.kernels.kernel import Shape
-from graphshare.rules.listing import output_name
 
 if TYPE_CHECKING:
     from graphshare.builder.session import Session

@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from graphshare.analysis.roles import Kind
+from graphshare.analysis.shapes import TYPE_FLAGS
 from graphshare.builder.initializers import ones, uniform, zeros
 from graphshare.builder.registry import Variable
 from graphshare.builder.scopes import Scope, current_scope
 from graphshare.builder.settings import Reuse, ReuseLike, Settings, reuse_of
 from graphshare.builder.var import Var
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.inference import TYPE_FLAGS
 from graphshare.ir.graph import EMPTY, VARIABLE, Entry, Node
 from graphshare.kernels.inference import shown, unify
 from graphshare.kernels.kernel import KernelError, Shape
-from graphshare.rules.roles import Kind
-from graphshare.rules.scopes import SEPARATOR
+from graphshare.rewrite.rules.scopes import SEPARATOR
 
 _FLAGS = {name: flag for flag, name in TYPE_FLAGS.items()}
 # Names that end so get their first value by that (and are parameters to whoever reads the file).

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 import click
 
+from graphshare.checks.check import Settings, check_targets, report_of
+from graphshare.checks.config import Config, find_config, read_config
+from graphshare.checks.targets import Target, targets_of
 from graphshare.cli import options
 from graphshare.cli.check_rules import explain_rule, list_rules
 from graphshare.cli.console import put, say
 from graphshare.cli.report import put_report, report_format
 from graphshare.errors import Fault, UsageError
-from graphshare.workflows.check import Settings, check_targets, report_of
-from graphshare.workflows.check_config import Config, find_config, read_config
-from graphshare.workflows.check_targets import Target, targets_of
 
 
 @click.command
@@ -80,7 +80,7 @@ def check(
         return _write_baseline(report.findings, write_baseline)
     fixed = max(0, before - len(report.findings))
     if baseline is not None:
-        from graphshare.check.baseline import read_baseline, without_known
+        from graphshare.checks.baseline import read_baseline, without_known
 
         fresh, known = without_known(report.findings, read_baseline(baseline), baseline)
         report = report_of(done, findings=fresh, known=known, fixed=fixed)
@@ -97,7 +97,7 @@ def _codes(texts: Iterable[str]) -> tuple[str, ...]:
 def _shapes(texts: tuple[str, ...]) -> dict[str, tuple[int | None, ...]]:
     if not texts:
         return {}
-    from graphshare.workflows.values import parse_shapes
+    from graphshare.execute.feeds import parse_shapes
 
     return parse_shapes(texts)
 
@@ -107,14 +107,14 @@ def _findings(targets: list[Target], settings: Settings, jobs: int) -> list[obje
 
 
 def _apply_fixes(targets: list[Target], settings: Settings) -> None:
-    from graphshare.workflows.check_fix import apply_fix, plan_fixes
+    from graphshare.checks.fix import apply_fix, plan_fixes
 
     for fix in plan_fixes(targets, settings):
         apply_fix(fix)
 
 
 def _show_fixes(targets: list[Target], settings: Settings) -> int:
-    from graphshare.workflows.check_fix import fix_lines, plan_fixes
+    from graphshare.checks.fix import fix_lines, plan_fixes
 
     fixes = plan_fixes(targets, settings)
     for fix in fixes:
@@ -124,7 +124,7 @@ def _show_fixes(targets: list[Target], settings: Settings) -> int:
 
 
 def _write_baseline(findings: tuple[object, ...], path: str) -> int:
-    from graphshare.check.baseline import baseline_text
+    from graphshare.checks.baseline import baseline_text
     from graphshare.formats.atomic import staged_outputs
 
     with staged_outputs() as stage:

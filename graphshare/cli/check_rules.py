@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.check.model import Example, ExampleRecord, Rule
-from graphshare.check.registry import RULES
+from graphshare.checks.model import Example, ExampleRecord, Rule
+from graphshare.checks.registry import RULES
 from graphshare.cli.console import put, put_json
 from graphshare.errors import Fault, UsageError
-from graphshare.names import did_you_mean
+from graphshare.text.names import did_you_mean
 
 
 def list_rules(format_: str | None) -> int:

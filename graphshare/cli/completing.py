@@ -80,8 +80,8 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         given = [*(ctx.params.get(name) for name in ("graph", "file", "source", "left")), *ctx.args]
         path = next((text for text in given if isinstance(text, str)), None)
         if "--select" in self._flags:
-            from graphshare.formats.parameter_files import read_index
-            from graphshare.names import split_key
+            from graphshare.formats.params.files import read_index
+            from graphshare.text.names import split_key
 
             yield from (split_key(r.key)[1] for r in (read_index(path).records if path else ()) if r.key)
             return
@@ -89,12 +89,12 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         if graph is None:
             return
         if self._flags & {*_OUTPUTS}:
-            from graphshare.rules.listing import internals
+            from graphshare.analysis.name_lists import internals
 
             yield from (name for name, _ in internals([node for node in graph.nodes if not node.is_variable]))
             yield from (node.name for node in graph.nodes if not node.is_variable)
         elif self._flags & {*_PAIRS}:
-            from graphshare.rules.roles import assign_roles
+            from graphshare.analysis.roles import assign_roles
 
             yield from (f"{node.name}=" for node, role in assign_roles(graph).items() if not role.is_parameter)
         else:
@@ -105,7 +105,7 @@ def _graph(source: str | None) -> Graph | None:
     """The graph on the line; standard input is not touched."""
     if source is None or source == "-":
         return None
-    from graphshare.formats.symbol import read_symbol
+    from graphshare.formats.mxnet.symbol import read_symbol
 
     path = source if os.path.isfile(source) else f"{source}-symbol.json"
     with open(path, "rb") as file:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from graphshare.checkpoint.save import write_stdout
 from graphshare.cli.completion_scripts import SCRIPTS
-from graphshare.workflows.results import write_stdout
 
 
 @click.command

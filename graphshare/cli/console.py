@@ -63,7 +63,7 @@ def put_json(value: object) -> None:
 
 
 def _put_bytes(data: bytes) -> None:
-    from graphshare.workflows.results import write_stdout  # not needed for --help
+    from graphshare.checkpoint.save import write_stdout  # not needed for --help
 
     write_stdout([data])
 

@@ -7,18 +7,18 @@ from collections.abc import Iterator, Sequence
 import click
 import msgspec
 
+from graphshare.checkpoint.load import load_checkpoint, refusals_of
+from graphshare.checkpoint.map_file import read_map
 from graphshare.cli.console import Line, put_colored, put_json, say
 from graphshare.cli.params_diff import parameter_lines
 from graphshare.cli.report import put_report, report_format
 from graphshare.differences.changes import GraphDiff
+from graphshare.differences.diff import Difference
+from graphshare.differences.diff import diff as diff_graphs
 from graphshare.differences.words import names_of, spelled, told
 from graphshare.errors import Fault, GraphshareError, UsageError
-from graphshare.formats.parameter_files import detect_format
+from graphshare.formats.params.files import detect_format
 from graphshare.reports.formats import default_format
-from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
-from graphshare.workflows.diff import Difference
-from graphshare.workflows.diff import diff as diff_graphs
-from graphshare.workflows.mapfile import read_map
 
 _NOTHING = "/dev/null"
 
@@ -117,7 +117,7 @@ def _as_driver(paths: Sequence[str]) -> None:
 
 def _driver_lines(old: str, new: str) -> list[Line]:
     if all(_is_parameters(path) for path in (old, new)):
-        from graphshare.workflows.params_diff import diff_params
+        from graphshare.formats.params.diff import diff_params
 
         return list(parameter_lines(diff_params(old, new)))
     return list(_lines(diff_graphs(load_checkpoint(old), load_checkpoint(new))))

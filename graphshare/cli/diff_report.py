@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from graphshare.cli.params_diff import parameter_lines
 from graphshare.differences.changes import GraphDiff, NodeRef
+from graphshare.differences.diff import Difference
 from graphshare.differences.words import names_of, spelled, told
 from graphshare.reports.model import Finding, Level, Report, RuleInfo
-from graphshare.workflows.diff import Difference
 
 _RULES = {
     what: RuleInfo(f"diff-{what}", f"diff-{what}", Level.ERROR, summary)

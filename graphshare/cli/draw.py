@@ -6,15 +6,15 @@ import os
 
 import click
 
+from graphshare.checkpoint.load import load_checkpoint, refusals_of
+from graphshare.checkpoint.map_file import read_map
+from graphshare.checkpoint.save import write_stdout
 from graphshare.cli import options
 from graphshare.cli.console import say
+from graphshare.drawing.draw import draw as draw_graph
 from graphshare.errors import Fault, UsageError
+from graphshare.execute.feeds import parse_shapes
 from graphshare.formats.atomic import staged_outputs
-from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
-from graphshare.workflows.draw import draw as draw_graph
-from graphshare.workflows.mapfile import read_map
-from graphshare.workflows.results import write_stdout
-from graphshare.workflows.values import parse_shapes
 
 _LANGUAGES = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import click
 
+from graphshare.checkpoint.load import load_checkpoint, refusals_of
+from graphshare.checkpoint.parameter_plan import check_belongs, held_names, notes_on
 from graphshare.cli import options
 from graphshare.cli.console import say
 from graphshare.cli.emit import deliver
 from graphshare.cli.summary import say_branches
 from graphshare.errors import Fault, UsageError
-from graphshare.formats.records import ParameterFile
-from graphshare.names import split_pair
-from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
-from graphshare.workflows.duplicate import Choice, plan_duplicate
-from graphshare.workflows.parameters import check_belongs, held_names, notes_on
+from graphshare.formats.params.records import ParameterFile
+from graphshare.rewrite.duplicate_plan import Choice, plan_duplicate
+from graphshare.text.names import split_pair
 
 
 class _KeepsOrder(click.Command):
@@ -83,7 +83,7 @@ def duplicate(
     source = load_checkpoint(graph, epoch=epoch, params=params)
     first = None
     if upgrade_first:  # imported where they are asked for: starting is most of the time that a usual graph takes
-        from graphshare.workflows.upgrade import upgraded
+        from graphshare.rewrite.upgrade_plan import upgraded
 
         first = upgraded(source)
     start = first.graph if first else source.graph
@@ -92,7 +92,7 @@ def duplicate(
     with refusals_of(source):
         check_belongs(source.params, start)
         if mode == "batch":
-            from graphshare.workflows.batch import plan_batch
+            from graphshare.rewrite.batch_plan import plan_batch
 
             made = plan_batch(start, prefixes, axes=axes, force=force, **common)
         else:
@@ -102,7 +102,7 @@ def duplicate(
     notes = [*made.notes, *notes_on(source.params, start, made.roles)]
 
     def proof(written: ParameterFile | None) -> None:
-        from graphshare.workflows.proof import prove_branches
+        from graphshare.verification.proof import prove_branches
 
         say(prove_branches(rewrite.graph, written, prefixes))
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
+from graphshare.checkpoint.load import Checkpoint, Outputs, refusals_of, resolve_outputs
+from graphshare.checkpoint.parameter_plan import Plan, plan_records
+from graphshare.checkpoint.save import write_results
 from graphshare.cli.console import put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
-from graphshare.formats.records import ParameterFile
+from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Rewrite
-from graphshare.workflows.checkpoint import Checkpoint, Outputs, refusals_of, resolve_outputs
-from graphshare.workflows.parameters import Plan, plan_records
-from graphshare.workflows.results import write_results
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -87,7 +87,7 @@ def deliver_joined(
         refuse_terminal()
     text = None
     if outputs.map:  # the map needs hashes, which take time to import
-        from graphshare.workflows.mapfile import map_text
+        from graphshare.checkpoint.map_file import map_text
 
         text = map_text(rewrite, by_graph)
     with refusals_of(namesake):
@@ -112,7 +112,7 @@ def _print_plan(
     format_: str,
     report: Mapping[str, Any],
 ) -> None:
-    from graphshare.workflows.mapfile import map_of
+    from graphshare.checkpoint.map_file import map_of
 
     records = [{"from": record.key, "to": key} for _, plan in plans for record, key in plan]
     if format_ == "json":

@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
+from graphshare.analysis.name_lists import NameLists
+from graphshare.checkpoint.load import load_checkpoint, refusals_of
+from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.cli import options
 from graphshare.cli.console import say
 from graphshare.cli.emit import deliver
 from graphshare.cli.summary import say_written, shown
-from graphshare.rules.listing import NameLists
-from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
-from graphshare.workflows.extract import extract as extract_graph
-from graphshare.workflows.parameters import check_belongs, notes_on
+from graphshare.rewrite.extract_plan import extract as extract_graph
 
 
 @click.command

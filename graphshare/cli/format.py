@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import click
 
+from graphshare.checkpoint.load import load_checkpoint, refusals_of, resolve_outputs
+from graphshare.checkpoint.save import write_results
 from graphshare.cli import options
 from graphshare.cli.console import say
 from graphshare.cli.emit import refuse_terminal
 from graphshare.cli.report import put_report, report_format
 from graphshare.cli.summary import say_written
-from graphshare.formats.layout import write_symbol
+from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.relayout import layout_report, relayout
 from graphshare.reports.formats import default_format
-from graphshare.workflows.checkpoint import load_checkpoint, refusals_of, resolve_outputs
-from graphshare.workflows.relayout import layout_report, relayout
-from graphshare.workflows.results import write_results
 
 
 @click.command("format")

@@ -7,18 +7,18 @@ from typing import Any
 
 import click
 
+from graphshare.analysis.name_lists import NameLists
+from graphshare.analysis.roles import Kind
+from graphshare.checkpoint.load import Checkpoint, load_checkpoint
+from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.cli import options
 from graphshare.cli.console import say, visible
 from graphshare.cli.emit import deliver_joined
 from graphshare.cli.summary import say_written, shown
 from graphshare.errors import Fault, UsageError
-from graphshare.names import split_pair
-from graphshare.rules.listing import NameLists
-from graphshare.rules.roles import Kind
-from graphshare.workflows.checkpoint import Checkpoint, load_checkpoint
-from graphshare.workflows.connections import fed_by
-from graphshare.workflows.group import Grouping, Member, plan_group, plan_joined
-from graphshare.workflows.parameters import check_belongs, notes_on
+from graphshare.rewrite.connections import fed_by
+from graphshare.rewrite.group_plan import Grouping, Member, plan_group, plan_joined
+from graphshare.text.names import split_pair
 
 
 @click.command

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from graphshare.checkpoint.load import Checkpoint, load_checkpoint, refusals_of
+from graphshare.checkpoint.parameter_plan import held_names, notes_on
 from graphshare.cli import options
 from graphshare.cli.console import put, put_json, say
-from graphshare.workflows.checkpoint import Checkpoint, load_checkpoint, refusals_of
-from graphshare.workflows.inspect import Inspection, module_names
-from graphshare.workflows.inspect import inspect as inspect_graph
-from graphshare.workflows.parameters import held_names, notes_on
+from graphshare.inspection.graph import Inspection, module_names
+from graphshare.inspection.graph import inspect as inspect_graph
 
 if TYPE_CHECKING:
-    from graphshare.workflows.shapes import Shaped
+    from graphshare.execute.shape_report import Shaped
 
 
 @click.command
@@ -62,8 +62,8 @@ def inspect(
 
 
 def _shaped(source: Checkpoint, shapes: tuple[str, ...], as_input: tuple[str, ...], as_parameter: tuple[str, ...]) -> Shaped:
-    from graphshare.workflows.shapes import shape_graph  # brings numpy along
-    from graphshare.workflows.values import parse_shapes
+    from graphshare.execute.feeds import parse_shapes
+    from graphshare.execute.shape_report import shape_graph  # brings numpy along
 
     given = parse_shapes(shapes)
     with refusals_of(source):

@@ -9,8 +9,8 @@ from graphshare.cli import options
 from graphshare.cli.console import put, put_colored, put_json, say, visible
 from graphshare.cli.suggesting import SuggestingGroup
 from graphshare.cli.tables import number, put_table, spelled_shape, spelled_size
-from graphshare.workflows.params_files import convert_params
-from graphshare.workflows.params_list import ParameterListing, list_params
+from graphshare.formats.params.convert import convert_params
+from graphshare.inspection.params_list import ParameterListing, list_params
 
 select = click.option("--select", metavar="PATTERN", multiple=True, help="Only what this glob or =name matches; repeatable.")
 
@@ -47,7 +47,7 @@ def show(file: str, select: tuple[str, ...], format_: str) -> None:
 
     "tied to" means one array under two names; "same as" means equal arrays that are stored twice.
     """
-    from graphshare.workflows.params_show import show_params
+    from graphshare.inspection.params_show import show_params
 
     found = show_params(file, select=select)
     if format_ == "json":
@@ -75,7 +75,7 @@ def show(file: str, select: tuple[str, ...], format_: str) -> None:
 @options.format_
 def stats(file: str, select: tuple[str, ...], format_: str) -> None:
     """Show extremes, mean, deviation, norm, zeros and NaN of each array."""
-    from graphshare.workflows.params_show import measure_params
+    from graphshare.inspection.params_show import measure_params
 
     found = measure_params(file, select=select)
     if format_ == "json":
@@ -111,7 +111,7 @@ def diff_(left: str, right: str, prefix: str, atol: float, rtol: float, select: 
     The exit code is 0 when nothing differs, 1 when something does. The formats may differ: values are compared.
     """
     from graphshare.cli.params_diff import parameter_lines
-    from graphshare.workflows.params_diff import diff_params
+    from graphshare.formats.params.diff import diff_params
 
     found = diff_params(left, right, prefix=prefix, select=select, atol=atol, rtol=rtol)
     if format_ == "json":

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphshare.cli.console import Line
-from graphshare.names import split_key
-from graphshare.workflows.params_diff import ParameterChange, ParameterDiff
+from graphshare.formats.params.diff import ParameterChange, ParameterDiff
+from graphshare.text.names import split_key
 
 _STYLES = {"added": "added", "removed": "removed"}
 

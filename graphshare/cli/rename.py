@@ -6,17 +6,17 @@ from typing import Any
 
 import click
 
+from graphshare.checkpoint.load import load_checkpoint, refusals_of
+from graphshare.checkpoint.map_file import names_from_map, read_map, restored, source_hash
+from graphshare.checkpoint.parameter_plan import check_belongs, held_names, notes_on
 from graphshare.cli import options, rule_options
 from graphshare.cli.console import say
 from graphshare.cli.emit import deliver
 from graphshare.cli.summary import say_written
 from graphshare.errors import Fault, UsageError
-from graphshare.rules.model import Only
-from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
-from graphshare.workflows.mapfile import names_from_map, read_map, restored, source_hash
-from graphshare.workflows.parameters import check_belongs, held_names, notes_on
-from graphshare.workflows.rename import rename as rename_graph
-from graphshare.workflows.rename import rename_by_rules
+from graphshare.rewrite.rename_plan import rename as rename_graph
+from graphshare.rewrite.rename_plan import rename_by_rules
+from graphshare.rewrite.rules.model import Only
 
 
 @click.command

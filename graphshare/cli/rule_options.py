@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from graphshare.cli.options import _option
-from graphshare.rules.load import load_rules
-from graphshare.rules.model import REUSE, Reuse, Rule, Ruleset, matches_of_options
+from graphshare.rewrite.rules.load import load_rules
+from graphshare.rewrite.rules.model import REUSE, Reuse, Rule, Ruleset, matches_of_options
 
 rules_file = _option("--rules", "rules_file", metavar="FILE", help="Rules in a file, JSON or TOML; options come after them.")
 separator = _option("--separator", metavar="S", help="What separates the components of scopes [/].")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 import msgspec
 
+from graphshare.checkpoint.load import load_checkpoint, refusals_of
 from graphshare.cli import options, rule_options
 from graphshare.cli.console import put, put_json, say
 from graphshare.cli.edge import DISPROVED
-from graphshare.rules.load import read_file
-from graphshare.rules.model import rule_from_option
-from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
-from graphshare.workflows.explain import check_rules
-from graphshare.workflows.explain import explain as explain_name
+from graphshare.rewrite.rules.explain import check_rules
+from graphshare.rewrite.rules.explain import explain as explain_name
+from graphshare.rewrite.rules.load import read_file
+from graphshare.rewrite.rules.model import rule_from_option
 
 _graph = options._option("--graph", metavar="GRAPH", help="The graph that the rules are for.")
 

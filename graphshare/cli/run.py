@@ -9,19 +9,19 @@ from typing import Any
 
 import click
 
+from graphshare.checkpoint.load import Checkpoint, load_checkpoint, refusals_of
+from graphshare.checkpoint.parameter_plan import notes_on
+from graphshare.checkpoint.save import write_stdout
 from graphshare.cli import options, training
 from graphshare.cli.console import colored, put, put_json, say, visible
 from graphshare.cli.tables import aligned
 from graphshare.errors import Fault, UsageError
+from graphshare.execute.feeds import load_feeds, parse_feeds, parse_shapes
+from graphshare.execute.run import Computed
+from graphshare.execute.run import run as run_graph
 from graphshare.execute.summary import OutputSummary, Profile, profile_of, summarize
-from graphshare.formats.array_files import write_arrays
 from graphshare.formats.atomic import staged_outputs
-from graphshare.workflows.checkpoint import Checkpoint, load_checkpoint, refusals_of
-from graphshare.workflows.parameters import notes_on
-from graphshare.workflows.results import write_stdout
-from graphshare.workflows.run import Computed
-from graphshare.workflows.run import run as run_graph
-from graphshare.workflows.values import load_feeds, parse_feeds, parse_shapes
+from graphshare.formats.params.array_files import write_arrays
 
 _LISTED = 30  # nodes of a profile that a person reads; JSON has them all
 

@@ -7,18 +7,18 @@ from typing import Any
 import click
 import msgspec
 
+from graphshare.checkpoint.load import Checkpoint, load_checkpoint, refusals_of
+from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.cli import options, rule_options
 from graphshare.cli.console import put, put_json, say
 from graphshare.cli.emit import deliver
 from graphshare.cli.summary import say_written, shown
 from graphshare.errors import Fault, UsageError
-from graphshare.rules.model import Reuse, rule_from_option
-from graphshare.workflows.checkpoint import Checkpoint, load_checkpoint, refusals_of
-from graphshare.workflows.detect import Candidates, detect
-from graphshare.workflows.parameters import check_belongs, notes_on
-from graphshare.workflows.repair import Repair, plan_doctor, plan_untie, repeated_names
-from graphshare.workflows.share import Sharing, plan_share
-from graphshare.workflows.upgrade import upgraded
+from graphshare.rewrite.detect import Candidates, detect
+from graphshare.rewrite.repair import Repair, plan_doctor, plan_untie, repeated_names
+from graphshare.rewrite.rules.model import Reuse, rule_from_option
+from graphshare.rewrite.share import Sharing, plan_share
+from graphshare.rewrite.upgrade_plan import upgraded
 
 _LISTED = 8
 

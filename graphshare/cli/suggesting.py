@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from graphshare.names import did_you_mean
+from graphshare.text.names import did_you_mean
 
 
 class SuggestingGroup(click.Group):

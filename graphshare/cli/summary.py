@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 
+from graphshare.analysis.roles import Kind
+from graphshare.checkpoint.load import Checkpoint, Outputs
 from graphshare.cli.console import say, visible
 from graphshare.ir.graph import Rewrite
-from graphshare.rules.roles import Kind
-from graphshare.workflows.checkpoint import Checkpoint, Outputs
-from graphshare.workflows.duplicate import Duplication
+from graphshare.rewrite.duplicate_plan import Duplication
 
 _SHOWN = 6
 

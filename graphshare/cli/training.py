@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from graphshare.checkpoint.load import Checkpoint
 from graphshare.cli.console import say, visible
 from graphshare.errors import Fault, UsageError
+from graphshare.execute.feeds import load_feeds, parse_feeds
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.summary import OutputSummary, summarize
-from graphshare.workflows.checkpoint import Checkpoint
-from graphshare.workflows.train import Trained, write_trained
-from graphshare.workflows.train import train as train_graph
-from graphshare.workflows.values import load_feeds, parse_feeds
+from graphshare.execute.train import Trained, write_trained
+from graphshare.execute.train import train as train_graph
 
 F = TypeVar("F", bound=Callable[..., Any])
 _TOLD = 8  # outputs whose means before and after a person is told

@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
+from graphshare.checkpoint.load import load_checkpoint, refusals_of
+from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.cli import options
 from graphshare.cli.console import say
 from graphshare.cli.emit import deliver
 from graphshare.cli.summary import say_written
-from graphshare.workflows.checkpoint import load_checkpoint, refusals_of
-from graphshare.workflows.parameters import check_belongs, notes_on
-from graphshare.workflows.upgrade import upgraded
+from graphshare.rewrite.upgrade_plan import upgraded
 
 
 @click.command

@@ -7,22 +7,22 @@ from collections.abc import Iterator
 import click
 import msgspec
 
+from graphshare.checkpoint.load import Checkpoint, load_checkpoint, refusals_of
+from graphshare.checkpoint.parameter_plan import held_names
 from graphshare.cli import options
 from graphshare.cli.console import put, put_json, say, visible
 from graphshare.cli.report import put_report, report_format
 from graphshare.errors import Fault, UsageError
+from graphshare.execute.feeds import load_feeds, parse_feeds, parse_shapes
 from graphshare.reports.formats import default_format
-from graphshare.transforms.batch import find_batch
-from graphshare.workflows.branch_pairs import pair_branches, pair_files
-from graphshare.workflows.checkpoint import Checkpoint, load_checkpoint, refusals_of
-from graphshare.workflows.parameters import held_names
-from graphshare.workflows.upgrade import with_implied
-from graphshare.workflows.values import load_feeds, parse_feeds, parse_shapes
-from graphshare.workflows.verify import verify as verify_graph
-from graphshare.workflows.verify_batched import verify_batched
-from graphshare.workflows.verify_options import Options, Side
-from graphshare.workflows.verify_report import report_of
-from graphshare.workflows.verify_verdict import Report
+from graphshare.rewrite.batch import find_batch
+from graphshare.rewrite.upgrade_plan import with_implied
+from graphshare.verification.batched import verify_batched
+from graphshare.verification.options import Options, Side
+from graphshare.verification.pairs import pair_branches, pair_files
+from graphshare.verification.report import report_of
+from graphshare.verification.verdict import Report
+from graphshare.verification.verify import verify as verify_graph
 
 _MARKS = {"holds": "ok", "fails": "FAIL", "skipped": "skip"}
 

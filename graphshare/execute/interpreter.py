@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from graphshare.analysis.bodies import inner_operators, inner_variables
+from graphshare.analysis.shapes import infer
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.bodies import inner_operators, inner_variables
-from graphshare.execute.inference import infer
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.pool import Pool
 from graphshare.execute.step import Step

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from graphshare.analysis.shapes import bodies_of
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.fusion import fused
-from graphshare.execute.inference import bodies_of
 from graphshare.execute.step import Step
 from graphshare.ir.graph import VARIABLE, Entry, Node
 from graphshare.ir.walk import post_order

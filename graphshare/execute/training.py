@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.roles import Role
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.gradient import Streams, Tape, needs_head_gradient
 from graphshare.execute.interpreter import run_plan
@@ -17,8 +19,6 @@ from graphshare.execute.sgd import Momentum, Sgd
 from graphshare.gradients.gradient import Gradients
 from graphshare.ir.graph import Entry, Node
 from graphshare.kernels.kernel import Array, Shape
-from graphshare.rules.listing import output_name
-from graphshare.rules.roles import Role
 
 
 def node_streams(seed: int, step: int, name: Callable[[Node], str] = lambda node: node.name) -> Streams:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from graphshare.analysis.roles import Role
+from graphshare.analysis.shapes import Inference
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.inference import Inference
 from graphshare.ir.graph import VARIABLE, Node
 from graphshare.ir.walk import consumers
 from graphshare.kernels.inference import is_known, shown, unify
 from graphshare.kernels.kernel import Array, KernelError
-from graphshare.rules.roles import Role
 
 
 def seeded(node: Node, shape: Sequence[int], dtype: str, *, seed: int, limit: int | None = None) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from graphshare.names import suggestions
+from graphshare.text.names import suggestions
 
 STEM_END = "-symbol.json"
 GRAPHS = (".json",)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from graphshare.check.model import Example, ExampleRecord
-from graphshare.check.subject import Subject
+from graphshare.checks.model import Example, ExampleRecord
+from graphshare.checks.subject import Subject
 from tests import params_bytes
 
 _CODES = {"float32": "f", "float16": "e", "float64": "d"}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from graphshare.check.run import check_subject
-from graphshare.check.subject import Subject
+from graphshare.checks.run import check_subject
+from graphshare.checks.subject import Subject
 from graphshare.reports.model import Finding, Level
 from tests.surroundings import NONE, corpus_stems, recorded
 

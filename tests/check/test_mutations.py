@@ -15,18 +15,18 @@ from typing import Any
 
 import pytest
 
-from graphshare.check.run import check_subject
-from graphshare.check.subject import Subject
+from graphshare.analysis.name_lists import NameLists
+from graphshare.checks.run import check_subject
+from graphshare.checks.subject import Subject
 from graphshare.errors import InputError
-from graphshare.formats.parameter_files import read_index
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.formats.params.files import read_index
+from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import topological
 from graphshare.operators.registry import lookup
 from graphshare.operators.signature import is_free_key
 from graphshare.reports.model import Level
-from graphshare.rules.listing import NameLists
-from graphshare.verify.structure import compare_structure
 from tests import params_bytes
 from tests.check.mutations import GRAPH_KINDS, mutated
 from tests.surroundings import NONE, corpus_stems, recorded

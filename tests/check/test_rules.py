@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import graphshare.check
-from graphshare.check.registry import RULES, selected
-from graphshare.check.run import check_subject
+import graphshare.checks.rules
+from graphshare.checks.registry import RULES, selected
+from graphshare.checks.run import check_subject
 from graphshare.errors import UsageError
 from graphshare.reports.model import Level
 from tests.check.examples import subject_of
@@ -56,7 +56,7 @@ def test_a_rule_is_described(code: str) -> None:
 
 
 def test_every_module_of_a_rule_is_registered() -> None:
-    folder = Path(graphshare.check.__file__).parent
+    folder = Path(graphshare.checks.rules.__file__).parent
     modules = {path.stem[:5].upper(): path.stem[6:].replace("_", "-") for path in folder.glob("gs*.py")}
     assert modules == {code: rule.name for code, rule in RULES.items()}
     assert len({rule.name for rule in RULES.values()}) == len(RULES)

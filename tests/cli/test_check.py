@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from graphshare.check.document import BOM
-from graphshare.check.model import Example
-from graphshare.check.registry import RULES
-from graphshare.check.run import check_subject
+from graphshare.checks.document import BOM
+from graphshare.checks.model import Example
+from graphshare.checks.registry import RULES
+from graphshare.checks.run import check_subject
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.schema import explain
-from graphshare.formats.symbol import read_symbol
-from graphshare.verify.structure import compare_structure
+from graphshare.ir.compare import compare_structure
 from tests.check.examples import graph_bytes, params_file, subject_of
 from tests.processes import ROOT, done, files_in, graphshare, keys_of, refused
 from tests.symbols import mxnet_text, siamese, two_layers

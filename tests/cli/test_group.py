@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.formats.arrays import ArrayReader
-from graphshare.formats.parameter_files import read_index
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.files import read_index
 from graphshare.formats.schema import explain
 from tests.processes import ROOT, done, files_in, graphshare, keys_of, refused, write_json, write_params
 from tests.symbols import document, old_batch_norm, operator, siamese, two_layers, variable

@@ -224,7 +224,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the ba
 sys.path.insert(0, {str(ROOT)!r})
 from graphshare.cli import edge
 from graphshare.formats import atomic
-from graphshare.workflows import results
+from graphshare.checkpoint import save as results
 def slow(*arguments, **more):
     print("here", flush=True)
     time.sleep(60)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.formats.arrays import ArrayReader
-from graphshare.formats.parameter_files import read_index
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.files import read_index
 from graphshare.formats.schema import explain
 from tests.processes import ROOT, done, graphshare, refused
 
@@ -228,9 +228,9 @@ def test_a_result_that_cannot_be_verified_is_not_written(tmp_path: Path) -> None
 def test_a_result_that_is_disproved_is_not_written_and_answers_no(tmp_path: Path) -> None:
     """A failed verdict is planted: a sound transform cannot be made to give one from outside."""
     code = (
-        "import sys, graphshare.workflows.proof as proof; from graphshare.cli.edge import run; original = proof.verify\n"
+        "import sys, graphshare.verification.proof as proof; from graphshare.cli.edge import run; original = proof.verify\n"
         "def broken(heads, left, right, options):\n"
-        "    from graphshare.workflows.verify_verdict import Report, BranchReport, Stage\n"
+        "    from graphshare.verification.verdict import Report, BranchReport, Stage\n"
         "    return Report((BranchReport('', 'sha-', (Stage('values', 'fails', '1 difference', ('planted',)),)),))\n"
         "proof.verify = broken; sys.exit(run(sys.argv[1:]))"
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.operators import lookup

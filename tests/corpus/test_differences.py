@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from graphshare.checkpoint.load import load_checkpoint
 from graphshare.differences.changes import diff_graphs
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
-from graphshare.workflows.checkpoint import load_checkpoint
 
 pytestmark = pytest.mark.corpus
 

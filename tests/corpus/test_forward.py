@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.execute.inference import infer
+from graphshare.analysis.name_lists import internals
+from graphshare.analysis.shapes import infer
 from graphshare.execute.plan import UnsupportedError, without_kernel
-from graphshare.formats.parameter_files import read_index
-from graphshare.formats.symbol import read_symbol
+from graphshare.execute.run import run
+from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.formats.params.files import read_index
 from graphshare.ir.graph import Graph
 from graphshare.ir.walk import post_order
-from graphshare.names import split_key
 from graphshare.operators.registry import canonical
-from graphshare.rules.listing import internals
-from graphshare.transforms.upgrade import upgrade
-from graphshare.workflows.run import run
+from graphshare.rewrite.upgrade import upgrade
+from graphshare.text.names import split_key
 from tests.corpus.tails import ORDERING, difference_of_sets
 from tests.corpus.values import parameter
 from tests.surroundings import NONE, corpus_stems, recorded

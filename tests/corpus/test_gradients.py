@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from graphshare.analysis.cost import totals
+from graphshare.analysis.roles import Kind, assign_roles
+from graphshare.analysis.shapes import Inference, infer
 from graphshare.errors import RefusedError
-from graphshare.execute.cost import totals
-from graphshare.execute.inference import Inference, infer
+from graphshare.execute.prepare import runnable_part
 from graphshare.gradients.gradient import Gradient
 from graphshare.gradients.registry import find_gradient
 from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.operators.registry import canonical
-from graphshare.rules.roles import Kind, assign_roles
-from graphshare.workflows.prepare import runnable_part
 from tests.corpus.alike import first_alike
 from tests.corpus.test_forward import STEMS, graph_of
 from tests.corpus.values import parameter, repeated_parameter

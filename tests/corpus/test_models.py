@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.formats.parameter_files import read_index
-from graphshare.names import split_key
+from graphshare.formats.params.files import read_index
+from graphshare.text.names import split_key
 from tests import params_bytes
 from tests.corpus.encoder import encoder
 from tests.corpus.test_forward import seeded_feeds

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from graphshare.formats.arrays import ArrayReader
-from graphshare.formats.parameter_files import read_index
-from graphshare.formats.params_write import write_params
-from graphshare.workflows.params_files import convert_params
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.convert import convert_params
+from graphshare.formats.params.files import read_index
+from graphshare.formats.params.mxnet_write import write_params
 from tests.surroundings import corpus_names
 
 pytestmark = pytest.mark.corpus

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from graphshare.errors import GraphshareError
-from graphshare.formats.layout import write_symbol
-from graphshare.formats.parameter_files import read_index
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.formats.params.files import read_index
+from graphshare.inspection.graph import inspect
 from graphshare.ir.graph import Graph
-from graphshare.transforms.upgrade import upgrade
-from graphshare.workflows.duplicate import duplicate
-from graphshare.workflows.inspect import inspect
+from graphshare.rewrite.duplicate_plan import duplicate
+from graphshare.rewrite.upgrade import upgrade
 
 pytestmark = pytest.mark.corpus
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from examples import mxnet_blog
+from graphshare.analysis.name_lists import NameLists
 from graphshare.ir.graph import Graph
-from graphshare.rules.listing import NameLists
 from tests.cli.test_nin import ARGUMENTS, ATTRIBUTES
 from tests.cli.test_training import COPIED, TIED
 

@@ -11,6 +11,7 @@ import pytest
 
 import graphshare
 from examples import caffe2_sharing, paddle_session, paddle_shared_fc, tensornets_scopes
+from graphshare.analysis.name_lists import NameLists
 from graphshare.builder import (
     BREW,
     CAFFE2,
@@ -26,7 +27,6 @@ from graphshare.builder import (
 )
 from graphshare.builder import operators as op
 from graphshare.ir.graph import Graph
-from graphshare.rules.listing import NameLists
 from tests.processes import done, refused
 from tests.processes import graphshare as command
 from tests.unit.rules.test_scopes import CASES

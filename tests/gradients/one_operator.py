@@ -10,7 +10,7 @@ import numpy as np
 
 from graphshare.execute.gradient import Tape
 from graphshare.execute.plan import make_plan
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Entry, Node
 from graphshare.operators import lookup
 from tests.symbols import document, operator, variable

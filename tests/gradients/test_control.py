@@ -12,7 +12,7 @@ import pytest
 
 from graphshare.execute.gradient import Tape
 from graphshare.execute.plan import make_plan
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Node
 from tests.gradients.checker import check
 from tests.gradients.control_graphs import GRAPHS

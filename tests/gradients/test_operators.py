@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from graphshare.errors import RefusedError
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.gradients.gradient import Gradient, NoGradient
 from graphshare.gradients.registry import known_gradients
 from graphshare.kernels.registry import find_kernel

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from graphshare.check.registry import RULES
-from graphshare.check.run import check_subject
-from graphshare.check.subject import Subject
+from graphshare.checks.registry import RULES
+from graphshare.checks.run import check_subject
+from graphshare.checks.subject import Subject
 from graphshare.reports.formats import FORMATS, render
 from graphshare.reports.model import Level, Report
 from tests.symbols import document, mxnet_text, operator, siamese, two_layers, variable

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from graphshare.cli import edge
-from graphshare.formats.symbol import read_symbol
-from graphshare.transforms.group import Part, group
+from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.rewrite.group import Part, group
 from tests.effort import ends
 from tests.processes import done, files_in, graphshare, refused, write_json
 from tests.surroundings import size_of_day

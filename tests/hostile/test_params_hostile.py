@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from graphshare.errors import GraphshareError, InputError
-from graphshare.formats.arrays import ArrayReader
-from graphshare.formats.parameter_files import read_index
-from graphshare.formats.params import read_params_index
-from graphshare.workflows.params_files import convert_params
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.convert import convert_params
+from graphshare.formats.params.files import read_index
+from graphshare.formats.params.mxnet import read_params_index
 from tests import params_bytes as build
 
 BOUND = 4 << 20  # bytes of Python memory that reading a small hostile file may take
@@ -129,8 +129,8 @@ def test_hostile_files_are_refused_with_little_memory_to_allocate(tmp_path: Path
     code = (
         "import resource, sys\n"
         "from graphshare.errors import InputError\n"
-        "from graphshare.formats.parameter_files import read_index\n"
-        "import graphshare.formats.npz, graphshare.formats.safetensors\n"
+        "from graphshare.formats.params.files import read_index\n"
+        "import graphshare.formats.params.npz, graphshare.formats.params.safetensors\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20),) * 2)\n"
         "for path in sys.argv[1:]:\n"
@@ -154,8 +154,8 @@ def test_large_arrays_are_written_in_flat_memory(tmp_path: Path, format_: str) -
         file.write(struct.pack("<QQ", 1, 1) + b"w")
     code = (
         "import resource, sys\n"
-        "import graphshare.formats.npz, graphshare.formats.safetensors\n"
-        "from graphshare.workflows.params_files import convert_params\n"
+        "import graphshare.formats.params.npz, graphshare.formats.params.safetensors\n"
+        "from graphshare.formats.params.convert import convert_params\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20),) * 2)\n"
         "convert_params(sys.argv[1], sys.argv[2], to=sys.argv[3])\n"
@@ -258,7 +258,7 @@ def test_a_disk_that_fills_up_leaves_the_old_file_and_nothing_else(tmp_path: Pat
     code = (
         "import resource, sys\n"
         "from graphshare.errors import OutputError\n"
-        "from graphshare.workflows.params_files import convert_params\n"
+        "from graphshare.formats.params.convert import convert_params\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
         "try: convert_params(sys.argv[1], sys.argv[2])\n"
         "except OutputError as error: print(error)\n"

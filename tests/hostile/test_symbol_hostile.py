@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from graphshare.checkpoint import load as checkpoint
 from graphshare.cli import edge
-from graphshare.workflows import checkpoint
 from tests.processes import files_in, graphshare, refused
 from tests.surroundings import size_of_day
 from tests.symbols import Document, document, mxnet_text, operator, siamese, two_layers, variable

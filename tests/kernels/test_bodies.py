@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphshare.analysis.cost import multiply_adds
+from graphshare.analysis.shapes import infer
 from graphshare.errors import RefusedError
-from graphshare.execute.cost import multiply_adds
-from graphshare.execute.inference import infer
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan, without_kernel
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from tests.kernels.test_recorded import WITH_BODIES, cases, difference, recorded
 from tests.symbols import document, operator, variable

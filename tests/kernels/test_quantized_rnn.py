@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from graphshare.execute.plan import without_kernel
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.kernels.kernel import Context, KernelError
 from graphshare.kernels.quantized_rnn import quantized_rnn
 from graphshare.kernels.rnn import parameter_size

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from graphshare.check.registry import RULES
+from graphshare.checks.registry import RULES
 from graphshare.formats.schema import explain
 from tests.check.examples import graph_bytes
 from tests.surroundings import ROOT, missing

@@ -31,12 +31,12 @@ def test_imports_only_go_down() -> None:
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("ir/walk.py", "import graphshare.formats.layout"),
-        ("formats/links.py", "import graphshare.rules.roles"),
-        ("workflows/rename.py", "import graphshare.cli.console"),
-        ("rules/roles.py", "import click"),
-        ("transforms/rename.py", "import numpy"),
-        ("workflows/inspect.py", "import jsonschema"),
+        ("ir/walk.py", "import graphshare.formats.mxnet.layout"),
+        ("formats/mxnet/links.py", "import graphshare.analysis.roles"),
+        ("rewrite/rename_plan.py", "import graphshare.cli.console"),
+        ("analysis/roles.py", "import click"),
+        ("rewrite/rename.py", "import numpy"),
+        ("inspection/graph.py", "import jsonschema"),
     ],
 )
 def test_an_import_that_goes_up_is_found(module: str, line: str, tmp_path: Path) -> None:

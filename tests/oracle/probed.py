@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from graphshare.analysis.shapes import infer
 from graphshare.errors import RefusedError
 from graphshare.execute.gradient import Tape
-from graphshare.execute.inference import infer
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.operators import lookup
 from tests.oracle.probing import Probe, written
 from tests.symbols import document, operator, variable

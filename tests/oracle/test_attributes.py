@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.formats.symbol import read_symbol
-from graphshare.rules.listing import NameLists
+from graphshare.analysis.name_lists import NameLists
+from graphshare.formats.mxnet.symbol import read_symbol
 from tests.oracle.commands import in_process
 from tests.oracle.conversation import Oracle
 

@@ -27,7 +27,7 @@ from graphshare.builder import (
     variable_scope,
 )
 from graphshare.builder import operators as op
-from graphshare.formats.layout import write_symbol
+from graphshare.formats.mxnet.layout import write_symbol
 from tests.oracle.conversation import Oracle
 
 pytestmark = pytest.mark.oracle

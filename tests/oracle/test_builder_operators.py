@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphshare.formats.layout import write_symbol
+from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.operators.registry import REGISTERED
 from tests.oracle.conversation import Oracle
 from tests.unit.builder.test_every_operator import authored

@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from graphshare.check.registry import RULES
-from graphshare.check.run import check_subject
-from graphshare.check.subject import Subject
+from graphshare.checks.registry import RULES
+from graphshare.checks.run import check_subject
+from graphshare.checks.subject import Subject
 from graphshare.reports.model import Level
 from tests.check.examples import graph_bytes
 from tests.check.mutations import GRAPH_KINDS

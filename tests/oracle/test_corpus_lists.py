@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from graphshare.formats.arrays import ArrayReader
+from graphshare.analysis.implied import implied_variables
+from graphshare.analysis.name_lists import NameLists
 from graphshare.formats.atomic import staged_outputs
-from graphshare.formats.parameter_files import read_index
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.convert import rewrite_params
+from graphshare.formats.params.files import read_index
 from graphshare.ir.graph import Graph
-from graphshare.rules.implied import implied_variables
-from graphshare.rules.listing import NameLists
-from graphshare.workflows.params_files import rewrite_params
 from tests.oracle.commands import in_process
 from tests.oracle.conversation import Oracle
 from tests.surroundings import NONE, corpus_directory, corpus_names, corpus_stems, recorded

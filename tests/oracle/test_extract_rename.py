@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.formats.symbol import read_symbol
+from graphshare.analysis.name_lists import internals
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.walk import reachable
-from graphshare.rules.listing import internals
 from tests.oracle.commands import in_process
 from tests.oracle.conversation import Oracle
 from tests.oracle.models import corpus_model, feed_file

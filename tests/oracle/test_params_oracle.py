@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphshare.formats.arrays import ArrayReader
 from graphshare.formats.atomic import staged_outputs
-from graphshare.formats.parameter_files import read_index
-from graphshare.workflows.params_files import convert_params, rewrite_params
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.convert import convert_params, rewrite_params
+from graphshare.formats.params.files import read_index
 from tests import params_bytes as build
 
 pytestmark = pytest.mark.oracle

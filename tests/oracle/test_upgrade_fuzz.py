@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from graphshare.errors import GraphshareError, RefusedError
-from graphshare.formats.layout import write_symbol
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.operators import REGISTERED
 from graphshare.operators.properties import OPERATOR_PROPERTIES
 from graphshare.operators.registry import canonical, lookup
-from graphshare.transforms.upgrade import upgrade
+from graphshare.rewrite.upgrade import upgrade
 from tests.oracle.conversation import Oracle
 from tests.oracle.mutations import HIDDEN, Json, mutated, mxnet_text
 from tests.oracle.test_signatures import FUSED, NEEDS_CODE, ONLY_IN_A_PROCESS, base

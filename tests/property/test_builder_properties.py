@@ -27,8 +27,8 @@ from graphshare.builder import (
 )
 from graphshare.builder import operators as op
 from graphshare.errors import RefusedError
-from graphshare.formats.layout import write_symbol
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from graphshare.ir.validate import validate
 

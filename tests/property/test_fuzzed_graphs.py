@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphshare.errors import GraphshareError
-from graphshare.formats.layout import write_symbol
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.inspection.graph import inspect, module_names
 from graphshare.ir.graph import Graph
 from graphshare.operators.registry import REGISTERED
-from graphshare.transforms.upgrade import upgrade
-from graphshare.workflows.duplicate import plan_duplicate
-from graphshare.workflows.extract import extract
-from graphshare.workflows.inspect import inspect, module_names
-from graphshare.workflows.rename import rename
+from graphshare.rewrite.duplicate_plan import plan_duplicate
+from graphshare.rewrite.extract_plan import extract
+from graphshare.rewrite.rename_plan import rename
+from graphshare.rewrite.upgrade import upgrade
 from tests.symbols import LAYOUTS, Document, document, operator, variable
 
 NAMES = sorted(REGISTERED)

@@ -8,18 +8,18 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_graph
+from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Entry, Graph
 from graphshare.ir.validate import validate
 from graphshare.ir.walk import reachable
-from graphshare.transforms.batch import find_batch, single_run
-from graphshare.transforms.extract import extract
-from graphshare.transforms.group import Part, collisions, group
-from graphshare.verify.structure import compare_structure
-from graphshare.workflows.batch import plan_batch
-from graphshare.workflows.duplicate import duplicate
-from graphshare.workflows.readback import check_isomorphic
+from graphshare.rewrite.batch import find_batch, single_run
+from graphshare.rewrite.batch_plan import plan_batch
+from graphshare.rewrite.duplicate_plan import duplicate
+from graphshare.rewrite.extract import extract
+from graphshare.rewrite.group import Part, collisions, group
 from tests.property.documents import documents
 from tests.property.test_transform_properties import read, sound, written
 from tests.symbols import Document, Record, document, operator, variable
@@ -71,7 +71,7 @@ def test_a_group_holds_every_part_and_extract_gives_it_back(found: list[Document
 
 
 def _stripped(graph: Graph, prefix: str) -> Graph:
-    from graphshare.transforms.rename import rename
+    from graphshare.rewrite.rename import rename
 
     return rename(graph, {node: node.name.removeprefix(prefix) for node in graph.nodes if node.name.startswith(prefix)}).graph
 

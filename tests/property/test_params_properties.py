@@ -13,12 +13,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphshare.errors import InputError
-from graphshare.formats.arrays import ArrayReader
-from graphshare.formats.byte_ranges import coalesced
-from graphshare.formats.parameter_files import read_index
-from graphshare.formats.params_write import verify_written, write_params
-from graphshare.formats.records import decode_key, encode_key
-from graphshare.workflows.params_files import convert_params
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.byte_ranges import coalesced
+from graphshare.formats.params.convert import convert_params
+from graphshare.formats.params.files import read_index
+from graphshare.formats.params.mxnet_write import verify_written, write_params
+from graphshare.formats.params.records import decode_key, encode_key
 from tests import params_bytes as build
 
 DTYPES = st.sampled_from(sorted(build.FLAGS))

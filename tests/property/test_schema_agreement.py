@@ -13,8 +13,8 @@ from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 
 from graphshare.errors import InputError
-from graphshare.formats.layout import write_symbol
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from tests.property.documents import VALUES, documents
 from tests.symbols import Document, siamese
 

@@ -11,20 +11,20 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from graphshare.checkpoint.load import Checkpoint
+from graphshare.checkpoint.map_file import map_text, names_from_map, restored, source_hash
+from graphshare.checkpoint.self_check import check_isomorphic, check_written
 from graphshare.errors import GraphshareError, RefusedError
-from graphshare.formats.layout import write_symbol
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from graphshare.ir.validate import validate
-from graphshare.rules.model import Rule, Ruleset
-from graphshare.rules.resolve import Resolver
-from graphshare.transforms.tie import tie
-from graphshare.workflows.checkpoint import Checkpoint
-from graphshare.workflows.mapfile import map_text, names_from_map, restored, source_hash
-from graphshare.workflows.readback import check_isomorphic, check_written
-from graphshare.workflows.rename import rename, rename_by_rules
-from graphshare.workflows.repair import plan_untie
-from graphshare.workflows.share import plan_share
+from graphshare.rewrite.rename_plan import rename, rename_by_rules
+from graphshare.rewrite.repair import plan_untie
+from graphshare.rewrite.rules.model import Rule, Ruleset
+from graphshare.rewrite.rules.resolve import Resolver
+from graphshare.rewrite.share import plan_share
+from graphshare.rewrite.tie import tie
 from tests.property.documents import documents
 from tests.symbols import LAYOUTS, Document, mxnet_text
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphshare.formats.layout import write_symbol
-from graphshare.formats.symbol import read_symbol
-from graphshare.formats.written import differences
+from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.formats.mxnet.written import differences
 from graphshare.ir.validate import validate
 from tests.property.documents import documents
 from tests.symbols import LAYOUTS, Document

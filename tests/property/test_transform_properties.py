@@ -8,16 +8,16 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from graphshare.analysis.targets import resolve_targets
+from graphshare.checkpoint.self_check import check_isomorphic, check_written
 from graphshare.errors import RefusedError
-from graphshare.formats.layout import write_symbol
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Rewrite
 from graphshare.ir.validate import validate
-from graphshare.rules.targets import resolve_targets
-from graphshare.transforms.duplicate import duplicate
-from graphshare.transforms.extract import extract
-from graphshare.workflows.readback import check_isomorphic, check_written
-from graphshare.workflows.rename import rename
+from graphshare.rewrite.duplicate import duplicate
+from graphshare.rewrite.extract import extract
+from graphshare.rewrite.rename_plan import rename
 from tests.property.documents import documents
 from tests.symbols import Document, mxnet_text
 

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphshare.execute.inference import infer
+from graphshare.analysis.roles import Kind, assign_roles
+from graphshare.analysis.shapes import infer
+from graphshare.execute.prepare import runnable_part
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.training import Trainer
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import VARIABLE, Entry, Node
 from graphshare.ir.walk import post_order
 from graphshare.kernels.kernel import Shape
-from graphshare.rules.roles import Kind, assign_roles
-from graphshare.workflows.prepare import runnable_part
 from tests.training.nets import SGD, STEPS, first_value, inputs, net, symbol_text
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks import sources
 from benchmarks.check import measured
-from graphshare.formats.layout import write_symbol
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from tests.surroundings import ROOT
 
 

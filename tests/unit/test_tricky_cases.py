@@ -48,16 +48,16 @@ from typing import Any
 
 import pytest
 
+from graphshare.analysis.name_lists import NameLists
+from graphshare.checkpoint import save as results
+from graphshare.checkpoint.load import Outputs
 from graphshare.errors import RefusedError, SelfCheckError
-from graphshare.formats.layout import write_symbol
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
-from graphshare.rules.listing import NameLists
-from graphshare.transforms.duplicate import duplicate
-from graphshare.transforms.rename import rename as give_names
-from graphshare.workflows import results
-from graphshare.workflows.checkpoint import Outputs
-from graphshare.workflows.rename import rename
+from graphshare.rewrite.duplicate import duplicate
+from graphshare.rewrite.rename import rename as give_names
+from graphshare.rewrite.rename_plan import rename
 from tests.processes import files_in
 from tests.symbols import Document, document, mxnet_text, operator, siamese, two_layers, variable
 

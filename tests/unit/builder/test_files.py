@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import graphshare
+from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.builder import (
     BREW,
     CAFFE2,
@@ -23,10 +24,9 @@ from graphshare.builder import (
 )
 from graphshare.builder import operators as op
 from graphshare.errors import GraphshareError, OutputError, RefusedError
-from graphshare.formats.arrays import ArrayReader
-from graphshare.formats.layout import write_symbol
+from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.params.arrays import ArrayReader
 from graphshare.ir.validate import validate
-from graphshare.rules.roles import Kind, assign_roles
 from tests.processes import files_in
 from tests.processes import graphshare as command
 

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from graphshare.differences.changes import GraphDiff, diff_graphs
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from tests.effort import grows_with
 from tests.symbols import Document, document, operator, siamese, two_layers, variable

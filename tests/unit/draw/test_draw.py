@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from graphshare.checkpoint.load import load_checkpoint
+from graphshare.drawing.draw import Drawn, draw
+from graphshare.drawing.palette import DARK, LIGHT, Paint, Palette
+from graphshare.drawing.picture import Picture
 from graphshare.errors import GraphshareError
 from graphshare.ir.graph import Graph
-from graphshare.pictures.palette import DARK, LIGHT, Paint, Palette
-from graphshare.pictures.picture import Picture
-from graphshare.workflows.checkpoint import load_checkpoint
-from graphshare.workflows.draw import Drawn, draw
-from graphshare.workflows.duplicate import duplicate
+from graphshare.rewrite.duplicate_plan import duplicate
 from tests.processes import ROOT, write_json
 from tests.symbols import Document, document, operator, variable
 
@@ -169,7 +169,7 @@ def test_graphviz_draws_every_box_with_its_sort_and_a_dark_style() -> None:
 
 @HAS_DOT
 def test_what_graphviz_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphshare.workflows import graphviz
+    from graphshare.drawing import graphviz
 
     with pytest.raises(GraphshareError, match="refuses"):
         graphviz.render("digraph {")

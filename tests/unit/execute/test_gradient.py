@@ -13,7 +13,7 @@ import pytest
 from graphshare.errors import RefusedError
 from graphshare.execute.gradient import Tape, needs_head_gradient
 from graphshare.execute.plan import make_plan
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.gradients import registry
 from graphshare.gradients.gradient import Gradient, NoGradient
 from graphshare.ir.graph import Graph

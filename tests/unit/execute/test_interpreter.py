@@ -14,7 +14,7 @@ from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import UnsupportedError, make_plan
 from graphshare.execute.summary import profile_of
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.kernels import registry
 from graphshare.kernels.inference import same_shapes, same_types

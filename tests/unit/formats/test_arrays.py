@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from graphshare.errors import InputError
-from graphshare.formats.arrays import ArrayReader, read_array
-from graphshare.formats.parameter_files import read_index
+from graphshare.formats.params.arrays import ArrayReader, read_array
+from graphshare.formats.params.files import read_index
 from tests import params_bytes as build
 
 

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from graphshare.errors import InputError
-from graphshare.formats.dialects import dialect_of
-from graphshare.formats.layout import write_symbol
-from graphshare.formats.links import building_order
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.dialects import dialect_of
+from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.links import building_order
+from graphshare.formats.mxnet.symbol import read_symbol
 from tests.symbols import LAYOUTS, document, mxnet_text, operator, siamese, two_layers, variable
 
 QUOTED = document([variable("x", attrs={"__init__": '["one", {"a": 1}]'})], [0])

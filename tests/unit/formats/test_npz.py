@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from graphshare.errors import InputError
-from graphshare.formats.arrays import ArrayReader, read_array
-from graphshare.formats.npz import read_npz_index
-from graphshare.formats.npz_write import npy_header, npz_refusal, write_npz
-from graphshare.formats.records import Record
+from graphshare.formats.params.arrays import ArrayReader, read_array
+from graphshare.formats.params.npz import read_npz_index
+from graphshare.formats.params.npz_write import npy_header, npz_refusal, write_npz
+from graphshare.formats.params.records import Record
 from tests import params_bytes as build
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from graphshare.errors import InputError
-from graphshare.formats.parameter_files import read_index
-from graphshare.formats.params import read_params_index
+from graphshare.formats.params.files import read_index
+from graphshare.formats.params.mxnet import read_params_index
 from tests import params_bytes as build
 
 
@@ -218,8 +218,8 @@ def test_a_directory_a_missing_file_and_a_device_are_input_errors(tmp_path: Path
 def test_importing_the_index_side_does_not_import_numpy() -> None:
     code = (
         "import sys; before = set(sys.modules); "  # an environment may load some of them at its start
-        "import graphshare.formats.parameter_files, graphshare.formats.params_write, graphshare.formats.atomic, "
-        "graphshare.workflows.params_files; new = set(sys.modules) - before; "
+        "import graphshare.formats.params.files, graphshare.formats.params.mxnet_write, graphshare.formats.atomic, "
+        "graphshare.formats.params.convert; new = set(sys.modules) - before; "
         "print([m for m in ('numpy', 'zipfile', 'dataclasses') if m in new])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

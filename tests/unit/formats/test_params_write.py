@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from graphshare.errors import InputError, OutputError, RefusedError, SelfCheckError
-from graphshare.formats import byte_ranges
-from graphshare.formats.params import read_params_index
-from graphshare.formats.params_write import encode_dense_header, verify_written, write_params
+from graphshare.formats.params import byte_ranges
+from graphshare.formats.params.mxnet import read_params_index
+from graphshare.formats.params.mxnet_write import encode_dense_header, verify_written, write_params
 from tests import params_bytes as build
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphshare.formats.places import Steps, find_places, line_and_column
+from graphshare.formats.mxnet.places import Steps, find_places, line_and_column
 
 TEXT = '{"a": [1, {"b\\n": "x"}],\n "a\\u0062": {"c": []}, "d": 1, "d": {"e": 2}}'
 

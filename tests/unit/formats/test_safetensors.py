@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from graphshare.errors import InputError
-from graphshare.formats.arrays import ArrayReader
-from graphshare.formats.records import Record
-from graphshare.formats.safetensors import read_safetensors_index, safetensors_refusal, write_safetensors
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.records import Record
+from graphshare.formats.params.safetensors import read_safetensors_index, safetensors_refusal, write_safetensors
 from tests import params_bytes as build
 
 

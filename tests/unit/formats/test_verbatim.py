@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from benchmarks import sources
-from graphshare.formats import document
-from graphshare.formats.layout import write_symbol
-from graphshare.formats.symbol import read_symbol
-from graphshare.formats.written import differences
+from graphshare.formats.mxnet import document
+from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.relayout import relayout
+from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.formats.mxnet.written import differences
 from graphshare.ir.graph import Graph
-from graphshare.workflows.duplicate import duplicate
-from graphshare.workflows.relayout import relayout
+from graphshare.rewrite.duplicate_plan import duplicate
 
 
 def written(graph: Graph) -> bytes:

@@ -13,7 +13,7 @@ from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
 from graphshare.ir.graph import Branch, Dialect, Entry, Graph, Node, Rename, Rewrite
 from graphshare.ir.validate import validate
 from graphshare.ir.walk import consumers, is_topological, post_order, reachable, topological
-from graphshare.names import did_you_mean, join_key, split_key, suggestions
+from graphshare.text.names import did_you_mean, join_key, split_key, suggestions
 from tests.processes import environment
 from tests.surroundings import size_of_day
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from graphshare.formats.arrays import ArrayReader
-from graphshare.formats.parameter_files import read_index
-from graphshare.measure.difference import Distance, distance
-from graphshare.measure.pieces import side_by_side
-from graphshare.measure.statistics import Statistics, statistics
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.difference import Distance, distance
+from graphshare.formats.params.files import read_index
+from graphshare.formats.params.pieces import side_by_side
+from graphshare.formats.params.statistics import Statistics, statistics
 
 DTYPES = ("float32", "float64", "float16", "int8", "uint8", "int32", "int64", "bool")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from graphshare.formats.symbol import read_symbol
+from graphshare.analysis.batch_axis import At, Coupling, follow_batch
+from graphshare.analysis.batch_operators import RULES
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.walk import reachable
 from graphshare.operators.registry import REGISTERED
-from graphshare.rules.batch_axis import At, Coupling, follow_batch
-from graphshare.rules.batch_operators import RULES
 from tests.symbols import document, mxnet_text, operator, variable
 
 

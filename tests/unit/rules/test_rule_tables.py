@@ -13,11 +13,11 @@ import pytest
 from graphshare.errors import GraphshareError, InputError, RefusedError, UsageError
 from graphshare.formats import toml
 from graphshare.formats.schema import explain as schema_faults
-from graphshare.rules import choose, load
-from graphshare.rules.load import load_rules, read_rules
-from graphshare.rules.model import Only, Rule, Ruleset, matches_of_options, rule_from_option
-from graphshare.rules.patterns import substituter
-from graphshare.rules.resolve import Resolver, shadowed
+from graphshare.rewrite.rules import choose, load
+from graphshare.rewrite.rules.load import load_rules, read_rules
+from graphshare.rewrite.rules.model import Only, Rule, Ruleset, matches_of_options, rule_from_option
+from graphshare.rewrite.rules.resolve import Resolver, shadowed
+from graphshare.text.patterns import substituter
 from tests.effort import ends, grows_with
 
 PARAMETER = frozenset((Only.VARIABLES, Only.PARAMETERS))

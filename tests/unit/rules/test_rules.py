@@ -7,14 +7,14 @@ import random
 
 import pytest
 
+from graphshare.analysis.implied import implied_variables
+from graphshare.analysis.name_lists import NameLists
+from graphshare.analysis.roles import Kind, assign_roles
+from graphshare.analysis.targets import resolve_targets, target_names
 from graphshare.errors import RefusedError, UsageError
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
-from graphshare.rules.implied import implied_variables
-from graphshare.rules.listing import NameLists
-from graphshare.rules.patterns import matcher
-from graphshare.rules.roles import Kind, assign_roles
-from graphshare.rules.targets import resolve_targets, target_names
+from graphshare.text.patterns import matcher
 from tests.symbols import Document, document, mxnet_text, old_batch_norm, operator, siamese, two_layers, variable
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphshare.errors import RefusedError
-from graphshare.rules import scopes
-from graphshare.rules.scopes import Overrides, join_name, make_overrides, split_name, split_scope
+from graphshare.rewrite.rules import scopes
+from graphshare.rewrite.rules.scopes import Overrides, join_name, make_overrides, split_name, split_scope
 
 
 def table(*blocks: tuple[str, dict[str, str]]) -> Overrides:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.formats.symbol import read_symbol
-from graphshare.verify.training import Training, compare_training
+from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.verification.training import Training, compare_training
 from tests.symbols import document, operator, variable
 
 

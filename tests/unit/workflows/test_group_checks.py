@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 import graphshare
+from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import RefusedError, SelfCheckError
 from graphshare.formats.atomic import staged_outputs
-from graphshare.formats.parameter_files import read_index
-from graphshare.formats.params_write import verify_joined, write_joined
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.formats.params.convert import join_params
+from graphshare.formats.params.files import read_index
+from graphshare.formats.params.mxnet_write import verify_joined, write_joined
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.workflows import batch as batch_workflow
-from graphshare.workflows import group as group_workflow
-from graphshare.workflows.params_files import join_params
-from graphshare.workflows.readback import check_isomorphic
+from graphshare.rewrite import batch_plan as batch_workflow
+from graphshare.rewrite import group_plan as group_workflow
 from tests import params_bytes as build
 from tests.processes import write_params
 from tests.symbols import document, mxnet_text, operator, siamese, variable
@@ -160,6 +160,6 @@ def test_files_of_different_formats_are_joined_one_array_at_a_time(tmp_path: Pat
     assert peak < 3 * size
     written = read_index(target)
     assert [record.key for record in written.records] == [*arrays, *(f"arg:p{i}" for i in range(4))]
-    from graphshare.formats.arrays import read_array
+    from graphshare.formats.params.arrays import read_array
 
     assert [float(read_array(written, record)[0]) for record in written.records] == [0, 1, 2, 3, 7, 8, 9, 10]

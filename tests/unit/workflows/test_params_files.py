@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from graphshare.errors import InputError, OutputError, RefusedError, SelfCheckError
-from graphshare.formats.arrays import ArrayReader
 from graphshare.formats.atomic import staged_outputs
-from graphshare.formats.parameter_files import read_index
-from graphshare.workflows import params_files
-from graphshare.workflows.params_files import convert_params, rewrite_params
-from graphshare.workflows.params_list import list_params
+from graphshare.formats.params import convert as params_files
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.convert import convert_params, rewrite_params
+from graphshare.formats.params.files import read_index
+from graphshare.inspection.params_list import list_params
 from tests import params_bytes as build
 
 FORMATS = ("params", "npz", "safetensors")
@@ -148,7 +148,7 @@ def test_sparse_arrays_are_made_dense_within_params_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("format_", FORMATS)
 def test_a_conversion_to_standard_output_behind_what_is_there(plain: Path, tmp_path: Path, format_: str) -> None:
     code = (
-        "import sys; from graphshare.workflows.params_files import convert_params\n"
+        "import sys; from graphshare.formats.params.convert import convert_params\n"
         "convert_params(sys.argv[1], '/dev/stdout', to=sys.argv[2])"
     )
     with open(tmp_path / "log", "ab") as log:

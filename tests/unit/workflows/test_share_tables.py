@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
+from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import RefusedError, SelfCheckError
-from graphshare.formats.symbol import read_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Branch, Graph, Rewrite
 from graphshare.ir.validate import validate
-from graphshare.rules.model import Rule, Ruleset
-from graphshare.transforms.tie import tie
-from graphshare.transforms.untie import untie
-from graphshare.workflows.detect import detect
-from graphshare.workflows.readback import check_isomorphic
-from graphshare.workflows.repair import plan_doctor, plan_untie
-from graphshare.workflows.share import plan_share, share
+from graphshare.rewrite.detect import detect
+from graphshare.rewrite.repair import plan_doctor, plan_untie
+from graphshare.rewrite.rules.model import Rule, Ruleset
+from graphshare.rewrite.share import plan_share, share
+from graphshare.rewrite.tie import tie
+from graphshare.rewrite.untie import untie
 from tests.symbols import Record, document, mxnet_text, operator, variable
 from tests.unit.rules.test_scopes import BREW, CASES, DOCUMENTED
 

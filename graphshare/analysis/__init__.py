@@ -1,0 +1,1 @@
+"""Facts about a graph: roles, name lists, implied states, shapes, dtypes, batch axis, cost."""

@@ -1,0 +1,107 @@
+"""Which heads belong together: by a map of nodes, by prefix, or found from the names of the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from graphshare.analysis.name_lists import internals, output_name
+from graphshare.errors import Fault, RefusedError
+from graphshare.ir.graph import Entry, Graph
+
+
+class HeadPairs(msgspec.Struct, frozen=True, eq=False):
+    """One branch beside the reference: heads that should give equal values. ``label`` names the branch."""
+
+    reference: str
+    label: str
+    left: tuple[Entry, ...]
+    right: tuple[Entry, ...]
+
+
+def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
+    """The branches that prefixes name. The reference is what bears none of them, or the first prefix if nothing does.
+
+    Raises:
+        RefusedError: a prefix has no head, or branches have different heads; all are listed.
+    """
+    named: dict[str, list[tuple[str, Entry]]] = {"": [], **{prefix: [] for prefix in prefixes}}
+    for entry in graph.heads:
+        name = output_name(entry)
+        prefix = max((p for p in prefixes if name.startswith(p)), key=len, default="")
+        named[prefix].append((name[len(prefix) :], entry))
+    labels = [label for label in ("", *prefixes) if label or named[label]]
+    faults = [
+        Fault(
+            f"no output begins with the prefix {label!r}",
+            hint=f"outputs are {', '.join(output_name(e) for e in graph.heads[:8])}",
+        )
+        for label in labels
+        if not named[label]
+    ]
+    if not faults and len(labels) < 2:
+        faults.append(Fault("there is only one branch", hint="give the prefix of another with --prefix"))
+    if faults:
+        raise RefusedError(faults)
+    return [_paired(graph, named, labels[0], label) for label in labels[1:]]
+
+
+def _paired(graph: Graph, named: Mapping[str, list[tuple[str, Entry]]], reference: str, label: str) -> HeadPairs:
+    """The heads of a branch beside those of the reference; every head must have a twin.
+
+    A copy made up to an inner output (``--upto``) has that as a head, while the original keeps its own heads: then the twin is
+    the inner output, and the original's heads have none.
+    """
+    heads: dict[str, list[Entry]] = {}
+    for name, entry in named[reference]:
+        heads.setdefault(name, []).append(entry)
+    inner: dict[str, list[Entry]] = {}
+    for name, entry in internals(graph.nodes):
+        inner.setdefault(name, []).append(entry)
+    pairs: list[tuple[Entry, Entry]] = []
+    faults = []
+    reaches_inside = False
+    for name, entry in named[label]:
+        if heads.get(name):
+            pairs.append((heads[name].pop(0), entry))
+        elif len(inner.get(reference + name, ())) == 1:
+            pairs.append((inner[reference + name][0], entry))
+            reaches_inside = True
+        else:
+            faults.append(Fault(f"output {label + name!r} has no counterpart {reference + name!r}"))
+    if not reaches_inside:
+        rest = [name for name, entries in heads.items() for _ in entries]
+        faults += [Fault(f"output {reference + name!r} has no counterpart {label + name!r}") for name in rest]
+    if faults:
+        raise RefusedError(faults)
+    return HeadPairs(reference, label, tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
+
+
+def find_prefixes(graph: Graph) -> list[str]:
+    """The prefixes of the branches of a grouped graph, from the names of its outputs.
+
+    Raises:
+        RefusedError: no set of prefixes explains the heads.
+    """
+    names = [output_name(entry) for entry in graph.heads]
+    if names:
+        prefixes = [name[: -len(names[0])] for name in names[1:] if name.endswith(names[0]) and name != names[0]]
+        per_branch = len(names) // (len(prefixes) + 1)
+        reference = names[:per_branch]
+        wanted = [prefix + name for prefix in ("", *prefixes) for name in reference]
+        if prefixes and sorted(wanted) == sorted(names):
+            return list(dict.fromkeys(prefixes))
+    hint = "name them with --prefix, or give the map file with --map"
+    raise RefusedError(Fault("the branches cannot be told from the outputs' names", hint=hint))
+
+
+def pair_all(left: Graph, right: Graph) -> HeadPairs:
+    """All heads of two graphs, in their order.
+
+    Raises:
+        RefusedError: they have different numbers of heads.
+    """
+    if len(left.heads) != len(right.heads):
+        raise RefusedError(Fault(f"the graphs have {len(left.heads)} and {len(right.heads)} outputs"))
+    return HeadPairs("", "other", left.heads, right.heads)

@@ -1,0 +1,111 @@
+"""The name lists MXNet gives for a graph: arguments, auxiliary states, outputs, internals.
+
+All follow MXNet's depth-first order from the heads, never file order. Whether a variable is auxiliary is a property of the
+node: it feeds a slot that some operator mutates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from graphshare.analysis.implied import implied_inputs, implies_variables
+from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
+from graphshare.ir.walk import reachable
+from graphshare.operators.registry import lookup
+
+
+def auxiliary_slots(node: Node) -> tuple[int, ...]:
+    """The positions of the inputs that ``node`` mutates; none for an operator nobody registered."""
+    signature = lookup(node.op)
+    return signature.auxiliary_slots(node.attrs, len(node.inputs), subgraphs=node.subgraphs) if signature else ()
+
+
+def auxiliary_variables(nodes: Iterable[Node]) -> set[Node]:
+    """The variables that any of ``nodes`` mutates. An operator's output in such a slot (a file can have it) is none."""
+    found = set()
+    for node in nodes:
+        if node.op != VARIABLE:
+            for slot in auxiliary_slots(node):
+                if node.inputs[slot].node.op == VARIABLE:
+                    found.add(node.inputs[slot].node)
+    return found
+
+
+class Listed(msgspec.Struct, frozen=True, eq=False):
+    """A variable in MXNet's order; ``node`` is None for one that MXNet invents while loading an old file."""
+
+    name: str
+    node: Node | None
+    auxiliary: bool
+
+
+class NameLists:
+    """``list_arguments``, ``list_auxiliary_states``, ``list_outputs`` and ``list_inputs`` as MXNet gives them after loading."""
+
+    def __init__(self, graph: Graph) -> None:
+        nodes = reachable(graph)
+        auxiliary = auxiliary_variables(nodes)
+        implies = implies_variables(graph)
+        self._heads = graph.heads
+        self.variables: list[Listed] = []
+        for node in nodes:
+            if node.op == VARIABLE:
+                self.variables.append(Listed(node.name, node, node in auxiliary))
+            elif implies:  # the invented variables are the operator's last inputs, so they come right before it
+                self.variables += [Listed(found.name, None, found.auxiliary) for found in implied_inputs(node)]
+
+    @property
+    def arguments(self) -> list[str]:
+        return [variable.name for variable in self.variables if not variable.auxiliary]
+
+    @property
+    def auxiliary_states(self) -> list[str]:
+        return [variable.name for variable in self.variables if variable.auxiliary]
+
+    @property
+    def outputs(self) -> list[str]:
+        return [output_name(entry) for entry in self._heads]
+
+
+def output_name(entry: Entry) -> str:
+    """MXNet's name of an output: a variable's own name, else node name, underscore, label; the label alone if unnamed."""
+    node = entry.node
+    if node.op == VARIABLE:
+        return node.name
+    label = _label(node, entry.index)
+    return f"{node.name}_{label}" if node.name else label
+
+
+def visible_outputs(node: Node) -> Iterator[Entry]:
+    """The outputs of ``node`` that a user can name, in order; where the operator is unknown, all that its file counted."""
+    signature = lookup(node.op) if node.op != VARIABLE else None
+    outputs = signature.outputs(node.attrs) if signature else None
+    count = outputs.visible if outputs else 1 if node.op == VARIABLE else max(node.num_outputs or 1, 1)
+    return (Entry(node, i) for i in range(count))
+
+
+def total_outputs(node: Node) -> int | None:
+    """How many outputs ``node`` has, hidden ones included: by its operator, else as its file counted, else None."""
+    if node.op == VARIABLE:
+        return 1
+    signature = lookup(node.op)
+    outputs = signature.outputs(node.attrs) if signature else None
+    return outputs.total if outputs else node.num_outputs
+
+
+def _label(node: Node, index: int) -> str:
+    signature = lookup(node.op)
+    outputs = signature.outputs(node.attrs) if signature else None
+    if outputs is not None:
+        return outputs.labels[index] if index < len(outputs.labels) else f"output{index}"
+    several = (node.num_outputs or 1) > 1 or index > 0
+    return f"output{index}" if several else "output"
+
+
+def internals(nodes: Sequence[Node]) -> Iterator[tuple[str, Entry]]:
+    """Every visible output of ``nodes`` with its name: what ``get_internals()`` of MXNet lists."""
+    for node in nodes:
+        for entry in visible_outputs(node):
+            yield output_name(entry), entry

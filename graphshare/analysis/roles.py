@@ -1,0 +1,191 @@
+"""Which variable is an input, which a parameter, which an auxiliary state, and why.
+
+A file does not say. The first of these that answers decides: what the user said; a slot that an operator mutates; what the
+parameter file holds; a formal input other than data (weight, bias, gamma); labels and RNN states; an initialiser or a known
+suffix; operators nobody knows; otherwise it is an input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import Enum
+
+import msgspec
+
+from graphshare.analysis.implied import Implied
+from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.operators.registry import lookup
+
+# Formal inputs that hold what training changes. All others (data, lhs, indices, rois ...) carry values through the graph.
+PARAMETER_FORMALS = frozenset(
+    ("weight", "bias", "gamma", "beta", "parameters", "mean", "var", "moving_mean", "moving_var", "moving_avg")
+)
+LABEL_FORMALS = frozenset(("label", "data_lengths", "label_lengths"))
+STATE_FORMALS = frozenset(("state", "state_cell", "sequence_length"))
+# The endings that MXNet's initialisers know, those of Gluon, those of its quantizer, and that of the fused RNN.
+SUFFIXES = ("weight", "bias", "gamma", "beta", "moving_mean", "moving_var", "moving_inv_var", "moving_avg", "running_mean",
+            "running_var", "_quantize", "_min", "_max", "_parameters")  # fmt: skip
+
+
+class Kind(str, Enum):
+    INPUT = "input"
+    PARAMETER = "parameter"
+    AUXILIARY = "auxiliary"
+    UNKNOWN = "unknown"
+
+
+class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """What a variable is and why. ``user`` is the operator that decided, if one did.
+
+    ``is_label`` and ``is_state`` tell two sorts of inputs apart from data.
+    """
+
+    kind: Kind
+    why: str
+    user: Node | None = None
+    is_label: bool = False
+    is_state: bool = False
+
+    @property
+    def is_parameter(self) -> bool:
+        """Whether training or a parameter file fills it: a parameter or an auxiliary state."""
+        return self.kind is Kind.PARAMETER or self.kind is Kind.AUXILIARY
+
+    @property
+    def reason(self) -> str:
+        """The reason in words."""
+        return f"{self.why} {self.user.op} {self.user.name!r}" if self.user is not None else self.why
+
+
+_HELD, _NOT_HELD = "the parameter file holds it", "the parameter file does not hold it"
+_SETTLED = "the parameter file holds it and no registered operator uses it"
+_OF = {formal: f"{formal} of" for formal in PARAMETER_FORMALS}  # one text for a million parameters
+
+
+def assign_roles(
+    graph: Graph,
+    *,
+    held: Collection[str] | None = None,
+    as_input: Collection[str] = (),
+    as_parameter: Collection[str] = (),
+) -> dict[Node, Role]:
+    """The role of every variable of ``graph``, in file order.
+
+    ``held`` are the names a parameter file holds, or None without one; ``as_input`` and ``as_parameter`` what the user said.
+    """
+    uses = _decisive_uses(graph)
+    said = as_input or as_parameter
+    roles = {}
+    for node in graph.nodes:
+        if node.op != VARIABLE:
+            continue
+        use = uses.get(node, _UNUSED)
+        if said and node.name in as_input:
+            role = Role(Kind.INPUT, "--as-input")
+        elif said and node.name in as_parameter:
+            role = Role(Kind.AUXILIARY if use.rank == _MUTATED else Kind.PARAMETER, "--as-parameter")
+        else:
+            role = _by_graph(node, use)
+            if held is not None:
+                role = _with_file(node, role, held)
+        roles[node] = role
+    return roles
+
+
+# What a use makes of a variable, the stronger the lower.
+_MUTATED, _TRAINED, _LABEL, _STATE, _DATA, _FOREIGN, _NONE = range(7)
+
+
+class _Use(msgspec.Struct, frozen=True, eq=False, gc=False):
+    rank: int
+    formal: str = ""
+    user: Node | None = None
+
+
+_UNUSED = _Use(_NONE)
+
+
+def _decisive_uses(graph: Graph) -> dict[Node, _Use]:
+    """For each variable that an operator uses, the use that says most."""
+    found: dict[Node, _Use] = {}
+    formals: dict[tuple[str, int, int], tuple[tuple[int, str], ...]] = {}
+    for node in graph.nodes:
+        if node.op == VARIABLE:
+            continue
+        # Equal attribute maps are one object, so its identity stands for its content; sub-graphs are asked each time.
+        inputs = node.inputs
+        key = (node.op, id(node.attrs), len(inputs))
+        ranked = formals.get(key)
+        if ranked is None:
+            ranked = _ranked_formals(node)
+            if not node.subgraphs:
+                formals[key] = ranked
+        for entry, (rank, formal) in zip(inputs, ranked, strict=True):
+            variable = entry.node
+            if variable.op == VARIABLE and (variable not in found or rank < found[variable].rank):
+                found[variable] = _Use(rank, formal, node)
+    return found
+
+
+def _ranked_formals(node: Node) -> tuple[tuple[int, str], ...]:
+    """For each input of an operator what it makes of a variable, and what it is called there."""
+    signature = lookup(node.op)
+    count = len(node.inputs)
+    if signature is None:
+        return ((_FOREIGN, ""),) * count
+    names = signature.input_names(node.attrs, count, subgraphs=node.subgraphs) or ()
+    slots = signature.auxiliary_slots(node.attrs, count, subgraphs=node.subgraphs)
+    names = (*names[:count], *[""] * (count - len(names)))
+    return tuple((_MUTATED if i in slots else _rank(name), name) for i, name in enumerate(names))
+
+
+def _rank(formal: str) -> int:
+    if formal in PARAMETER_FORMALS:
+        return _TRAINED
+    if formal in LABEL_FORMALS:
+        return _LABEL
+    return _STATE if formal in STATE_FORMALS else _DATA
+
+
+def _by_graph(node: Node, use: _Use) -> Role:
+    if use.rank == _MUTATED:
+        return Role(Kind.AUXILIARY, "mutated by", use.user)
+    if use.rank == _TRAINED:
+        return Role(Kind.PARAMETER, _OF[use.formal], use.user)
+    if use.rank == _LABEL:
+        return Role(Kind.INPUT, f"{use.formal} of", use.user, is_label=True)
+    if node.name.endswith("label"):
+        return Role(Kind.INPUT, "its name ends in label", is_label=True)
+    if use.rank == _STATE:
+        return Role(Kind.INPUT, f"{use.formal} of", use.user, is_state=True)
+    if "__init__" in node.attrs:
+        return Role(Kind.PARAMETER, "it has an initialiser (__init__)")
+    suffix = next((suffix for suffix in SUFFIXES if node.name.endswith(suffix)), None)
+    if suffix:
+        return Role(Kind.PARAMETER, f"its name ends in {suffix}")
+    if use.rank == _FOREIGN:
+        return Role(Kind.UNKNOWN, "only operators that nobody registered use it")
+    return Role(Kind.INPUT, "nothing makes it a parameter" if use.rank == _DATA else "no operator uses it")
+
+
+def implied_role(implied: Implied) -> Role:
+    """What a variable without a node is: its slot tells, for MXNet names it after its formal input."""
+    rank = _MUTATED if implied.auxiliary else _rank(implied.formal)
+    kind = Kind.AUXILIARY if rank == _MUTATED else Kind.PARAMETER if rank == _TRAINED else Kind.INPUT
+    why = "the file implies it:" if rank == _MUTATED else f"the file implies it: {implied.formal} of"
+    return Role(kind, why, implied.node, is_label=rank == _LABEL, is_state=rank == _STATE)
+
+
+def _with_file(node: Node, role: Role, held: Collection[str]) -> Role:
+    """What a parameter file changes: it holds parameters and nothing else."""
+    if node.name in held and not role.is_parameter:
+        return Role(Kind.PARAMETER, _SETTLED if role.kind is Kind.UNKNOWN else _HELD)
+    return Role(Kind.INPUT, _NOT_HELD) if role.kind is Kind.UNKNOWN else role
+
+
+def disagreements(roles: Mapping[Node, Role], held: Collection[str]) -> tuple[list[str], list[str]]:
+    """Where a parameter file and the graph tell different stories: the parameters that it does not hold, and the variables
+    that are inputs by the graph and that it holds all the same. Names, each once."""
+    missing = [node.name for node, role in roles.items() if role.is_parameter and node.name not in held]
+    taken = [node.name for node, role in roles.items() if role.why == _HELD]
+    return list(dict.fromkeys(missing)), list(dict.fromkeys(taken))

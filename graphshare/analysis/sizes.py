@@ -1,0 +1,54 @@
+"""Sizes for inputs that nothing determines: one sample, and the first usual size that fits the whole graph.
+
+Weights tell most of an input's shape (its channels, or the size behind a Flatten); image sizes and batch are often free. A
+size is taken only when every shape in the graph follows from it without a contradiction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from graphshare.analysis.shapes import Inference, infer
+from graphshare.errors import RefusedError
+from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.kernels.inference import is_known
+
+# Sizes that trained models were made for, then every small one.
+_USUAL = (224, 28, 32, 112, 299, 48, 24, 12, 64, 96, 128, 160, 256, 300, 320, 416, 512)
+_SMALL = range(1, 65)
+
+
+def settle_sizes(
+    graph: Graph,
+    shapes: Mapping[Node, Sequence[int | None]],
+    types: Mapping[Node, str],
+    nodes: Sequence[Node],
+    found: Inference,
+) -> tuple[Inference, dict[Node, tuple[int, ...]]] | None:
+    """The inference with sizes chosen for variables of known rank, and the shapes that were chosen; None when none fits.
+
+    Axis 0 becomes 1, the channels of an image 3, all other unknown sizes of all variables one number.
+    """
+    open_ = [node for node in nodes if node.op == VARIABLE and not is_known(found.shapes[node][0])]
+    partly = {node: shape for node in open_ if (shape := found.shapes[node][0]) is not None}
+    if not partly:
+        return None
+    for size in dict.fromkeys((*_USUAL, *_SMALL)):
+        trial = {node: _filled(shape, size) for node, shape in partly.items()}
+        try:
+            result = infer(graph, {**shapes, **trial}, types, nodes=nodes)
+        except RefusedError:
+            continue
+        if _all_positive(result.shapes[node] for node in nodes):
+            return result, {node: tuple(d or 0 for d in result.shapes[node][0] or ()) for node in partly}
+    return None
+
+
+def _filled(shape: tuple[int | None, ...], size: int) -> tuple[int, ...]:
+    fixed = {0: 1, 1: 3} if len(shape) == 4 else {0: 1}
+    return tuple(fixed.get(axis, size) if d is None else d for axis, d in enumerate(shape))
+
+
+def _all_positive(rows: Iterable[Sequence[tuple[int | None, ...] | None]]) -> bool:
+    """Whether every first output has a known shape without an empty axis."""
+    return all(row[0] is not None and all(d is not None and d > 0 for d in row[0]) for row in rows)

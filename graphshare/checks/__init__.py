@@ -1,0 +1,1 @@
+"""Find faults in graphs and parameter files."""

@@ -1,0 +1,58 @@
+"""GS007: graph attributes that are no pair of type and value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from graphshare.checks.examples import dense
+from graphshare.checks.model import Example, Found, Rule
+from graphshare.checks.subject import Subject
+from graphshare.reports.model import Level
+
+
+def _is_int(value: Any) -> bool:
+    return type(value) is int and -(1 << 31) <= value < 1 << 31
+
+
+_TAGS: dict[str, Callable[[Any], bool]] = {
+    "int": _is_int,
+    "size_t": lambda value: type(value) is int and 0 <= value < 1 << 64,
+    "str": lambda value: isinstance(value, str),
+    "list_int": lambda value: isinstance(value, list) and all(map(_is_int, value)),
+    "list_str": lambda value: isinstance(value, list) and all(isinstance(part, str) for part in value),
+}
+
+
+def find(subject: Subject) -> Iterator[Found]:
+    """Every attribute of a graph that MXNet does not read."""
+    for steps, graph in subject.documents:
+        for key, value in graph.get("attrs", {}).items():
+            message = _fault(key, value)
+            if message:
+                yield Found(
+                    message, (*steps, "attrs", key), hint='graph attributes look like {"mxnet_version": ["int", 10901]}'
+                )
+
+
+def _fault(key: str, value: Any) -> str:
+    if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str):
+        return f"the graph attribute {key!r} is no pair of a type and a value"
+    tag, content = value
+    if tag not in _TAGS:
+        return f"the graph attribute {key!r} has the type {tag!r}; MXNet knows {', '.join(_TAGS)}"
+    if not _TAGS[tag](content):
+        return f"the graph attribute {key!r} is not of its type {tag}"
+    return f"{key} has the type {tag!r}, not int" if key in ("mxnet_version", "is_np_shape") and tag != "int" else ""
+
+
+RULE = Rule(
+    code="GS007",
+    name="graph-attribute",
+    level=Level.ERROR,
+    summary="An attribute of the graph is no pair of a known type and a value",
+    why='MXNet refuses the file; mxnet_version in particular is ["int", 10901].',
+    find=find,
+    fails=Example(dense().replace('["int", 10901]', "10901")),
+    passes=Example(dense()),
+)

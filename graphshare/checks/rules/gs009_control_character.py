@@ -1,0 +1,53 @@
+"""GS009: characters that MXNet cannot read inside strings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from graphshare.checks.examples import dense
+from graphshare.checks.model import Example, Found, Rule
+from graphshare.checks.subject import Subject
+from graphshare.formats.mxnet.places import line_and_column
+from graphshare.reports.model import Level
+
+_STRING = re.compile(r'"(?:[^"\\\n\r\0]|\\.)*([\n\r\0])?', re.DOTALL)
+_ESCAPE = re.compile(r"\\(u0000|.)", re.DOTALL)
+_REST = re.compile(r'(?:[^"\\]|\\.)*"', re.DOTALL)
+_NAMES = {"\n": "a raw line feed", "\r": "a raw carriage return", "\0": "a NUL"}
+
+
+def find(subject: Subject) -> Iterator[Found]:
+    """The first such character of each string, and NULs that are written as escapes."""
+    reading = subject.reading
+    if reading.text is None or reading.malformed:
+        return
+    text, at = reading.text, 0
+    place = next((m.start() for m in _ESCAPE.finditer(text) if m[1] == "u0000"), -1) if "\\u0000" in text else -1
+    if place >= 0:
+        yield Found("a string holds a NUL, which ends it for MXNet", hint="remove it", at=line_and_column(text, place))
+    if not reading.controls:
+        return
+    while (start := text.find('"', at)) >= 0:
+        match = _STRING.match(text, start)
+        assert match is not None
+        at = match.end() + 1
+        if match[1] is not None:
+            hint = "write \\n or \\r instead" if match[1] != "\0" else "remove it"
+            yield Found(f"a string holds {_NAMES[match[1]]}", hint=hint, at=line_and_column(text, match.end() - 1))
+            rest = _REST.match(text, match.end())
+            at = rest.end() if rest else len(text)
+
+
+RULE = Rule(
+    code="GS009",
+    name="control-character",
+    level=Level.ERROR,
+    summary="A string holds a raw line break or a NUL",
+    why="MXNet stops at a raw line feed or carriage return inside a string, and ends the string at a NUL. "
+    "Other control characters it reads and writes as they are.",
+    find=find,
+    fails=Example(dense().replace("fc_bias", "fc\nbias")),
+    passes=Example(dense().replace("fc_bias", "fc\\nbias")),
+    fix="writes line breaks as \\n and \\r; a NUL stays",
+)

@@ -1,0 +1,36 @@
+"""GS103: an input that comes later in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graphshare.checks.examples import operator, symbol, variable
+from graphshare.checks.model import Example, Found, Rule
+from graphshare.checks.subject import Subject
+from graphshare.ir.graph import Node
+from graphshare.reports.model import Level
+
+
+def find(subject: Subject) -> Iterator[Found]:
+    """Each node that refers to a later one."""
+    for steps, graph in subject.graphs:
+        seen: set[Node] = set()
+        for i, node in enumerate(graph.nodes):
+            late = [e.node for e in node.inputs if e.node not in seen] + [d for d in node.control_deps if d not in seen]
+            if late:
+                hint = "put every node after its inputs"
+                yield Found(f"needs {late[0].name!r}, which comes later in the file", (*steps, "nodes", i), node, hint=hint)
+            seen.add(node)
+
+
+RULE = Rule(
+    code="GS103",
+    name="forward-reference",
+    level=Level.WARNING,
+    summary="A node comes before one of its inputs",
+    why="MXNet loads such a file and writes it back in another order, with other ids; tools that read it in one pass fail.",
+    find=find,
+    fails=Example(symbol(operator("relu", "a", 1), variable("data"), heads=[0])),
+    passes=Example(symbol(variable("data"), operator("relu", "a", 0))),
+    fix="puts the nodes in order",
+)

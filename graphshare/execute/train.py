@@ -1,0 +1,155 @@
+"""``run --sgd-steps``: parameters trained on fed inputs, step by step as MXNet's Module does it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import Any
+
+import msgspec
+
+from graphshare.analysis.roles import Kind, Role
+from graphshare.checkpoint.parameter_plan import listed
+from graphshare.errors import Fault, RefusedError, SelfCheckError
+from graphshare.execute.feeds import GivenShape
+from graphshare.execute.gradient import needs_head_gradient
+from graphshare.execute.prepare import Prepared, prepare
+from graphshare.execute.sgd import Sgd
+from graphshare.execute.training import Trainer, batch_rescale, check_heads, first_data
+from graphshare.formats.atomic import staged_outputs
+from graphshare.formats.params.convert import format_of
+from graphshare.formats.params.files import read_index
+from graphshare.formats.params.lookup import RecordsByName
+from graphshare.formats.params.records import Format, ParameterFile
+from graphshare.formats.params.updated import write_updated
+from graphshare.ir.graph import Graph, Node
+from graphshare.progress import counted
+from graphshare.text.names import did_you_mean, join_key
+
+
+class Trained(msgspec.Struct, eq=False):
+    """What some steps gave. ``before`` and ``outputs`` are those of inference before the first step and after the last.
+
+    Outputs are by MXNet's names. ``updated`` are the new values of parameters and auxiliary states by their key in a parameter
+    file. ``seconds`` are those of the steps alone. ``settings`` are those that were used, ``rescale`` filled in.
+    """
+
+    before: dict[str, Any]
+    outputs: dict[str, Any]
+    updated: dict[str, Any]
+    settings: Sgd
+    steps: int
+    seconds: float
+    variable_bytes: int
+    notes: list[str]
+
+
+def train(
+    graph: Graph,
+    *,
+    steps: int,
+    settings: Sgd | None = None,
+    rescale: float | None = None,
+    head_gradients: Mapping[str, Any] | None = None,
+    params: ParameterFile | None = None,
+    feeds: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, GivenShape] | None = None,
+    targets: Sequence[str] = (),
+    seed: int | None = None,
+    params_seed: int | None = None,
+) -> Trained:
+    """Trains the parameters of ``graph`` for some steps, all on the same inputs.
+
+    ``rescale`` multiplies the gradients; without it they are divided by the batch of the first data input. Heads that are not
+    losses start from ``head_gradients``, by output name, or from ones. The other arguments are those of ``run``.
+
+    Raises:
+        RefusedError: an operator has no gradient, there is nothing to train, or what ``run`` refuses.
+    """
+    ready = prepare(
+        graph, params=params, feeds=feeds or {}, shapes=shapes or {}, targets=targets, seed=seed, params_seed=params_seed
+    )
+    trained = [node for node in ready.values if ready.roles[node].kind is Kind.PARAMETER]
+    states = [node for node in ready.values if ready.roles[node].kind is Kind.AUXILIARY]
+    _check_names([*trained, *states], trained)
+    settings = msgspec.structs.replace(settings or Sgd(), rescale=_rescale(ready, rescale))
+    heads = _heads(ready, head_gradients or {})
+    trainer = Trainer(ready.part.heads, ready.values, trained, settings, seed=seed or 0, heads=heads, shapes=ready.found.shapes)
+    before = trainer.outputs()
+    check_heads(ready.part.heads, heads, before)
+    started = perf_counter()
+    for _ in counted(range(steps), "training", "steps"):
+        trainer.step()
+    seconds = perf_counter() - started
+    if trainer.without_gradient:
+        ready.notes.append(f"no gradient reaches {listed((node.name for node in trainer.without_gradient), 6)}")
+    records = RecordsByName(params) if params is not None else None
+    updated = {_key(node, ready.roles[node], records): trainer.values[node] for node in (*trained, *states)}
+    after = trainer.outputs()
+    first, last = (dict(zip(ready.names, outputs, strict=True)) for outputs in (before, after))
+    return Trained(first, last, updated, settings, steps, seconds, ready.variable_bytes, ready.notes)
+
+
+def _check_names(variables: Sequence[Node], trained: Sequence[Node]) -> None:
+    twice = [name for name, count in Counter(node.name for node in variables).items() if count > 1]
+    if twice:
+        raise RefusedError(
+            [Fault(f"several variables bear the name {n!r}", hint="tie them, or give them names of their own") for n in twice]
+        )
+    if not trained:
+        raise RefusedError(Fault("there is no parameter to train", hint="--params FILE tells which variables are parameters"))
+
+
+def _rescale(ready: Prepared, given: float | None) -> float:
+    """``given``, or one divided by axis 0 of the first input that is data, as Module has it."""
+    if given is not None:
+        return given
+    inputs = [n for n in ready.found.nodes if n in ready.values and not ready.roles[n].is_parameter]
+    node = first_data(inputs, ready.values, ready.roles)  # in the order of list_arguments
+    if node is not None:
+        ready.notes.append(f"gradients are divided by {ready.values[node].shape[0]}, the batch of {node.name!r}")
+    return batch_rescale(node, ready.values)
+
+
+def _heads(ready: Prepared, given: Mapping[str, Any]) -> list[Any]:
+    """The gradient of each head; None where none is given, which means ones unless the head is a loss."""
+    faults = [
+        Fault(f"--head-gradient {name!r} names no output", hint=did_you_mean(name, ready.names)) for name in given
+        if name not in ready.names
+    ]  # fmt: skip
+    if faults:
+        raise RefusedError(faults)
+    wanting = [n for n, entry in zip(ready.names, ready.part.heads, strict=True) if needs_head_gradient(entry.node)]
+    ones, idle = [n for n in wanting if n not in given], [n for n in given if n not in wanting]
+    if ones:
+        ready.notes.append(f"not a loss, so its gradient is taken as ones: {', '.join(ones)} (--head-gradient gives another)")
+    if idle:
+        ready.notes.append(f"a loss ignores its head gradient: {', '.join(idle)}")
+    return [given.get(name) for name in ready.names]
+
+
+def _key(node: Node, role: Role, records: RecordsByName | None) -> str:
+    auxiliary = role.kind is Kind.AUXILIARY
+    record = records.of(node, auxiliary=auxiliary) if records is not None else None
+    return (record.key if record is not None else None) or join_key("aux" if auxiliary else "arg", node.name)
+
+
+def write_trained(trained: Trained, path: str, source: ParameterFile | None, *, np_shape: bool) -> None:
+    """Writes the new values to ``path``, with all else that ``source`` holds; the suffix chooses the format.
+
+    Raises:
+        RefusedError: the format has no place for something; all is listed.
+        OutputError: it could not be written; what stood there before still stands.
+        SelfCheckError: it does not read back as it was written.
+    """
+    to: Format = format_of(path)
+    np_shape = np_shape or (source is not None and any(record.layout == "V3" for record in source.records))
+    with staged_outputs() as stage:
+        out = stage.open(path)
+        plan = write_updated(source, trained.updated, out, to, np_shape=np_shape)
+        if not out.direct:
+            found = [(r.key, r.shape, r.dtype) for r in read_index(out.name).records]
+            if found != [(r.key, r.shape, r.dtype) for r in plan]:
+                raise SelfCheckError(Fault("does not read back with the names, shapes and types that were written", where=path))
+        stage.commit()

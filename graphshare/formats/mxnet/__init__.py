@@ -1,0 +1,1 @@
+"""MXNet's symbol JSON of every generation."""

@@ -1,0 +1,219 @@
+"""Bytes to a checked JSON document: what a symbol file may hold, before anything is linked.
+
+It is a typed decode that keeps the order of keys. Where it fails, :mod:`graphshare.formats.mxnet.tolerant` reads the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from mmap import mmap
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+
+from graphshare.errors import Fault, InputError
+from graphshare.progress import Advance, unheard
+
+Id = Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)]
+Triple = Annotated[tuple[Id, ...], msgspec.Meta(min_length=2, max_length=3)]
+# One type for the values of every key: a typed dict of known keys would lose the unknown ones and the order. Which key may
+# hold which of these is checked while linking, where each value is looked at anyway.
+NodeRecord = dict[str, str | int | dict[str, str] | list[Triple | Id | dict[str, Any]]]
+GraphRecord = dict[str, list[NodeRecord | Triple | Id] | dict[str, Any] | str | int]
+
+Buffer = bytes | mmap
+
+NODE_KEYS = frozenset(("op", "name", "attrs", "attr", "param", "inputs", "control_deps", "subgraphs", "backward_source_id"))
+GRAPH_KEYS = frozenset(("nodes", "arg_nodes", "node_row_ptr", "heads", "attrs"))
+MAX_NESTING = 64
+_LISTS_OF_IDS = ("arg_nodes", "node_row_ptr")
+
+_decoder = msgspec.json.Decoder(GraphRecord)
+_chunk_decoder = msgspec.json.Decoder(list[NodeRecord])
+
+# MXNet's layout lets a large file be decoded piece by piece, without a million records in memory at once: a line break
+# cannot stand inside a string, so these texts stand between nodes of the outermost graph and nowhere else.
+_OPENING = b'{\n  "nodes": [\n    {'
+_BETWEEN = b"\n    }, \n    {"
+_CLOSING = b'\n    }\n  ], \n  "'
+_BRACE = len(b"\n    }")
+_CHUNK = 1 << 18  # bytes
+
+
+Records = Iterable[dict[str, Any]]
+
+
+def nodes_span(data: Buffer) -> tuple[int, int] | None:
+    """Where the nodes of a large file in MXNet's layout stand, first brace to last; None for other files."""
+    if len(data) < 2 * _CHUNK or data[: len(_OPENING)] != _OPENING:
+        return None
+    end = data.rfind(_CLOSING)
+    return None if end < 0 else (len(_OPENING) - 1, end + _BRACE)
+
+
+def parse_frame(data: Buffer, span: tuple[int, int]) -> dict[str, Any]:
+    """The graph object without its nodes, values typed but not yet held against their keys.
+
+    Raises:
+        ValueError: the text is no symbol file, or holds what strict JSON forbids.
+    """
+    found: dict[str, Any] = _decoder.decode(_frame(data, span))
+    return found
+
+
+class PlainRecord(msgspec.Struct, gc=False):
+    """What nearly every node is made of; other keys are passed over. ``attrs`` is the text of the map, or empty."""
+
+    op: str
+    name: str
+    inputs: list[Triple]
+    attrs: msgspec.Raw = msgspec.Raw(b"")
+
+
+class BareRecord(PlainRecord, forbid_unknown_fields=True, gc=False):
+    """A node that has no other keys."""
+
+
+class PlainOldRecord(PlainRecord, rename={"attrs": "attr"}, gc=False):
+    """The same of a file from before 1.0."""
+
+
+class PlainOldestRecord(PlainRecord, rename={"attrs": "param"}, gc=False):
+    """The same of a file from 2015."""
+
+
+PLAIN_RECORDS: dict[str, type[PlainRecord]] = {"attrs": PlainRecord, "attr": PlainOldRecord, "param": PlainOldestRecord}
+
+
+class PlainEnds(msgspec.Struct):
+    """What of a written graph is held against it, but for the nodes."""
+
+    arg_nodes: list[Id]
+    heads: list[Triple]
+
+
+def parse_plain_ends(data: Buffer, span: tuple[int, int] | None) -> PlainEnds:
+    """Variables and heads; ``span`` says where the nodes of a large file stand. Raises ValueError as :func:`parse_frame`."""
+    return _ends_decoder.decode(data if span is None else _frame(data, span))
+
+
+def parse_plain_nodes(
+    data: Buffer, span: tuple[int, int] | None, attr_key: str, *, after: int = 0, advance: Advance = unheard
+) -> Iterable[PlainRecord]:
+    """The nodes of a file whose attributes stand under ``attr_key``; ``span`` says where those of a large file stand.
+
+    ``after`` leaves out the nodes up to a place where one must end. ``advance`` is told the bytes that are done, here as below.
+
+    Raises:
+        ValueError: the text is no symbol file, or holds what strict JSON forbids; also while the records are taken.
+    """
+    record = PLAIN_RECORDS[attr_key]
+    if span is None:
+        found: list[PlainRecord] = msgspec.json.decode(data, type=_Nodes[record]).nodes  # type: ignore[valid-type]
+        return found
+    return _in_chunks(data, span, after, msgspec.json.Decoder(list[record]), advance)  # type: ignore[valid-type]
+
+
+def parse_bare_nodes(data: Buffer, span: tuple[int, int], advance: Advance = unheard) -> Iterable[BareRecord]:
+    """The nodes of a large file that have the usual keys in the usual order; the order is looked at in the first piece.
+
+    Raises:
+        ValueError: there are others, or :func:`parse_nodes` would raise it; also while the records are taken.
+    """
+    first = next(_chunks(data, *span, _chunk_decoder, unheard), [])
+    if not _USUAL_KEYS.issuperset(map(tuple, first)):
+        raise ValueError("keys are not in MXNet's order")
+    return _in_chunks(data, span, 0, _bare_decoder, advance)
+
+
+decode_map = msgspec.json.Decoder(dict[str, str]).decode
+_bare_decoder = msgspec.json.Decoder(list[BareRecord])
+_USUAL_KEYS = frozenset((("op", "name", "inputs"), ("op", "name", "attrs", "inputs")))
+_Record = TypeVar("_Record")
+
+
+class _Nodes(msgspec.Struct, Generic[_Record]):
+    nodes: list[_Record]
+
+
+_ends_decoder = msgspec.json.Decoder(PlainEnds)
+
+
+def _frame(data: Buffer, span: tuple[int, int]) -> bytes:
+    frame = data[: span[0]] + data[span[1] :]
+    if frame.count(b'"nodes"') != 1:
+        raise ValueError("nodes stand in two places")
+    return frame
+
+
+def parse_nodes(data: Buffer, span: tuple[int, int], advance: Advance = unheard) -> Records:
+    """The records of the nodes in ``span`` as they are decoded, a piece of the text at a time.
+
+    Raises:
+        ValueError: the text is no symbol file, or holds what strict JSON forbids; also while the records are taken.
+    """
+    return _in_chunks(data, span, 0, _chunk_decoder, advance)
+
+
+def parse_whole(data: Buffer) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The graph object and its node records, values typed but not yet held against their keys.
+
+    Raises:
+        ValueError: the text is no symbol file, or holds what strict JSON forbids.
+    """
+    found: dict[str, Any] = _decoder.decode(data)
+    return found, found["nodes"]
+
+
+def check_kinds(found: Mapping[str, Any]) -> None:
+    """Holds the values of a graph object against their keys, which the typed decode leaves open.
+
+    Raises:
+        TypeError: a key holds what only another may.
+        InputError: a value of a key without a meaning here is nested deeper than ``MAX_NESTING``.
+    """
+    for key in ("nodes", "arg_nodes", "node_row_ptr", "heads"):
+        values = found.get(key, [])
+        if type(values) is not list or (key in _LISTS_OF_IDS and not {int}.issuperset(map(type, values))):
+            raise TypeError(key)
+    if type(found.get("attrs", {})) is not dict:
+        raise TypeError("attrs")
+    check_nesting(value for key, value in found.items() if key == "attrs" or key not in GRAPH_KEYS)
+
+
+def check_nesting(values: Iterable[Any]) -> None:
+    """Refuses values that are nested deeper than ``MAX_NESTING``.
+
+    Raises:
+        InputError: one is.
+    """
+    level = [value for value in values if isinstance(value, (dict, list, tuple))]
+    for _ in range(MAX_NESTING):
+        inner = chain.from_iterable(value.values() if isinstance(value, dict) else value for value in level)
+        level = [value for value in inner if isinstance(value, (dict, list, tuple))]
+        if not level:
+            return
+    raise InputError(Fault(f"holds a value that is nested deeper than {MAX_NESTING} levels"))
+
+
+def _in_chunks(
+    data: Buffer, span: tuple[int, int], after: int, decoder: msgspec.json.Decoder[list[_Record]], advance: Advance
+) -> Iterator[_Record]:
+    start, end = span
+    if after:
+        start = end if after == end else after + len(_BETWEEN) - 1 - _BRACE
+        if after not in (end, data.find(_BETWEEN, after - _BRACE, start + 1) + _BRACE):
+            raise ValueError("no node ends there")
+    return chain.from_iterable(_chunks(data, start, end, decoder, advance))
+
+
+def _chunks(
+    data: Buffer, start: int, end: int, decoder: msgspec.json.Decoder[list[_Record]], advance: Advance
+) -> Iterator[list[_Record]]:
+    while start < end:
+        at = data.find(_BETWEEN, start + _CHUNK, end)
+        stop = end if at < 0 else at + _BRACE
+        yield decoder.decode(b"[" + data[start:stop] + b"]")
+        advance(stop - start)
+        start = stop if at < 0 else at + len(_BETWEEN) - 1

@@ -1,0 +1,129 @@
+"""A graph to the text of a symbol file, in any of the layouts, MXNet's own to the byte.
+
+MXNet's layout (formats it writes since 1.0, and in 2015): two blanks a level, a blank behind every comma, graph and node
+objects on lines of their own, attribute maps only from two keys on, lists from eleven elements on, no final newline, and in
+strings only the escapes ``\\" \\\\ \\n \\r \\t``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate, chain
+from operator import attrgetter
+
+from graphshare.formats.mxnet.node_texts import NodeTexts, entry_text
+from graphshare.formats.mxnet.spelling import CHUNK, Spelling
+from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.progress import Advance, unheard
+
+_BYTES = 1 << 16  # copied at a time
+_LOOKED_UP = 8  # nodes, before a table of all is made
+
+
+def write_symbol(graph: Graph, advance: Advance = unheard) -> Iterator[bytes]:
+    """The bytes of ``graph`` in its dialect, in pieces of about 100 KiB. ``advance`` is told the nodes that are done.
+
+    Raises:
+        RefusedError: a text holds a NUL character, which ends a string for MXNet.
+    """
+    texts = Spelling(graph.dialect)
+    newline = graph.dialect.newline
+    for piece in chain(_graph_pieces(graph, texts, 0, advance), (graph.dialect.tail.replace("\r\n", "\n"),)):
+        if isinstance(piece, bytes):
+            yield piece
+        else:
+            yield (piece if newline == "\n" else piece.replace("\n", newline)).encode()
+
+
+def _graph_pieces(graph: Graph, texts: Spelling, level: int, advance: Advance = unheard) -> Iterator[str | bytes]:
+    """The text of a graph object at ``level``, node by node; as bytes where it is copied from the file that was read."""
+    ids = _Ids(graph)
+    values = _graph_values(graph, texts, ids, level + 1)
+    least = texts.break_record
+    start, end = ("\n" + texts.indent * (level + 1), "\n" + texts.indent * level) if least == 1 else ("", "")
+    comma = texts.break_comma.rstrip("\n") if least == 1 else texts.comma
+    yield "{"
+    for position, key in enumerate([key for key in graph.dialect.keys if key in values]):
+        yield f"{comma if position else ''}{start}{texts.quote(key)}{texts.colon}"
+        if key == "nodes":
+            yield from _node_pieces(graph, texts, ids, level + 1, advance)
+        else:
+            yield from values[key]
+    yield f"{end}}}"
+
+
+def _graph_values(graph: Graph, texts: Spelling, ids: Mapping[Node, int], level: int) -> dict[str, Iterable[str]]:
+    """The text of every key of the graph object but ``nodes``, in pieces; keys that cannot be known are absent."""
+    irregular = graph.dialect.irregular
+    arg_nodes = irregular.get("arg_nodes")
+    if arg_nodes is None:
+        arg_nodes = [i for i, node in enumerate(graph.nodes) if node.op == VARIABLE]
+    heads = [entry_text(entry, ids, texts, level + 1) for entry in graph.heads]
+    attrs = [(key, texts.value(value, level + 1)) for key, value in graph.attrs.items()]
+    values: dict[str, Iterable[str]] = {
+        "nodes": (),
+        "arg_nodes": texts.id_pieces(arg_nodes, len(arg_nodes), level),
+        "heads": (texts.array(heads, level, texts.break_list),),
+        "attrs": (texts.object(attrs, level, texts.break_map),),
+    }
+    row_ptr = irregular.get("node_row_ptr")
+    if row_ptr is not None:
+        values["node_row_ptr"] = texts.id_pieces(row_ptr, len(row_ptr), level)
+    elif None not in map(_COUNT, graph.nodes):
+        values["node_row_ptr"] = texts.id_pieces(accumulate(map(_COUNT, graph.nodes), initial=0), len(graph.nodes) + 1, level)
+    values.update({key: (texts.value(value, level),) for key, value in graph.extra.items()})
+    return values
+
+
+_COUNT = attrgetter("num_outputs")
+
+
+class _Ids(dict[Node, int]):
+    """Each node's id, its place in the file.
+
+    Hardly anything but heads refers to nodes whose text is copied: they are looked up one by one until that would not pay.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._copied = graph.nodes[: graph.verbatim.count] if graph.verbatim is not None else ()
+        self._looked_up = 0
+        formatted = graph.nodes[len(self._copied) :] if self._copied else graph.nodes
+        super().__init__(zip(formatted, range(len(self._copied), len(graph.nodes)), strict=True))
+
+    def __missing__(self, node: Node) -> int:
+        self._looked_up += 1
+        if self._looked_up > _LOOKED_UP:
+            self.update(zip(self._copied, range(len(self._copied)), strict=True))
+        if node not in self:
+            self[node] = self._copied.index(node)
+        return self[node]
+
+
+def _node_pieces(graph: Graph, texts: Spelling, ids: Mapping[Node, int], level: int, advance: Advance) -> Iterator[str | bytes]:
+    """The array of nodes, some hundred at a time; nodes that stand where they stood when read are copied as they are.
+
+    Nodes alike but for name and inputs are formatted once; this loop is most of what writing costs.
+    """
+    if not graph.nodes:
+        yield "[]"
+        return
+    broken = texts.break_record == 1
+    start = "\n" + texts.indent * (level + 1) if broken else ""
+    comma = (texts.break_comma.rstrip("\n") if broken else texts.comma) + start
+    text_of = NodeTexts(graph, texts, ids, level + 1, lambda inner, at: _subgraph_text(inner, texts, at))
+    yield "[" + start
+    copied = 0
+    if graph.verbatim is not None:
+        copied = graph.verbatim.count
+        for i in range(graph.verbatim.start, graph.verbatim.end, _BYTES):
+            yield graph.verbatim.data[i : min(i + _BYTES, graph.verbatim.end)]
+        advance(copied)
+    for i in range(copied, len(graph.nodes), CHUNK):
+        nodes = graph.nodes[i : i + CHUNK]
+        yield (comma if i else "") + comma.join(text_of.nodes(nodes))
+        advance(len(nodes))
+    yield ("\n" + texts.indent * level if broken else "") + "]"
+
+
+def _subgraph_text(graph: Graph, texts: Spelling, level: int) -> str:
+    return "".join(piece for piece in _graph_pieces(graph, texts, level) if isinstance(piece, str))

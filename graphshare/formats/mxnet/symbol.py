@@ -1,0 +1,196 @@
+"""Symbol JSON to a graph: ids become references.
+
+Files of every generation are read alike: ``attrs`` or ``attr`` or ``param``, entries of two or three numbers, any order of
+nodes. Nothing is upgraded in passing. Ids out of range and cycles are faults of the file and all found before a graph exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, repeat
+from operator import sub
+from typing import Any
+
+import msgspec
+
+from graphshare.errors import Fault, InputError
+from graphshare.formats.mxnet import document
+from graphshare.formats.mxnet.dialects import dialect_of, speaks_for_itself
+from graphshare.formats.mxnet.links import building_order, check_ids
+from graphshare.formats.mxnet.node_records import NodeReader
+from graphshare.ir.graph import EMPTY, VARIABLE, Dialect, Entry, Graph, Node, Verbatim
+from graphshare.progress import task
+
+_Linker = Callable[[Iterable[Any], Iterable[int | None] | None, NodeReader], list[Node]]
+
+
+def read_symbol(data: bytes, *, where: str = "") -> Graph:
+    """The graph that the bytes of a symbol file hold. ``where`` names the file in errors.
+
+    Raises:
+        InputError: every fault of the file, with its JSON path.
+    """
+    dialect = dialect_of(data)
+    try:
+        span = document.nodes_span(data)
+        for bare in (True, False):
+            try:
+                if span is not None:
+                    return _read_large(data, span, dialect, bare=bare)
+            except _UNFIT:
+                pass  # it takes other keys, or the records together, to tell what is amiss
+        try:
+            return _link(*document.parse_whole(data), dialect)
+        except _UNFIT:
+            from graphshare.formats.mxnet.tolerant import parse_tolerantly
+
+            return _link(*parse_tolerantly(data), dialect, checked=True)
+    except InputError as error:
+        raise error.located(where) from None
+
+
+def _read_large(data: bytes, span: tuple[int, int], dialect: Dialect, *, bare: bool) -> Graph:
+    """The graph of a large file in MXNet's layout; ``bare`` where its nodes have the usual keys only. Raises ``_UNFIT``."""
+    found = document.parse_frame(data, span)
+    with task("reading", span[1] - span[0], "B") as advance:
+        if bare:
+            graph = _link(found, document.parse_bare_nodes(data, span, advance), dialect, link=_link_bare)
+        else:
+            graph = _link(found, document.parse_nodes(data, span, advance), dialect)
+    own_text = Verbatim(data, *span, len(graph.nodes)) if speaks_for_itself(data, dialect) else None
+    return msgspec.structs.replace(graph, verbatim=own_text)
+
+
+# A value does not fit its key, or JSON is not what the fast pass reads: the tolerant pass and the schema tell which.
+_UNFIT = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
+
+
+def _link(
+    found: dict[str, Any],
+    records: Iterable[Any],
+    dialect: Dialect,
+    depth: int = 0,
+    *,
+    checked: bool = False,
+    link: _Linker | None = None,
+) -> Graph:
+    """The graph of a parsed object and its node records, or of a sub-graph ``depth`` levels down.
+
+    ``checked`` says that the schema has held every value against its key; ``link`` makes the nodes of records other than
+    dicts.
+    """
+    if depth > document.MAX_NESTING:
+        raise InputError(Fault(f"sub-graphs are nested deeper than {document.MAX_NESTING} levels"))
+    if depth and not checked:
+        msgspec.convert(found, document.GraphRecord)
+    document.check_kinds(found)
+    reader = NodeReader(lambda inner: _link(inner, inner["nodes"], dialect, depth + 1, checked=checked))
+    steps = _output_counts(found.get("node_row_ptr"))
+    try:
+        nodes = (link or _link_in_file_order)(records, steps, reader)
+        heads = tuple([_entry(e, nodes[e[0]]) for e in found["heads"]])
+        fits = steps is None or len(steps) == len(nodes)
+    except IndexError:  # an entry refers to a later node, or to none
+        fits = False
+    if not fits:
+        if not isinstance(records, list):
+            raise ValueError("the records are needed together")
+        check_ids(found, records)
+        steps = steps if steps is not None and len(steps) == len(records) else None
+        nodes = _link_in_any_order(records, steps, reader)
+        heads = tuple([_entry(e, nodes[e[0]]) for e in found["heads"]])
+    irregular: dict[str, Any] = {}
+    if "node_row_ptr" in found and steps is None:
+        irregular["node_row_ptr"] = found["node_row_ptr"]
+    if found["arg_nodes"] != [i for i, node in enumerate(nodes) if node.op == VARIABLE]:
+        if not isinstance(records, list):
+            raise ValueError("the records are needed together")
+        check_ids(found, records)
+        irregular["arg_nodes"] = found["arg_nodes"]
+    dialect = msgspec.structs.replace(
+        dialect, keys=tuple(found), form=_usual_form(nodes, dialect), irregular=irregular or EMPTY
+    )
+    extra = {key: value for key, value in found.items() if key not in document.GRAPH_KEYS}
+    return Graph(tuple(nodes), heads, found.get("attrs", EMPTY), dialect, extra or EMPTY)
+
+
+def _link_in_file_order(records: document.Records, counts: Iterable[int | None] | None, reader: NodeReader) -> list[Node]:
+    """The nodes of records that refer to earlier ones only. Raises IndexError when one does not.
+
+    Most of what reading costs is this loop: the usual record is taken apart here, and consumers of a node's first output share
+    one entry.
+    """
+    nodes: list[Node] = []
+    first: list[Entry] = []
+    shapes, texts, maps = reader.shapes, reader.texts, reader.maps
+    for record, count in zip(records, chain(counts or (), repeat(None)), strict=False):
+        shape = shapes[tuple(record)]
+        op, name = record["op"], record["name"]
+        if type(name) is not str or type(op) is not str:
+            raise TypeError
+        inputs = tuple(
+            [first[e[0]] if len(e) == 3 and not e[1] and not e[2] else _entry(e, nodes[e[0]]) for e in record["inputs"]]
+        )
+        if not inputs and type(record["inputs"]) is not list:
+            raise TypeError
+        if shape.only_attrs:
+            attrs = EMPTY
+            if shape.attr_key:
+                attrs = record[shape.attr_key]
+                attrs = maps.setdefault(tuple(attrs.items()), attrs)
+            node = Node(texts.setdefault(op, op), name, attrs, inputs, count, (), (), EMPTY, shape.form)
+        else:
+            deps = tuple([nodes[i] for i in record.get("control_deps", ())])
+            node = reader.node(record, inputs, deps, count)
+        nodes.append(node)
+        first.append(Entry(node))
+    return nodes
+
+
+def _link_bare(records: Iterable[document.BareRecord], counts: Iterable[int | None] | None, reader: NodeReader) -> list[Node]:
+    """The nodes of records that have the usual keys only, as :func:`_link_in_file_order` makes them."""
+    nodes: list[Node] = []
+    first: list[Entry] = []
+    texts, maps = reader.texts, reader.maps_by_text
+    for record, count in zip(records, chain(counts or (), repeat(None)), strict=False):
+        inputs = [first[e[0]] if len(e) == 3 and not e[1] and not e[2] else _entry(e, nodes[e[0]]) for e in record.inputs]
+        attrs, form = maps[bytes(record.attrs)]
+        op = record.op
+        node = Node(texts.setdefault(op, op), record.name, attrs, tuple(inputs), count, (), (), EMPTY, form)
+        nodes.append(node)
+        first.append(Entry(node))
+    return nodes
+
+
+def _link_in_any_order(records: list[dict[str, Any]], counts: list[int] | None, reader: NodeReader) -> list[Node]:
+    """The nodes of records that may refer to later ones; every id that refers nowhere, and a cycle, are faults."""
+    nodes: dict[int, Node] = {}
+    for i in building_order(records):
+        record = records[i]
+        inputs = tuple(_entry(entry, nodes[entry[0]]) for entry in record["inputs"])
+        deps = tuple(nodes[dep] for dep in record.get("control_deps", ()))
+        nodes[i] = reader.node(record, inputs, deps, counts[i] if counts else None)
+    return [nodes[i] for i in range(len(records))]
+
+
+def _entry(numbers: Sequence[int], node: Node) -> Entry:
+    """An entry as the file has it: two numbers (2015) have no version."""
+    if not isinstance(numbers, (tuple, list)):
+        raise TypeError
+    return Entry(node, numbers[1], numbers[2] if len(numbers) == 3 else None)
+
+
+def _output_counts(row_ptr: list[int] | None) -> list[int] | None:
+    """Each node's number of outputs; None where ``node_row_ptr`` is absent or no running sum from 0."""
+    if not row_ptr or row_ptr[0] != 0:
+        return None
+    steps = list(map(sub, row_ptr[1:], row_ptr))
+    return steps if min(steps, default=0) >= 0 else None
+
+
+def _usual_form(nodes: list[Node], dialect: Dialect) -> Any:
+    """The form for nodes that a transform adds: that of the first operator with attributes, else of the first node."""
+    for node in nodes:
+        if node.op != VARIABLE and node.attrs and node.form is not None:
+            return node.form
+    return nodes[0].form if nodes and nodes[0].form is not None else dialect.form

@@ -1,0 +1,111 @@
+"""Read what the typed decode of :mod:`graphshare.formats.mxnet.document` does not, or say what is wrong with it.
+
+It takes what MXNet writes and strict JSON forbids (raw control characters inside strings) and what only unknown keys hold
+(values of any type); if that fails too, the schema explains every fault. Refused with the reason: a byte order mark, invalid
+UTF-8, trailing bytes, unclosed brackets.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+from graphshare.errors import Fault, InputError
+
+_HALF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def parse_tolerantly(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The graph object and its node records, checked against the schema.
+
+    Raises:
+        InputError: the bytes are not JSON, or not a graph; every fault the schema finds is listed.
+    """
+    _refuse_encodings(data)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        fault = Fault(f"is not UTF-8: {error.reason}", path=f"byte {error.start}", hint="re-encode the file as UTF-8")
+        raise InputError(fault) from None
+    try:
+        loaded = json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_finite)
+        if _HALF_A_PAIR.search(text) is not None:
+            _refuse_half_pairs(loaded)
+    except json.JSONDecodeError as error:
+        raise InputError(_malformed(error, text)) from None
+    except RecursionError:
+        raise InputError(Fault("is nested far deeper than any symbol file")) from None
+    except ValueError as error:
+        raise InputError(Fault(f"is not JSON: {error}")) from None
+    from graphshare.formats.schema import explain
+
+    try:
+        faults = explain(loaded, "symbol")
+    except RecursionError:
+        raise InputError(Fault("is nested far deeper than any symbol file")) from None
+    if faults:
+        raise InputError(faults)
+    return loaded, loaded["nodes"]
+
+
+def _refuse_encodings(data: bytes) -> None:
+    if data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(
+            Fault("starts with a byte order mark; MXNet refuses it too", path="byte 0", hint="save it as UTF-8 without BOM")
+        )
+    for start, what in _OTHER_FILES.items():
+        if data.startswith(start):
+            raise InputError(Fault(f"is {what}, not a symbol file", path="byte 0", hint=_SYMBOL_FILE))
+    if not data.strip():
+        raise InputError(Fault("is empty", hint=_SYMBOL_FILE))
+
+
+_SYMBOL_FILE = "a symbol file is a JSON object with nodes, arg_nodes and heads; it is mostly called *-symbol.json"
+_OTHER_FILES = {
+    b"\x12\x01\0\0\0\0\0\0": "a parameter file",
+    b"PK\x03\x04": "a zip archive (.npz?)",
+    b"\x93NUMPY": "a NumPy array",
+    b"\x89HDF": "an HDF5 file",
+}
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text} is a number beyond every range")
+    return number
+
+
+def _refuse_half_pairs(loaded: Any) -> None:
+    """Refuses texts with half of a surrogate pair (``\\ud800``), which no file in UTF-8 can hold."""
+    faults = []
+    pending: list[tuple[str, Any]] = [("$", loaded)]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, dict):
+            pending.extend((f"{path}.{key}", part) for key, part in value.items())
+            pending.extend((f"{path}.{key}", key) for key in value)
+        elif isinstance(value, list):
+            pending.extend((f"{path}[{i}]", part) for i, part in enumerate(value))
+        elif isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+            hint = "characters beyond U+FFFF are written as two escapes, or as themselves"
+            faults.append(Fault(f"{value!r} holds half a character (\\uD800 to \\uDFFF)", path=path, hint=hint))
+    if faults:
+        raise InputError(faults[::-1])
+
+
+def _malformed(error: json.JSONDecodeError, text: str) -> Fault:
+    at_end = not text[error.pos :].strip()
+    if error.msg == "Extra data":
+        message, hint = "has trailing bytes after the graph", "remove what follows the last brace"
+    elif at_end or error.msg.startswith("Unterminated string"):
+        message, hint = "ends inside the graph: the file is truncated", "fetch or save it again"
+    else:
+        message, hint = f"is not JSON: {error.msg}", "" if error.pos else _SYMBOL_FILE
+    return Fault(message, path=f"line {error.lineno} column {error.colno}", hint=hint)

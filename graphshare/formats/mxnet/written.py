@@ -1,0 +1,161 @@
+"""Differences between a graph and the bytes of a file that should hold it, found on the decoded records.
+
+Faster than reading a second graph, and independent of the writer: it goes through JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from operator import attrgetter
+from typing import Any
+
+from graphshare.errors import Fault
+from graphshare.formats.mxnet import document
+from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.ir.graph import EMPTY, VARIABLE, Entry, Graph, Node, Verbatim
+from graphshare.ir.walk import node_ids
+from graphshare.progress import task
+
+_COMPARED = 1 << 16  # bytes at a time
+
+
+def differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
+    """What of ``graph`` the file's bytes do not say.
+
+    Raises:
+        InputError: the bytes are no symbol file at all.
+    """
+    try:
+        if _plainly_equal(data, graph):
+            return
+    except ValueError:
+        pass  # not what the fast pass reads, raw control characters for one
+    yield from _graph_differences(read_symbol(bytes(data)), graph)
+
+
+def _plainly_equal(data: document.Buffer, graph: Graph) -> bool:
+    """Whether a look at the decoded records alone shows that the file says ``graph``; False also where it takes more.
+
+    Raises:
+        ValueError: the bytes are no symbol file, or hold what strict JSON forbids.
+    """
+    nodes, after = graph.nodes, 0
+    if graph.verbatim is not None:
+        if not _stand_unchanged(data, graph.verbatim):
+            return False
+        nodes, after = nodes[graph.verbatim.count :], graph.verbatim.end
+    attr_key = _only_attr_key(nodes)
+    if attr_key is None:
+        return False
+    span = document.nodes_span(data)
+    with task("reading back", span[1] - (after or span[0]) if span is not None else 0, "B") as advance:
+        records = document.parse_plain_nodes(data, span, attr_key, after=after, advance=advance)
+        if not _same_records(records, nodes, graph):
+            return False
+    return _same_ends(document.parse_plain_ends(data, span), graph)
+
+
+def _stand_unchanged(data: document.Buffer, source: Verbatim) -> bool:
+    """Whether the first nodes stand there in the very bytes that they were read from, and so read the same again."""
+    for i in range(source.start, source.end, _COMPARED):
+        if data[i : min(i + _COMPARED, source.end)] != source.data[i : min(i + _COMPARED, source.end)]:
+            return False
+    return True
+
+
+def _same_records(records: Iterable[document.PlainRecord], nodes: Sequence[Node], graph: Graph) -> bool:
+    """Whether ``records`` say ``nodes``, the last of ``graph``."""
+    every, same_maps = graph.nodes, _SameMaps()
+    for record, node in zip_longest(records, nodes):
+        if (
+            record is None
+            or node is None
+            or record.op != node.op
+            or record.name != node.name
+            or not same_maps.equal(bytes(record.attrs), node.attrs)
+            or ((record.inputs or node.inputs) and not _same_entries(record.inputs, node.inputs, every))
+        ):
+            return False
+    return True
+
+
+class _SameMaps:
+    """Texts of attribute maps held against maps, each pair once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes, int], bool] = {}
+
+    def equal(self, text: bytes, attrs: Mapping[str, str]) -> bool:
+        """Whether ``text`` decodes to ``attrs``."""
+        known = self._known.get((text, id(attrs)))
+        if known is None:
+            known = self._known[text, id(attrs)] = (document.decode_map(text) if text else EMPTY) == attrs
+        return known
+
+
+def _same_entries(numbers: Sequence[Sequence[int]], entries: Sequence[Entry], nodes: Sequence[Node]) -> bool:
+    """Whether ``numbers`` of a file say ``entries``, ids counting ``nodes``."""
+    if len(numbers) != len(entries):
+        return False
+    for found, entry in zip(numbers, entries, strict=True):
+        i, index = found[0], found[1]
+        version = found[2] if len(found) == 3 else None
+        if i >= len(nodes) or nodes[i] is not entry.node or index != entry.index or version != entry.version:
+            return False
+    return True
+
+
+def _same_ends(found: document.PlainEnds, graph: Graph) -> bool:
+    return found.arg_nodes == _arg_nodes(graph) and _same_entries(found.heads, graph.heads, graph.nodes)
+
+
+def _arg_nodes(graph: Graph) -> list[int]:
+    """What ``arg_nodes`` of a file of ``graph`` holds."""
+    irregular: list[int] | None = graph.dialect.irregular.get("arg_nodes")
+    return irregular if irregular is not None else [i for i, node in enumerate(graph.nodes) if node.op == VARIABLE]
+
+
+def _only_attr_key(nodes: Sequence[Node]) -> str | None:
+    """The key under which all of ``nodes`` have their attributes; None where it takes more than a plain look at a record:
+    other keys too, attributes in two maps, sub-graphs, control dependencies."""
+    if any(map(_SUBGRAPHS, nodes)) or any(map(_CONTROL_DEPS, nodes)):
+        return None
+    keys: set[str] = set()
+    for form in {id(form): form for form in map(_FORM, nodes)}.values():
+        if form is not None and form.param is not None:
+            return None
+        keys.update([key for key in form.keys if key in _ATTR_KEYS][-1:] if form is not None else ["attrs"])
+    if len(keys) > 1:
+        return None
+    return keys.pop() if keys else "attrs"
+
+
+_ATTR_KEYS = ("attrs", "attr", "param")
+_SUBGRAPHS, _CONTROL_DEPS, _FORM = attrgetter("subgraphs"), attrgetter("control_deps"), attrgetter("form")
+
+
+def _graph_differences(found: Graph, graph: Graph, path: str = "$") -> Iterator[Fault]:
+    if len(found.nodes) != len(graph.nodes):
+        yield Fault(f"holds {len(found.nodes)} nodes instead of {len(graph.nodes)}", path=path)
+        return
+    ids, found_ids = node_ids(graph), node_ids(found)
+    for i, (a, b) in enumerate(zip(found.nodes, graph.nodes, strict=True)):
+        if _content(a, found_ids) != _content(b, ids) or len(a.subgraphs) != len(b.subgraphs):
+            yield Fault("does not read back as it was", path=f"{path}.nodes[{i}]", node=b.name)
+            continue
+        for k, (inner, wanted) in enumerate(zip(a.subgraphs, b.subgraphs, strict=True)):
+            yield from _graph_differences(inner, wanted, f"{path}.nodes[{i}].subgraphs[{k}]")
+    if _arg_nodes(found) != _arg_nodes(graph):
+        yield Fault("do not read back as they were", path=f"{path}.arg_nodes")
+    if [_triple(e, found_ids) for e in found.heads] != [_triple(e, ids) for e in graph.heads]:
+        yield Fault("do not read back as they were", path=f"{path}.heads")
+
+
+def _content(node: Node, ids: dict[Node, int]) -> tuple[Any, ...]:
+    inputs = [_triple(entry, ids) for entry in node.inputs]
+    return node.op, node.name, dict(node.attrs), inputs, [ids[dep] for dep in node.control_deps]
+
+
+def _triple(entry: Entry, ids: dict[Node, int]) -> tuple[int, int, int | None]:
+    return ids[entry.node], entry.index, entry.version

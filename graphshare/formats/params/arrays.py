@@ -1,0 +1,210 @@
+"""The arrays of a parameter file: as numpy arrays, or as a stream of bytes. Only this module's functions import numpy.
+
+Dense arrays of ``.params`` and ``.safetensors`` files are read-only views of the mapped file (unaligned where the file has them
+so); those of ``.npz`` are read through their checksum into memory.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from io import FileIO
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from graphshare.errors import Fault, InputError
+from graphshare.formats.params.byte_ranges import CHUNK, open_unchanged
+from graphshare.formats.params.records import ParameterFile, Record, displayed
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from graphshare.formats.params.npz import NpzReader
+
+    Array = NDArray[Any]
+
+
+class SparseArray(msgspec.Struct, frozen=True, eq=False):
+    """A sparse array as stored. ``row_sparse``: ``values`` (K, ...) are the rows numbered ``indices`` (K,) of ``shape``.
+
+    ``csr``: ``values`` (K,) lie in the columns ``indices`` (K,); those of row i are ``indptr[i]:indptr[i + 1]``.
+    """
+
+    storage: str
+    shape: tuple[int, ...]
+    values: Array
+    indices: Array
+    indptr: Array | None = None
+
+
+def read_array(file: ParameterFile, record: Record) -> Array:
+    """One array of ``file`` in dense form; bfloat16 comes as float32 by value. For several use :class:`ArrayReader`.
+
+    Raises InputError for a record that was never filled, cannot be decoded or does not fit into memory.
+    """
+    with ArrayReader(file) as reader:
+        return reader.read(record)
+
+
+class ArrayReader:
+    """Reads the arrays of one file. A context manager; arrays stay valid after it."""
+
+    def __init__(self, file: ParameterFile) -> None:
+        self.file = file
+        self._npz: NpzReader | None = None
+        self._bytes: FileIO | None = None
+        self._map: mmap.mmap | None = None
+
+    def __enter__(self) -> ArrayReader:
+        path = self.file.path
+        if self.file.format == "npz":
+            from graphshare.formats.params.npz import NpzReader
+
+            open_unchanged(self.file).close()
+            self._npz = NpzReader(path)
+            return self
+        self._bytes = open_unchanged(self.file)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._npz is not None:
+            self._npz.__exit__()
+        if self._bytes is not None:
+            self._bytes.close()
+
+    def read(self, record: Record) -> Array:
+        """The array in dense form. bfloat16 becomes float32 with the same values; all else keeps its dtype."""
+        return _by_value(self._raw(record), record.dtype)
+
+    def read_sparse(self, record: Record) -> SparseArray:
+        """A sparse record as stored. Raises InputError when its indices do not fit its shape."""
+        values = self._view(record.data_offset, record.storage_shape, _storage_dtype(record), record)
+        parts = {part.role: self._view(part.offset, part.shape, part.dtype, record) for part in record.parts}
+        array = SparseArray(record.storage, record.shape or (), values, parts["indices"], parts.get("indptr"))
+        misfit = _misfit(array)
+        if misfit:
+            raise self._fault(misfit, record)
+        return msgspec.structs.replace(array, values=_by_value(values, record.dtype))
+
+    def chunks(self, record: Record) -> Iterator[bytes | memoryview]:
+        """The array's bytes in dense C order, little endian, in the file's dtype, in pieces of at most 1 MiB.
+
+        Dense arrays stream in flat memory; a sparse one, or one in Fortran order or big endian, is held once.
+        """
+        if record.storage == "default" and not record.fortran_order and not record.big_endian:
+            return self._streamed(record)
+        import numpy as np
+
+        little = self._raw(record).astype(np.dtype(_storage_dtype(record)).newbyteorder("<"), order="C", copy=False)
+        view = little.reshape(-1).view(np.uint8).data
+        return (view[start : start + CHUNK] for start in range(0, len(view), CHUNK))
+
+    def _streamed(self, record: Record) -> Iterator[bytes]:
+        if self._npz is not None:
+            yield from self._npz.chunks(record)
+            return
+        assert self._bytes is not None
+        self._bytes.seek(record.data_offset or 0)
+        left = record.data_size
+        while left:
+            chunk = self._bytes.read(min(CHUNK, left))
+            if not chunk:
+                raise self._fault("shrank while it was being read", record)
+            left -= len(chunk)
+            yield chunk
+
+    def _raw(self, record: Record) -> Array:
+        """The dense array in native byte order; bfloat16 as the uint16 it is stored as."""
+        if record.shape is None or record.dtype is None:
+            raise self._fault("was never filled: there is no array to read", record)
+        try:
+            if record.storage != "default":
+                return self._dense(record)
+            if self._npz is not None:
+                return self._from_npz(self._npz, record)
+            return self._view(record.data_offset, record.shape, _storage_dtype(record), record)
+        except (MemoryError, ValueError) as error:
+            raise self._fault(f"cannot be held in memory as {record.shape}: {error}", record) from error
+
+    def _dense(self, record: Record) -> Array:
+        import numpy as np
+
+        sparse = self.read_sparse(msgspec.structs.replace(record, dtype=_storage_dtype(record)))
+        dense = np.zeros(sparse.shape, sparse.values.dtype)
+        if sparse.indptr is None:
+            dense[sparse.indices] = sparse.values
+        else:
+            rows = np.repeat(np.arange(sparse.shape[0]), np.diff(sparse.indptr))
+            dense[rows, sparse.indices] = sparse.values
+        return dense
+
+    def _from_npz(self, npz: NpzReader, record: Record) -> Array:
+        import numpy as np
+
+        shape, dtype = record.filled()
+        raw = np.empty(record.data_size, np.uint8)
+        place = 0
+        for chunk in npz.chunks(record):
+            piece = np.frombuffer(chunk, np.uint8)
+            raw[place : place + len(piece)] = piece
+            place += len(piece)
+        stored: Array = raw.view(np.dtype(dtype).newbyteorder(">" if record.big_endian else "<"))
+        array = stored.reshape(shape, order="F" if record.fortran_order else "C")
+        return array.astype(np.dtype(dtype), copy=False)
+
+    def _view(self, offset: int | None, shape: tuple[int, ...], dtype: str, record: Record) -> Array:
+        import numpy as np
+
+        little = np.dtype(dtype).newbyteorder("<")
+        count = int(np.prod(shape, dtype=object)) if shape else 1
+        if count == 0:
+            return np.empty(shape, little)
+        if self._map is None:
+            assert self._bytes is not None
+            self._map = mmap.mmap(self._bytes.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(self._map, little, count, offset or 0).reshape(shape)
+
+    def _fault(self, message: str, record: Record) -> InputError:
+        number = next((i for i, other in enumerate(self.file.records) if other.offset == record.offset), 0)
+        return InputError(Fault(message, where=self.file.path, path=displayed(record.key, number)))
+
+
+def _storage_dtype(record: Record) -> str:
+    """The numpy dtype that holds the record's bytes."""
+    return "uint16" if record.dtype == "bfloat16" else record.dtype or "float32"
+
+
+def _by_value(array: Array, dtype: str | None) -> Array:
+    """bfloat16, given as its bits, as float32: its bits are the upper half of the float32 of the same value."""
+    if dtype != "bfloat16":
+        return array
+    import numpy as np
+
+    bits: NDArray[np.uint32] = array.astype(np.uint32) << np.uint32(16)
+    return bits.view(np.float32)
+
+
+def _misfit(array: SparseArray) -> str:
+    """What is wrong with a sparse array's indices, if anything."""
+    if array.indices.dtype.kind not in "iu" or array.indices.ndim != 1:
+        return "has indices that are not one row of integers"
+    if array.indptr is None:
+        if array.values.shape[1:] != array.shape[1:] or array.values.shape[:1] != array.indices.shape:
+            return f"has stored rows of shape {array.values.shape} for {len(array.indices)} indices and shape {array.shape}"
+        return _out_of_range(array.indices, array.shape[0])
+    if len(array.shape) != 2 or array.indptr.dtype.kind not in "iu" or array.indptr.shape != (array.shape[0] + 1,):
+        return f"has row pointers of shape {array.indptr.shape} for shape {array.shape}"
+    if array.values.shape != array.indices.shape:
+        return f"has {array.values.size} values for {array.indices.size} column numbers"
+    steps = array.indptr[1:] < array.indptr[:-1]
+    if array.indptr[0] != 0 or array.indptr[-1] != len(array.indices) or steps.any():
+        return "has row pointers that do not rise from 0 to the number of values"
+    return _out_of_range(array.indices, array.shape[1])
+
+
+def _out_of_range(indices: Array, limit: int) -> str:
+    if indices.size and (indices.min() < 0 or indices.max() >= limit):
+        return f"has an index outside of 0 to {limit - 1}"
+    return ""

@@ -1,0 +1,157 @@
+"""What differs between two parameter files: records by name, then by value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.files import read_index
+from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.formats.params.select import selection
+from graphshare.progress import task
+from graphshare.text.names import join_key, split_key
+
+if TYPE_CHECKING:
+    from graphshare.formats.params.difference import Distance
+
+How = Literal["equal", "values", "form", "added", "removed", "renamed"]
+
+
+class ParameterChange(msgspec.Struct, frozen=True):
+    """One parameter in both files. ``old`` and ``new`` are its keys, None where a file does not have it.
+
+    ``how``: ``values`` differ, its ``form`` does (shape, type, storage: see ``detail``), it was ``added`` or ``removed``, or it
+    is ``renamed`` only (``arg:`` became ``aux:``). ``distance`` tells how far values are apart.
+    """
+
+    how: How
+    old: str | None
+    new: str | None
+    shape: tuple[int, ...] | None
+    dtype: str | None
+    detail: str = ""
+    distance: Distance | None = None
+
+
+class ParameterDiff(msgspec.Struct, frozen=True):
+    """Two parameter files. ``equal`` counts the parameters without a difference. True when anything differs."""
+
+    left: str
+    right: str
+    equal: int
+    changes: tuple[ParameterChange, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+
+def diff_params(
+    left: str, right: str, *, prefix: str = "", select: Sequence[str] = (), atol: float = 0.0, rtol: float = 0.0
+) -> ParameterDiff:
+    """What differs between two files; ``prefix`` is what names in ``right`` bear in addition.
+
+    Raises:
+        InputError: a file cannot be read.
+        RefusedError: a pattern of ``select`` matches nothing.
+    """
+    a, b = read_index(left), read_index(right)
+    chosen = {*selection(a, select, others=_keys(b)), *selection(b, select, others=_keys(a))} if select else None
+    names = {split_key(key)[1]: (prefix + split_key(key)[1],) for key in _keys(a)}
+    return diff_parameters(a, b, names, atol=atol, rtol=rtol, chosen=chosen)
+
+
+def _keys(file: ParameterFile) -> list[str]:
+    return [record.key for record in file.records if record.key is not None]
+
+
+def diff_parameters(
+    left: ParameterFile,
+    right: ParameterFile,
+    names: Mapping[str, Sequence[str]],
+    *,
+    atol: float = 0.0,
+    rtol: float = 0.0,
+    chosen: set[str] | None = None,
+) -> ParameterDiff:
+    """The records of ``left`` beside those of ``right``; ``names`` gives each name's counterparts (by default itself).
+
+    ``chosen`` limits it to these keys. Records without names are paired by position. No more than two pieces of an array are
+    in memory.
+    """
+    from graphshare.formats.params.difference import distance  # brings numpy along
+
+    pairs = list(_pairs(left, right, names))
+    if chosen is not None:
+        pairs = [pair for pair in pairs if any(r is not None and r.key in chosen for r in pair)]
+    equal, changes = 0, []
+    size = sum(x.dense_size for x, y in pairs if x is not None and y is not None)
+    with ArrayReader(left) as a, ArrayReader(right) as b, task("comparing parameters", size, "B") as advance:
+        for x, y in pairs:
+            change = _change(x, y, lambda p, q: distance(a, p, b, q, atol=atol, rtol=rtol, advance=advance))
+            if change is None:
+                equal += 1
+            else:
+                changes.append(change)
+    return ParameterDiff(left.path, right.path, equal, tuple(changes))
+
+
+def _pairs(
+    left: ParameterFile, right: ParameterFile, names: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[Record | None, Record | None]]:
+    if not left.named and not right.named:
+        for number in range(max(len(left.records), len(right.records))):
+            yield tuple(f.records[number] if number < len(f.records) else None for f in (left, right))  # type: ignore[misc]
+        return
+    olds, news = left.by_key(), right.by_key()
+    by_name: dict[str, str] = {split_key(key)[1]: key for key in news}
+    met = set()
+    for key, record in olds.items():
+        kind, name = split_key(key)
+        found = False
+        for other in names.get(name, (name,)):
+            wanted = join_key(kind, other)
+            wanted = wanted if wanted in news else by_name.get(other, wanted)
+            if wanted in news:
+                met.add(wanted)
+                found = True
+                yield record, news[wanted]
+        if not found:
+            yield record, None
+    for key, record in news.items():
+        if key not in met:
+            yield None, record
+
+
+def _change(x: Record | None, y: Record | None, measured: Callable[[Record, Record], Distance]) -> ParameterChange | None:
+    some = x if x is not None else y
+    assert some is not None
+    keys = x.key if x is not None else None, y.key if y is not None else None
+    shape = (y or some).shape
+    if x is None or y is None:
+        return ParameterChange("added" if x is None else "removed", *keys, shape, some.dtype)
+    forms = [
+        f"{what} {_form(p)} became {_form(q)}"
+        for what, p, q in (("shape", x.shape, y.shape), ("type", x.dtype, y.dtype), ("storage", x.storage, y.storage))
+        if p != q
+    ]
+    detail = "; ".join(forms)
+    if x.shape != y.shape or x.shape is None or y.shape is None:
+        return ParameterChange("form", *keys, shape, y.dtype, detail) if forms else None
+    found = measured(x, y)
+    if not found:
+        return ParameterChange("values", *keys, shape, y.dtype, detail, found)
+    if forms:
+        return ParameterChange("form", *keys, shape, y.dtype, detail, found)
+    kinds = split_key(x.key or "")[0], split_key(y.key or "")[0]
+    if kinds[0] != kinds[1]:
+        return ParameterChange("renamed", *keys, shape, y.dtype, f"{kinds[0] or 'no'} prefix became {kinds[1] or 'none'}")
+    return None
+
+
+def _form(value: object) -> str:
+    if isinstance(value, tuple):
+        return "x".join(map(str, value)) or "scalar"
+    return "never filled" if value is None else str(value)

@@ -1,0 +1,86 @@
+"""Stage 2: each pair of parameters is one node (tied), byte-equal in the file (copied), or named as different."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import zip_longest
+from typing import Literal
+
+import msgspec
+
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.ir.graph import Node
+from graphshare.text.names import split_key
+
+How = Literal["tied", "equal", "different", "missing"]
+
+
+class ParameterPair(msgspec.Struct, frozen=True, eq=False):
+    """A parameter of the reference and its twin; ``detail`` says in words what differs or is missing."""
+
+    left: Node
+    right: Node
+    how: How
+    detail: str = ""
+
+
+class RecordsByName:
+    """The records of a file by the variable they belong to; the last of several with one key, as MXNet reads it."""
+
+    def __init__(self, file: ParameterFile) -> None:
+        self.file = file
+        self._records: dict[tuple[str, str], Record] = {}
+        for record in file.records:
+            if record.key is not None:
+                self._records[split_key(record.key)] = record
+
+    def names(self) -> set[str]:
+        """The names of the variables that the file holds."""
+        return {name for _, name in self._records}
+
+    def of(self, node: Node, *, auxiliary: bool = False) -> Record | None:
+        """The record of a variable: under its own kind first, then under any."""
+        kinds = ("aux", "arg", "") if auxiliary else ("arg", "aux", "")
+        return next((found for kind in kinds if (found := self._records.get((kind, node.name)))), None)
+
+
+def compare_parameters(
+    pairs: Iterable[tuple[Node, Node]],
+    is_auxiliary: Callable[[Node], bool],
+    left: RecordsByName | None,
+    right: RecordsByName | None,
+) -> list[ParameterPair]:
+    """How each pair of parameter nodes fits; without a file only tied ones can be told."""
+    if left is None or right is None:
+        return [
+            ParameterPair(a, b, "tied") if a is b else ParameterPair(a, b, "missing", "no parameter file is given")
+            for a, b in pairs
+        ]
+    found = []
+    with ArrayReader(left.file) as left_arrays, ArrayReader(right.file) as right_arrays:
+        for a, b in pairs:
+            if a is b and left is right:
+                found.append(ParameterPair(a, b, "tied"))
+                continue
+            auxiliary = is_auxiliary(a)
+            x, y = left.of(a, auxiliary=auxiliary), right.of(b, auxiliary=auxiliary)
+            absent = [node.name for node, record in ((a, x), (b, y)) if record is None]
+            if x is None or y is None:
+                found.append(ParameterPair(a, b, "missing", f"the parameter file does not hold {' and '.join(absent)}"))
+                continue
+            detail = record_difference(left_arrays, x, right_arrays, y)
+            found.append(ParameterPair(a, b, "different" if detail else "equal", detail))
+    return found
+
+
+def record_difference(left: ArrayReader, x: Record, right: ArrayReader, y: Record) -> str:
+    """What differs between two records' arrays; empty when they are equal byte for byte."""
+    if x.shape != y.shape:
+        return f"shapes {x.shape} and {y.shape}"
+    if x.dtype != y.dtype:
+        return f"types {x.dtype} and {y.dtype}"
+    for a, b in zip_longest(left.chunks(x), right.chunks(y)):
+        if a != b:
+            return "values"
+    return ""

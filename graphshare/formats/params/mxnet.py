@@ -1,0 +1,302 @@
+"""The index of a ``.params`` file (``mx.nd.save``), read by seeking: no array is ever in memory.
+
+All integers are little endian; nothing is padded or aligned.
+
+The file::
+
+    offset  bytes
+    0       8      uint64  0x112
+    8       8      uint64  reserved; written as 0, ignored
+    16      8      uint64  N, the number of arrays
+    24      ...            N records back to back
+    ...     8      uint64  number of names: N, or 0 for a list without names
+    ...     ...            per name: uint64 length in bytes, then the name (UTF-8 by custom, no terminator)
+
+What follows the last name is ignored. A record takes one of four forms, which may be mixed in one file::
+
+    V0 (up to 0.10)       uint32 ndim (its first word IS the rank), ndim x uint32 dims, context, int32 type, data
+    V1 0xF993FAC8 (0.11)  uint32 magic, shape, context, int32 type, data
+    V2 0xF993FAC9 (0.12)  uint32 magic, int32 storage, [storage shape], shape, context, int32 type, [aux], data, [aux data]
+    V3 0xF993FACA (1.5)   as V2; written while np-shape is active
+
+    shape    int32 ndim, ndim x int64 dims
+    context  int32 device type (1 = cpu), int32 device id; any value loads in a CPU build
+    storage  0 dense; 1 row_sparse, with 1 aux array; 2 csr, with 2. [..] is there for the sparse ones only:
+    aux      per aux array: int32 type, shape. Then the data of storage shape, then each aux array's data.
+             row_sparse: the row numbers. csr: indptr (rows + 1), then the column indices.
+    type     0 float32, 1 float64, 2 float16, 3 uint8, 4 int32, 5 int8, 6 int64, 7 bool (1 byte), 12 bfloat16 (2 bytes);
+             8 int16, 9 uint16, 10 uint32 and 11 uint64 are numbered in MXNet's headers, but 1.9.1 neither saves nor loads them
+
+A dense V2 or V3 record's data starts 24 + 8 * ndim bytes after its first byte.
+
+Rank 0 has no single meaning:
+
+* V2, rank 0: an array never filled. The record ends after the shape.
+* V3, rank 0: a scalar, with context, type and one element. Rank -1 or a dimension of -1: never filled, ends after the shape.
+* V0 and V1, rank 0: MXNet 1.9.1 reads a scalar, its writers of the time (before 1.5) ended the record after the shape. Nothing
+  in the record tells. The file is read as 1.9.1 would, and if that does not fit, once more with all of them as ending there.
+* V1, a dimension of -1: never filled, ends after the shape, as 1.9.1 reads it.
+
+Sparse V3 records do not exist: 1.9.1 neither writes nor reads them.
+
+Limits beyond the format, so that a small hostile file stays cheap: rank 255, names of 1 MiB, 1,048,576 records.
+"""
+
+from __future__ import annotations
+
+import os
+from io import FileIO
+from struct import Struct
+from typing import Literal, NoReturn
+
+from graphshare.errors import Fault, InputError
+from graphshare.formats.params.cursor import DAMAGED, Cursor
+from graphshare.formats.params.records import (
+    ITEM_SIZES,
+    MAX_RANK,
+    MAX_RECORDS,
+    Layout,
+    ParameterFile,
+    Record,
+    SparsePart,
+    Storage,
+    decode_key,
+    element_count,
+)
+
+MAGIC = 0x112
+MAGIC_V1, MAGIC_V2, MAGIC_V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
+HEADER_SIZE = 24
+MAX_NAME_SIZE = 1 << 20
+SMALLEST_RECORD = 4  # bytes: V0 of rank 0 in its bare form
+
+TYPE_FLAGS = {
+    0: "float32",
+    1: "float64",
+    2: "float16",
+    3: "uint8",
+    4: "int32",
+    5: "int8",
+    6: "int64",
+    7: "bool",
+    8: "int16",
+    9: "uint16",
+    10: "uint32",
+    11: "uint64",
+    12: "bfloat16",
+}
+#: Numbered, but neither saved nor loaded by MXNet 1.9.1.
+UNLOADABLE_DTYPES = frozenset({"int16", "uint16", "uint32", "uint64"})
+
+#: The index arrays of a sparse record, in file order.
+_SPARSE_ROLES: dict[Storage, tuple[Literal["indices", "indptr"], ...]] = {
+    "row_sparse": ("indices",),
+    "csr": ("indptr", "indices"),
+}
+_STORAGES: dict[int, Storage] = {0: "default", 1: "row_sparse", 2: "csr"}
+
+_U32, _I32, _U64 = Struct("<I"), Struct("<i"), Struct("<Q")
+_CONTEXT_AND_TYPE = Struct("<iii")
+_HEADER = Struct("<QQQ")
+_DIMS = tuple(Struct(f"<{rank}q") for rank in range(MAX_RANK + 1))
+_DIMS_V0 = tuple(Struct(f"<{rank}I") for rank in range(MAX_RANK + 1))
+
+
+def read_params_index(path: str) -> ParameterFile:
+    """The index of the ``.params`` file at ``path``.
+
+    Raises InputError when it is no such file, is cut short or holds what cannot be; the fault says the record and the byte.
+    """
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return _read(file, path, os.fstat(file.fileno()).st_size)
+    except OSError as error:
+        raise InputError(Fault(f"cannot be read: {error.strerror}", where=path)) from error
+
+
+def _read(file: FileIO, path: str, size: int) -> ParameterFile:
+    cursor = Cursor(file, path, size)
+    try:
+        return _read_file(cursor, bare=False)
+    except InputError:
+        if not cursor.ambiguous:
+            raise
+        try:
+            return _read_file(Cursor(file, path, size), bare=True)
+        except InputError:
+            pass
+        raise  # neither fits: the complaint about MXNet's own reading stands
+
+
+def _read_file(cursor: Cursor, *, bare: bool) -> ParameterFile:
+    magic, reserved, count = cursor.unpack(_HEADER, "the header")
+    if magic != MAGIC:
+        cursor.fail(f"is not a .params file: it starts with {magic:#x}, not {MAGIC:#x}", at=0)
+    left = cursor.size - cursor.position - _U64.size
+    if count * SMALLEST_RECORD > left:
+        cursor.fail(
+            f"claims {count:,} arrays, but has room for {max(left, 0) // SMALLEST_RECORD:,} at most",
+            at=16,
+            hint=DAMAGED,
+        )
+    if count > MAX_RECORDS:
+        cursor.fail(f"claims {count:,} arrays; graphshare reads up to {MAX_RECORDS:,}", at=16)
+    anonymous = [_read_record(cursor, number, bare) for number in range(count)]
+    cursor.record = -1
+    names = _read_names(cursor, count)
+    records = tuple(anonymous)
+    if names:
+        records = tuple(_named(record, name) for record, name in zip(anonymous, names, strict=True))
+    return ParameterFile(
+        path=cursor.path,
+        size=cursor.size,
+        format="params",
+        records=records,
+        named=bool(names),
+        reserved=reserved,
+        trailing=cursor.size - cursor.position,
+    )
+
+
+def _named(record: Record, key: str) -> Record:
+    # Spelled out: msgspec.structs.replace takes four times as long, and there may be 100,000 records.
+    return Record(
+        key,
+        record.shape,
+        record.dtype,
+        record.layout,
+        record.offset,
+        record.size,
+        record.data_offset,
+        record.data_size,
+        record.storage,
+        record.storage_shape,
+        record.parts,
+    )
+
+
+def _read_names(cursor: Cursor, count: int) -> list[str]:
+    (name_count,) = cursor.unpack(_U64, "the number of names")
+    if name_count not in (0, count):
+        cursor.fail(f"has {name_count:,} names for {count:,} arrays", at=cursor.position - 8)
+    names = []
+    for number in range(name_count):
+        (length,) = cursor.unpack(_U64, f"the length of name {number}")
+        if length > cursor.size - cursor.position:
+            cursor.cut_short(length, f"name {number}")
+        if length > MAX_NAME_SIZE:
+            cursor.fail(f"name {number} has {length:,} bytes; graphshare reads up to {MAX_NAME_SIZE:,}", at=cursor.position - 8)
+        names.append(decode_key(cursor.take(length, "a name")))
+    return names
+
+
+def _read_record(cursor: Cursor, number: int, bare: bool) -> Record:
+    cursor.record = number
+    offset = cursor.position
+    (word,) = cursor.unpack(_U32, "a record's first word")
+    if word == MAGIC_V2:
+        return _read_modern(cursor, offset, "V2")
+    if word == MAGIC_V3:
+        return _read_modern(cursor, offset, "V3")
+    if word == MAGIC_V1:
+        return _read_legacy(cursor, offset, "V1", _read_shape(cursor, "the shape", unknown=True), bare)
+    if word > MAX_RANK:
+        cursor.fail(
+            f"starts with {word:#x}, which is neither an array's magic number nor a rank up to {MAX_RANK}",
+            at=offset,
+            hint="the file is damaged, or the array before this one is not what its header says",
+        )
+    return _read_legacy(cursor, offset, "V0", cursor.unpack(_DIMS_V0[word], "the dimensions"), bare)
+
+
+def _read_legacy(cursor: Cursor, offset: int, layout: Layout, shape: tuple[int, ...] | None, bare: bool) -> Record:
+    if shape == ():
+        cursor.ambiguous = True
+    if shape is None or (bare and shape == ()):
+        return _never_filled(cursor, offset, layout)
+    return _read_dense(cursor, offset, layout, shape)
+
+
+def _read_modern(cursor: Cursor, offset: int, layout: Layout) -> Record:
+    (flag,) = cursor.unpack(_I32, "the storage type")
+    storage = _STORAGES.get(flag)
+    if storage is None:
+        cursor.fail(f"has storage type {flag}; known are 0 (dense), 1 (row_sparse) and 2 (csr)", at=cursor.position - 4)
+    if storage == "default":
+        shape = _read_shape(cursor, "the shape", unknown=layout == "V3")
+        if shape is None or (layout == "V2" and not shape):
+            return _never_filled(cursor, offset, layout)
+        return _read_dense(cursor, offset, layout, shape)
+    if layout == "V3":
+        cursor.fail(f"is a {storage} array in V3 form, which does not exist", at=offset)
+    storage_shape = _known(_read_shape(cursor, "the storage shape"))
+    shape = _known(_read_shape(cursor, "the shape"))
+    if not shape:
+        return _never_filled(cursor, offset, layout, storage)
+    return _read_sparse(cursor, offset, layout, storage, storage_shape, shape)
+
+
+def _read_shape(cursor: Cursor, what: str, *, unknown: bool = False) -> tuple[int, ...] | None:
+    """int32 rank and int64 dimensions. Where a shape may be ``unknown``, rank -1 and dimensions of -1 make it None."""
+    at = cursor.position
+    (rank,) = cursor.unpack(_I32, what)
+    if not 0 <= rank <= MAX_RANK:
+        if rank == -1 and unknown:
+            return None
+        cursor.fail(f"has rank {rank:,} in {what}; ranks go from 0 to {MAX_RANK}", at=at, hint=DAMAGED)
+    shape = cursor.unpack(_DIMS[rank], what)
+    if rank and min(shape) < 0:
+        if unknown and min(shape) == -1:
+            return None
+        cursor.fail(f"has a negative dimension in {what}: {shape}", at=at, hint=DAMAGED)
+    return shape
+
+
+def _known(shape: tuple[int, ...] | None) -> tuple[int, ...]:
+    assert shape is not None  # only None where an unknown shape is allowed
+    return shape
+
+
+def _never_filled(cursor: Cursor, offset: int, layout: Layout, storage: Storage = "default") -> Record:
+    end = cursor.position
+    return Record(None, None, None, layout, offset, end - offset, end, 0, storage)
+
+
+def _read_dense(cursor: Cursor, offset: int, layout: Layout, shape: tuple[int, ...]) -> Record:
+    dtype = _read_dtype(cursor)
+    size = element_count(shape) * ITEM_SIZES[dtype]
+    data_offset = cursor.skip(size, "the data")
+    return Record(None, shape, dtype, layout, offset, cursor.position - offset, data_offset, size)
+
+
+def _read_dtype(cursor: Cursor) -> str:
+    _, _, flag = cursor.unpack(_CONTEXT_AND_TYPE, "the context and the type")
+    return TYPE_FLAGS.get(flag) or _unknown_type(cursor, flag)
+
+
+def _unknown_type(cursor: Cursor, flag: int) -> NoReturn:
+    cursor.fail(f"has type flag {flag}; known are 0 to 12", at=cursor.position - 4)
+
+
+def _read_sparse(
+    cursor: Cursor,
+    offset: int,
+    layout: Layout,
+    storage: Storage,
+    storage_shape: tuple[int, ...],
+    shape: tuple[int, ...],
+) -> Record:
+    dtype = _read_dtype(cursor)
+    heads: list[tuple[Literal["indices", "indptr"], str, tuple[int, ...]]] = []
+    for role in _SPARSE_ROLES[storage]:
+        (flag,) = cursor.unpack(_I32, f"the type of the {role}")
+        aux_dtype = TYPE_FLAGS.get(flag) or _unknown_type(cursor, flag)
+        heads.append((role, aux_dtype, _known(_read_shape(cursor, f"the shape of the {role}"))))
+    size = element_count(storage_shape) * ITEM_SIZES[dtype]
+    data_offset = cursor.skip(size, "the stored values")
+    parts = []
+    for role, aux_dtype, aux_shape in heads:
+        aux_size = element_count(aux_shape) * ITEM_SIZES[aux_dtype]
+        parts.append(SparsePart(role, aux_dtype, aux_shape, cursor.skip(aux_size, f"the {role}"), aux_size))
+    whole = cursor.position - offset
+    return Record(None, shape, dtype, layout, offset, whole, data_offset, size, storage, storage_shape, tuple(parts))

@@ -1,0 +1,55 @@
+"""An array of a parameter file as a stream of short rows of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.records import ITEM_SIZES, Record
+from graphshare.progress import Advance, unheard
+
+Array = NDArray[Any]
+
+
+def pieces(reader: ArrayReader, record: Record, advance: Advance = unheard) -> Iterator[Array]:
+    """The array's numbers in C order, in rows of any length; bfloat16 comes as float32 by value.
+
+    A sparse array is densified for it, one array at a time. ``advance`` is told of the bytes as they are read.
+    """
+    stored = np.dtype("uint16" if record.dtype == "bfloat16" else record.dtype).newbyteorder("<")
+    size = ITEM_SIZES[record.dtype or "float32"]
+    rest = b""
+    for chunk in reader.chunks(record):
+        advance(len(chunk))
+        if rest or len(chunk) % size:  # a chunk of an archive may end inside a number
+            chunk = rest + bytes(chunk)
+            whole = len(chunk) - len(chunk) % size
+            chunk, rest = chunk[:whole], chunk[whole:]
+        if len(chunk):
+            yield _by_value(np.frombuffer(chunk, stored), record.dtype)
+
+
+def _by_value(row: Array, dtype: str | None) -> Array:
+    if dtype != "bfloat16":
+        return row
+    bits: NDArray[np.uint32] = row.astype(np.uint32) << np.uint32(16)
+    return bits.view(np.float32)
+
+
+def side_by_side(left: Iterator[Array], right: Iterator[Array]) -> Iterator[tuple[Array, Array]]:
+    """Two streams of equally many numbers in rows of equal length."""
+    a = b = np.empty(0)
+    while True:
+        if not a.size:
+            a = next(left, np.empty(0))
+        if not b.size:
+            b = next(right, np.empty(0))
+        count = min(a.size, b.size)
+        if not count:
+            return
+        yield a[:count], b[:count]
+        a, b = a[count:], b[count:]

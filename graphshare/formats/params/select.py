@@ -1,0 +1,36 @@
+"""``--select``: which records of a parameter file are meant."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.formats.params.records import ParameterFile
+from graphshare.text.names import did_you_mean, split_key
+from graphshare.text.patterns import matcher
+
+
+def selection(file: ParameterFile, patterns: Sequence[str], *, others: Collection[str] = ()) -> set[str]:
+    """The keys that any of ``patterns`` matches, with or without their ``arg:`` or ``aux:``; without patterns all.
+
+    ``others`` are keys of another file, in which a pattern may find its match instead.
+
+    Raises:
+        RefusedError: a pattern matches nothing; all such are listed.
+        UsageError: a pattern is none.
+    """
+    keys = [record.key for record in file.records if record.key is not None]
+    if not patterns:
+        return set(keys)
+    found: set[str] = set()
+    faults = []
+    for pattern in patterns:
+        matches = matcher(pattern)
+        hits = {key for key in keys if matches(key) or matches(split_key(key)[1])}
+        if not hits and not any(matches(key) or matches(split_key(key)[1]) for key in others):
+            near = did_you_mean(pattern, [split_key(key)[1] for key in keys])
+            faults.append(Fault(f"--select {pattern!r} matches no parameter", where=file.path, hint=near))
+        found |= hits
+    if faults:
+        raise RefusedError(faults)
+    return found

@@ -1,0 +1,104 @@
+"""What the numbers of one array are like."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import msgspec
+import numpy as np
+
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.pieces import pieces
+from graphshare.formats.params.records import Record, element_count
+from graphshare.progress import Advance, unheard
+
+
+class Statistics(msgspec.Struct, frozen=True):
+    """Of the finite numbers: extremes, mean, standard deviation, Euclidean norm; None where there are none.
+
+    ``zeros``, ``nans`` and ``infinities`` are counts. ``stored`` counts what a sparse array stores, None for a dense one.
+    """
+
+    count: int
+    min: float | None
+    max: float | None
+    mean: float | None
+    std: float | None
+    norm: float | None
+    zeros: int
+    nans: int
+    infinities: int
+    stored: int | None = None
+
+
+def statistics(reader: ArrayReader, record: Record, advance: Advance = unheard) -> Statistics:
+    """The statistics of one array, read piece by piece; a sparse one stays sparse, what it does not store is zero."""
+    shape, _ = record.filled()
+    total = element_count(shape)
+    if record.storage == "default":
+        rows, stored = pieces(reader, record, advance), None
+    else:
+        values = reader.read_sparse(record).values.reshape(-1)
+        rows, stored = iter([values]), int(values.size)
+    found = _Moments()
+    for row in rows:
+        found.add(row.astype(np.float64))
+    if stored is not None and total > stored:
+        found.add_zeros(total - stored)
+    return found.summed(total, stored)
+
+
+class _Moments:
+    """Running sums; the deviation is corrected piece by piece, so that a large mean does not drown it."""
+
+    def __init__(self) -> None:
+        self.low, self.high = np.inf, -np.inf
+        self.count, self.mean, self.squares, self.length = 0, 0.0, 0.0, 0.0
+        self.zeros = self.nans = self.infinities = 0
+
+    def add(self, row: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
+        """Counts the numbers of a row in."""
+        nans = np.isnan(row)
+        finite = np.isfinite(row)
+        self.nans += int(nans.sum())
+        self.infinities += int((~finite & ~nans).sum())
+        self.zeros += int((row == 0).sum())
+        row = row[finite] if not finite.all() else row
+        if row.size:
+            self.low, self.high = min(self.low, float(row.min())), max(self.high, float(row.max()))
+            with np.errstate(over="ignore"):
+                self.length += float(np.dot(row, row))
+                mean = float(row.mean())
+                self._join(row.size, mean, float(((row - mean) ** 2).sum()))
+
+    def add_zeros(self, count: int) -> None:
+        """Counts zeros in that nothing stores."""
+        self.zeros += count
+        self.low, self.high = min(self.low, 0.0), max(self.high, 0.0)
+        self._join(count, 0.0, 0.0)
+
+    def _join(self, count: int, mean: float, squares: float) -> None:
+        both = self.count + count
+        away = mean - self.mean
+        self.squares += squares + away * away * self.count * count / both
+        self.mean += away * count / both
+        self.count = both
+
+    def summed(self, total: int, stored: int | None) -> Statistics:
+        """What was counted; a sum beyond all numbers is None."""
+
+        def number(value: float) -> float | None:
+            return value if self.count and np.isfinite(value) else None
+
+        return Statistics(
+            count=total,
+            min=number(self.low),
+            max=number(self.high),
+            mean=number(self.mean),
+            std=number(sqrt(self.squares / self.count) if self.count else 0.0),
+            norm=number(sqrt(self.length)),
+            zeros=self.zeros,
+            nans=self.nans,
+            infinities=self.infinities,
+            stored=stored,
+        )

@@ -1,0 +1,1 @@
+"""What a graph or a parameter file contains, as plain data."""

@@ -1,0 +1,77 @@
+"""``params list``: what a parameter file holds, by its headers alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import msgspec
+
+from graphshare.errors import Fault
+from graphshare.formats.params.files import read_index
+from graphshare.formats.params.mxnet import UNLOADABLE_DTYPES
+from graphshare.formats.params.records import Format, ParameterFile, Record, displayed
+from graphshare.text.names import split_key
+
+
+class ListedArray(msgspec.Struct, frozen=True):
+    """One row of a listing. ``kind`` is ``arg``, ``aux`` or empty; ``size`` the record's bytes in the file, header included."""
+
+    key: str | None
+    kind: str
+    name: str | None
+    shape: tuple[int, ...] | None
+    dtype: str | None
+    storage: str
+    layout: str
+    size: int
+
+
+class ParameterListing(msgspec.Struct, frozen=True):
+    """What a parameter file holds. ``data_size`` counts the arrays' bytes as stored, without headers and names."""
+
+    path: str
+    format: Format
+    size: int
+    named: bool
+    arrays: tuple[ListedArray, ...]
+    data_size: int
+    remarks: tuple[Fault, ...] = ()
+
+
+def list_params(path: str | os.PathLike[str]) -> ParameterListing:
+    """What the parameter file at ``path`` holds, and what is odd about it. Reads no array. Raises InputError."""
+    file = read_index(path)
+    return ParameterListing(
+        path=file.path,
+        format=file.format,
+        size=file.size,
+        named=file.named,
+        arrays=tuple(_listed(record) for record in file.records),
+        data_size=sum(r.data_size + sum(part.size for part in r.parts) for r in file.records if r.tied_to is None),
+        remarks=tuple(_remarks(file)),
+    )
+
+
+def _listed(record: Record) -> ListedArray:
+    kind, name = ("", None) if record.key is None else split_key(record.key)
+    return ListedArray(record.key, kind, name, record.shape, record.dtype, record.storage, record.layout, record.size)
+
+
+def _remarks(file: ParameterFile) -> Iterator[Fault]:
+    """What a reader of the file may stumble over."""
+    if file.trailing:
+        yield Fault(
+            f"has {file.trailing:,} bytes after the last name; MXNet ignores them, a rewrite drops them", where=file.path
+        )
+    seen: set[str] = set()
+    for number, record in enumerate(file.records):
+        place = displayed(record.key, number)
+        if record.key is not None and record.key in seen:
+            yield Fault("has the name of an earlier record; MXNet keeps the last", where=file.path, path=place)
+        if record.key is not None:
+            seen.add(record.key)
+        if record.shape is None:
+            yield Fault("was never filled: it has no array", where=file.path, path=place)
+        if file.format == "params" and record.dtype in UNLOADABLE_DTYPES:
+            yield Fault(f"is {record.dtype}, which MXNet 1.9.1 does not load", where=file.path, path=place)

@@ -1,0 +1,157 @@
+"""``share --detect``: parameters that may have been meant to be one, by equal values, or by equal form and related names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Literal
+
+import msgspec
+
+from graphshare.analysis.roles import Kind, assign_roles
+from graphshare.checkpoint.parameter_plan import held_names
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.records import ITEM_SIZES, ParameterFile, Record
+from graphshare.ir.graph import Graph, Node
+from graphshare.ir.walk import consumers
+from graphshare.operators.registry import lookup
+from graphshare.text.names import split_key
+
+_BOUNDARY = re.compile(r"[^0-9A-Za-z]+")
+_MAX_BOUNDARIES = 64  # of one name: nobody's names have more, and each costs a copy of the rest
+
+
+class Candidates(msgspec.Struct, frozen=True):
+    """Parameters that may be meant to be one. ``why`` says what is equal; ``options`` would tie all to the first."""
+
+    names: list[str]
+    why: Literal["values", "shape", "operator"]
+    related: bool
+    form: str
+    options: list[str]
+
+
+def detect(
+    graph: Graph,
+    *,
+    params: ParameterFile | None = None,
+    as_input: Collection[str] = (),
+    as_parameter: Collection[str] = (),
+) -> list[Candidates]:
+    """Groups of parameters with equal values in ``params``, then of equal form with related names; each pair once.
+
+    The form is shape and type where they are known, else what the operator that uses it says. Names are related when one is the
+    other behind a prefix (``sha-fc_weight``), or both are the same but for their first component (``left_fc_weight``,
+    ``right_fc_weight``). Arrays of one repeated number, such as zeros, count only where names are related too.
+    """
+    roles = assign_roles(graph, held=held_names(params), as_input=as_input, as_parameter=as_parameter)
+    nodes = [node for node, role in roles.items() if role.is_parameter and node.name]
+    auxiliary = {node for node in nodes if roles[node].kind is Kind.AUXILIARY}
+    records = {split_key(r.key)[1]: r for r in params.records if r.key is not None} if params is not None else {}
+    relations = _relations(nodes)
+    found: list[Candidates] = []
+    done: set[frozenset[Node]] = set()
+    for (form, constant), group in _by_value(nodes, auxiliary, records, params).items():
+        for part in [group] if not constant else _related(group, relations):
+            done.add(frozenset(part))
+            found.append(_candidates(part, "values", form.split("\0")[0], len(_related(part, relations)) == 1))
+    uses = consumers(graph.nodes)
+    forms: dict[tuple[str, bool, str], list[Node]] = {}
+    for node in nodes:
+        why, form = _form(node, records.get(node.name), uses)
+        if form:
+            forms.setdefault((form, node in auxiliary, why), []).append(node)
+    for (form, _, why), group in forms.items():
+        for part in _related(group, relations):
+            if not any(part_of >= frozenset(part) for part_of in done):
+                found.append(_candidates(part, "shape" if why == "shape" else "operator", form, True))
+    return found
+
+
+def _candidates(nodes: list[Node], why: Literal["values", "shape", "operator"], form: str, related: bool) -> Candidates:
+    names = [node.name for node in nodes]
+    options = [f"--alias {_escaped(name)}={names[0]}" for name in names[1:]]
+    return Candidates(names, why, related, form, options)
+
+
+def _escaped(name: str) -> str:
+    literal = name.replace("=", "\\=")
+    return literal if not re.search(r"[*?\[]|^re:", name) else f"={literal}"
+
+
+def _by_value(
+    nodes: Iterable[Node], auxiliary: Collection[Node], records: Mapping[str, Record], params: ParameterFile | None
+) -> dict[tuple[str, bool], list[Node]]:
+    """Parameters of equal bytes, two or more; the key says their form, and whether all their numbers are one."""
+    import hashlib
+
+    if params is None:
+        return {}
+    groups: dict[tuple[str, bool], list[Node]] = {}
+    with ArrayReader(params) as reader:
+        for node in nodes:
+            record = records.get(node.name)
+            if record is None or record.shape is None or record.dtype is None or 0 in record.shape:
+                continue
+            digest = hashlib.sha256()
+            first: bytes | None = None
+            constant = True
+            for chunk in reader.chunks(record):
+                digest.update(chunk)
+                data = bytes(chunk)
+                first = first or data[: ITEM_SIZES[record.dtype]]
+                constant = constant and data == first * (len(data) // len(first))
+            key = f"{_spelled(record)}\0{node in auxiliary}{digest.hexdigest()}"
+            groups.setdefault((key, constant), []).append(node)
+    return {key: group for key, group in groups.items() if len(group) > 1}
+
+
+def _form(node: Node, record: Record | None, uses: Mapping[Node, list[tuple[Node, int]]]) -> tuple[str, str]:
+    if record is not None and record.shape is not None:
+        return "shape", _spelled(record)
+    shape = node.attrs.get("__shape__", "")
+    if shape and not re.search(r"\b0\b|-|\(\)|None", shape):
+        return "shape", f"{shape} {node.attrs.get('__dtype__', '')}".strip()
+    for user, slot in uses.get(node, ())[:1]:
+        signature = lookup(user.op)
+        attrs = " ".join(f"{key}={value}" for key, value in sorted(user.attrs.items()) if not key.startswith("__"))
+        return "operator", f"input {slot} of {signature.name if signature else user.op} {attrs}".strip()
+    return "", ""
+
+
+def _spelled(record: Record) -> str:
+    return f"{'x'.join(map(str, record.shape or ())) or 'scalar'} {record.dtype}"
+
+
+def _relations(nodes: Iterable[Node]) -> dict[Node, list[str]]:
+    """Texts that related names have in common: whole names that others end in, and names without their first component."""
+    nodes = list(nodes)
+    names = {node.name for node in nodes}
+    keys: dict[Node, list[str]] = {}
+    for node in nodes:
+        tails = [node.name[m.end() :] for m, _ in zip(_BOUNDARY.finditer(node.name), range(_MAX_BOUNDARIES), strict=False)]
+        found = [f"={tail}" for tail in tails if tail in names] + [f"={node.name}"]
+        if tails and _BOUNDARY.search(tails[0]):
+            found.append(f"~{tails[0]}")
+        keys[node] = found
+    return keys
+
+
+def _related(group: list[Node], relations: Mapping[Node, list[str]]) -> list[list[Node]]:
+    """The parts of ``group`` whose names are related, directly or through each other; parts of one are left out."""
+    leader: dict[Node, Node] = {node: node for node in group}
+
+    def find(node: Node) -> Node:
+        while leader[node] is not node:
+            leader[node] = leader[leader[node]]
+            node = leader[node]
+        return node
+
+    first: dict[str, Node] = {}
+    for node in group:
+        for key in relations[node]:
+            leader[find(node)] = find(first.setdefault(key, node))
+    parts: dict[Node, list[Node]] = {}
+    for node in group:
+        parts.setdefault(find(node), []).append(node)
+    return [part for part in parts.values() if len(part) > 1]

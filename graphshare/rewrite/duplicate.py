@@ -1,0 +1,161 @@
+"""Branches: copies of a graph beside the original, on parameters of their own or on shared ones.
+
+A copied node gets the branch's prefix before its name; a shared one stays the single node that all branches point at, which
+is the only form that MXNet trains as tied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from graphshare.analysis.implied import implied_variables
+from graphshare.errors import Fault, RefusedError
+from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
+from graphshare.ir.walk import post_order
+from graphshare.progress import paced
+from graphshare.rewrite.naming import check_collisions, check_prefixes
+
+# A SyncBatchNorm's ``key`` names a barrier of the process: two nodes with one key would wait for each other.
+BARRIER = ("_contrib_SyncBatchNorm", "key")
+
+
+def duplicate(
+    graph: Graph,
+    prefixes: Sequence[str],
+    *,
+    shared: Collection[Node] = (),
+    upto: Sequence[Entry] | None = None,
+    drop_original: bool = False,
+    other_names: Collection[str] = (),
+) -> Rewrite:
+    """One more branch of ``graph`` for each prefix, grouped: heads of the original first, then branch by branch.
+
+    ``shared`` variables are not copied: every branch uses the original node. ``upto`` gives the outputs of which the copies
+    hold what they need, instead of the heads. ``drop_original`` leaves the copies alone in the graph. ``other_names`` are
+    names outside the graph that no copy may get (records of a parameter file).
+
+    Raises:
+        RefusedError: a prefix is unusable, or new names collide; all collisions are listed.
+    """
+    check_prefixes(prefixes)
+    heads = graph.heads if upto is None else tuple(upto)
+    source: Sequence[Node] = graph.nodes if upto is None else _needed(graph, heads)
+    _check_names(graph, source, prefixes, shared, drop_original, other_names)
+
+    branches: list[Branch] = []
+    nodes: list[Node] = []
+    if not drop_original:
+        branches.append(Branch("", graph, Kept(graph)))
+        nodes.extend(graph.nodes)
+    versions = _last_versions(source, shared)
+    placed: set[Node] = set() if drop_original else set(shared)
+    all_heads: list[Entry] = [] if drop_original else list(graph.heads)
+    for number, prefix in enumerate(prefixes, start=0 if drop_original else 1):
+        mutations = {node: number * last for node, last in versions.items()}
+        try:
+            images = _copy(source, prefix, shared, mutations)
+        except KeyError:  # a node stands before one that it needs
+            source = post_order(source)
+            images = _copy(source, prefix, shared, mutations)
+        branches.append(Branch(prefix, graph, images))
+        nodes.extend([node for node in images.values() if node not in placed] if placed else images.values())
+        placed.update(node for node in shared if node in images)
+        all_heads.extend(_image(entry, images, mutations) for entry in heads)
+    kept = None if drop_original else graph.verbatim
+    result = Graph(tuple(nodes), tuple(all_heads), graph.attrs, graph.dialect.rewritten(), graph.extra, kept)
+    return Rewrite(result, tuple(branches), _implied_renames(graph, source, prefixes))
+
+
+def _needed(graph: Graph, heads: Sequence[Entry]) -> list[Node]:
+    needed = set(post_order(entry.node for entry in heads))
+    return [node for node in graph.nodes if node in needed]
+
+
+def _copy(source: Sequence[Node], prefix: str, shared: Collection[Node], mutations: dict[Node, int]) -> dict[Node, Node]:
+    """The image of every node of ``source`` in the branch ``prefix``.
+
+    ``mutations`` counts how often earlier branches mutate a shared variable.
+    """
+    images: dict[Node, Node] = {}
+    barrier, key = BARRIER
+    for node in paced(source, "duplicating", "nodes"):
+        if shared and node in shared:
+            images[node] = node
+            continue
+        if shared:
+            inputs = [_image(entry, images, mutations) for entry in node.inputs]
+        else:
+            inputs = [Entry(images[entry.node], entry.index, entry.version) for entry in node.inputs]
+        attrs = node.attrs
+        if node.op == barrier and key in attrs:
+            attrs = {**attrs, key: prefix + attrs[key]}
+        deps = tuple([images[dep] for dep in node.control_deps]) if node.control_deps else ()
+        name = prefix + node.name if node.name else ""
+        images[node] = Node(node.op, name, attrs, tuple(inputs), node.num_outputs, deps, node.subgraphs, node.extra, node.form)
+    return images
+
+
+def _image(entry: Entry, images: dict[Node, Node], mutations: dict[Node, int]) -> Entry:
+    """The entry in a branch; the same object where it leads to a shared node that nothing mutates."""
+    target = images[entry.node]
+    if target is not entry.node:
+        return Entry(target, entry.index, entry.version)
+    if entry.version and mutations.get(target):
+        return Entry(target, entry.index, entry.version + mutations[target])
+    return entry
+
+
+def _last_versions(source: Sequence[Node], shared: Collection[Node]) -> dict[Node, int]:
+    """How often one branch mutates each shared variable: the highest version that an entry to it bears."""
+    last: dict[Node, int] = {}
+    if shared:
+        for node in source:
+            for entry in node.inputs:
+                if entry.version and entry.node in shared:
+                    last[entry.node] = max(last.get(entry.node, 0), entry.version)
+    return last
+
+
+def _implied_renames(graph: Graph, source: Sequence[Node], prefixes: Sequence[str]) -> tuple[Rename, ...]:
+    """Records that no node bears: every branch has one of its own beside the operator that implies it."""
+    implied = list(implied_variables(graph))
+    copied = set(source) if implied else set()
+    return tuple(
+        Rename(prefix, found.name, prefix + found.name if found.node.name else found.name)
+        for prefix in prefixes
+        for found in implied
+        if found.node in copied
+    )
+
+
+def _check_names(
+    graph: Graph,
+    source: Sequence[Node],
+    prefixes: Sequence[str],
+    shared: Collection[Node],
+    drop_original: bool,
+    other_names: Collection[str],
+) -> None:
+    implied = list(implied_variables(graph))
+    unnamed = [found for found in implied if not found.node.name]
+    if unnamed:
+        ops = ", ".join(sorted({found.node.op for found in unnamed}))
+        hint = "run `graphshare upgrade` first: it gives the states nodes of their own"
+        raise RefusedError(Fault(f"an operator without a name ({ops}) implies states that every copy would share", hint=hint))
+    kept = [node.name for node in (shared if drop_original else graph.nodes)]
+    kept += other_names
+    kept += [] if drop_original else [found.name for found in implied]
+    if not _may_collide(kept, prefixes):
+        return
+    old = [node.name for node in source if node.name and node not in shared]
+    old += [found.name for found in implied if found.node.name]
+    check_collisions(kept, ((name, prefix + name) for prefix in prefixes for name in old))
+
+
+def _may_collide(kept: Collection[str], prefixes: Sequence[str]) -> bool:
+    """Whether a prefixed name can meet any other at all: an existing one begins with the prefix, or one prefix with another."""
+    if any(a != b and a.startswith(b) for a in prefixes for b in prefixes):
+        return True
+    # One search over all names; a line break inside a name can only make it say yes for nothing.
+    names = "\n" + "\n".join(kept)
+    return any(f"\n{prefix}" in names for prefix in prefixes)

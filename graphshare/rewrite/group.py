@@ -1,0 +1,278 @@
+"""Several graphs in one: outputs of some feed inputs of others, equal variables become one node.
+
+A variable that an output takes the place of is gone from the result, and so is the head that feeds it. Nodes that nothing
+changes keep their identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from graphshare.analysis.implied import implied_variables
+from graphshare.errors import Fault, RefusedError
+from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
+from graphshare.ir.walk import is_topological, post_order, topological
+from graphshare.rewrite.duplicate import BARRIER
+
+Place = tuple[int, Node]
+"""A node of one of the graphs: the graph's number, and the node."""
+Output = tuple[int, Entry]
+_NONE: Mapping[Any, Any] = MappingProxyType({})
+
+
+class Part(msgspec.Struct, frozen=True, eq=False):
+    """A graph of the group. ``prefix`` goes before every name in it; ``label`` is what messages call it."""
+
+    graph: Graph
+    prefix: str = ""
+    label: str = ""
+
+    def name(self, node: Node) -> str:
+        """What ``node`` is called in the result; an unnamed node stays unnamed."""
+        return self.prefix + node.name if node.name else ""
+
+
+class Collision(msgspec.Struct, frozen=True):
+    """A name of part ``second`` that part ``first`` has already."""
+
+    name: str
+    first: int
+    second: int
+    what: str = ""
+
+
+def group(parts: Sequence[Part], *, connect: Mapping[Place, Output] = _NONE, ties: Mapping[Place, Place] = _NONE) -> Rewrite:
+    """One graph with the nodes and heads of all ``parts``, in their order.
+
+    ``connect`` maps a variable to the output that takes its place; heads that are connected are heads no more. ``ties`` maps a
+    variable to one of an earlier part that it becomes. The first part's dialect and attributes are the result's.
+
+    Raises:
+        RefusedError: names collide, connections go round in a circle, or no head is left; all are listed.
+    """
+    found = [
+        Fault(f"{c.what or repr(c.name)} is in both {parts[c.first].label} and {parts[c.second].label}")
+        for c in collisions(parts, connect, ties)
+    ]
+    if found:
+        raise RefusedError(found)
+    used = {(number, out.node, out.index) for number, out in connect.values()}
+    connect = settled(connect)
+    order = list(_order(parts, connect, ties))
+    work = _Work(parts, connect, ties)
+    for place in order:
+        work.add(place)
+    nodes = tuple(_in_file_order(parts, work.images))
+    if not is_topological(nodes):
+        nodes = tuple(post_order(nodes))
+    heads = tuple(work.heads(used))
+    if not heads:
+        raise RefusedError(Fault("no output is left: each of them feeds an input", hint="leave one of them unconnected"))
+    first = parts[0].graph
+    kept = first.verbatim if work.untouched else None
+    extra: dict[str, Any] = {}  # of keys that several files have, the first one's
+    for part in parts:
+        extra = {**part.graph.extra, **extra}
+    result = Graph(nodes, heads, first.attrs, first.dialect.rewritten(), extra, kept)
+    branches = tuple(Branch(part.prefix, part.graph, images) for part, images in zip(parts, work.images, strict=True))
+    return Rewrite(result, branches, tuple(_renames(parts)))
+
+
+def collisions(parts: Sequence[Part], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Collision]:
+    """Every name that two parts would bring into the result: of nodes, of implied states, of SyncBatchNorm's barriers."""
+    owner: dict[tuple[str, str], int] = {}
+    found: dict[tuple[str, str], Collision] = {}
+    for number, part in enumerate(parts):
+        gone = {node for i, node in (*connect, *ties) if i == number}
+        for key in _names(part, gone):
+            first = owner.setdefault(key, number)
+            if first != number:
+                kind, name = key
+                found.setdefault(key, Collision(name, first, number, kind and f"{kind} {name!r}"))
+    return list(found.values())
+
+
+def _names(part: Part, gone: set[Node]) -> Iterator[tuple[str, str]]:
+    op, attribute = BARRIER
+    for node in part.graph.nodes:
+        if node.name and node not in gone:
+            yield "", part.name(node)
+        if node.op == op and attribute in node.attrs:
+            yield f"the {attribute} of {op}", part.prefix + node.attrs[attribute]
+    for implied in implied_variables(part.graph):
+        yield "", (part.prefix if implied.node.name else "") + implied.name
+
+
+def _renames(parts: Sequence[Part]) -> Iterator[Rename]:
+    for part in parts:
+        if part.prefix:
+            for found in implied_variables(part.graph):
+                if found.node.name:
+                    yield Rename(part.prefix, found.name, part.prefix + found.name)
+
+
+def _order(parts: Sequence[Part], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> Iterator[Place]:
+    """Every node that stays, inputs before consumers, across the parts."""
+    if all(out[0] < place[0] for place, out in connect.items()):
+        for number, part in enumerate(parts):
+            yield from ((number, node) for node in topological(part.graph) if (number, node) not in connect)
+        return
+    done: set[Place] = set()
+    for number, part in enumerate(parts):
+        for node in part.graph.nodes:
+            if (number, node) not in connect:
+                yield from _post_order((number, node), connect, ties, done)
+
+
+def _post_order(root: Place, connect: Mapping[Place, Output], ties: Mapping[Place, Place], done: set[Place]) -> Iterator[Place]:
+    """What ``root`` needs and is not done, then itself.
+
+    Raises:
+        RefusedError: it needs itself; the way round is shown.
+    """
+    path: dict[Place, Iterator[Place]] = {}
+    if root not in done:
+        path[root] = iter(_needed(root, connect, ties))
+    while path:
+        place = next(reversed(path))
+        following = next(path[place], None)
+        if following is None:
+            del path[place]
+            done.add(place)
+            yield place
+        elif following in path:
+            way = [*list(path)[list(path).index(following) :], following]
+            told = " -> ".join(repr(node.name or node.op) for _, node in reversed(way))
+            raise RefusedError(Fault(f"the connections go round in a circle: {told}", hint="leave one of them out"))
+        elif following not in done:
+            path[following] = iter(_needed(following, connect, ties))
+
+
+def _needed(place: Place, connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Place]:
+    if place in ties:
+        return [ties[place]]
+    number, node = place
+    needed = []
+    for source in (*(entry.node for entry in node.inputs), *node.control_deps):
+        output = connect.get((number, source))
+        needed.append((number, source) if output is None else (output[0], output[1].node))
+    return needed
+
+
+def settled(connect: Mapping[Place, Output]) -> dict[Place, Output]:
+    """The output that takes the place of each connected variable, through variables that are connected themselves.
+
+    Raises:
+        RefusedError: variables are connected in a circle.
+    """
+    found: dict[Place, Output] = {}
+    for start in connect:
+        place = start
+        way: dict[Place, Output] = {}
+        while place in connect and place not in found:
+            if place in way:
+                told = " -> ".join(repr(node.name) for _, node in reversed((*list(way)[list(way).index(place) :], place)))
+                raise RefusedError(Fault(f"the connections go round in a circle: {told}", hint="leave one of them out"))
+            way[place] = output = connect[place]
+            place = (output[0], output[1].node)
+        if way:
+            last = found.get(place) or list(way.values())[-1]
+            found.update(dict.fromkeys(way, last))
+    return found
+
+
+class _Work:
+    """The group while it is made: ``images`` of each part so far."""
+
+    def __init__(self, parts: Sequence[Part], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> None:
+        self._parts = parts
+        self._connect = connect
+        self._ties = ties
+        changed = {number for number, _ in connect}
+        self.untouched = 0 not in changed and not parts[0].prefix
+        self.images: list[dict[Node, Node] | Kept] = [{} for _ in parts]
+        if self.untouched:
+            self.images[0] = Kept(parts[0].graph)
+        self._placed: set[Node] = set(parts[0].graph.nodes) if self.untouched else set()
+        self._mutations = _mutations(parts, ties)
+
+    def add(self, place: Place) -> None:
+        """Makes the image of one node, whose inputs have theirs."""
+        number, node = place
+        images = self.images[number]
+        if isinstance(images, Kept):
+            return
+        tied = self._ties.get(place)
+        if tied is not None:
+            images[node] = self.images[tied[0]][tied[1]]
+            return
+        inputs = tuple([self.entry(number, entry) for entry in node.inputs])
+        deps = tuple([images[dep] for dep in node.control_deps]) if node.control_deps else ()
+        prefix = self._parts[number].prefix
+        same = all(map(_is, inputs, node.inputs)) and all(map(_is, deps, node.control_deps))
+        if same and not prefix and node not in self._placed:
+            images[node] = node
+            self._placed.add(node)
+            return
+        attrs = node.attrs
+        op, key = BARRIER
+        if prefix and node.op == op and key in attrs:
+            attrs = {**attrs, key: prefix + attrs[key]}
+        name = prefix + node.name if node.name else ""
+        images[node] = Node(node.op, name, attrs, inputs, node.num_outputs, deps, node.subgraphs, node.extra, node.form)
+
+    def entry(self, number: int, entry: Entry) -> Entry:
+        """The entry in the result; the same object where nothing about it changes."""
+        output = self._connect.get((number, entry.node)) if self._connect else None
+        if output is not None:
+            return Entry(self.images[output[0]][output[1].node], output[1].index, entry.version)
+        image = self.images[number][entry.node]
+        earlier = self._mutations.get((number, entry.node), 0) if entry.version else 0
+        if image is entry.node and not earlier:
+            return entry
+        return Entry(image, entry.index, entry.version + earlier if entry.version else entry.version)
+
+    def heads(self, used: Collection[tuple[int, Node, int]]) -> Iterator[Entry]:
+        """The heads of all parts but those that are ``used`` as inputs."""
+        for number, part in enumerate(self._parts):
+            for entry in part.graph.heads:
+                if (number, entry.node, entry.index) not in used:
+                    yield self.entry(number, entry)
+
+
+def _is(a: object, b: object) -> bool:
+    return a is b
+
+
+def _mutations(parts: Sequence[Part], ties: Mapping[Place, Place]) -> dict[Place, int]:
+    """How often earlier parts mutate what a tied variable becomes: the highest versions that their entries to it bear."""
+    if not ties:
+        return {}
+    concerned = {*ties, *ties.values()}
+    last: dict[Place, int] = {}
+    for number, part in enumerate(parts):
+        for node in part.graph.nodes:
+            for entry in node.inputs:
+                if entry.version and (number, entry.node) in concerned:
+                    last[number, entry.node] = max(last.get((number, entry.node), 0), entry.version)
+    found: dict[Place, int] = {}
+    sums = {place: last.get(place, 0) for place in ties.values()}
+    for place, target in sorted(ties.items(), key=lambda item: item[0][0]):
+        found[place] = sums[target]
+        sums[target] += last.get(place, 0)
+    return found
+
+
+def _in_file_order(parts: Sequence[Part], images: Sequence[Mapping[Node, Node]]) -> Iterator[Node]:
+    """The nodes of the result, part by part, each in its file's order; a tied one where it is first."""
+    placed: set[Node] = set()
+    for number, part in enumerate(parts):
+        for node in part.graph.nodes:
+            image = images[number].get(node)
+            if image is not None and image not in placed:
+                placed.add(image)
+                yield image

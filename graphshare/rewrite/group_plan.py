@@ -1,0 +1,246 @@
+"""``group``: several graphs into one, outputs wired to inputs, parameters joined."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from graphshare.analysis.compatible import incompatibilities
+from graphshare.analysis.roles import Role, assign_roles
+from graphshare.checkpoint.parameter_plan import Plan, held_names, plan_records
+from graphshare.checkpoint.self_check import check_isomorphic
+from graphshare.errors import Fault, RefusedError, SelfCheckError
+from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.graph import Entry, Graph, Node, Rewrite
+from graphshare.rewrite.connections import connections
+from graphshare.rewrite.duplicate import BARRIER
+from graphshare.rewrite.equal_parameters import equal_parameters
+from graphshare.rewrite.group import Collision, Output, Part, Place, collisions, settled
+from graphshare.rewrite.group import group as join
+from graphshare.rewrite.naming import check_prefixes
+from graphshare.text.patterns import matcher
+
+OnCollision = Literal["error", "prefix", "tie-if-equal"]
+
+
+class Member(msgspec.Struct, frozen=True, eq=False):
+    """A graph that is to be grouped, with its parameter file where there is one. ``where`` is what messages call it."""
+
+    graph: Graph
+    prefix: str = ""
+    where: str = ""
+    params: ParameterFile | None = None
+
+
+class Grouping(msgspec.Struct, frozen=True, eq=False):
+    """What :func:`plan_group` decided and made.
+
+    ``parts`` are the graphs with the prefixes that they got, ``connect`` the variables that an output took the place of,
+    ``tied`` the variables of later parts that became one of an earlier part.
+    """
+
+    rewrite: Rewrite
+    parts: tuple[Part, ...]
+    roles: tuple[Mapping[Node, Role], ...]
+    connect: Mapping[Place, Output]
+    tied: Mapping[Place, Place]
+
+
+def plan_group(
+    members: Sequence[Member],
+    *,
+    connect: Sequence[tuple[str, str]] = (),
+    share_inputs: Sequence[str] = (),
+    on_collision: OnCollision = "error",
+    as_input: Collection[str] = (),
+    as_parameter: Collection[str] = (),
+) -> Grouping:
+    """One graph of the nodes and heads of all ``members``.
+
+    ``connect`` has pairs of an output and the input that it feeds, named as in the result (with prefixes) or as in their files;
+    the input is gone from the result, in every other member that has one of that name. ``share_inputs`` are patterns of inputs
+    and labels, by their own names, that all members use together. What else has one name in two members is a collision: an
+    error; or the later member gets a prefix from its file's name; or parameters that are equal byte for byte become one node.
+    ``as_input`` and ``as_parameter`` name variables as their own files do.
+
+    Raises:
+        RefusedError: members do not fit together, names mean nothing or too much, an input is fed twice, or names collide; all
+            that is found before the graphs are joined is listed.
+    """
+    if len({id(member.graph) for member in members}) < max(2, len(members)):
+        raise RefusedError(
+            Fault("a group takes two graphs at least, each of them once", hint="load a file twice to use it twice")
+        )
+    faults = incompatibilities([(member.where, member.graph, member.params) for member in members])
+    parts = [Part(member.graph, member.prefix, member.where) for member in members]
+    faults += _prefix_faults([part.prefix for part in parts if part.prefix])
+    roles = [assign_roles(m.graph, held=held_names(m.params), as_input=as_input, as_parameter=as_parameter) for m in members]
+    wired, found = connections(parts, roles, connect)
+    faults += found
+    ties, found = _shared_inputs(parts, roles, wired, share_inputs)
+    faults += found
+    if faults:
+        raise RefusedError(faults)
+    unequal: Mapping[str, str] = {}
+    if on_collision == "tie-if-equal":
+        equal, unequal = equal_parameters(parts, roles, [member.params for member in members], wired)
+        ties.update(equal)
+    if on_collision == "prefix":
+        parts = _prefixed(parts, wired, ties)
+    _refuse_collisions(collisions(parts, wired, ties), parts, on_collision, unequal)
+    rewrite = join(parts, connect=wired, ties=ties)
+    _prove(rewrite, wired)
+    return Grouping(rewrite, tuple(parts), tuple(roles), wired, ties)
+
+
+def group(
+    graphs: Sequence[Graph],
+    *,
+    prefixes: Sequence[str] = (),
+    connect: Sequence[tuple[str, str]] = (),
+    share_inputs: Sequence[str] = (),
+    on_collision: OnCollision = "error",
+    params: Sequence[ParameterFile | None] = (),
+) -> Rewrite:
+    """The rewrite that :func:`plan_group` makes of ``graphs``, with a prefix and a parameter file for each where given.
+
+    Raises:
+        RefusedError: as :func:`plan_group` says; or there are more or fewer ``prefixes`` or ``params`` than graphs.
+    """
+    for what, given in (("prefixes", prefixes), ("parameter files", params)):
+        if given and len(given) != len(graphs):
+            raise RefusedError(Fault(f"there are {len(given)} {what} for {len(graphs)} graphs"))
+    members = [
+        Member(graph, prefixes[i] if prefixes else "", f"graph {i + 1}", params[i] if params else None)
+        for i, graph in enumerate(graphs)
+    ]
+    return plan_group(members, connect=connect, share_inputs=share_inputs, on_collision=on_collision).rewrite
+
+
+def plan_joined(made: Grouping, params: Sequence[ParameterFile | None]) -> list[tuple[ParameterFile, Plan]]:
+    """Which record of which file goes under which name. A tied parameter is written once; what no variable claims is left out.
+
+    Raises:
+        RefusedError: two records would get one name.
+    """
+    written: set[str] = set()
+    joined = []
+    for number, (branch, file) in enumerate(zip(made.rewrite.branches, params, strict=True)):
+        if file is None:
+            continue
+        renames = tuple(r for r in made.rewrite.renames if r.branch == branch.label)
+        plan = plan_records(file, Rewrite(made.rewrite.graph, (branch,), renames), drop_unused=True)
+        tied = {branch.images[node].name for i, node in made.tied if i == number}
+        kept = [(record, key) for record, key in plan if key not in written or (key or "").partition(":")[2] not in tied]
+        written.update(key for _, key in kept if key is not None)
+        joined.append((file, kept))
+    return joined
+
+
+def _prefix_faults(prefixes: Sequence[str]) -> list[Fault]:
+    try:
+        check_prefixes(prefixes)
+    except RefusedError as error:
+        return list(error.faults)
+    return []
+
+
+def _shared_inputs(
+    parts: Sequence[Part], roles: Sequence[Mapping[Node, Role]], wired: Mapping[Place, Output], patterns: Sequence[str]
+) -> tuple[dict[Place, Place], list[Fault]]:
+    """Inputs of one name that become one node: the later ones, each with the first of its name."""
+    ties: dict[Place, Place] = {}
+    faults = []
+    for pattern in patterns:
+        matches = matcher(pattern)
+        first: dict[str, Place] = {}
+        count = len(ties)
+        for number, found in enumerate(roles):
+            for node, role in found.items():
+                place = (number, node)
+                if role.is_parameter or place in wired or not matches(node.name):
+                    continue
+                keeper = first.setdefault(node.name, place)
+                if keeper[0] == number or place in ties:
+                    continue
+                if differing := _different(keeper[1], node):
+                    told = f"{parts[keeper[0]].label} and {parts[number].label}"
+                    faults.append(Fault(f"--share-input {pattern!r}: {node.name!r} of {told} differ in {differing}"))
+                ties[place] = keeper
+        if len(ties) == count:
+            hint = "inputs are shared by the names that their own files give them; --connect joins different ones"
+            faults.append(Fault(f"--share-input {pattern!r} matches no input that two graphs have", hint=hint))
+    return ties, faults
+
+
+def _different(a: Node, b: Node) -> str:
+    """What makes two variables more than one; empty when nothing does."""
+    if a.inputs or b.inputs or a.control_deps or b.control_deps:
+        return "what they depend on"
+    keys = [key for key in {**a.attrs, **b.attrs} if a.attrs.get(key) != b.attrs.get(key)]
+    return ", ".join(f"{key} ({a.attrs.get(key)} and {b.attrs.get(key)})" for key in keys)
+
+
+def _prefixed(parts: Sequence[Part], wired: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Part]:
+    """The parts, those that collide with an earlier one under a prefix from their file's name."""
+    found = list(parts)
+    while True:
+        open_ = [c.second for c in collisions(found, wired, ties) if not found[c.second].prefix]
+        if not open_:
+            return found
+        number = min(open_)
+        found[number] = msgspec.structs.replace(found[number], prefix=_prefix_of(found, number))
+
+
+def _prefix_of(parts: Sequence[Part], number: int) -> str:
+    """``head2-`` for ``models/head2-symbol.json``; numbered where another part has that prefix."""
+    base = parts[number].label.replace("\\", "/").rpartition("/")[2].removesuffix(".json").removesuffix("-symbol")
+    base = "".join(c if c.isalnum() or c in "-_." else "-" for c in base).strip("-") or "graph"
+    taken = {part.prefix for part in parts}
+    names = [f"{base}-", *(f"{base}-{i}-" for i in range(2, len(parts) + 2))]
+    return next(name for name in names if name not in taken)
+
+
+def _refuse_collisions(
+    found: Sequence[Collision], parts: Sequence[Part], on_collision: OnCollision, unequal: Mapping[str, str]
+) -> None:
+    hints = {
+        "error": "give a file a --prefix, share an input with --share-input, or choose another --on-collision",
+        "prefix": "give the file another --prefix",
+        "tie-if-equal": "only parameters of equal value are tied; give the file a --prefix for the rest",
+    }
+    faults = []
+    for one in found:
+        message = f"{one.what or repr(one.name)} is in both {parts[one.first].label} and {parts[one.second].label}"
+        why = unequal.get(one.name, "")
+        faults.append(Fault(f"{message}{why and f', {why}'}", hint=hints[on_collision]))
+    if faults:
+        raise RefusedError(faults)
+
+
+def _prove(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
+    """Holds the result against every part: nodes and edges, what stands for connected inputs, and the heads.
+
+    Raises:
+        SelfCheckError: it is not what it should be.
+    """
+    branches = rewrite.branches
+    for number, branch in enumerate(branches):
+        if any(node not in branch.images and (number, node) not in wired for node in branch.source.nodes):
+            raise SelfCheckError(f"a node of graph {number + 1} was lost; this is a bug of graphshare")
+    replaced: dict[Place, Entry] = {}
+    for place, output in settled(wired).items():
+        replaced[place] = Entry(branches[output[0]].images[output[1].node], output[1].index)
+    check_isomorphic(rewrite, replaced=replaced, attributes_may_differ=frozenset({BARRIER}))
+    used = {(number, out.node, out.index) for number, out in wired.values()}
+    wanted = []
+    for number, branch in enumerate(branches):
+        for head in branch.source.heads:
+            if (number, head.node, head.index) not in used:
+                entry = replaced.get((number, head.node))
+                wanted.append((branch.images[head.node], head.index) if entry is None else (entry.node, entry.index))
+    found = [(head.node, head.index) for head in rewrite.graph.heads]
+    if len(found) != len(wanted) or any(a[0] is not b[0] or a[1] != b[1] for a, b in zip(found, wanted, strict=True)):
+        raise SelfCheckError("the heads are not those of the graphs; this is a bug of graphshare")

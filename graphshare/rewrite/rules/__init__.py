@@ -1,0 +1,1 @@
+"""Sharing rules: scopes, aliases, overrides; how they are read, chosen and resolved."""

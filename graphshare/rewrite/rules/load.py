@@ -1,0 +1,256 @@
+"""Rules files: JSON, or TOML where Python can read it. Every fault is told with its place in the file.
+
+``schemas/rules.schema.json`` describes the same. TOML needs the ``tomllib`` of Python 3.11 or the package ``tomli``; JSON works
+everywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, cast
+
+from graphshare.errors import Fault, GraphshareError, InputError
+from graphshare.formats.toml import toml_reader
+from graphshare.rewrite.rules.model import MAX_RULES, REUSE, Kind, Only, Reuse, Rule, Ruleset
+from graphshare.rewrite.rules.scopes import SEPARATOR, make_overrides
+from graphshare.text.patterns import is_literal, substituter
+
+VERSION = 1
+MAX_BYTES = 1 << 24
+MAX_TOML_BYTES = 1 << 21  # its reader is written in Python and slow
+MAX_DEPTH = 100
+_MOST_FAULTS = 100
+
+# What each kind of rule may hold beside its own key, and what it must.
+_MAY: dict[str, frozenset[str]] = {
+    "alias": frozenset(("to", "reuse")),
+    "scope": frozenset(("to", "reuse")),
+    "map": frozenset(("only",)),
+    "match": frozenset(("to", "only")),
+    "strip": frozenset(("only",)),
+    "prefix": frozenset(("only",)),
+    "variable_scope": frozenset(("reuse",)),
+    "name_scope": frozenset(),
+    "within": frozenset(("rules",)),
+}
+_MUST = {"alias": "to", "scope": "to", "match": "to", "within": "rules"}
+
+
+class _Repeated(dict[str, Any]):
+    """An object in which keys were given more than once; ``keys_twice`` are these."""
+
+    keys_twice: tuple[str, ...] = ()
+
+
+def load_rules(path: str) -> Ruleset:
+    """The rules of a file.
+
+    Raises:
+        InputError: it cannot be read, or is no rules file; every fault is listed with its place.
+    """
+    return read_rules(read_file(path), where=path)
+
+
+def read_file(path: str) -> bytes:
+    """The bytes of a rules file, no more of them than such a file may have.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)) from error
+
+
+def read_rules(data: bytes, *, where: str) -> Ruleset:
+    """The rules in ``data``, a file called ``where``; TOML if that ends in ``.toml``. Errors as in :func:`load_rules`."""
+    toml = where.lower().endswith(".toml")
+    most = MAX_TOML_BYTES if toml else MAX_BYTES
+    if len(data) > most:
+        raise InputError(
+            Fault(f"is larger than {most >> 20} MiB", where=where, hint="rules are a page or two; is this the file?")
+        )
+    try:
+        text = data.decode("utf-8-sig")
+        found = _toml(text, where) if toml else json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise InputError(Fault(f"is not UTF-8: {error.reason}", where=where, path=f"byte {error.start}")) from None
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise InputError(Fault(f"is not JSON: {error.msg}", where=where, path=place)) from None
+    except RecursionError:
+        raise InputError(Fault("is nested too deeply", where=where)) from None
+    except ValueError as error:
+        raise InputError(Fault(f"is not {'TOML' if toml else 'JSON'}: {error}", where=where)) from None
+    reader = _Reader(where)
+    ruleset = reader.ruleset(found)
+    if reader.faults:
+        raise InputError(reader.faults)
+    return ruleset
+
+
+def _toml(text: str, where: str) -> Any:
+    loads = toml_reader()
+    if loads is not None:
+        return loads(text)
+    hint = "pip install tomli, use Python 3.11 or later, or write the rules as JSON"
+    raise InputError(Fault("is TOML, which this Python cannot read", where=where, hint=hint))
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    seen: set[str] = set()
+    repeated = _Repeated(found)
+    repeated.keys_twice = tuple(dict.fromkeys(key for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]
+    return repeated
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no value")
+
+
+class _Reader:
+    """Takes a parsed file apart and gathers what is wrong with it."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.faults: list[Fault] = []
+        self.separator = SEPARATOR
+
+    def fault(self, path: str, message: str, hint: str = "") -> None:
+        if len(self.faults) < _MOST_FAULTS:
+            self.faults.append(Fault(message, where=self.where, path=path, hint=hint))
+        elif len(self.faults) == _MOST_FAULTS:
+            self.faults.append(Fault(f"and more: only the first {_MOST_FAULTS} faults are listed", where=self.where))
+
+    def ruleset(self, found: Any) -> Ruleset:
+        if not self.is_object("$", found):
+            return Ruleset()
+        for key in found.keys() - {"version", "separator", "reuse", "rules"}:
+            self.fault(f"$.{key}", "is no key of a rules file", "the keys are version, separator, reuse and rules")
+        if type(found.get("version")) is not int or found["version"] != VERSION:
+            self.fault("$.version", f"must be {VERSION}", f'add "version": {VERSION}')
+        self.separator = self.text("$", found, "separator", SEPARATOR) or SEPARATOR
+        reuse = self.reuse("$", found) or "auto"
+        rules: list[Rule] = []
+        for rule in self.rules("$", found.get("rules"), "", 0):
+            rules.append(rule)
+            if len(rules) > MAX_RULES:
+                self.fault("$.rules", f"holds more than {MAX_RULES:,} rules")
+                break
+        return Ruleset(tuple(rules), self.separator, reuse)
+
+    def rules(self, path: str, found: Any, within: str, depth: int) -> Iterator[Rule]:
+        """The rules of one list, those of the blocks in it in their places."""
+        if type(found) is not list:
+            self.fault(f"{path}.rules", "is missing or no list", 'rules are a list, as in "rules": [{"prefix": "sha-"}]')
+            return
+        for i, one in enumerate(found):
+            place = f"{path}.rules[{i}]"
+            if not self.is_object(place, one):
+                continue
+            kinds = [key for key in one if key in _MAY]
+            if len(kinds) != 1:
+                known = ", ".join(_MAY)
+                self.fault(place, f"has {len(kinds) or 'none'} of the keys that say what a rule is", f"exactly one of {known}")
+                continue
+            (kind,) = kinds
+            for key in one.keys() - _MAY[kind] - {kind}:
+                self.fault(
+                    f"{place}.{key}", f"is no key of a rule {kind!r}", f"it may have {', '.join(sorted(_MAY[kind])) or 'none'}"
+                )
+            if kind == "within":
+                begin = self.text(place, one, kind)
+                if depth >= MAX_DEPTH:
+                    self.fault(place, f"blocks are nested deeper than {MAX_DEPTH} levels")
+                elif begin:
+                    begin = begin.removesuffix(self.separator)
+                    yield from self.rules(
+                        place, one.get("rules"), f"{within}{self.separator}{begin}" if within else begin, depth + 1
+                    )
+            else:
+                yield from self.rule(place, one, cast("Kind", kind), within)
+
+    def rule(self, place: str, one: dict[str, Any], kind: Kind, within: str) -> Iterator[Rule]:
+        only = self.only(place, one)
+        spoken = f"{self.where}: {place}"
+        if kind == "map":
+            if self.is_object(f"{place}.map", one["map"]):
+                for old, new in one["map"].items():
+                    at = f"{place}.map[{json.dumps(old)}]"
+                    if not old or not self.is_name(at, new):
+                        self.fault(at, "names must be texts that are not empty") if not old else None
+                    else:
+                        yield Rule(kind, old, new, within, only, place=f"{self.where}: {at}")
+            return
+        text = self.text(place, one, kind)
+        to = self.text(place, one, "to", empty=kind == "scope") if kind in _MUST else ""
+        reuse = self.reuse(place, one)
+        if text is None or to is None:
+            return
+        try:
+            if kind == "scope":
+                make_overrides([(text, to)], separator=self.separator)
+            elif kind in ("match", "alias"):
+                substituter(text, to)
+                if kind == "alias" and is_literal(text) and text.removeprefix("=") == to:
+                    self.fault(place, f"{to!r} cannot be an alias of itself", "leave the rule out")
+        except GraphshareError as error:
+            for fault in error.faults:
+                self.fault(place, fault.message, fault.hint)
+            return
+        yield Rule(kind, text, to, within, only, reuse, spoken)
+
+    def is_object(self, path: str, found: Any) -> bool:
+        if not isinstance(found, dict):
+            self.fault(path, f"is {_kind(found)}, not an object")
+            return False
+        for key in getattr(found, "keys_twice", ()):
+            self.fault(f"{path}.{key}", "is given twice", "keep one of them")
+        return True
+
+    def is_name(self, path: str, found: Any) -> bool:
+        fits = isinstance(found, str) and bool(found) and "\0" not in found
+        if not fits:
+            self.fault(path, f"is {_kind(found)}, not a name", "names are texts without NUL characters, and not empty")
+        return fits
+
+    def text(
+        self, path: str, found: dict[str, Any], key: str, default: str | None = None, *, empty: bool = False
+    ) -> str | None:
+        value = found.get(key, default)
+        if not isinstance(value, str) or (not value and not empty) or "\0" in value:
+            at = f"{path}.{key}"
+            self.fault(
+                at,
+                "is missing"
+                if key not in found
+                else f"is {_kind(value)}, not a text{'' if empty else ' with something in it'}",
+            )
+            return None
+        return value
+
+    def reuse(self, path: str, found: dict[str, Any]) -> Reuse | None:
+        value = found.get("reuse")
+        if value is not None and value not in REUSE:
+            self.fault(f"{path}.reuse", f"is {_kind(value)}", f"it is one of {', '.join(REUSE)}")
+            return None
+        return cast("Reuse | None", value)
+
+    def only(self, path: str, found: dict[str, Any]) -> tuple[Only, ...]:
+        value = found.get("only", [])
+        known = [kind.value for kind in Only]
+        if not isinstance(value, list) or any(part not in known for part in value):
+            self.fault(f"{path}.only", f"is {_kind(value)}", f"it is a list of {', '.join(known)}")
+            return ()
+        return tuple(Only(part) for part in value)
+
+
+def _kind(value: Any) -> str:
+    shown = json.dumps(value, default=str, ensure_ascii=False)
+    return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -1,0 +1,120 @@
+"""The rules of every sharing system as one model: what a rule says, from options or from a file.
+
+A rule speaks of names, never of nodes; :mod:`graphshare.rewrite.rules.resolve` makes new names of old ones, and
+:mod:`graphshare.rewrite.rules.plan` applies them to a graph. Rules come in order, a file's before those of options; where
+two speak of one name the later one wins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import Enum
+from typing import Literal
+
+import msgspec
+
+from graphshare.errors import Fault, UsageError
+from graphshare.rewrite.rules.scopes import SEPARATOR
+from graphshare.text.patterns import is_literal
+
+MAX_RULES = 100_000
+
+Kind = Literal["alias", "scope", "map", "match", "strip", "prefix", "variable_scope", "name_scope"]
+Reuse = Literal["auto", "require", "forbid"]
+REUSE: tuple[Reuse, ...] = ("auto", "require", "forbid")
+
+#: What makes a parameter another one. All other kinds give names.
+SHARING = frozenset(("alias", "scope"))
+
+
+class Only(str, Enum):
+    """Which nodes a rule speaks of. Parameters include auxiliary states, inputs include labels and states."""
+
+    VARIABLES = "variables"
+    OPS = "ops"
+    INPUTS = "inputs"
+    PARAMETERS = "parameters"
+
+
+class Rule(msgspec.Struct, frozen=True, eq=False):
+    """One rule. ``text`` is what it looks for, by kind:
+
+    - ``alias``: a pattern; parameters that it matches are the parameter ``to``, and lose their names.
+    - ``scope``: a scope whose parameters are those of the scope ``to``.
+    - ``map``: a name that becomes ``to``; ``match``: a pattern whose names become ``to``.
+    - ``strip``: a prefix that is taken away; ``prefix``: one that is put before.
+    - ``variable_scope``: a scope put before every name; ``name_scope``: one put before all but parameters.
+
+    ``within`` is the scope that a block of rules begins at: the rule sees what follows it in a name, and puts it back.
+    ``place`` says where the rule was given; ``only`` limits it (empty: all); ``reuse`` is None where the plan's own holds.
+    """
+
+    kind: Kind
+    text: str
+    to: str = ""
+    within: str = ""
+    only: tuple[Only, ...] = ()
+    reuse: Reuse | None = None
+    place: str = ""
+    option: bool = False
+
+    def __str__(self) -> str:
+        arrow = f" -> {self.to!r}" if self.kind in ("alias", "scope", "map", "match") else ""
+        inside = f" within {self.within!r}" if self.within else ""
+        return f"{self.kind.replace('_', ' ')} {self.text!r}{arrow}{inside}"
+
+    @property
+    def literal(self) -> str | None:
+        """The one name that the rule speaks of, as it stands in the graph but for ``within``; None for any other rule."""
+        if self.kind == "map":
+            return self.text
+        return self.text.removeprefix("=") if self.kind in ("alias", "match") and is_literal(self.text) else None
+
+
+class Ruleset(msgspec.Struct, frozen=True, eq=False):
+    """Rules in order, with the separator of scopes and what holds where a rule does not say how to reuse."""
+
+    rules: tuple[Rule, ...] = ()
+    separator: str = SEPARATOR
+    reuse: Reuse = "auto"
+
+    def then(self, rules: Iterable[Rule]) -> Ruleset:
+        """These rules and ``rules`` after them."""
+        return msgspec.structs.replace(self, rules=(*self.rules, *rules))
+
+
+def rule_from_option(kind: Kind, option: str, given: str) -> Rule:
+    r"""The rule that ``--override SRC=DST`` or ``--alias A=B`` gives, split at the first ``=``; ``\=`` is one in a name.
+
+    An ``=`` right at the start says that the left side is a literal name.
+
+    Raises:
+        UsageError: there is no ``=`` to split at, nothing on one side where there must be, or one name on both.
+    """
+    place = f"{option} {given}"
+    found = re.match(r"(=?(?:\\=|[^=\\]|\\(?!=))*)=(.*)", given, re.DOTALL)
+    if found is None:
+        raise UsageError(Fault("has no '=' between two names", where=place, hint=f"as in {option} OLD=NEW"))
+    left, right = (side.replace("\\=", "=") for side in found.groups())
+    if not left.removeprefix("=") or (kind == "alias" and not right):
+        raise UsageError(Fault("leaves one side empty", where=place, hint=f"as in {option} OLD=NEW"))
+    if kind == "alias" and is_literal(left) and left.removeprefix("=") == right:
+        raise UsageError(Fault(f"{right!r} cannot be an alias of itself", where=place, hint="leave it out"))
+    return Rule(kind, left, right, place=place, option=True)
+
+
+def matches_of_options(patterns: Iterable[str], targets: Iterable[str]) -> list[Rule]:
+    """The rules of ``--match`` and ``--to``, which come in pairs.
+
+    Raises:
+        UsageError: there are more of one than of the other.
+    """
+    patterns, targets = list(patterns), list(targets)
+    if len(patterns) != len(targets):
+        hint = "each --match PATTERN needs a --to NAME of its own"
+        raise UsageError(Fault(f"there are {len(patterns)} --match and {len(targets)} --to", hint=hint))
+    return [
+        Rule("match", pattern, to, place=f"--match {pattern} --to {to}", option=True)
+        for pattern, to in zip(patterns, targets, strict=True)
+    ]

@@ -1,0 +1,218 @@
+"""Rules held against a graph: one total plan, node to name and node to node, checked as a whole before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import msgspec
+
+from graphshare.analysis.implied import implied_variables
+from graphshare.analysis.roles import Kind, Role, implied_role
+from graphshare.errors import Fault, RefusedError
+from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.rewrite.rules.model import SHARING, Only, Reuse, Rule, Ruleset
+from graphshare.rewrite.rules.resolve import Resolver, shadowed
+from graphshare.text.names import did_you_mean
+from graphshare.text.patterns import matcher
+
+
+class Plan(msgspec.Struct, frozen=True, eq=False):
+    """``names`` are those of nodes that get another one, ``ties`` the variables that become another node, which stays.
+
+    ``why`` is the rule that decided about a node, ``notes`` what a person should know of the rules themselves.
+    """
+
+    names: Mapping[Node, str]
+    ties: Mapping[Node, Node]
+    why: Mapping[Node, Rule]
+    notes: tuple[str, ...] = ()
+
+
+def plan_names(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes: Iterable[Node]) -> Plan:
+    """New names for those of ``nodes`` that rules speak of. Parameters move with aliases and overrides and meet nothing.
+
+    Collisions are left to the transform, which sees the whole graph.
+
+    Raises:
+        RefusedError: rules lead back to themselves, or an option speaks of nothing.
+    """
+    resolver = Resolver(ruleset, _parameters(roles))
+    names: dict[Node, str] = {}
+    why: dict[Node, Rule] = {}
+    made: dict[tuple[str, frozenset[Only]], tuple[str, Rule | None]] = {}
+    for node in nodes:
+        if not node.name:
+            continue
+        key = (node.name, kinds_of(node, roles))
+        found = made.get(key)
+        if found is None:
+            found = made[key] = _new_name(resolver, *key)
+        if found[0] != node.name:
+            names[node] = found[0]
+        if found[1] is not None:
+            why[node] = found[1]
+    return Plan(names, {}, why, _on_rules(ruleset, resolver, (node.name for node in graph.nodes)))
+
+
+def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> Plan:
+    """Which parameters become which, and what those are called that stay; two of one new name are one node.
+
+    The one that bears that name already stays, else the first in file order.
+
+    Raises:
+        RefusedError: rules lead back to themselves, an option speaks of nothing, a reuse policy forbids what a rule does, or a
+            new name meets one that is not a parameter's; all such are listed.
+    """
+    implied = {found.name for found in implied_variables(graph)}
+    resolver = Resolver(ruleset, _parameters(roles) | implied)
+    faults = [*_not_parameters(graph, ruleset, roles), *_implied(graph, resolver)]
+    groups: dict[str, list[Node]] = {}
+    why: dict[Node, Rule] = {}
+    for node, role in roles.items():
+        if role.is_parameter and node.name:
+            new, rule = _new_name(resolver, node.name, _PARAMETER)
+            groups.setdefault(new, []).append(node)
+            if rule is not None:
+                why[node] = rule
+    others = {node.name for node in graph.nodes if node not in roles or not roles[node].is_parameter}
+    others |= implied
+    names: dict[Node, str] = {}
+    ties: dict[Node, Node] = {}
+    for new, members in groups.items():
+        movers = [node for node in members if node.name != new]
+        if not movers:
+            continue
+        staying = [node for node in members if node.name == new]
+        faults += _refusals(new, movers, staying, why, ruleset.reuse, others)
+        kept = staying[0] if staying else movers[0]
+        if not staying:
+            names[kept] = new
+        ties.update((node, kept) for node in movers if node is not kept)
+    if faults:
+        raise RefusedError(faults)
+    notes = (*_left_alone(ruleset, roles), *_on_rules(ruleset, resolver, (node.name for node in roles)))
+    return Plan(names, ties, why, notes)
+
+
+def _left_alone(ruleset: Ruleset, roles: Mapping[Node, Role]) -> list[str]:
+    """What is said of variables that rules would move if they were parameters, where nothing tells whether they are."""
+    unknown = {node.name: role for node, role in roles.items() if role.kind is Kind.UNKNOWN}
+    resolver = Resolver(ruleset, _parameters(roles) | unknown.keys()) if unknown else None
+    return [
+        f"{name!r} may be a parameter ({role.reason}); it is left as it is unless --as-parameter says that it is one"
+        for name, role in unknown.items()
+        if resolver is not None and resolver.outcome(name)[1] is not None
+    ]
+
+
+_PARAMETER = frozenset((Only.VARIABLES, Only.PARAMETERS))
+_INPUT = frozenset((Only.VARIABLES, Only.INPUTS))
+_OPERATOR = frozenset((Only.OPS,))
+
+
+def kinds_of(node: Node, roles: Mapping[Node, Role]) -> frozenset[Only]:
+    """All that a rule's ``only`` may call ``node``."""
+    if node.op != VARIABLE:
+        return _OPERATOR
+    return _PARAMETER if roles[node].is_parameter else _INPUT
+
+
+def _parameters(roles: Mapping[Node, Role]) -> frozenset[str]:
+    return frozenset(node.name for node, role in roles.items() if role.is_parameter)
+
+
+def _new_name(resolver: Resolver, name: str, kinds: frozenset[Only]) -> tuple[str, Rule | None]:
+    shared, rule = resolver.outcome(name) if Only.PARAMETERS in kinds else (name, None)
+    if not resolver.names:
+        return shared, rule
+    named = resolver.named(shared, kinds)
+    return named.name, rule or (named.steps[0].rule if named.steps else None)
+
+
+def _refusals(
+    new: str, movers: list[Node], staying: list[Node], why: Mapping[Node, Rule], reuse: Reuse, others: Collection[str]
+) -> list[Fault]:
+    """What forbids that ``movers`` become the parameter ``new``, which ``staying`` nodes are called now."""
+    faults = []
+    if len(staying) > 1:
+        hint = "say which they are: one (`share --doctor tie`) or several (`share --doctor separate`)"
+        faults.append(Fault(f"{movers[0].name!r} is to be {new!r}, but {len(staying)} variables are called that", hint=hint))
+    if not staying and new in others:
+        hint = "a parameter can be tied to another parameter only; --as-parameter says that a variable is one"
+        faults.append(Fault(f"{movers[0].name!r} would become {new!r}, a name that the graph already has", hint=hint))
+    elif not new or "\0" in new:
+        faults.append(Fault(f"{movers[0].name!r} would get the name {new!r}"))
+    for number, node in enumerate(movers):
+        rule = why[node]
+        policy = rule.reuse or reuse
+        if policy == "require" and not staying:
+            message = f"{node.name!r} is to be {new!r}, which does not exist, and reuse is required"
+            faults.append(Fault(message, where=rule.place, hint="--reuse auto renames it then"))
+        elif policy == "forbid" and (staying or number):
+            message = f"{node.name!r} would become {new!r}, which already exists; reuse is forbidden"
+            faults.append(Fault(message, where=rule.place, hint="--reuse auto ties the two"))
+    return faults
+
+
+def _not_parameters(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> list[Fault]:
+    """Aliases that name a node which is no parameter, on either side."""
+    literals = [(rule, rule.literal) for rule in ruleset.rules if rule.kind == "alias" and rule.literal is not None]
+    if not literals:
+        return []
+    parameters = _parameters(roles)
+    by_name = {node.name: node for node in reversed(graph.nodes)}
+    faults = []
+    for rule, literal in literals:
+        for name in (literal, rule.to):
+            whole = f"{rule.within}{ruleset.separator}{name}" if rule.within else name
+            node = by_name.get(whole)
+            if node is not None and whole not in parameters:
+                reason = roles[node].reason if node in roles else f"it is a {node.op}"
+                hint = f"if it is one after all, add --as-parameter {whole}" if node in roles else ""
+                faults.append(Fault(f"{whole!r} is no parameter ({reason})", where=rule.place, hint=hint))
+    return faults
+
+
+def _implied(graph: Graph, resolver: Resolver) -> list[Fault]:
+    """Parameters that the file implies and that rules speak of: they have no node that could be tied."""
+    hint = "give it one with `graphshare upgrade` first, or add --upgrade to this command"
+    return [
+        Fault(f"{found.name!r} is implied by the file and has no node that could be shared", node=found.node.name, hint=hint)
+        for found in implied_variables(graph)
+        if implied_role(found).is_parameter and _new_name(resolver, found.name, _PARAMETER)[0] != found.name
+    ]
+
+
+def _on_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str]) -> tuple[str, ...]:
+    """What is said of rules that decided nothing; an option that did is refused.
+
+    Raises:
+        RefusedError: an option speaks of nothing that is there.
+    """
+    idle = [rule for rule in ruleset.rules if rule not in resolver.fired]
+    if not idle:
+        return ()
+    hidden = dict(shadowed(ruleset))
+    known: list[str] = []
+    notes = []
+    faults = []
+    for rule in idle:
+        if rule in hidden:
+            notes.append(f"{rule.place}: {rule} is shadowed by {hidden[rule].place}")
+        elif not rule.option:
+            notes.append(f"{rule.place}: {rule} never fires")
+        elif _overruled(rule, known := known or list(dict.fromkeys(names))):
+            notes.append(f"{rule.place}: a later rule decides about every name that it speaks of")
+        else:
+            what = "parameter" if rule.kind in SHARING else "name"
+            near = did_you_mean(rule.literal or rule.text, known) if rule.kind != "scope" else ""
+            faults.append(Fault(f"speaks of no {what} of the graph", where=rule.place, hint=near))
+    if faults:
+        raise RefusedError(faults)
+    return tuple(notes)
+
+
+def _overruled(rule: Rule, names: Sequence[str]) -> bool:
+    """Whether a pattern speaks of any of the first few thousand names, though it decided about none."""
+    matches = matcher(rule.text) if rule.kind in ("alias", "match") and not rule.within else None
+    return matches is not None and any(matches(name) for name in names[:5000])

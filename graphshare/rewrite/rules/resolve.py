@@ -1,0 +1,277 @@
+"""What rules make of one name, step by step.
+
+First sharing, for parameters: an alias, else a scope override, until nothing speaks of the name any more. Then naming: the last
+map or pattern that speaks of the name, the last prefix to strip, the last prefix to put, and the scopes, the first of them
+outermost. Every rule of a sort sees the name that the sort before left, never what a rule of its own sort made: so swaps work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+import msgspec
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.rewrite.rules.choose import Chooser, NameStep, inside, speaks_of
+from graphshare.rewrite.rules.model import SHARING, Kind, Only, Rule, Ruleset
+from graphshare.rewrite.rules.scopes import (
+    Override,
+    Overrides,
+    Scope,
+    join_name,
+    join_scope,
+    make_overrides,
+    split_name,
+    split_scope,
+)
+
+MAX_NAME = 4096  # characters that rules may add to a name
+MAX_STEPS = 1000  # aliases that are followed where no graph says which names there are
+
+_State = tuple[str, bool]  # a name, and whether an override has just made it
+
+
+class Resolved(msgspec.Struct, frozen=True, eq=False):
+    """The name that a name became, and how; no steps where no rule speaks of it."""
+
+    name: str
+    steps: tuple[NameStep, ...] = ()
+
+
+class Resolver:
+    """Rules ready to be asked about names.
+
+    ``parameters`` are the names of a graph's parameters, or None without a graph: an alias of an alias is followed while its
+    target is one of them.
+
+    Raises:
+        RefusedError: overrides form a cycle, or are none.
+    """
+
+    def __init__(self, ruleset: Ruleset, parameters: Collection[str] | None = None) -> None:
+        self.ruleset = ruleset
+        self.fired: dict[Rule, int] = {}
+        self._parameters = parameters
+        self._separator = ruleset.separator
+        self._trials = [0]
+        rules = ruleset.rules
+        self._aliases = self._chooser(rules, "alias")
+        self._given = self._chooser(rules, "map", "match")
+        self._affixes = {kind: [r for r in reversed(rules) if r.kind == kind] for kind in ("strip", "prefix")}
+        self._scopes = [r for r in reversed(rules) if r.kind in ("variable_scope", "name_scope")]
+        self.names = any(rule.kind not in SHARING for rule in rules)  # whether any rule gives names
+        self._overrides, self._rule_of = _table(ruleset)
+        self._next: dict[_State, tuple[_State | None, Rule | None]] = {}
+        self._ends: dict[_State, str] = {}
+        self._heads: dict[Scope, tuple[str, Rule | None]] = {}
+        self._marked: set[tuple[Override, Scope]] = set()
+
+    def outcome(self, name: str) -> tuple[str, Rule | None]:
+        """The parameter that the parameter ``name`` is, by the names that the graph has now, and the first rule that said so.
+
+        A name itself where no rule speaks of it. Every name is looked at once, however long the chains.
+
+        Raises:
+            RefusedError: aliases lead back to themselves; the cycle is shown as a path.
+        """
+        if self._aliases.knows_not(name):
+            new, rule = self._override(name)
+            if rule is None or self._aliases.knows_not(new):
+                return new, rule
+        return self._walk(name)
+
+    def _walk(self, name: str) -> tuple[str, Rule | None]:
+        """:meth:`outcome` step by step, each step remembered."""
+        state: _State = (name, False)
+        path: dict[_State, _State] = {}
+        while state not in self._ends:
+            if state in path:
+                names = [name for name, _ in path]
+                raise _cycle([*names[[*path].index(state) :], state[0]], self._next[state][1])
+            following = self._following(state)
+            if following is None:
+                self._ends[state] = state[0]
+                break
+            path[state] = following
+            state = following
+        end = self._ends[state]
+        for passed in path:
+            self._ends[passed] = end
+        return end, self._next[name, False][1]
+
+    def steps(self, name: str) -> Resolved:
+        """:meth:`outcome` with all its steps."""
+        self._walk(name)
+        steps: list[NameStep] = []
+        state: _State = (name, False)
+        while (following := self._next[state][0]) is not None:
+            chain = self._overridden(state[0]) if following[1] else []
+            rule = self._next[state][1]
+            steps += chain or ([NameStep(rule, state[0], following[0])] if rule else [])
+            state = following
+        return Resolved(state[0], tuple(steps))
+
+    def _following(self, state: _State) -> _State | None:
+        """Where a name leads in one go; an override is applied to a name of the graph, not to what an override made."""
+        known = self._next.get(state)
+        if known is None:
+            known = self._next[state] = self._ask(state)
+            if known[1] is not None and known[1].kind == "alias":
+                self._fire(known[1])
+        return known[0]
+
+    def _ask(self, state: _State) -> tuple[_State | None, Rule | None]:
+        name, overridden = state
+        foreign = self._parameters is not None and name not in self._parameters
+        step = None if foreign and not overridden else self._aliases.step(name)
+        if step is not None and step.after != name:
+            check_length(step.after, name)
+            if self._parameters is None and len(self._next) > MAX_STEPS:
+                raise RefusedError(Fault(f"aliases of {name[:60]!r} lead on without end", where=step.rule.place))
+            return (step.after, False), step.rule
+        if overridden or foreign or not self._overrides.rules:
+            return None, None
+        new, rule = self._override(name)
+        return (None, None) if rule is None else ((new, True), rule)
+
+    def _override(self, name: str) -> tuple[str, Rule | None]:
+        """The name that overrides give, and the first of them; names whose scopes begin alike are answered at once."""
+        parts = name.split(self._separator, self._overrides.depth)
+        last = parts.pop()
+        head = tuple(parts)
+        known = self._heads.get(head)
+        if known is None:
+            found = self._overrides.first_rule(head)
+            if found is None:
+                known = "", None
+            else:
+                self._mark(head)
+                scope = self._overrides.resolve_scope(head)
+                known = self._separator.join((*scope, "")), self._rule_of[found]
+            self._heads[head] = known
+        begin, rule = known
+        if rule is None:
+            return name, None
+        new = begin + last
+        if len(new) > MAX_NAME:
+            check_length(new, name)
+        return new, rule
+
+    def _mark(self, scope: Scope) -> None:
+        """Notes which overrides lead on from ``scope``; stops where another scope of the same block came by before."""
+        block = self._overrides.block(scope)
+        for step in self._overrides.chain(scope):
+            self._fire(self._rule_of[step.override])
+            mark = (step.override, self._overrides.asked_in(step.override, block))
+            if mark in self._marked:
+                break
+            self._marked.add(mark)
+
+    def _fire(self, rule: Rule) -> None:
+        self.fired[rule] = self.fired.get(rule, 0) + 1
+
+    def named(self, name: str, kinds: Collection[Only]) -> Resolved:
+        """The new name of a node that is called ``name`` and is what ``kinds`` say."""
+        if not self.names:
+            return Resolved(name)
+        steps: list[NameStep] = []
+        found = self._given.step(name, kinds)
+        if found is not None:
+            steps.append(found)
+        for kind in ("strip", "prefix"):
+            at = steps[-1].after if steps else name
+            made = next((s for rule in self._affixes[kind] if (s := self._affixed(rule, at, kinds)) is not None), None)
+            if made is not None:
+                steps.append(made)
+        for rule in self._scopes:
+            if rule.kind == "name_scope" and Only.PARAMETERS in kinds:
+                continue
+            at = steps[-1].after if steps else name
+            scope = rule.text.removesuffix(self._separator)
+            made = self._affixed(msgspec.structs.replace(rule, text=f"{scope}{self._separator}", kind="prefix"), at, kinds)
+            if made is not None:
+                steps.append(NameStep(rule, made.before, made.after))
+        for step in steps:
+            self._fire(step.rule)
+        new = steps[-1].after if steps else name
+        check_length(new, name)
+        return Resolved(new, tuple(steps))
+
+    def _overridden(self, name: str) -> list[NameStep]:
+        scope, last = split_name(name, self._separator)
+        steps: list[NameStep] = []
+        tail: Scope = ()
+        before = name
+        for step in self._overrides.chain(scope):
+            tail = step.tail + tail
+            after = join_name(step.after + tail, last, self._separator)
+            steps.append(NameStep(self._rule_of[step.override], before, after))
+            before = after
+        return steps
+
+    def _affixed(self, rule: Rule, name: str, kinds: Collection[Only]) -> NameStep | None:
+        rest = inside(rule, name, self._separator)
+        if rest is None or not speaks_of(rule, kinds):
+            return None
+        begin = name[: len(name) - len(rest)]
+        if rule.kind == "prefix":
+            return NameStep(rule, name, begin + rule.text + rest)
+        return NameStep(rule, name, begin + rest.removeprefix(rule.text)) if rest.startswith(rule.text) else None
+
+    def _chooser(self, rules: Iterable[Rule], *kinds: Kind) -> Chooser:
+        return Chooser([rule for rule in rules if rule.kind in kinds], self._separator, self._trials)
+
+
+def _table(ruleset: Ruleset) -> tuple[Overrides, dict[Override, Rule]]:
+    """The scope overrides among the rules, and the rule that each came from."""
+    rule_of: dict[Override, Rule] = {}
+    faults: list[Fault] = []
+    for rule in ruleset.rules:
+        if rule.kind != "scope":
+            continue
+        begin = split_scope(rule.within, ruleset.separator)
+        try:
+            (made,) = make_overrides(
+                [(rule.text, rule.to)], current=begin, within=begin, separator=ruleset.separator, places=[rule.place]
+            )
+        except RefusedError as error:
+            faults += error.faults
+        else:
+            rule_of[made] = rule
+    if faults:
+        raise RefusedError(faults)
+    return Overrides(rule_of, separator=ruleset.separator), rule_of
+
+
+def shadowed(ruleset: Ruleset) -> Iterator[tuple[Rule, Rule]]:
+    """Rules that can never decide, each with the later rule for the very same names that does instead."""
+    last: dict[tuple[object, ...], Rule] = {}
+    hidden: list[tuple[Rule, Rule]] = []
+    for rule in reversed(ruleset.rules):
+        if rule.kind in ("variable_scope", "name_scope"):
+            continue  # they nest
+        group = "given" if rule.kind in ("map", "match") else rule.kind
+        text = "" if rule.kind == "prefix" else rule.literal if rule.literal is not None else rule.text
+        if rule.kind == "scope":
+            text = join_scope(split_scope(rule.text, ruleset.separator), ruleset.separator)
+        key = (group, rule.literal is None, text, rule.within)
+        later = last.get((*key, ())) or last.get((*key, rule.only))
+        if later is not None:
+            hidden.append((rule, later))
+        last.setdefault((*key, rule.only), rule)
+    yield from reversed(hidden)
+
+
+def check_length(new: str, old: str) -> None:
+    """Refuses a name that rules made absurdly long.
+
+    Raises:
+        RefusedError: it has more than ``MAX_NAME`` characters more than the name it was made of.
+    """
+    if len(new) > len(old) + MAX_NAME:
+        raise RefusedError(Fault(f"{old[:60]!r} would get a name of {len(new):,} characters"))
+
+
+def _cycle(path: list[str], rule: Rule | None) -> RefusedError:
+    shown = path if len(path) <= 14 else [*path[:12], f"({len(path) - 13} more)", path[-1]]
+    return RefusedError(Fault(f"aliases form a cycle: {' -> '.join(shown)}", where=rule.place if rule else ""))

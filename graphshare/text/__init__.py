@@ -1,0 +1,1 @@
+"""Names, patterns and suggestions."""

@@ -1,0 +1,1 @@
+"""The proof that branches or files compute the same."""

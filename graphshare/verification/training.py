@@ -1,0 +1,146 @@
+"""Stage 4: one step of training on both branches together, which tells tied parameters from copied ones.
+
+Branches that give equal outputs may still drift apart once trained. On equal inputs both must stay equal; on different inputs
+per branch tied parameters stay what they are, one array, while copied ones part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from graphshare.analysis.name_lists import output_name
+from graphshare.execute.sgd import Sgd, multipliers
+from graphshare.execute.training import Trainer
+from graphshare.ir.graph import Entry, Node
+from graphshare.kernels.kernel import Array, Shape
+from graphshare.verification.compare import Comparison, compare
+
+
+class TrainedPair(msgspec.Struct, frozen=True):
+    """A parameter or state of the reference and its twin.
+
+    ``fate`` is ``tied`` (one node), ``drifts`` (different inputs take them apart), ``stays`` (copied, but this step did not) or
+    ``frozen`` (copied, and both have a learning rate of 0).
+    ``changed`` is the most that the step on different inputs changed the reference's value by, ``equal_inputs`` and
+    ``different_inputs`` the most that both are apart after the step.
+    """
+
+    reference: str
+    parameter: str
+    fate: str
+    auxiliary: bool
+    changed: float
+    equal_inputs: float
+    different_inputs: float
+
+
+class TrainedOutput(msgspec.Struct, frozen=True):
+    """Means of an output and its twin: before the step, and after one on equal inputs. ``comparison`` is of those after."""
+
+    reference: str
+    output: str
+    before: float
+    after: float
+    twin_before: float
+    twin_after: float
+    comparison: Comparison
+
+
+class Training(msgspec.Struct, frozen=True):
+    """What one step of SGD did, of Module's own settings but for ``rescale``."""
+
+    rescale: float
+    pairs: tuple[TrainedPair, ...]
+    outputs: tuple[TrainedOutput, ...]
+
+    def __bool__(self) -> bool:
+        """Whether a step on equal inputs left equal branches."""
+        return bool(self.outputs) and all(output.comparison for output in self.outputs)
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether no parameter is a copy that could drift."""
+        return all(pair.auxiliary or pair.fate in ("tied", "frozen") for pair in self.pairs)
+
+    @property
+    def drifting(self) -> tuple[TrainedPair, ...]:
+        """The pairs of parameters that will drift."""
+        return tuple(pair for pair in self.pairs if pair.fate == "drifts" and not pair.auxiliary)
+
+
+def compare_training(
+    left: Sequence[Entry],
+    right: Sequence[Entry],
+    nodes: Sequence[tuple[Node, Node]],
+    parameters: Sequence[tuple[Node, Node, bool]],
+    equal: Mapping[Node, Array],
+    different: Mapping[Node, Array],
+    *,
+    rescale: float,
+    atol: float,
+    rtol: float,
+    shapes: Mapping[Node, Sequence[Shape]] | None = None,
+) -> Training:
+    """Trains the heads ``left`` and ``right`` together for one step, on the values ``equal``, then anew on ``different``.
+
+    ``nodes`` are the branches' nodes in pairs: twins draw equal random numbers. ``parameters`` are the pairs to look at, with
+    whether each is an auxiliary state. Gradients are multiplied by ``rescale``.
+
+    Raises:
+        RefusedError: an operator has no gradient, or a kernel cannot take its inputs.
+    """
+    names = {twin: node.name for node, twin in nodes}
+    trained = list(dict.fromkeys(node for a, b, auxiliary in parameters if not auxiliary for node in (a, b)))
+
+    def trainer(values: Mapping[Node, Array]) -> Trainer:
+        return Trainer(
+            [*left, *right],
+            values,
+            trained,
+            Sgd(rescale=rescale),
+            name=lambda node: names.get(node, node.name),
+            shapes=shapes,
+        )
+
+    first, second = trainer(equal), trainer(different)
+    before = first.outputs()
+    first.step()
+    second.step()
+    pairs = tuple(_pair(a, b, auxiliary, first, second, different) for a, b, auxiliary in parameters)
+    after, count = first.outputs(), len(left)
+    outputs = tuple(
+        TrainedOutput(
+            output_name(x),
+            output_name(y),
+            _mean(before[i]),
+            _mean(after[i]),
+            _mean(before[count + i]),
+            _mean(after[count + i]),
+            compare(after[count + i], after[i], atol=atol, rtol=rtol),
+        )
+        for i, (x, y) in enumerate(zip(left, right, strict=True))
+    )
+    return Training(rescale, pairs, outputs)
+
+
+def _pair(a: Node, b: Node, auxiliary: bool, equal: Trainer, different: Trainer, values: Mapping[Node, Array]) -> TrainedPair:
+    changed = _apart(different.values[a], values[a])
+    apart = _apart(different.values[a], different.values[b])
+    frozen = not auxiliary and all(rates.learning_rate == 0 for rates in multipliers([a, b]).values())
+    fate = "tied" if a is b else "drifts" if apart > 0 else "frozen" if frozen else "stays"
+    return TrainedPair(a.name, b.name, fate, auxiliary, changed, _apart(equal.values[a], equal.values[b]), apart)
+
+
+def _apart(a: Array, b: Array) -> float:
+    """The largest difference; infinite where one is not a number and the other is."""
+    if a is b or np.array_equal(a, b, equal_nan=a.dtype.kind == "f"):
+        return 0.0
+    distance = np.abs(a.astype(np.float64) - b.astype(np.float64))
+    return float("inf") if np.isnan(distance).any() else float(distance.max(initial=0))
+
+
+def _mean(array: Array) -> float:
+    return float(array.mean(dtype=np.float64)) if array.size else 0.0

@@ -1,1 +1,0 @@
-"""One file per operation: where files, graphs and parameters meet."""
