@@ -216,6 +216,20 @@ def _tensorinv_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     return inputs, [unify((*a[ind:], *a[:ind]), outputs[0])]
 
 
+def _solution_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """Return the dtypes of ``a``, ``b`` and the solution: float32 where both sides are, float64 for all other pairs.
+
+    Raises:
+        KernelError: a side is float16, which LAPACK cannot take.
+    """
+    if "float16" in inputs:
+        raise KernelError("LAPACK solves no equations in float16")
+    known = [dtype for dtype in inputs if dtype is not None]
+    sides = [dtype or (known[0] if known else None) for dtype in inputs]
+    solution = None if not known else "float32" if set(known) == {"float32"} else "float64"
+    return sides, [solution]
+
+
 def _tensorsolve_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     a, b = inputs
     if a is None or b is None:
@@ -242,11 +256,11 @@ KERNELS = (
     ),
     Kernel("_npi_einsum", _forward(_einsum), _einsum_shapes, same_types),
     Kernel("_npi_cholesky", _forward(_cholesky), _alike_shapes, same_types),
-    Kernel("_npi_solve", _forward(_solve), _solve_shapes, same_types),
+    Kernel("_npi_solve", _forward(_solve, _solution_types), _solve_shapes, _solution_types),
     Kernel("_npi_pinv", _forward(_pinv), _turned_shapes, same_types),
     Kernel("_npi_pinv_scalar_rcond", _forward(_pinv), _turned_shapes, same_types),
     Kernel("_npi_tensorinv", _forward(_tensorinv), _tensorinv_shapes, same_types),
-    Kernel("_npi_tensorsolve", _forward(_tensorsolve), _tensorsolve_shapes, same_types),
+    Kernel("_npi_tensorsolve", _forward(_tensorsolve, _solution_types), _tensorsolve_shapes, _solution_types),
     Kernel("_npi_eigh", eigh, _values_shapes, _values_types),
     Kernel("_npi_eigvalsh", _forward(_eigvalsh, _values_types), _values_shapes, _values_types),
     Kernel("_npi_eig", eig, _values_shapes, _values_types),

@@ -3,6 +3,10 @@
 Every quantized array comes with the two ends of its range. The number furthest from 0 in it stands for 127.5 (int8) or 255.5
 (uint8), but for 127 or 255 when 32-bit integers are narrowed; products are sums of integers (int32) whose range is that of
 32 bits. Rounding is half to even.
+
+Sums of products are exact int32 sums, modulo 2**32, on every processor, and so are those of :mod:`onednn`. oneDNN's depend on
+the processor: only VNNI instructions add exactly; all others first add two products in int16, which cuts the pair off at
+-32768 and 32767. ``tests/oracle/int8_sums.py`` derives how far apart the two can be.
 """
 
 from __future__ import annotations
@@ -129,12 +133,18 @@ def _multiplied(data_levels: float, data: float, weight: float) -> tuple[Array, 
     return _end(-reach), _end(reach)
 
 
+def _int32(sums: Array) -> Array:
+    """Return whole numbers in float64, which holds sums of products below 2**53 exactly, as int32 modulo 2**32."""
+    result: Array = sums.astype(np.int64).astype(np.int32)
+    return result
+
+
 def quantized_conv(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:
     """Convolution of integers. A bias is added as the integers it has; uint8 data counts as if 127 were its end."""
     bias, ends = (None, rest) if attrs["no_bias"] else (rest[0].astype(np.float64), rest[1:])
     finish = Finish(term=bias)
     wide = correlate(x.astype(np.float64), weight.astype(np.float64), finish, window_of(attrs), attrs["num_group"])
-    return (wide.astype(np.int32), *_multiplied(127, _reach(*ends[:2]), _reach(*ends[2:4])))
+    return (_int32(wide), *_multiplied(127, _reach(*ends[:2]), _reach(*ends[2:4])))
 
 
 def quantized_dense(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:
@@ -147,7 +157,7 @@ def quantized_dense(context: Context, attrs: Attrs, x: Array, weight: Array, *re
         per_unit = _per_unit(data, str(x.dtype)) * _per_unit(other, "int8")
         scale = _reach(*ends[4:6]) / _LEVELS["int8"] * per_unit
         wide += np.trunc(bias * np.float32(scale))
-    return (wide.astype(np.int32), *_multiplied(127 if x.dtype == np.int8 else 255, data, other))
+    return (_int32(wide), *_multiplied(127 if x.dtype == np.int8 else 255, data, other))
 
 
 _END: Shape = (1,)

@@ -42,3 +42,15 @@ CASES += [
     {"op": op, "attrs": {}, "inputs": [{"shape": [2, 2], "dtype": "int32", "values": [4, 1, 1, 3]}]}
     for op in ("_npi_eig", "_npi_eigvals", "_npi_eigh", "_npi_eigvalsh")
 ]
+CASES += [
+    {
+        "op": op,
+        "attrs": {},
+        "inputs": [
+            {"shape": [2, 2], "dtype": "int32", "values": [4, 1, 1, 3]},
+            {"shape": [2], "dtype": kind, "values": [1, 2]},
+        ],
+    }
+    for op in ("_npi_solve", "_npi_tensorsolve")
+    for kind in ("int32", "float32")
+]
