@@ -95,7 +95,7 @@ def _attributes(signature: Signature, operator: str, named: Mapping[str, Any], c
         attrs["num_args"] = str(count)
     faults = signature.parse(attrs)[1]
     if faults:
-        raise RefusedError([Fault(f"{operator}: {fault}") for fault in faults])
+        raise RefusedError([Fault(f"{operator}: {fault.message}") for fault in faults])
     return dict(sorted(attrs.items()))
 
 

@@ -1,55 +1,55 @@
-"""What MXNet would object to in the attributes of operators, sorted by kind."""
+"""Attributes of operators that MXNet refuses, with their places in the file."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Literal
 
 from graphshare.checks.document import Steps
 from graphshare.checks.signatures import is_hidden
 from graphshare.checks.subject import Subject
 from graphshare.ir.graph import Node
 from graphshare.operators.registry import canonical
+from graphshare.operators.signature import AttributeFault
 from graphshare.rewrite.upgrade import WRITES_VERSION, refused_hidden_keys
 
-Kind = Literal["unknown", "value", "missing"]
-_QUOTED = re.compile(r"attribute '((?:[^'\\]|\\.)*)'")
 
-
-def faults_of(subject: Subject, kind: Kind) -> Iterator[tuple[Steps, Node, str, str]]:
-    """Place, node, key and message of each fault of ``kind``; the place is the attribute's where it is there."""
-    if not subject.sound:
-        return
-    older = (subject.graph.version if subject.graph.version is not None else 0) < WRITES_VERSION
-    put_back = refused_hidden_keys(subject.graph) if older and kind == "unknown" and _any_hidden(subject) else {}
+def find_attribute_faults(subject: Subject, *kinds: str) -> Iterator[tuple[Steps, Node, AttributeFault]]:
+    """Yield the place, the node and the record of each fault whose kind is one of ``kinds``."""
+    hidden_keys_are_free = _is_older_than_mxnet(subject)
     for steps, node in subject.operators():
         if canonical(node.op) == "Custom":
             continue
-        outermost = len(steps) == 2
-        for message in subject.facts(node).faults:
-            key = match[1] if (match := _QUOTED.search(message)) else ""
-            if older and outermost and is_hidden(key) and message.startswith("unknown"):
-                continue  # set aside before the attributes are read
-            if _kind_of(message) == kind:
-                yield _place(steps, node, key), node, key, message
-        for key in put_back.get(node, ()) if outermost else ():
-            yield _place(steps, node, key), node, key, f"unknown attribute {key!r}: no input of that name is a variable"
+        for fault in subject.facts(node).faults:
+            if fault.kind == "unknown" and hidden_keys_are_free and len(steps) == 2 and is_hidden(fault.key):
+                continue  # MXNet sets the key aside before it reads the attributes
+            if fault.kind in kinds:
+                yield attribute_steps(steps, node, fault.key), node, fault
 
 
-def _kind_of(message: str) -> Kind:
-    return "unknown" if message.startswith("unknown") else "missing" if message.startswith("missing") else "value"
+def find_refused_hidden_keys(subject: Subject) -> Iterator[tuple[Steps, Node, str]]:
+    """Yield the place, the node and the key of each hidden attribute of an old file that no variable takes."""
+    if not _is_older_than_mxnet(subject) or not _has_hidden_keys(subject):
+        return
+    refused = refused_hidden_keys(subject.graph)
+    for steps, node in subject.operators():
+        if len(steps) == 2 and canonical(node.op) != "Custom":
+            for key in refused.get(node, ()):
+                yield attribute_steps(steps, node, key), node, key
 
 
-def _any_hidden(subject: Subject) -> bool:
-    return any(is_hidden(key) for node in subject.graph.nodes if not node.is_variable for key in node.attrs)
-
-
-def _place(steps: Steps, node: Node, key: str) -> Steps:
-    """The attribute under whichever of the three keys the file has."""
+def attribute_steps(steps: Steps, node: Node, key: str) -> Steps:
+    """Return the place of an attribute, under whichever of the three keys the file uses; the node's if it has none."""
     if key not in node.attrs:
         return steps
     keys = node.form.keys if node.form is not None else ()
     maps = [name for name in keys if name in ("attrs", "attr")] or ["param"]
     in_param = node.form is not None and node.form.param is not None and key in node.form.param
     return (*steps, "param" if in_param else maps[-1], key)
+
+
+def _is_older_than_mxnet(subject: Subject) -> bool:
+    return subject.sound and (subject.graph.version if subject.graph.version is not None else 0) < WRITES_VERSION
+
+
+def _has_hidden_keys(subject: Subject) -> bool:
+    return any(is_hidden(key) for node in subject.graph.nodes if not node.is_variable for key in node.attrs)

@@ -7,21 +7,22 @@ from typing import NamedTuple
 
 from graphshare.ir.graph import Graph, Node
 from graphshare.operators.registry import lookup
-from graphshare.operators.signature import Outputs
+from graphshare.operators.signature import AttributeFault, Outputs
 
 #: Keys that MXNet sets aside before it parses the attributes of a file older than itself.
 HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 
 
 class Facts(NamedTuple):
-    """``faults`` of the attributes in words; ``formals`` of the inputs, None where nobody knows them; ``outputs`` likewise.
+    """What a signature tells of one node.
 
-    ``named`` says that MXNet registers the names of the inputs, and so invents missing ones of an old file.
+    ``faults`` are the attributes that MXNet refuses; ``formals`` (inputs) and ``outputs`` are None where only code outside the
+    file knows them. ``named``: MXNet registers the names of the inputs, and so adds the missing ones of an old file.
     """
 
     known: bool
     registered: bool
-    faults: tuple[str, ...]
+    faults: tuple[AttributeFault, ...]
     formals: tuple[str, ...] | None
     named: bool
     slots: tuple[int, ...]

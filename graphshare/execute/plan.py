@@ -70,7 +70,7 @@ def unsupported(nodes: Sequence[Node]) -> list[Fault]:
     for node in nodes:
         signature = lookup(node.op) if node.op != VARIABLE else None
         if signature is not None and find_kernel(node.op) is not None:
-            faults += [Fault(message, node=node.name) for message in signature.parse(node.attrs)[1]]
+            faults += [Fault(fault.message, node=node.name) for fault in signature.parse(node.attrs)[1]]
     return faults
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphshare.operators.signature import MAX_COUNT, Outputs
+from graphshare.operators.signature import MAX_COUNT, AttributeFault, Outputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,12 +115,12 @@ def body_inputs(*bodies: str) -> InputRule:
 def ranks_agree(*keys: str) -> LoadCheck:
     """These tuples are empty or as long as ``kernel``."""
 
-    def check(values: Mapping[str, Any]) -> str | None:
+    def check(values: Mapping[str, Any]) -> AttributeFault | None:
         kernel = values["kernel"]
         for key in keys:
-            given = values[key]
-            if given is None or (given and len(given) != len(kernel)):
-                return f"attribute {key!r} must have {len(kernel)} members, as kernel has, or none: {given}"
+            value = values[key]
+            if value is None or (value and len(value) != len(kernel)):
+                return AttributeFault("constraint", key, str(value), f"have {len(kernel)} members, as kernel has, or none")
         return None
 
     return check
@@ -129,11 +129,11 @@ def ranks_agree(*keys: str) -> LoadCheck:
 def kernel_rank(*ranks: int) -> LoadCheck:
     """``kernel`` has one of these ranks, unless the whole plane is pooled."""
 
-    def check(values: Mapping[str, Any]) -> str | None:
+    def check(values: Mapping[str, Any]) -> AttributeFault | None:
         kernel = values["kernel"]
         if values.get("global_pool") or (kernel is not None and len(kernel) in ranks):
             return None
-        return f"attribute 'kernel' must have {' or '.join(map(str, ranks))} members: {kernel}"
+        return AttributeFault("constraint", "kernel", str(kernel), f"have {' or '.join(map(str, ranks))} members")
 
     return check
 
@@ -141,9 +141,9 @@ def kernel_rank(*ranks: int) -> LoadCheck:
 def pairs_of_sizes(*keys: str) -> LoadCheck:
     """These tuples have two members."""
 
-    def check(values: Mapping[str, Any]) -> str | None:
+    def check(values: Mapping[str, Any]) -> AttributeFault | None:
         wrong = [key for key in keys if values[key] is None or len(values[key]) != 2]
-        return f"attribute {wrong[0]!r} must have 2 members: {values[wrong[0]]}" if wrong else None
+        return AttributeFault("constraint", wrong[0], str(values[wrong[0]]), "have 2 members") if wrong else None
 
     return check
 
@@ -151,9 +151,9 @@ def pairs_of_sizes(*keys: str) -> LoadCheck:
 def without_zeros(*keys: str) -> LoadCheck:
     """These tuples have no member 0."""
 
-    def check(values: Mapping[str, Any]) -> str | None:
+    def check(values: Mapping[str, Any]) -> AttributeFault | None:
         wrong = [key for key in keys if 0 in (values[key] or ())]
-        return f"attribute {wrong[0]!r} must not hold 0: {values[wrong[0]]}" if wrong else None
+        return AttributeFault("constraint", wrong[0], str(values[wrong[0]]), "not hold 0") if wrong else None
 
     return check
 

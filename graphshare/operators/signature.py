@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     InputRule = Callable[["Signature", Attributes, Sequence[Any]], tuple[str, ...]]
     OutputRule = Callable[["Signature", Attributes], "Outputs | None"]
     SlotRule = Callable[["Signature", Attributes, int, Sequence[Any]], tuple[int, ...]]
-    LoadCheck = Callable[[Mapping[str, Any]], str | None]
+    LoadCheck = Callable[[Mapping[str, Any]], "AttributeFault | None"]
 
-__all__ = ["MAX_COUNT", "Outputs", "Parameter", "Signature"]
+__all__ = ["MAX_COUNT", "AttributeFault", "Outputs", "Parameter", "Signature"]
 
 # An attribute is text, and a file of a hundred bytes can say a thousand million inputs; no list is made of more than these.
 MAX_COUNT = 1 << 16
@@ -30,6 +30,31 @@ class Outputs(NamedTuple):
     total: int
     visible: int
     labels: tuple[str, ...]
+
+
+class AttributeFault(msgspec.Struct, frozen=True):
+    """One attribute that MXNet refuses.
+
+    ``kind`` is ``unknown`` (the operator has no such parameter), ``missing`` (a required one), ``unreadable`` (the text is not
+    of the parameter's kind) or ``constraint`` (the value has a wrong length, or contradicts another attribute). ``value`` is
+    the attribute's text, of a constraint the value as read; ``expected`` completes the message.
+    """
+
+    kind: Literal["unknown", "missing", "unreadable", "constraint"]
+    key: str
+    value: str | None
+    expected: str
+
+    @property
+    def message(self) -> str:
+        """The fault as a sentence for people."""
+        if self.kind == "unknown":
+            return f"unknown attribute {self.key!r}; {self.expected}"
+        if self.kind == "missing":
+            return f"missing attribute {self.key!r}, which is required: {self.expected}"
+        if self.kind == "unreadable":
+            return f"attribute {self.key!r} is {self.value!r}; it takes {self.expected}"
+        return f"attribute {self.key!r} must {self.expected}: {self.value}"
 
 
 class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -117,8 +142,8 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             shown = min(3, len(labels))
         return Outputs(len(labels), shown, labels)
 
-    def parse(self, attrs: Attributes) -> tuple[dict[str, Any], list[str]]:
-        """The typed attributes with defaults filled in, and what MXNet would object to, in words.
+    def parse(self, attrs: Attributes) -> tuple[dict[str, Any], list[AttributeFault]]:
+        """Return the typed attributes with defaults filled in, and the attributes that MXNet refuses.
 
         Keys that begin and end with two underscores are free. An operator without parameters gives its attributes back as
         they are. Attributes with a fault have no value.
@@ -126,17 +151,16 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         if self.parameters is None:
             return dict(attrs), []
         values: dict[str, Any] = {}
-        faults: list[str] = []
+        faults: list[AttributeFault] = []
         attrs = self.current_attributes(attrs)
         for parameter in self.parameters:
             _fill(values, faults, parameter, attrs)
         if not self.checks_attributes:
-            missing = [fault for fault in faults if fault.startswith("missing")]
-            return {**attrs, **values}, missing
+            return {**attrs, **values}, [fault for fault in faults if fault.kind == "missing"]
         known = {parameter.name for parameter in self.parameters}
         for key in attrs:
             if key not in known and not is_free_key(key):
-                faults.append(f"unknown attribute {key!r}; {self.name} takes {self._listing()}")
+                faults.append(AttributeFault("unknown", key, attrs[key], f"{self.name} takes {self._listing()}"))
         if not faults:
             faults.extend(fault for check in self.load_checks if (fault := check(values)) is not None)
         return values, faults
@@ -192,20 +216,20 @@ def _read(parameter: Parameter, text: str) -> Any:
     return value
 
 
-def _fill(values: dict[str, Any], faults: list[str], parameter: Parameter, attrs: Attributes) -> None:
+def _fill(values: dict[str, Any], faults: list[AttributeFault], parameter: Parameter, attrs: Attributes) -> None:
     """Put the value of one parameter into ``values``, or the fault into ``faults``."""
     text = attrs.get(parameter.name, parameter.default)
     if text is None:
-        wanted = spellings(parameter.kind, parameter.choices)
-        faults.append(f"missing attribute {parameter.name!r}, which is required: {wanted}")
+        expected = spellings(parameter.kind, parameter.choices)
+        faults.append(AttributeFault("missing", parameter.name, None, expected))
         return
     try:
         values[parameter.name] = _read(parameter, text)
     except ValueError:
-        faults.append(f"attribute {parameter.name!r} is {text!r}; it takes {_wanted(parameter)}")
+        faults.append(AttributeFault("unreadable", parameter.name, text, _format_expected(parameter)))
 
 
-def _wanted(parameter: Parameter) -> str:
+def _format_expected(parameter: Parameter) -> str:
     words = spellings(parameter.kind, parameter.choices)
     low, high = parameter.bounds
     if low is not None and high is not None:

@@ -142,8 +142,8 @@ def _owner(draft: Draft, formal: str) -> Draft | None:
 def _unparsable(draft: Draft) -> Iterable[Fault]:
     signature = lookup(draft.op) if draft.op != VARIABLE else None
     if signature is not None:
-        for message in signature.parse(draft.attrs)[1]:
-            yield Fault(message, node=draft.name, hint="MXNet refuses the file for it")
+        for fault in signature.parse(draft.attrs)[1]:
+            yield Fault(fault.message, node=draft.name, hint="MXNet refuses the file for it")
 
 
 def _add_implied(draft: Draft) -> None:

@@ -43,7 +43,7 @@ def prepared(case: dict[str, Any], inputs: list[Any]) -> tuple[Any, dict[Any, An
     assert signature is not None
     _, faults = signature.parse(case["attrs"])
     if faults:
-        raise Refusal("; ".join(faults))
+        raise Refusal("; ".join(fault.message for fault in faults))
     outputs = signature.outputs(case["attrs"])
     if outputs is None or not outputs.visible:
         raise Refusal("no outputs")

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-from graphshare.checks.attributes import faults_of
+from graphshare.checks.attributes import find_attribute_faults, find_refused_hidden_keys
 from graphshare.checks.examples import dense
 from graphshare.checks.model import Example, Found, Rule
 from graphshare.checks.subject import Subject
+from graphshare.operators.registry import lookup
 from graphshare.reports.model import Level
 from graphshare.text.names import did_you_mean
 
-_TAKES = re.compile(r"; \S+ takes (.*)", re.DOTALL)
+_FREE = "keys that begin and end with two underscores are free"
 
 
 def find(subject: Subject) -> Iterator[Found]:
     """Each such attribute."""
-    for steps, node, key, message in faults_of(subject, "unknown"):
-        takes = _TAKES.search(message)
-        near = did_you_mean(key, takes[1].split(", ")) if takes else ""
-        yield Found(message, steps, node, hint=near or "keys that begin and end with two underscores are free")
+    for steps, node, fault in find_attribute_faults(subject, "unknown"):
+        signature = lookup(node.op)
+        names = [parameter.name for parameter in signature.parameters or ()] if signature is not None else []
+        yield Found(fault.message, steps, node, hint=did_you_mean(fault.key, names) or _FREE)
+    for steps, node, key in find_refused_hidden_keys(subject):
+        yield Found(f"unknown attribute {key!r}: no input of that name is a variable", steps, node, hint=_FREE)
 
 
 RULE = Rule(

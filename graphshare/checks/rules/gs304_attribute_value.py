@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.checks.attributes import faults_of
+from graphshare.checks.attributes import find_attribute_faults
 from graphshare.checks.examples import dense
 from graphshare.checks.model import Example, Found, Rule
 from graphshare.checks.subject import Subject
@@ -13,8 +13,8 @@ from graphshare.reports.model import Level
 
 def find(subject: Subject) -> Iterator[Found]:
     """Each such attribute, and attributes that contradict each other."""
-    for steps, node, _, message in faults_of(subject, "value"):
-        yield Found(message, steps, node)
+    for steps, node, fault in find_attribute_faults(subject, "unreadable", "constraint"):
+        yield Found(fault.message, steps, node)
 
 
 RULE = Rule(

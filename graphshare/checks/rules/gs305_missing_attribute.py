@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.checks.attributes import faults_of
+from graphshare.checks.attributes import find_attribute_faults
 from graphshare.checks.examples import dense
 from graphshare.checks.model import Example, Found, Rule
 from graphshare.checks.subject import Subject
@@ -14,8 +14,8 @@ from graphshare.reports.model import Level
 
 def find(subject: Subject) -> Iterator[Found]:
     """Each attribute that is missing."""
-    for steps, node, _, message in faults_of(subject, "missing"):
-        yield Found(message, steps, node)
+    for steps, node, fault in find_attribute_faults(subject, "missing"):
+        yield Found(fault.message, steps, node)
     for steps, node in subject.operators():
         if canonical(node.op) == "Reshape" and not ("shape" in node.attrs or "target_shape" in node.attrs):
             yield Found("missing attribute 'shape': nothing says what to reshape to", steps, node)

@@ -21,7 +21,7 @@ def find(subject: Subject) -> Iterator[Found]:
     invented = implies_variables(subject.graph)
     for steps, node in subject.operators():
         facts = subject.facts(node)
-        if not facts.registered or facts.formals is None or any(not fault.startswith("unknown") for fault in facts.faults):
+        if not facts.registered or facts.formals is None or any(fault.kind != "unknown" for fault in facts.faults):
             continue
         formals = facts.formals[_BODIES.get(node.op, 0) :]
         has, wants = len(node.inputs), len(formals)

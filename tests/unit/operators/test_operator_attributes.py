@@ -133,11 +133,15 @@ def test_defaults_are_filled_in() -> None:
 
 def test_every_fault_is_named_at_once() -> None:
     faults = row("Convolution").parse({"num_filter": "x", "foo": "1", "layout": "nchw"})[1]
+    messages = [fault.message for fault in faults]
+    assert [fault.kind for fault in faults] == ["missing", "unreadable", "unreadable", "unknown"]
+    assert [fault.key for fault in faults] == ["kernel", "num_filter", "layout", "foo"]
+    assert [fault.value for fault in faults] == [None, "x", "nchw", "1"]
     assert len(faults) == 4
-    assert any("missing attribute 'kernel'" in fault for fault in faults)
-    assert any("'num_filter' is 'x'; it takes a whole number as 3, at least 1" in fault for fault in faults)
-    assert any("'layout' is 'nchw'; it takes one of NCDHW, NCHW" in fault and "or None" in fault for fault in faults)
-    assert any("unknown attribute 'foo'; Convolution takes kernel, stride" in fault for fault in faults)
+    assert any("missing attribute 'kernel'" in message for message in messages)
+    assert any("'num_filter' is 'x'; it takes a whole number as 3, at least 1" in message for message in messages)
+    assert any("'layout' is 'nchw'; it takes one of NCDHW, NCHW" in message and "or None" in message for message in messages)
+    assert any("unknown attribute 'foo'; Convolution takes kernel, stride" in message for message in messages)
 
 
 @pytest.mark.parametrize(
