@@ -1,7 +1,7 @@
-"""What can go wrong for a user: faults that say where, what and how to mend.
+"""User errors: faults that say where something is wrong, what, and how to fix it.
 
-User errors derive from :class:`GraphshareError`; everything else that escapes is a bug. A check collects every fault it finds
-and raises once, so that one run names them all. Which exit code an error becomes is decided in ``cli/edge.py`` alone.
+User errors derive from :class:`GraphshareError`; any other exception that escapes is a bug. A check collects every fault and
+raises once, so that one run reports all of them. ``cli/edge.py`` alone maps errors to exit codes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import msgspec
 class Fault(msgspec.Struct, frozen=True):
     """One thing that is wrong.
 
-    ``where`` is the file (or ``<stdin>``), ``path`` a place in it (a JSON path as ``$.nodes[12].inputs[0]``, a byte offset or a
-    record name), ``node`` the name of the node concerned. Any of them may be empty. ``hint`` says how to mend it.
+    ``where`` is the file (or ``<stdin>``), ``path`` a place in it (a JSON path such as ``$.nodes[12].inputs[0]``, a byte offset
+    or a record name), ``node`` the name of the node. Any of them may be empty. ``hint`` says how to fix it.
     """
 
     message: str
@@ -33,7 +33,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class GraphshareError(Exception):
-    """An error that a user can mend. ``faults`` holds all that was found, never empty."""
+    """An error that a user can fix. ``faults`` holds every fault and is never empty."""
 
     def __init__(self, faults: Fault | str | Iterable[Fault], *, hint: str = "") -> None:
         if isinstance(faults, str):
@@ -43,31 +43,31 @@ class GraphshareError(Exception):
         self.faults: tuple[Fault, ...] = tuple(faults)
         super().__init__("\n".join(map(str, self.faults)))
 
-    def located(self, where: str) -> GraphshareError:
-        """The same error with ``where`` filled in for the faults that do not name a file yet."""
+    def with_location(self, where: str) -> GraphshareError:
+        """Return the same error with ``where`` filled in for the faults that do not name a file yet."""
         named = (fault if fault.where else msgspec.structs.replace(fault, where=where) for fault in self.faults)
         return type(self)(list(named))
 
 
 class InputError(GraphshareError):
-    """A file cannot be read, or is not what it should be."""
+    """A file cannot be read, or its content is not valid."""
 
 
 class RefusedError(GraphshareError):
-    """The input is sound but the plan is not: a collision, a pattern that matches nothing, an unknown target."""
+    """The input is valid but the request is not: a collision, a pattern that matches nothing, an unknown target."""
 
 
 class UsageError(GraphshareError):
-    """The options contradict each other or leave something open."""
+    """The options contradict each other or are incomplete."""
 
 
 class OutputError(GraphshareError):
-    """A result could not be written; what stood there before still stands."""
+    """A result could not be written; the earlier files are unchanged."""
 
 
 class SelfCheckError(GraphshareError):
-    """What was written does not read back as it should. Nothing was put in place. This is a bug worth reporting."""
+    """A written file does not read back as intended. No output was put in place. This is a bug: please report it."""
 
 
 class DisprovedError(GraphshareError):
-    """The question was answered "no": what was to be proved does not hold. Nothing was put in place."""
+    """The answer is "no": the property to be proved does not hold. No output was put in place."""

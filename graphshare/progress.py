@@ -1,7 +1,7 @@
-"""How far long work has come, for whoever wants to know. Nothing is printed here; nobody listens unless someone asked to.
+"""Progress of long work. Nothing is printed here, and without a listener nothing is reported.
 
-Work announces itself: ``with task("copying", total, "B") as advance: ... advance(n)``. The command line listens and draws a
-bar; a library user may listen too (:func:`listen`).
+A piece of work reports itself: ``with task("copying", total, "B") as advance: ... advance(n)``. The command line installs a
+listener that draws a bar; a library user may install one too (:func:`progress_listener`).
 """
 
 from __future__ import annotations
@@ -12,40 +12,40 @@ from contextvars import ContextVar
 from itertools import chain
 from typing import Protocol, TypeVar
 
-_STRIDE = 1 << 14  # items between two reports, where one costs more than the work on an item
+_BATCH = 1 << 14  # items between two reports, where a report costs more than the work on an item
 T = TypeVar("T")
 Advance = Callable[[int], None]
 
 
 class Listener(Protocol):
-    """What is told of a task: that it begins, how much more is done, that it ended (well or not)."""
+    """Receives the begin of each task, the steps done since the last report, and the end, after success or failure."""
 
     def begin(self, title: str, total: int, unit: str) -> None:
-        """A task of ``total`` steps begins."""
+        """Handle the begin of a task of ``total`` steps."""
 
     def advance(self, count: int) -> None:
-        """``count`` more steps are done."""
+        """Handle ``count`` more steps."""
 
     def end(self) -> None:
-        """The task is over."""
+        """Handle the end of the task."""
 
 
 _LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
-def unheard(count: int) -> None:
-    """Progress that nobody asked for."""
+def noop_progress(count: int) -> None:
+    """Ignore progress: the ``advance`` of work that has no listener."""
 
 
 @contextmanager
 def task(title: str, total: int, unit: str) -> Iterator[Advance]:
-    """A stretch of work of ``total`` steps (0 where that is not known) of ``unit`` (``B`` for bytes, or a plural noun).
+    """Report a piece of work of ``total`` steps (0 if unknown) in ``unit`` (``B`` for bytes, or a plural noun).
 
-    Inside another task it is a part of that one and says nothing.
+    A task inside another task is part of it and reports nothing.
     """
     listener = _LISTENER.get()
     if listener is None:
-        yield unheard
+        yield noop_progress
         return
     token = _LISTENER.set(None)
     listener.begin(title, total, unit)
@@ -56,30 +56,30 @@ def task(title: str, total: int, unit: str) -> Iterator[Advance]:
         _LISTENER.reset(token)
 
 
-def counted(items: Sequence[T], title: str, unit: str) -> Iterator[T]:
-    """``items`` one by one, as a task of so many steps."""
+def item_progress(items: Sequence[T], title: str, unit: str) -> Iterator[T]:
+    """Yield ``items`` and report a step after each."""
     with task(title, len(items), unit) as advance:
         for item in items:
             yield item
             advance(1)
 
 
-def paced(items: Sequence[T], title: str, unit: str) -> Iterator[T]:
-    """As :func:`counted` for work of less than a microsecond an item: told of now and then, at no cost an item."""
-    return chain.from_iterable(_strides(items, title, unit))
+def batched_progress(items: Sequence[T], title: str, unit: str) -> Iterator[T]:
+    """Yield ``items`` and report a step after every 16,384: for work of less than a microsecond an item."""
+    return chain.from_iterable(_batches(items, title, unit))
 
 
-def _strides(items: Sequence[T], title: str, unit: str) -> Iterator[Sequence[T]]:
+def _batches(items: Sequence[T], title: str, unit: str) -> Iterator[Sequence[T]]:
     with task(title, len(items), unit) as advance:
-        for start in range(0, len(items), _STRIDE):
-            stride = items[start : start + _STRIDE]
-            yield stride
-            advance(len(stride))
+        for start in range(0, len(items), _BATCH):
+            batch = items[start : start + _BATCH]
+            yield batch
+            advance(len(batch))
 
 
 @contextmanager
-def listen(listener: Listener) -> Iterator[None]:
-    """Tells ``listener`` of all tasks inside the block."""
+def progress_listener(listener: Listener) -> Iterator[None]:
+    """Report all tasks inside the block to ``listener``."""
     token = _LISTENER.set(listener)
     try:
         yield

@@ -16,10 +16,11 @@ from graphshare.analysis.name_lists import visible_outputs
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
 from graphshare.ir.walk import post_order
-from graphshare.kernels.inference import is_known, shown, unify
+from graphshare.kernels.inference import is_known, unify
 from graphshare.kernels.kernel import Kernel, KernelError, Shape, Shapes, Types
 from graphshare.kernels.registry import find_kernel
 from graphshare.operators.registry import lookup
+from graphshare.text.format import format_shape
 
 TYPE_FLAGS = {
     "0": "float32",
@@ -115,7 +116,7 @@ def _joined(node: Node, declared: Shape, given: Shape) -> Shape:
     try:
         return unify(declared, given)
     except KernelError as error:
-        message = f"is given the shape {shown(given)}, but its __shape__ says {shown(declared)}: {error}"
+        message = f"is given the shape {format_shape(given)}, but its __shape__ says {format_shape(declared)}: {error}"
         raise RefusedError(Fault(message, node=node.name, hint="give the shape that the graph declares")) from None
 
 
@@ -143,7 +144,7 @@ class _Rules:
             merged_in = [unify(a, b) for a, b in zip(inputs, new_inputs, strict=True)]
             merged_out = [unify(a, b) for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)]
         except _MISFITS as error:
-            raise _contradiction(node, error, [shown(shape) for shape in inputs]) from None
+            raise _contradiction(node, error, [format_shape(shape) for shape in inputs]) from None
         return _store(found.shapes, node, merged_in, merged_out)
 
     def type_step(self, found: Inference, node: Node) -> bool:

@@ -8,8 +8,8 @@ import msgspec
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.ir.graph import Entry, Node
-from graphshare.kernels.inference import shown
 from graphshare.kernels.kernel import Shape
+from graphshare.text.format import format_shape
 
 if TYPE_CHECKING:
     from graphshare.builder.session import Session
@@ -81,7 +81,7 @@ class Var(msgspec.Struct, frozen=True, eq=False):
         return _applied("mul", self, -1.0)
 
     def __repr__(self) -> str:
-        return f"<Var {self.name} {shown(self.shape)} {self.dtype or '?'}>"
+        return f"<Var {self.name} {format_shape(self.shape)} {self.dtype or '?'}>"
 
 
 def _applied(what: str, left: Var, right: Var | Number) -> Var:

@@ -19,9 +19,10 @@ from graphshare.builder.settings import Reuse, ReuseLike, Settings, reuse_of
 from graphshare.builder.var import Var
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, VARIABLE, Entry, Node
-from graphshare.kernels.inference import shown, unify
+from graphshare.kernels.inference import unify
 from graphshare.kernels.kernel import KernelError, Shape
 from graphshare.rewrite.rules.scopes import SEPARATOR
+from graphshare.text.format import format_shape
 
 _FLAGS = {name: flag for flag, name in TYPE_FLAGS.items()}
 # Names that end so get their first value by that (and are parameters to whoever reads the file).
@@ -112,7 +113,9 @@ def _check_shared(
     try:
         unify(existing.var.shape, shape)
     except KernelError:
-        faults.append(f"variable {name} is shared with inconsistent shapes: {shown(existing.var.shape)} and {shown(shape)}")
+        faults.append(
+            f"variable {name} is shared with inconsistent shapes: {format_shape(existing.var.shape)} and {format_shape(shape)}"
+        )
     both = existing.kind is Kind.PARAMETER and kind is Kind.PARAMETER  # an auxiliary state is not trained
     for field in ("dtype", "trainable", "regularizer") if both else ():
         old, new = getattr(existing.settings, field), getattr(settings, field)

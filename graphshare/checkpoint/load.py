@@ -125,7 +125,7 @@ def refusals_of(source: Checkpoint) -> Iterator[None]:
     try:
         yield
     except RefusedError as error:
-        raise error.located(source.where) from error.__cause__
+        raise error.with_location(source.where) from error.__cause__
 
 
 def sibling_params(stem: str, epoch: int | None) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.roles import Kind, Role, assign_roles, disagreements, implied_role
@@ -10,7 +10,8 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import VARIABLE, Branch, Graph, Node, Rewrite
 from graphshare.operators.registry import lookup
-from graphshare.text.names import KINDS, join_key, split_key
+from graphshare.text.format import format_names
+from graphshare.text.names import RECORD_PREFIXES, join_key, split_key
 
 Plan = list[tuple[Record, str | None]]
 
@@ -76,7 +77,7 @@ def check_belongs(params: ParameterFile | None, graph: Graph) -> None:
         return
     known = {node.name for node in graph.variables()} | {found.name for found in implied_variables(graph)}
     if held.isdisjoint(known):
-        hint = f"it holds {listed(sorted(held), 4)}; the graph's variables are {listed(sorted(known), 4)}"
+        hint = f"it holds {format_names(sorted(held), 4)}; the graph's variables are {format_names(sorted(known), 4)}"
         raise RefusedError(Fault("holds no parameter of this graph", where=params.path, hint=hint))
 
 
@@ -97,7 +98,7 @@ def notes_on(
     known = {node.name for node in roles} | implied.keys()
     surplus = [r.key or "" for r in params.records if split_key(r.key or "")[1] not in known]
     return [
-        f"{params.path}: {text}: {listed(names)}"
+        f"{params.path}: {text}: {format_names(names)}"
         for text, names in (
             ("does not hold what the graph makes a parameter", missing),
             ("holds what the graph makes an input; it is taken for a parameter", taken),
@@ -116,15 +117,9 @@ def _misfiled(params: ParameterFile, graph: Graph, roles: Mapping[Node, Role], i
     for node in graph.nodes:
         if node.op == "Custom" or (node.op != VARIABLE and lookup(node.op) is None):  # nobody knows what it mutates
             for entry in node.inputs:
-                kinds.setdefault(entry.node.name, set()).update(KINDS)
+                kinds.setdefault(entry.node.name, set()).update(RECORD_PREFIXES)
     split = ((record.key or "", *split_key(record.key or "")) for record in params.records)
     return [key for key, kind, name in split if kind and kind not in kinds.get(name, (kind,))]
-
-
-def listed(names: Iterable[str], most: int = 20) -> str:
-    """Names in a row, the first ``most`` of them and how many more there are."""
-    names = list(names)
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _owners(branch: Branch, held: Collection[str]) -> dict[Node, str]:

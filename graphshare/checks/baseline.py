@@ -14,8 +14,8 @@ import msgspec
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.schema import explain
-from graphshare.reports.as_json import encodable
 from graphshare.reports.model import Finding
+from graphshare.text.format import escape_surrogates
 
 Key = tuple[str, str, str | None, str]
 
@@ -47,7 +47,7 @@ def read_baseline(path: str) -> Counter[Key]:
         raise InputError(Fault(f"is no baseline: {error}", where=path)) from None
     faults = explain(found, "check-baseline")
     if faults:
-        raise InputError(faults).located(path)
+        raise InputError(faults).with_location(path)
     known: Counter[Key] = Counter()
     for item in found["findings"]:
         known[item["code"], item["file"], item["node"], item["message"]] += item["count"]
@@ -72,5 +72,5 @@ def without_known(findings: Iterable[Finding], known: Counter[Key], path: str) -
 def _key(finding: Finding, path: str) -> Key:
     folder = os.path.dirname(os.path.abspath(path))
     file = os.path.relpath(os.path.abspath(finding.where), folder).replace(os.sep, "/")
-    node = None if finding.node is None else encodable(finding.node)
-    return finding.code, encodable(file), node, encodable(finding.message)
+    node = None if finding.node is None else escape_surrogates(finding.node)
+    return finding.code, escape_surrogates(file), node, escape_surrogates(finding.message)

@@ -95,7 +95,7 @@ def _check_codes(config: Config) -> None:
     try:
         selected(config.select, (*config.ignore, *(code for codes in config.per_path_ignore.values() for code in codes)))
     except UsageError as error:
-        raise InputError(error.faults).located(config.where) from None
+        raise InputError(error.faults).with_location(config.where) from None
 
 
 def _bytes(path: str) -> bytes:

@@ -17,7 +17,7 @@ from graphshare.formats.mxnet.dialects import dialect_of
 from graphshare.formats.mxnet.links import building_order, check_ids
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import VARIABLE, Graph
-from graphshare.reports.model import Step, path_steps, path_text
+from graphshare.reports.model import Step, format_path, parse_path
 
 BOM = b"\xef\xbb\xbf"
 Steps = tuple[Step, ...]
@@ -120,8 +120,8 @@ def graphs_of(value: Any) -> Iterator[tuple[Steps, dict[str, Any]]]:
 
 
 def _moved(steps: Steps, path: str) -> str:
-    inner = path_steps(path)
-    return path if inner is None else path_text((*steps, *inner))
+    inner = parse_path(path)
+    return path if inner is None else format_path((*steps, *inner))
 
 
 class _Pairs(list[tuple[str, Any]]):

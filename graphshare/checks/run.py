@@ -11,7 +11,7 @@ from graphshare.checks.subject import Subject
 from graphshare.checks.suppression import KEY, suppresses
 from graphshare.formats.mxnet.places import find_places, line_and_column
 from graphshare.ir.graph import Node
-from graphshare.reports.model import Finding, path_text
+from graphshare.reports.model import Finding, format_path
 
 _EXCERPT = 100  # characters of a line that are shown
 
@@ -55,7 +55,7 @@ def _finding(subject: Subject, rule: Rule, found: Found, places: dict[Steps, int
     if found.record is None and not line and text is not None and found.steps in places:
         line, column = line_and_column(text, places[found.steps])
     excerpt, at = _excerpt(subject.lines, line, column) if line else ("", 0)
-    path = found.record if found.record is not None else path_text(found.steps) if found.steps else ""
+    path = found.record if found.record is not None else format_path(found.steps) if found.steps else ""
     return Finding(
         code=rule.code,
         level=rule.level,

@@ -13,7 +13,7 @@ from graphshare.checks.document import Reading, Steps, graphs_of, read
 from graphshare.checks.signatures import Facts, facts_of
 from graphshare.errors import Fault, InputError
 from graphshare.formats.params.files import read_index
-from graphshare.formats.params.records import ParameterFile, Record, displayed
+from graphshare.formats.params.records import ParameterFile, Record, format_record
 from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.ir.walk import consumers, node_ids, reachable
 from graphshare.operators.registry import lookup
@@ -31,7 +31,7 @@ class Held:
     def __init__(self, number: int, record: Record) -> None:
         self.number, self.record = number, record
         self.kind, self.name = split_key(record.key or "")
-        self.place = displayed(record.key, number)
+        self.place = format_record(record.key, number)
 
 
 class Subject:

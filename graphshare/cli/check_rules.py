@@ -8,6 +8,7 @@ from graphshare.checks.model import Example, ExampleRecord, Rule
 from graphshare.checks.registry import RULES
 from graphshare.cli.console import put, put_json
 from graphshare.errors import Fault, UsageError
+from graphshare.text.format import format_dims
 from graphshare.text.names import did_you_mean
 
 
@@ -70,4 +71,4 @@ def _damage(example: Example) -> str:
 def _record(record: ExampleRecord) -> str:
     if record.shape is None:
         return f"{record.key}  never filled"
-    return f"{record.key}  {record.dtype}  {'x'.join(map(str, record.shape)) or 'scalar'}  all {record.value:g}"
+    return f"{record.key}  {record.dtype}  {format_dims(record.shape)}  all {record.value:g}"

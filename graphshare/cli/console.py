@@ -11,6 +11,8 @@ from typing import Any
 import click
 import msgspec
 
+from graphshare.text.format import escape_control
+
 _COLORS = {"error": "red", "warning": "yellow", "hint": "cyan", "note": None}
 _PREFIXES = {"error": "error: ", "warning": "warning: ", "hint": "  hint: ", "note": ""}
 
@@ -28,7 +30,7 @@ def say(message: str, *, style: str = "note") -> None:
 def put(lines: Iterable[str]) -> None:
     """Lines of text on standard output, each with its control characters shown: a name may hold a line break."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    _put_bytes("".join(f"{visible(line)}\n" for line in lines).encode(encoding, "backslashreplace"))
+    _put_bytes("".join(f"{escape_control(line)}\n" for line in lines).encode(encoding, "backslashreplace"))
 
 
 def put_text(text: str) -> None:
@@ -53,7 +55,7 @@ def put_colored(lines: Iterable[Line]) -> None:
         put(text for _, text in lines)
         return
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    told = (click.style(visible(text), **_STYLES[style]) if style else visible(text) for style, text in lines)
+    told = (click.style(escape_control(text), **_STYLES[style]) if style else escape_control(text) for style, text in lines)
     _put_bytes("".join(f"{line}\n" for line in told).encode(encoding, "backslashreplace"))
 
 
@@ -86,11 +88,6 @@ def colored(stream: object) -> bool:
 
 def printable(text: str) -> str:
     """``text`` with control characters shown instead of sent to the terminal, and nothing that cannot be encoded."""
-    shown = visible(text, but="\n\t")
+    shown = escape_control(text, keep="\n\t")
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
     return shown.encode(encoding, "backslashreplace").decode(encoding)
-
-
-def visible(text: str, *, but: str = "") -> str:
-    """``text`` with control characters other than those in ``but`` spelled out."""
-    return text if text.isprintable() else "".join(c if c in but or c.isprintable() else repr(c)[1:-1] for c in text)

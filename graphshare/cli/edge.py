@@ -21,7 +21,7 @@ from graphshare.cli.app import cli
 from graphshare.cli.console import say
 from graphshare.cli.progress import Bar, wanted
 from graphshare.errors import DisprovedError, GraphshareError, OutputError
-from graphshare.progress import listen
+from graphshare.progress import progress_listener
 
 DISPROVED = 1
 FAILED = 2
@@ -87,7 +87,7 @@ def _main(arguments: list[str]) -> object:
         return cli.main(arguments, prog_name="graphshare", standalone_mode=False)
     bar = Bar()
     try:
-        with listen(bar):
+        with progress_listener(bar):
             return cli.main(arguments, prog_name="graphshare", standalone_mode=False)
     finally:
         bar.end()

@@ -12,7 +12,7 @@ from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.cli import options
 from graphshare.cli.console import say
 from graphshare.cli.emit import deliver
-from graphshare.cli.summary import say_written, shown
+from graphshare.cli.summary import format_name_list, say_written
 from graphshare.rewrite.extract_plan import extract as extract_graph
 
 
@@ -37,5 +37,7 @@ def extract(
     outputs = deliver(rewrite, source, done, drop_unused=True, notes=notes)
     if not done.dry_run:
         lists = NameLists(rewrite.graph)
-        say(f"kept {len(rewrite.graph.nodes)} of {len(source.graph.nodes)} nodes; arguments {shown(lists.arguments)}")
+        say(
+            f"kept {len(rewrite.graph.nodes)} of {len(source.graph.nodes)} nodes; arguments {format_name_list(lists.arguments)}"
+        )
         say_written(outputs)

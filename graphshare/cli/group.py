@@ -12,12 +12,13 @@ from graphshare.analysis.roles import Kind
 from graphshare.checkpoint.load import Checkpoint, load_checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.cli import options
-from graphshare.cli.console import say, visible
+from graphshare.cli.console import say
 from graphshare.cli.emit import deliver_joined
-from graphshare.cli.summary import say_written, shown
+from graphshare.cli.summary import format_name_list, say_written
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.connections import fed_by
 from graphshare.rewrite.group_plan import Grouping, Member, plan_group, plan_joined
+from graphshare.text.format import escape_control
 from graphshare.text.names import split_pair
 
 
@@ -129,7 +130,7 @@ def _without_file(sources: Sequence[Checkpoint], made: Grouping) -> list[str]:
     for source, roles in zip(sources, made.roles, strict=True):
         names = [node.name for node, role in roles.items() if role.is_parameter]
         if source.params is None and names:
-            found.append(f"{source.where} has no parameter file; the result's will not hold {shown(names)}")
+            found.append(f"{source.where} has no parameter file; the result's will not hold {format_name_list(names)}")
     return found
 
 
@@ -143,13 +144,13 @@ def _say_group(made: Grouping) -> None:
             if role.kind in (Kind.INPUT, Kind.UNKNOWN) and node in branch.images
         ]
         told = f" under the prefix {part.prefix}" if part.prefix else ""
-        say(f"{part.label}: {len(branch.images)} nodes{told}, inputs {shown(names)}")
+        say(f"{part.label}: {len(branch.images)} nodes{told}, inputs {format_name_list(names)}")
     fed: dict[str, list[str]] = {}
     for (number, node), output in made.connect.items():
         fed.setdefault(fed_by(made.parts, output), []).append(f"{node.name} of {made.parts[number].label}")
     for name, inputs in fed.items():
-        say(f"connected: {visible(name)} feeds {shown(inputs)}")
+        say(f"connected: {escape_control(name)} feeds {format_name_list(inputs)}")
     tied = list(dict.fromkeys(made.rewrite.branches[i].images[node].name for i, node in made.tied.values()))
     if tied:
-        say(f"tied: {len(tied)} variables, one node each ({shown(tied)})")
-    say(f"outputs: {shown(NameLists(made.rewrite.graph).outputs)}")
+        say(f"tied: {len(tied)} variables, one node each ({format_name_list(tied)})")
+    say(f"outputs: {format_name_list(NameLists(made.rewrite.graph).outputs)}")

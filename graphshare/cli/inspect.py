@@ -14,6 +14,7 @@ from graphshare.cli import options
 from graphshare.cli.console import put, put_json, say
 from graphshare.inspection.graph import Inspection, module_names
 from graphshare.inspection.graph import inspect as inspect_graph
+from graphshare.text.format import format_dims
 
 if TYPE_CHECKING:
     from graphshare.execute.shape_report import Shaped
@@ -76,19 +77,13 @@ def _shaped_lines(found: Shaped) -> Iterator[str]:
     yield "shapes"
     width = max((len(output.name) for output in found.outputs), default=0)
     for output in found.outputs:
-        yield f"  {output.name:{width}}  {_spelled(output.shape):16}  {output.dtype or '?'}"
+        yield f"  {output.name:{width}}  {format_dims(output.shape):16}  {output.dtype or '?'}"
     yield f"parameter count   {_count(found.totals.parameters)}, auxiliary states {_count(found.totals.auxiliary)}"
     yield f"multiply-adds     {_count(found.totals.multiply_adds)}"
     width = max((len(op) for op in found.totals.operators), default=0)
     for op, of in sorted(found.totals.operators.items(), key=lambda item: -(item[1].multiply_adds or 0)):
         numbers = f"{of.nodes:5} nodes  {of.parameters:13,} parameters"
         yield f"  {op:{width}}  {numbers}  {_count(of.multiply_adds):>15} multiply-adds"
-
-
-def _spelled(shape: tuple[int | None, ...] | None) -> str:
-    if shape is None:
-        return "?"
-    return "x".join("?" if size is None else str(size) for size in shape) or "scalar"
 
 
 def _count(count: int | None) -> str:

@@ -6,11 +6,12 @@ import click
 import msgspec
 
 from graphshare.cli import options
-from graphshare.cli.console import put, put_colored, put_json, say, visible
+from graphshare.cli.console import put, put_colored, put_json, say
 from graphshare.cli.suggesting import SuggestingGroup
-from graphshare.cli.tables import number, put_table, spelled_shape, spelled_size
+from graphshare.cli.tables import put_table
 from graphshare.formats.params.convert import convert_params
 from graphshare.inspection.params_list import ParameterListing, list_params
+from graphshare.text.format import escape_control, format_bytes, format_dims, format_number
 
 select = click.option("--select", metavar="PATTERN", multiple=True, help="Only what this glob or =name matches; repeatable.")
 
@@ -56,17 +57,17 @@ def show(file: str, select: tuple[str, ...], format_: str) -> None:
     rows = [
         (
             array.key if array.key is not None else "(no name)",
-            spelled_shape(array.shape),
+            format_dims(array.shape, unknown="never filled"),
             array.dtype or "-",
-            spelled_size(array.size) + ("" if array.storage == "default" else f" {array.storage}"),
+            format_bytes(array.size) + ("" if array.storage == "default" else f" {array.storage}"),
             "compressed" if array.offset is None else f"{array.offset:,}",
             f"tied to {array.tied_to}" if array.tied_to else f"same as {array.equal_to}" if array.equal_to else "",
         )
         for array in found.arrays
     ]
     put_table(("name", "shape", "type", "size", "offset", "shares"), rows, right=("size", "offset"))
-    again = f", {spelled_size(found.repeated)} of them stored twice" if found.repeated else ""
-    say(f"{len(found.arrays)} arrays, {spelled_size(found.size)}{again}")
+    again = f", {format_bytes(found.repeated)} of them stored twice" if found.repeated else ""
+    say(f"{len(found.arrays)} arrays, {format_bytes(found.size)}{again}")
 
 
 @params.command
@@ -84,9 +85,13 @@ def stats(file: str, select: tuple[str, ...], format_: str) -> None:
     rows = []
     for array in found.arrays:
         of = array.statistics
-        cells = [array.key if array.key is not None else "(no name)", spelled_shape(array.shape), array.dtype or "-"]
+        cells = [
+            array.key if array.key is not None else "(no name)",
+            format_dims(array.shape, unknown="never filled"),
+            array.dtype or "-",
+        ]
         if of is not None:
-            cells += [number(value) for value in (of.min, of.max, of.mean, of.std, of.norm)]
+            cells += [format_number(value) for value in (of.min, of.max, of.mean, of.std, of.norm)]
             cells += [f"{100 * of.zeros / of.count:.3g}%" if of.count else "-", str(of.nans + of.infinities)]
         rows.append([*cells, *["-"] * (10 - len(cells))])
     titles = ("name", "shape", "type", "min", "max", "mean", "std", "norm", "zeros", "nan/inf")
@@ -148,9 +153,9 @@ def _print_table(found: ParameterListing) -> None:
     put(
         "\t".join(
             (
-                "(no name)" if array.key is None else visible(array.key),
+                "(no name)" if array.key is None else escape_control(array.key),
                 str(array.dtype),
-                spelled_shape(array.shape),
+                format_dims(array.shape, unknown="never filled"),
                 array.layout + ("" if array.storage == "default" else f" {array.storage}"),
             )
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from graphshare.cli.console import Line
 from graphshare.formats.params.diff import ParameterChange, ParameterDiff
+from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
 
 _STYLES = {"added": "added", "removed": "removed"}
@@ -26,7 +27,7 @@ def _names(change: ParameterChange) -> str:
 
 
 def _what(change: ParameterChange) -> str:
-    shape = "never filled" if change.shape is None else "x".join(map(str, change.shape)) or "scalar"
+    shape = format_dims(change.shape, unknown="never filled")
     told = [change.detail] if change.detail else [f"{shape} {change.dtype or ''}".rstrip()]
     if change.distance is not None and not change.distance:
         apart = change.distance

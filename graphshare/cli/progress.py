@@ -9,6 +9,8 @@ import sys
 from time import monotonic
 from typing import TextIO
 
+from graphshare.text.format import format_bytes
+
 PATIENCE = 1.0  # seconds of a command's silence before a bar appears
 PAUSE = 0.1  # seconds between two drawings
 WIDTH = 24  # characters of the bar itself
@@ -67,9 +69,7 @@ class Bar:
     def _amount(self, count: float) -> str:
         if self._unit != "B":
             return f"{count:,.0f} {self._unit}"
-        from graphshare.cli.tables import spelled_size
-
-        return spelled_size(int(count))
+        return format_bytes(int(count))
 
     def _write(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):  # a bar is never worth an error

@@ -10,9 +10,10 @@ import click
 import msgspec
 
 import graphshare
-from graphshare.cli.console import colored, put_text, visible
+from graphshare.cli.console import colored, put_text
 from graphshare.reports.formats import FORMATS, default_format, render
 from graphshare.reports.model import Report
+from graphshare.text.format import escape_control
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,5 +59,5 @@ def _put_colored(report: Report) -> None:
     for line in styled_lines(report):
         text = Text()
         for piece, style in line:
-            text.append(visible(piece), _STYLES.get(style, ""))
+            text.append(escape_control(piece), _STYLES.get(style, ""))
         console.print(text)

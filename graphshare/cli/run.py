@@ -13,7 +13,7 @@ from graphshare.checkpoint.load import Checkpoint, load_checkpoint, refusals_of
 from graphshare.checkpoint.parameter_plan import notes_on
 from graphshare.checkpoint.save import write_stdout
 from graphshare.cli import options, training
-from graphshare.cli.console import colored, put, put_json, say, visible
+from graphshare.cli.console import colored, put, put_json, say
 from graphshare.cli.tables import aligned
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.feeds import load_feeds, parse_feeds, parse_shapes
@@ -22,6 +22,7 @@ from graphshare.execute.run import run as run_graph
 from graphshare.execute.summary import OutputSummary, Profile, profile_of, summarize
 from graphshare.formats.atomic import staged_outputs
 from graphshare.formats.params.array_files import write_arrays
+from graphshare.text.format import escape_control, format_bytes, format_dims, format_number
 
 _LISTED = 30  # nodes of a profile that a person reads; JSON has them all
 
@@ -83,8 +84,8 @@ def run(
     elif out is None:
         _put_table(summaries)
     for line in _profile_lines(costs) if costs is not None and format_ == "text" else ():
-        say(visible(line))
-    held, given_bytes = _size(done.peak_bytes), _size(done.variable_bytes)
+        say(escape_control(line))
+    held, given_bytes = format_bytes(done.peak_bytes), format_bytes(done.variable_bytes)
     say(f"computed in {done.seconds:.3f} s; values took {held} at most, variables {given_bytes}")
 
 
@@ -128,7 +129,7 @@ def _write(outputs: Mapping[str, Any], out: str | None) -> None:
         with staged_outputs() as stage:
             write_arrays(outputs, stage.open(out))
             stage.commit()
-        say(f"wrote {out}: {', '.join(visible(name) for name in outputs)}")
+        say(f"wrote {out}: {', '.join(escape_control(name) for name in outputs)}")
 
 
 def _report(done: Computed, summaries: list[OutputSummary], costs: Profile | None) -> dict[str, Any]:
@@ -149,7 +150,7 @@ _TITLES = ("output", "shape", "dtype", "min", "max", "mean")
 
 def _put_table(summaries: Sequence[OutputSummary]) -> None:
     rows = [
-        (visible(s.name), "x".join(map(str, s.shape)) or "scalar", s.dtype, *map(_number, (s.min, s.max, s.mean)))
+        (escape_control(s.name), format_dims(s.shape), s.dtype, *(format_number(value, 6) for value in (s.min, s.max, s.mean)))
         for s in summaries
     ]
     if sys.stdout is None or not colored(sys.stdout):
@@ -164,11 +165,7 @@ def _put_table(summaries: Sequence[OutputSummary]) -> None:
         Console(file=sys.stdout, markup=False, highlight=False).print(table)
     for s in summaries:
         if s.nonfinite:
-            say(f"{visible(s.name)} holds {s.nonfinite} values that are NaN or infinite", style="warning")
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.6g}"
+            say(f"{escape_control(s.name)} holds {s.nonfinite} values that are NaN or infinite", style="warning")
 
 
 def _profile_lines(costs: Profile) -> Iterator[str]:
@@ -176,17 +173,17 @@ def _profile_lines(costs: Profile) -> Iterator[str]:
     total = sum(cost.seconds for cost in costs.operators) or 1.0
     rows = [("operator", "nodes", "ms", "%", "output")]
     for of in costs.operators:
-        rows.append((of.op, str(of.nodes), f"{of.seconds * 1e3:.3f}", f"{100 * of.seconds / total:.1f}", _size(of.bytes)))
+        rows.append(
+            (of.op, str(of.nodes), f"{of.seconds * 1e3:.3f}", f"{100 * of.seconds / total:.1f}", format_bytes(of.bytes))
+        )
     yield from aligned(rows)
     yield ""
     slowest = sorted(costs.nodes, key=lambda cost: -cost.seconds)[:_LISTED]
     rows = [("node", "operator", "ms", "%", "output")]
     for node in slowest:
-        rows.append((node.name, node.op, f"{node.seconds * 1e3:.3f}", f"{100 * node.seconds / total:.1f}", _size(node.bytes)))
+        rows.append(
+            (node.name, node.op, f"{node.seconds * 1e3:.3f}", f"{100 * node.seconds / total:.1f}", format_bytes(node.bytes))
+        )
     yield from aligned(rows)
     if len(costs.nodes) > _LISTED:
         yield f"and {len(costs.nodes) - _LISTED} faster nodes (--format json lists all)"
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:.1f} MB" if count >= 100_000 else f"{count:,} bytes"

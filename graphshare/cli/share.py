@@ -12,7 +12,7 @@ from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.cli import options, rule_options
 from graphshare.cli.console import put, put_json, say
 from graphshare.cli.emit import deliver
-from graphshare.cli.summary import say_written, shown
+from graphshare.cli.summary import format_name_list, say_written
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.detect import Candidates, detect
 from graphshare.rewrite.repair import Repair, plan_doctor, plan_untie, repeated_names
@@ -112,7 +112,7 @@ def _say_ties(made: Sharing) -> None:
             say(f"  {tie.name} -> {tie.to}" + (f"  ({tie.rule})" if tie.rule else ""))
         if len(ties) > _LISTED:
             say(f"  and {len(ties) - _LISTED} more (all with --dry-run)")
-    say(f"separate: {len(made.ties.separate)} ({shown(made.ties.separate)})")
+    say(f"separate: {len(made.ties.separate)} ({format_name_list(made.ties.separate)})")
 
 
 def _print_candidates(found: list[Candidates], format_: str) -> None:

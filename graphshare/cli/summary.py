@@ -6,9 +6,10 @@ import shlex
 
 from graphshare.analysis.roles import Kind
 from graphshare.checkpoint.load import Checkpoint, Outputs
-from graphshare.cli.console import say, visible
+from graphshare.cli.console import say
 from graphshare.ir.graph import Rewrite
 from graphshare.rewrite.duplicate_plan import Duplication
+from graphshare.text.format import escape_control, format_names
 
 _SHOWN = 6
 
@@ -17,17 +18,18 @@ def say_branches(made: Duplication, rewrite: Rewrite, outputs: Outputs, source: 
     """The branches with their inputs, what was tied and copied, and how to prove it."""
     inputs = [node for node, role in made.roles.items() if role.kind in (Kind.INPUT, Kind.UNKNOWN)]
     for branch in made.rewrite.branches:
-        names = [branch.images[node].name for node in inputs if node in branch.images]
-        say(f"branch {branch.label or '(original)'}: {len(branch.images)} nodes, inputs {shown(names)}")
+        names = format_name_list([branch.images[node].name for node in inputs if node in branch.images])
+        say(f"branch {branch.label or '(original)'}: {len(branch.images)} nodes, inputs {names}")
     if made.tied:
-        say(f"tied: {len(made.tied)} parameters, one node each for all branches ({shown([n.name for n in made.tied])})")
+        names = format_name_list([node.name for node in made.tied])
+        say(f"tied: {len(made.tied)} parameters, one node each for all branches ({names})")
     if made.copied:
         say(f"copied: {len(made.copied)} parameters a branch; they start equal and drift apart in training")
     if made.joined:
         told = [node.name + (f" (axis {axis})" if axis else "") for node, axis in made.joined.items()]
-        say(f"one run for all branches: joined {shown(told)}; outputs split again")
+        say(f"one run for all branches: joined {format_name_list(told)}; outputs split again")
     if made.shared_inputs:
-        say(f"shared inputs: {shown([n.name for n in made.shared_inputs])}")
+        say(f"shared inputs: {format_name_list([n.name for n in made.shared_inputs])}")
     say_written(outputs)
     if outputs.graph != "-":
         params = outputs.params or (source.params.path if source.params is not None else "")
@@ -43,9 +45,6 @@ def say_written(outputs: Outputs) -> None:
         say(f"wrote {', '.join(files)}")
 
 
-def shown(names: list[str]) -> str:
-    """The first few of ``names``, and how many more there are; control characters spelled out."""
-    names = [visible(name) for name in names]
-    if len(names) <= _SHOWN:
-        return ", ".join(names) or "none"
-    return f"{', '.join(names[:_SHOWN])} and {len(names) - _SHOWN} more"
+def format_name_list(names: list[str]) -> str:
+    """Return the first few of ``names`` and how many more there are, control characters escaped, or ``none``."""
+    return format_names(map(escape_control, names), _SHOWN) or "none"

@@ -9,13 +9,14 @@ import click
 import msgspec
 
 from graphshare.checkpoint.load import Checkpoint
-from graphshare.cli.console import say, visible
+from graphshare.cli.console import say
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.feeds import load_feeds, parse_feeds
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.summary import OutputSummary, summarize
 from graphshare.execute.train import Trained, write_trained
 from graphshare.execute.train import train as train_graph
+from graphshare.text.format import escape_control, format_count, format_number
 
 F = TypeVar("F", bound=Callable[..., Any])
 _TOLD = 8  # outputs whose means before and after a person is told
@@ -119,10 +120,5 @@ def say_result(trained: Trained) -> None:
     """The outputs' means before and after, for a person."""
     for name, array in list(trained.before.items())[:_TOLD]:
         first, last = summarize(name, array).mean, summarize(name, trained.outputs[name]).mean
-        say(f"{visible(name)}: mean {_number(first)} before, {_number(last)} after")
-    plural = "s" if trained.steps > 1 else ""
-    say(f"{trained.steps} step{plural} on {len(trained.updated)} parameters and states in {trained.seconds:.3f} s")
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.9g}"
+        say(f"{escape_control(name)}: mean {format_number(first, 9)} before, {format_number(last, 9)} after")
+    say(f"{format_count(trained.steps, 'step')} on {len(trained.updated)} parameters and states in {trained.seconds:.3f} s")

@@ -10,13 +10,14 @@ import msgspec
 from graphshare.checkpoint.load import Checkpoint, load_checkpoint, refusals_of
 from graphshare.checkpoint.parameter_plan import held_names
 from graphshare.cli import options
-from graphshare.cli.console import put, put_json, say, visible
+from graphshare.cli.console import put, put_json, say
 from graphshare.cli.report import put_report, report_format
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.feeds import load_feeds, parse_feeds, parse_shapes
 from graphshare.reports.formats import default_format
 from graphshare.rewrite.batch import find_batch
 from graphshare.rewrite.upgrade_plan import with_implied
+from graphshare.text.format import escape_control
 from graphshare.verification.batched import verify_batched
 from graphshare.verification.options import Options, Side
 from graphshare.verification.pairs import pair_branches, pair_files
@@ -157,5 +158,5 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"{branch.reference or '(original)'} and {branch.branch}"
         for stage in branch.stages:
             yield f"  {_MARKS[stage.verdict]:4} {stage.name:11} {stage.summary}"
-            yield from (f"       {visible(detail)}" for detail in stage.details)
+            yield from (f"       {escape_control(detail)}" for detail in stage.details)
     yield report.verdict

@@ -14,6 +14,7 @@ from graphshare.differences.changes import GraphDiff, Twins, compare
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.params.diff import ParameterDiff, diff_parameters
 from graphshare.ir.graph import Graph, Node
+from graphshare.text.format import format_count
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -30,7 +31,7 @@ class Difference(msgspec.Struct, frozen=True):
         """One line."""
         graph = self.graph
         counts = [(len(getattr(graph, what)), what) for what in ("added", "removed", "renamed", "changed")]
-        told = [f"{count} {'node' if count == 1 else 'nodes'} {what}" for count, what in counts if count]
+        told = [f"{format_count(count, 'node')} {what}" for count, what in counts if count]
         told += [f"{len(graph.ties)} ties moved"] if graph.ties else []
         told += [f"{len(graph.outputs)} outputs"] if graph.outputs else []
         told += [f"{len(graph.attributes)} graph attributes"] if graph.attributes else []

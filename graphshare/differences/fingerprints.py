@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.ir.walk import topological
-from graphshare.progress import paced
+from graphshare.progress import batched_progress
 
 
 class Numbers:
@@ -34,7 +34,7 @@ class Fingerprints:
         order = topological(graph)
         kinds = _kinds(order, numbers, coarse)
         self.above: dict[Node, int] = {}
-        for node in paced(order, "comparing", "nodes"):
+        for node in batched_progress(order, "comparing", "nodes"):
             inputs = tuple((self.above[entry.node], entry.index) for entry in node.inputs)
             controls = tuple(self.above[dep] for dep in node.control_deps)
             self.above[node] = numbers.of(("above", kinds[node], inputs, controls))
@@ -60,7 +60,7 @@ def _below(graph: Graph, order: Sequence[Node], kinds: Mapping[Node, int], numbe
     for position, head in enumerate(graph.heads):
         uses.setdefault(head.node, []).append((-1, position, head.index))
     below: dict[Node, int] = {}
-    for node in paced(order[::-1], "comparing", "nodes"):
+    for node in batched_progress(order[::-1], "comparing", "nodes"):
         below[node] = number = numbers.of(("below", tuple(sorted(uses.pop(node, ())))))
         context = numbers.of(("use", kinds[node], number))
         for position, entry in enumerate(node.inputs):

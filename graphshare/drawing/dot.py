@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from graphshare.drawing.palette import Palette, paint_of
 from graphshare.drawing.picture import Box, Line, Picture
+from graphshare.text.format import escape_control
 
 _SHAPES = {"input": "ellipse", "shared": "cylinder", "parameter": "cylinder"}
 
@@ -96,7 +97,7 @@ def _edge(line: Line, palette: Palette) -> str:
 
 
 def _escaped(text: str) -> str:
-    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:200])
+    shown = escape_control(text[:200])
     return shown.replace("\\", "\\\\").replace('"', '\\"')
 
 

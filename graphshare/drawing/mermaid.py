@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from graphshare.drawing.palette import LIGHT, Palette
 from graphshare.drawing.picture import Box, Picture
+from graphshare.text.format import escape_control
 
 MAX_LINES = 500  # Mermaid draws no more unless it is set up to
 
@@ -78,7 +79,7 @@ def _label(text: str) -> str:
 
 def _escaped(text: str) -> str:
     """Entities in Mermaid's own spelling for all that its grammar or HTML gives a meaning to."""
-    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:200])
+    shown = escape_control(text[:200])
     shown = shown.replace("#", "#35;")
     shown = "".join(f"#{_ENTITIES[c]};" if c in _ENTITIES else c for c in shown)
     return shown.replace("`", "#96;")

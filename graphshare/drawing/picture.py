@@ -15,6 +15,7 @@ from graphshare.analysis.roles import SUFFIXES
 from graphshare.drawing.scopes import Place, places
 from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
 from graphshare.ir.walk import reachable
+from graphshare.text.format import format_dims
 
 Shapes = Mapping[tuple[Node, int], tuple[int, ...]]
 FITS = 80  # boxes that one can still take in
@@ -189,7 +190,7 @@ class _Drawing:
 
     def _input_box(self, node: Node) -> Box:
         shape = self.subject.shapes.get((node, 0))
-        lines = [spelled(shape)] if shape is not None else []
+        lines = [format_dims(shape, separator="×")] if shape is not None else []
         if node in self.subject.former:
             lines.append(f"was {self.subject.former[node]}")
         branch = self.branch_of[node]
@@ -200,7 +201,7 @@ class _Drawing:
         former = [node for node in nodes if node in self.subject.former]
         if len(nodes) == 1:
             shape = self.subject.shapes.get((nodes[0], 0))
-            title, lines = nodes[0].name or "(no name)", [spelled(shape)] if shape is not None else []
+            title, lines = nodes[0].name or "(no name)", [format_dims(shape, separator="×")] if shape is not None else []
         else:
             title = f"{len(nodes)} {'shared ' if kind == 'shared' else ''}parameters"
             lines = _endings(nodes)
@@ -222,8 +223,8 @@ class _Drawing:
                     kind = "shared" if found.boxes[source].kind == "shared" else "data"
                 line = lines.setdefault((source, at[node], kind), Line(source, at[node], kind, []))
                 shape = self.subject.shapes.get((entry.node, entry.index))
-                if shape is not None and kind == "data" and spelled(shape) not in line.labels:
-                    line.labels.append(spelled(shape))
+                if shape is not None and kind == "data" and format_dims(shape, separator="×") not in line.labels:
+                    line.labels.append(format_dims(shape, separator="×"))
         found.lines = list(lines.values())
 
 
@@ -234,11 +235,6 @@ def _endings(nodes: Sequence[Node]) -> list[str]:
     told = [f"{sort} ×{count}" if count > 1 else sort for sort, count in shown]
     told += [f"and {len(sorts) - len(shown)} more sorts"] if len(sorts) > len(shown) else []
     return [", ".join(told[start : start + 2]) for start in range(0, len(told), 2)]
-
-
-def spelled(shape: Sequence[int]) -> str:
-    """``1×3×224×224``."""
-    return "×".join(map(str, shape)) or "scalar"
 
 
 def _product(shape: Sequence[int]) -> int:

@@ -20,8 +20,8 @@ from graphshare.gradients.gradient import Gradient, GradientError, Gradients, Re
 from graphshare.gradients.registry import find_gradient
 from graphshare.ir.graph import VARIABLE, Node
 from graphshare.ir.walk import reachable
-from graphshare.kernels.inference import shown
 from graphshare.kernels.kernel import Array, Context, KernelError, Shape
+from graphshare.text.format import format_shape
 
 Streams = Callable[[Node], np.random.Generator]
 """The random numbers of a node: a new generator each time, which begins with the same numbers."""
@@ -226,7 +226,7 @@ def _gone_back(passed: Passed, given: list[Array | None]) -> list[Array | None]:
         with np.errstate(all="ignore"):
             result = passed.gradient.vjp(passed.record, *given)
     except (GradientError, KernelError, ValueError, LookupError, TypeError, ArithmeticError) as error:
-        shapes = ", ".join(shown(shape) for shape, _ in passed.outputs)
+        shapes = ", ".join(format_shape(shape) for shape, _ in passed.outputs)
         raise RefusedError(Fault(f"the gradient of {step.node.op}, output {shapes}: {error}", node=step.node.name)) from error
     found = [result] if result is None or isinstance(result, (np.ndarray, np.generic)) else list(result)
     found = [None if gradient is None else np.asarray(gradient) for gradient in found]  # arithmetic without axes gives numbers

@@ -16,9 +16,9 @@ from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.pool import Pool
 from graphshare.execute.step import Step
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.kernels.inference import shown
 from graphshare.kernels.kernel import Array, Context, KernelError, Result, Shape
-from graphshare.progress import counted
+from graphshare.progress import item_progress
+from graphshare.text.format import format_shape
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ def run_plan(
     timings: list[Timing] = []
     updates: dict[Node, Array] = {}
     steps = plan.steps if training or profile or watch is not None else plan.fused
-    for step in counted(steps, "computing", "nodes"):
+    for step in item_progress(steps, "computing", "nodes"):
         inputs = [state.values[slot] for slot in step.inputs]
         context = Context(
             training=training,
@@ -98,7 +98,7 @@ def computed(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
             result: Any = step.kernel.forward(context, step.attrs, *inputs)
     except (KernelError, ValueError, LookupError, TypeError, ArithmeticError) as error:
         shapes = ", ".join(
-            f"{e.node.name or e.node.op} {shown(x.shape)}" for e, x in zip(step.node.inputs, inputs, strict=False)
+            f"{e.node.name or e.node.op} {format_shape(x.shape)}" for e, x in zip(step.node.inputs, inputs, strict=False)
         )
         raise RefusedError(Fault(f"{step.node.op} cannot take {shapes}: {error}", node=step.node.name)) from error
     if isinstance(result, Result):

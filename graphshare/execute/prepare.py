@@ -22,6 +22,7 @@ from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.rewrite.upgrade import upgrade
+from graphshare.text.format import format_names
 
 UPGRADED_BEFORE = 905  # up to here MXNet's loader gave operators another meaning than the file's text has today
 
@@ -231,5 +232,5 @@ def _fill(
         ("labels and states that are not fed are zeros", zeros),
     ):
         if of:
-            listed = ", ".join(f"{n.name} {tuple(values[n].shape)}" for n in of[:6])
-            notes.append(f"{text}: {listed}" + (f" and {len(of) - 6} more" if len(of) > 6 else ""))
+            sizes = (f"{n.name} {tuple(values[n].shape)}" for n in of)
+            notes.append(f"{text}: {format_names(sizes, 6)}")

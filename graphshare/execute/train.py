@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from graphshare.analysis.roles import Kind, Role
-from graphshare.checkpoint.parameter_plan import listed
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.execute.feeds import GivenShape
 from graphshare.execute.gradient import needs_head_gradient
@@ -24,7 +23,8 @@ from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import Format, ParameterFile
 from graphshare.formats.params.updated import write_updated
 from graphshare.ir.graph import Graph, Node
-from graphshare.progress import counted
+from graphshare.progress import item_progress
+from graphshare.text.format import format_names
 from graphshare.text.names import did_you_mean, join_key
 
 
@@ -79,11 +79,11 @@ def train(
     before = trainer.outputs()
     check_heads(ready.part.heads, heads, before)
     started = perf_counter()
-    for _ in counted(range(steps), "training", "steps"):
+    for _ in item_progress(range(steps), "training", "steps"):
         trainer.step()
     seconds = perf_counter() - started
     if trainer.without_gradient:
-        ready.notes.append(f"no gradient reaches {listed((node.name for node in trainer.without_gradient), 6)}")
+        ready.notes.append(f"no gradient reaches {format_names((node.name for node in trainer.without_gradient), 6)}")
     records = RecordsByName(params) if params is not None else None
     updated = {_key(node, ready.roles[node], records): trainer.values[node] for node in (*trained, *states)}
     after = trainer.outputs()

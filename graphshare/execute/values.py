@@ -13,8 +13,9 @@ from graphshare.analysis.shapes import Inference
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import VARIABLE, Node
 from graphshare.ir.walk import consumers
-from graphshare.kernels.inference import is_known, shown, unify
+from graphshare.kernels.inference import is_known, unify
 from graphshare.kernels.kernel import Array, KernelError
+from graphshare.text.format import format_shape
 
 
 def seeded(node: Node, shape: Sequence[int], dtype: str, *, seed: int, limit: int | None = None) -> Array:
@@ -55,7 +56,7 @@ def unknown_shapes(found: Inference, wanted: Iterable[Node]) -> list[Fault]:
     for node in wanted:
         shape = found.shapes[node][0]
         if not is_known(shape):
-            hint = f"--shape {node.name}={shown(shape).strip('()')}" + ("" if shape else "  (fill in the whole shape)")
+            hint = f"--shape {node.name}={format_shape(shape).strip('()')}" + ("" if shape else "  (fill in the whole shape)")
             faults.append(Fault(f"the shape of {node.name!r} does not follow from what is known", node=node.name, hint=hint))
     return faults
 
@@ -73,7 +74,10 @@ def check_shapes(values: Mapping[Node, Array], found: Inference) -> None:
             unify(wanted, array.shape)
         except KernelError:
             faults.append(
-                Fault(f"{node.name!r} has the shape {shown(array.shape)}, where {shown(wanted)} fits", node=node.name)
+                Fault(
+                    f"{node.name!r} has the shape {format_shape(array.shape)}, where {format_shape(wanted)} fits",
+                    node=node.name,
+                )
             )
     if faults:
         raise RefusedError(faults)

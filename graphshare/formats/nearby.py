@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from graphshare.text.names import suggestions
+from graphshare.text.names import find_similar
 
 STEM_END = "-symbol.json"
 GRAPHS = (".json",)
@@ -24,5 +24,5 @@ def meant(path: str, ends: tuple[str, ...], *, stems: bool = False) -> str:
         return f"the directory {folder!r} does not exist" if folder and not os.path.lexists(folder) else ""
     known = [entry.removesuffix(STEM_END) for entry in entries if stems and entry.endswith(STEM_END)]
     known += [entry for entry in entries if entry.endswith(ends)]
-    near = [entry for entry in known if name and entry.startswith(name)][:_MOST] or suggestions(name, known, limit=_MOST)
+    near = [entry for entry in known if name and entry.startswith(name)][:_MOST] or find_similar(name, known, limit=_MOST)
     return f"did you mean {' or '.join(repr(os.path.join(folder, entry)) for entry in near)}?" if near else ""

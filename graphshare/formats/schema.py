@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from graphshare.errors import Fault
+from graphshare.text.format import shorten
 
 MAX_FAULTS = 100
 _PLACES = (Path(__file__).parents[1] / "schemas", Path(__file__).parents[2] / "schemas")
@@ -44,8 +45,7 @@ def explain(document: Any, name: str) -> list[Fault]:
 
 
 def _message(error: Any) -> str:
-    shown = json.dumps(error.instance, ensure_ascii=False)
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    shown = shorten(json.dumps(error.instance, ensure_ascii=False), 60)
     if error.validator == "required":
         missing = [key for key in error.validator_value if key not in error.instance]
         return f"has no {', '.join(map(repr, missing))}"

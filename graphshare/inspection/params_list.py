@@ -10,7 +10,7 @@ import msgspec
 from graphshare.errors import Fault
 from graphshare.formats.params.files import read_index
 from graphshare.formats.params.mxnet import UNLOADABLE_DTYPES
-from graphshare.formats.params.records import Format, ParameterFile, Record, displayed
+from graphshare.formats.params.records import Format, ParameterFile, Record, format_record
 from graphshare.text.names import split_key
 
 
@@ -66,7 +66,7 @@ def _remarks(file: ParameterFile) -> Iterator[Fault]:
         )
     seen: set[str] = set()
     for number, record in enumerate(file.records):
-        place = displayed(record.key, number)
+        place = format_record(record.key, number)
         if record.key is not None and record.key in seen:
             yield Fault("has the name of an earlier record; MXNet keeps the last", where=file.path, path=place)
         if record.key is not None:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from graphshare.kernels.buffers import room
-from graphshare.kernels.inference import axis_of, dims, same_types, shown, unify
+from graphshare.kernels.inference import axis_of, dims, same_types, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Result, Shape, Shapes, Types
 from graphshare.kernels.windows import agreed, computed_in
+from graphshare.text.format import format_shape
 
 _CHUNK = 1 << 17
 """Numbers that are scaled and shifted in one go, so that they stay in the cache in between."""
@@ -144,7 +145,7 @@ def batch_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     if data is not None:
         axis = attrs.get("axis", 1)
         if not -len(data) <= axis < len(data):
-            raise KernelError(f"the channels are to be on axis {axis}, but data is {shown(data)}")
+            raise KernelError(f"the channels are to be on axis {axis}, but data is {format_shape(data)}")
         axis %= len(data)
         channels = agreed(channels, data[axis], f"gamma, beta and statistics against the channels (axis {axis} of data)")
         data = (*data[:axis], channels, *data[axis + 1 :])

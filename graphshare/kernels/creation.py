@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.kernels.inference import axis_of, is_known, same_types, shown, unify
+from graphshare.kernels.inference import axis_of, is_known, same_types, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.text.format import format_shape
 
 
 def type_of(attrs: Attrs) -> str:
@@ -42,7 +43,7 @@ def completed(context: Context, shape: Shape) -> tuple[int, ...]:
     if not is_known(shape) and context.shapes:
         shape = unify(shape, context.shapes[0])
     if shape is None or not is_known(shape):
-        raise KernelError(f"the shape {shown(shape)} is not fully known; give the shapes of the graph's inputs")
+        raise KernelError(f"the shape {format_shape(shape)} is not fully known; give the shapes of the graph's inputs")
     return tuple(d for d in shape if d is not None)
 
 
@@ -182,7 +183,7 @@ def _diagonal_places_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
     if x is None:
         return inputs, outputs
     if len(x) < 2 or len({d for d in x if d is not None}) > 1:
-        raise KernelError(f"{shown(x)} is no array of two axes or more that are equally long")
+        raise KernelError(f"{format_shape(x)} is no array of two axes or more that are equally long")
     return inputs, [unify((len(x), x[0]), outputs[0])]
 
 

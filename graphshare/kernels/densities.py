@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from graphshare.kernels.conversion import convert
-from graphshare.kernels.inference import same_types, shown, unify
+from graphshare.kernels.inference import same_types, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shapes
 from graphshare.kernels.special import gammaln
+from graphshare.text.format import format_shape
 
 Density = Callable[..., Any]
 
@@ -76,7 +77,7 @@ def _dirichlet_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     if x is None:
         return inputs, outputs
     if len(x) < 2:
-        raise KernelError(f"samples {shown(x)} have two axes at least")
+        raise KernelError(f"samples {format_shape(x)} have two axes at least")
     return [x, unify(inputs[1], (*x[:-2], x[-1]))], [unify(x[:-1], outputs[0])]
 
 

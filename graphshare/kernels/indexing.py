@@ -7,8 +7,9 @@ from math import prod
 import numpy as np
 
 from graphshare.kernels.conversion import convert
-from graphshare.kernels.inference import axis_of, dims, same_types, shown, unify
+from graphshare.kernels.inference import axis_of, dims, same_types, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.text.format import format_shape
 
 
 def within(index: Array, size: int, mode: str = "clip") -> Array:
@@ -32,7 +33,7 @@ def embedding_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sha
     try:
         weight = unify(inputs[1], size)
     except KernelError:
-        raise KernelError(f"weight {shown(inputs[1])} where input_dim and output_dim say {shown(size)}") from None
+        raise KernelError(f"weight {format_shape(inputs[1])} where input_dim and output_dim say {format_shape(size)}") from None
     data = inputs[0]
     if data is None and outputs[0] is not None:
         data = outputs[0][:-1]
@@ -108,7 +109,9 @@ def _pick_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     try:
         index = unify(index, wanted)
     except KernelError:
-        raise KernelError(f"index {shown(index)} where {shown(without)} or {shown(kept)} is wanted") from None
+        raise KernelError(
+            f"index {format_shape(index)} where {format_shape(without)} or {format_shape(kept)} is wanted"
+        ) from None
     return [data, index], [unify(kept if attrs["keepdims"] else (without or (1,)), outputs[0])]
 
 
@@ -180,7 +183,9 @@ def _where_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
             rows = unify(condition, data[:1])
             data, condition = (*(rows or ()), *data[1:]), rows
         else:
-            raise KernelError(f"condition {shown(condition)}; it has the shape of x, {shown(data)}, or one value for each row")
+            raise KernelError(
+                f"condition {format_shape(condition)}; it has the shape of x, {format_shape(data)}, or one value for each row"
+            )
     return [condition, data, data], [data]
 
 

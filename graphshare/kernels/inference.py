@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from graphshare.kernels.kernel import Attrs, Dim, KernelError, Shape, Shapes, Types
+from graphshare.text.format import format_shape
 
 
 def unify(a: Shape, b: Shape) -> Shape:
@@ -19,7 +20,7 @@ def unify(a: Shape, b: Shape) -> Shape:
     if a == b:
         return a
     if len(a) != len(b) or any(x is not None and y is not None and x != y for x, y in zip(a, b, strict=True)):
-        raise KernelError(f"{shown(a)} does not fit {shown(b)}")
+        raise KernelError(f"{format_shape(a)} does not fit {format_shape(b)}")
     return tuple(y if x is None else x for x, y in zip(a, b, strict=True))
 
 
@@ -37,18 +38,13 @@ def dims(shape: Shape, rank: int) -> tuple[Dim, ...]:
     if shape is None:
         return (None,) * rank
     if len(shape) != rank:
-        raise KernelError(f"{shown(shape)} has {len(shape)} axes where {rank} are wanted")
+        raise KernelError(f"{format_shape(shape)} has {len(shape)} axes where {rank} are wanted")
     return shape
 
 
 def size_of(shape: Shape) -> Dim:
     """The number of elements, None unless all dimensions are known."""
     return None if shape is None or None in shape else prod(d for d in shape if d is not None)
-
-
-def shown(shape: Shape) -> str:
-    """A shape as the command line spells it: ``1,3,?,?``."""
-    return "(?)" if shape is None else f"({','.join('?' if d is None else str(d) for d in shape)})"
 
 
 def axis_of(axis: int, rank: int) -> int:

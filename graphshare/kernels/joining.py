@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphshare.kernels.inference import axis_of, dims, is_known, same_types, shown, size_of, unify
+from graphshare.kernels.inference import axis_of, dims, is_known, same_types, size_of, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.text.format import format_shape
 
 Dims = tuple[Dim, ...]
 
@@ -152,7 +153,7 @@ def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     size = x[at]
     sizes: list[Dim] = [None] * count if size is None else [end - begin for begin, end in _parts(attrs, size)]
     if squeeze and any(d not in (1, None) for d in sizes):
-        raise KernelError(f"parts of {shown(x)} with {sizes[0]} along axis {at} cannot be squeezed; parts of size 1 can")
+        raise KernelError(f"parts of {format_shape(x)} with {sizes[0]} along axis {at} cannot be squeezed; parts of size 1 can")
     cut = [x[:at] + x[at + 1 :] or (1,) if squeeze else _with(x, at, d) for d in sizes]
     return [x], [unify(a, b) for a, b in zip(cut, parts, strict=True)]
 
@@ -193,7 +194,7 @@ def crop(context: Context, attrs: Attrs, x: Array, *like: Array) -> Array:
     if attrs["center_crop"]:
         top, left = (x.shape[2] - h) // 2, (x.shape[3] - w) // 2
     if top + h > x.shape[2] or left + w > x.shape[3]:
-        raise KernelError(f"a window of {shown((h, w))} at {shown((top, left))} leaves {shown(x.shape)}")
+        raise KernelError(f"a window of {format_shape((h, w))} at {format_shape((top, left))} leaves {format_shape(x.shape)}")
     result: Array = x[:, :, top : top + h, left : left + w]
     return result
 

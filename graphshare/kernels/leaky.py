@@ -9,8 +9,9 @@ import numpy as np
 
 from graphshare.kernels.buffers import target
 from graphshare.kernels.conversion import convert, floating
-from graphshare.kernels.inference import same_shapes, same_types, shown, unify
+from graphshare.kernels.inference import same_shapes, same_types, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.text.format import format_shape
 
 _SELU_ALPHA = np.float32(1.6732632423543772)
 _SELU_SCALE = np.float32(1.0507009873554805)
@@ -125,7 +126,7 @@ def _gamma_shape(shape: Shape, gamma: Shape) -> Shape:
     try:
         return unify(gamma, (channels,))
     except KernelError:
-        raise KernelError(f"gamma {shown(gamma)} has neither 1 slope nor one for each of {channels} channels") from None
+        raise KernelError(f"gamma {format_shape(gamma)} has neither 1 slope nor one for each of {channels} channels") from None
 
 
 def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:

@@ -7,9 +7,10 @@ from math import prod, sqrt
 
 import numpy as np
 
-from graphshare.kernels.inference import axis_of, dims, same_shapes, same_types, shown, size_of, unify
+from graphshare.kernels.inference import axis_of, dims, same_shapes, same_types, size_of, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.kernels.windows import agreed, computed_in
+from graphshare.text.format import format_shape
 
 
 def fully_connected(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
@@ -55,7 +56,7 @@ def _dense(data: tuple[Dim, ...], out: Shape, width: Dim, flatten: bool) -> tupl
     known = prod(d for d in rest if d is not None)
     if len(unknown) == 1 and width is not None and known:
         if width % known:
-            raise KernelError(f"{shown(rest)} cannot hold the {width} inputs of weight")
+            raise KernelError(f"{format_shape(rest)} cannot hold the {width} inputs of weight")
         rest = tuple(width // known if d is None else d for d in rest)
     width = agreed(width, size_of(rest), "axis 1 of weight, the inputs of a sample,")
     return (batch, *rest), (batch, hidden), width
@@ -129,7 +130,7 @@ def matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
         return inputs, outputs
     rank = len(known)
     if rank < 2:
-        raise KernelError(f"{shown(known)} is no matrix; at least two axes are wanted")
+        raise KernelError(f"{format_shape(known)} is no matrix; at least two axes are wanted")
     row = axis_of(attrs.get("axis", -2), rank)
     if row == rank - 1:
         raise KernelError("axis, where the rows are, cannot be the last axis")

@@ -10,9 +10,10 @@ import numpy as np
 from graphshare.kernels.activation import sigmoid
 from graphshare.kernels.buffers import target
 from graphshare.kernels.conversion import convert, floating
-from graphshare.kernels.inference import dims, is_known, same_shapes, same_types, shown, size_of, unify
+from graphshare.kernels.inference import dims, is_known, same_shapes, same_types, size_of, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.kernels.softmax import log_softmax_along, softmax_along
+from graphshare.text.format import format_shape
 
 
 def softmax_output(context: Context, attrs: Attrs, x: Array, label: Array) -> Array:
@@ -44,14 +45,17 @@ def _softmax_output_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tup
     if not attrs["multi_output"]:
         return [data, _label(label, data[:-1])], [data]
     if len(data) < 2:
-        raise KernelError(f"data {shown(data)} has no axis 1 for multi_output")
+        raise KernelError(f"data {format_shape(data)} has no axis 1 for multi_output")
     flat = (data[0], prod(d for d in data[2:] if d is not None) if is_known(data[2:]) else None)
     forms: list[Shape] = [flat, (data[0], *data[2:]), (data[0], 1, *data[2:])]
     if label is None:
         return [data, flat], [data]
     if any(_fits(label, form) for form in forms):
         return [data, label], [data]
-    raise KernelError(f"label {shown(label)}: for data {shown(data)} it is {shown(forms[0])}, {shown(forms[1])} or as the data")
+    raise KernelError(
+        f"label {format_shape(label)}: for data {format_shape(data)} it is {format_shape(forms[0])}, "
+        f"{format_shape(forms[1])} or as the data"
+    )
 
 
 def _fits(a: Shape, b: Shape) -> bool:
@@ -64,7 +68,7 @@ def _fits(a: Shape, b: Shape) -> bool:
 
 def _label(label: Shape, wanted: Shape) -> Shape:
     if not _fits(label, wanted):
-        raise KernelError(f"label {shown(label)} where {shown(wanted)} is wanted")
+        raise KernelError(f"label {format_shape(label)} where {format_shape(wanted)} is wanted")
     return unify(label, wanted)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from graphshare.kernels.buffers import target
-from graphshare.kernels.inference import axis_of, dims, same_shapes, same_types, shown, unify
+from graphshare.kernels.inference import axis_of, dims, same_shapes, same_types, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Result, Shapes
 from graphshare.kernels.windows import agreed, computed_in
+from graphshare.text.format import format_shape
 
 
 def _standardized(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array]:
@@ -115,7 +116,7 @@ def instance_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     if data is None:
         return [data, *_vectors(inputs[1:], None, "gamma and beta")[1]], outputs
     if len(data) < 3:
-        raise KernelError(f"data is {shown(data)}; at least three axes are wanted: samples, channels, spatial ones")
+        raise KernelError(f"data is {format_shape(data)}; at least three axes are wanted: samples, channels, spatial ones")
     channels, vectors = _vectors(inputs[1:], data[1], "gamma and beta against the channels (axis 1 of data)")
     data = (data[0], channels, *data[2:])
     return [data, *vectors], [data]
@@ -140,7 +141,7 @@ def group_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     if data is None:
         return [data, *vectors], outputs
     if len(data) < 3:
-        raise KernelError(f"data is {shown(data)}; at least three axes are wanted: samples, channels, spatial ones")
+        raise KernelError(f"data is {format_shape(data)}; at least three axes are wanted: samples, channels, spatial ones")
     if data[1] is not None and (groups < 1 or data[1] % groups):
         raise KernelError(f"{data[1]} channels cannot be split into num_groups {groups}")
     return [data, *vectors], [data, *(unify(shape, (data[0], groups)) for shape in outputs[1:])]

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.kernels.inference import axis_of, broadcast_shapes, is_known, same_types, shown, size_of, unify
+from graphshare.kernels.inference import axis_of, broadcast_shapes, is_known, same_types, size_of, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, TypeRule, Types
 from graphshare.kernels.linear_algebra import decomposable
 from graphshare.kernels.windows import agreed
+from graphshare.text.format import format_shape
 
 
 def _forward(function: Callable[..., Any], types: TypeRule = same_types) -> Callable[..., Array]:
@@ -87,7 +88,7 @@ def _einsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     sizes: dict[str, Dim] = {}
     for term, x in zip(terms.split(","), bare, strict=True):
         if len(term) != x.ndim:
-            raise KernelError(f"{term} of {attrs['subscripts']} does not name the {x.ndim} axes of {shown(x.shape)}")
+            raise KernelError(f"{term} of {attrs['subscripts']} does not name the {x.ndim} axes of {format_shape(x.shape)}")
         for letter, size in zip(term, x.shape, strict=True):
             sizes[letter] = agreed(sizes.get(letter), size, f"axis {letter} of {attrs['subscripts']}")
     if any(letter not in sizes for letter in result):
@@ -212,7 +213,7 @@ def _tensorinv_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     if a is None:
         return inputs, outputs
     if size_of(a[:ind]) != size_of(a[ind:]) and is_known(a):
-        raise KernelError(f"{shown(a)} is not square when split before axis {ind}")
+        raise KernelError(f"{format_shape(a)} is not square when split before axis {ind}")
     return inputs, [unify((*a[ind:], *a[:ind]), outputs[0])]
 
 

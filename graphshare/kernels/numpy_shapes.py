@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.kernels.inference import axis_of, is_known, same_shapes, same_types, shown, size_of, unify
+from graphshare.kernels.inference import axis_of, is_known, same_shapes, same_types, size_of, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, ShapeRule, Shapes
+from graphshare.text.format import format_shape
 
 View = Callable[[Attrs, Array], Array]
 
@@ -28,7 +29,7 @@ def _views(view: View) -> tuple[Callable[[Context, Attrs, Array], Array], ShapeR
         try:
             return inputs, [unify(view(attrs, bare).shape, outputs[0])]
         except (ValueError, IndexError) as error:
-            raise KernelError(f"{error} (for {shown(shape)})") from None
+            raise KernelError(f"{error} (for {format_shape(shape)})") from None
 
     return forward, shapes
 
@@ -104,7 +105,7 @@ def _diag_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     rest = tuple(d for i, d in enumerate(shape) if i not in (first, second))
     length = None if rows is None or columns is None else min(rows + min(k, 0), columns - max(k, 0))
     if length is not None and length <= 0:
-        raise KernelError(f"there is no diagonal {k} in {shown(shape)}")
+        raise KernelError(f"there is no diagonal {k} in {format_shape(shape)}")
     return inputs, [unify((*rest, length), outputs[0])]
 
 
@@ -146,7 +147,7 @@ def _reshaped(attrs: Attrs, shape: tuple[int, ...]) -> tuple[int, ...]:
     turn = -1 if attrs.get("reverse") else 1
     found = _by_codes(codes[::turn], shape[::turn])[::turn]
     if prod(found) != prod(shape):
-        raise KernelError(f"{shown(shape)} cannot become {shown(found)}")
+        raise KernelError(f"{format_shape(shape)} cannot become {format_shape(found)}")
     return found
 
 
@@ -178,13 +179,13 @@ def _by_codes(codes: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
             else:
                 raise KernelError(f"newshape has {code}; codes go from -1 to -6")
     except (IndexError, StopIteration):
-        raise KernelError(f"newshape {tuple(codes)} speaks of more axes than {shown(shape)} has") from None
+        raise KernelError(f"newshape {tuple(codes)} speaks of more axes than {format_shape(shape)} has") from None
     if found.count(-1) > 1:
         raise KernelError(f"newshape {tuple(codes)} leaves more than one axis open")
     if -1 in found:
         known = prod(d for d in found if d != -1)
         if not known or prod(shape) % known:
-            raise KernelError(f"{shown(shape)} cannot become {shown(tuple(found))}")
+            raise KernelError(f"{format_shape(shape)} cannot become {format_shape(tuple(found))}")
         found[found.index(-1)] = prod(shape) // known
     return tuple(found)
 

@@ -20,11 +20,12 @@ import numpy as np
 from graphshare.kernels.convolution import convolution_shapes
 from graphshare.kernels.correlation import correlate
 from graphshare.kernels.finish import Finish
-from graphshare.kernels.inference import axis_of, dims, same_shapes, shown, size_of, unify
+from graphshare.kernels.inference import axis_of, dims, same_shapes, size_of, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, ShapeRule, Shapes, TypeRule, Types
 from graphshare.kernels.linear import fully_connected_shapes
 from graphshare.kernels.pooling import pooling, pooling_shapes
 from graphshare.kernels.windows import window_of
+from graphshare.text.format import format_shape
 
 _LEVELS = {"int8": 127.5, "uint8": 255.5, "int32": 2147483648.0}
 _ENDS = {"int8": (-128, 127), "uint8": (0, 255)}
@@ -189,7 +190,7 @@ def _concat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     frame: Shape = (None,) * len(known)
     for shape in (*inputs, *outputs):
         if shape is not None and len(shape) != len(known):
-            raise KernelError(f"{shown(shape)} has not the {len(known)} axes of {shown(known)}")
+            raise KernelError(f"{format_shape(shape)} has not the {len(known)} axes of {format_shape(known)}")
         frame = unify(frame, None if shape is None else (*shape[:axis], None, *shape[axis + 1 :]))
     full = dims(frame, len(known))
     sizes: list[Dim] = [None if x is None else x[axis] for x in inputs]

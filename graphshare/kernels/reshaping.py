@@ -7,8 +7,9 @@ from math import prod
 
 import numpy as np
 
-from graphshare.kernels.inference import axis_of, dims, first_type, is_known, same_types, shown, size_of, unify
+from graphshare.kernels.inference import axis_of, dims, first_type, is_known, same_types, size_of, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.text.format import format_shape
 
 Dims = tuple[Dim, ...]
 
@@ -40,7 +41,7 @@ def fill_by_size(shape: Shape, size: Dim) -> Shape:
         return shape
     unknown = [i for i, d in enumerate(shape) if d is None]
     if not unknown and size_of(shape) != size:
-        raise KernelError(f"{shown(shape)} has {size_of(shape)} elements where {size} are wanted")
+        raise KernelError(f"{format_shape(shape)} has {size_of(shape)} elements where {size} are wanted")
     if len(unknown) != 1:
         return shape
     rest = prod(d for d in shape if d is not None)
@@ -77,7 +78,7 @@ def reshaped(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> Dim
         code = codes[i]
         needed = {0: 1, -3: 2, -4: 1}.get(code, 0)
         if needed and at + needed > len(shape):
-            raise KernelError(f"code {code} at place {i} of {tuple(codes)} finds no axis left in {shown(shape)}")
+            raise KernelError(f"code {code} at place {i} of {tuple(codes)} finds no axis left in {format_shape(shape)}")
         if code == -1:
             if inferred >= 0:
                 raise KernelError(f"only one size may be -1, not {tuple(codes)}")
@@ -185,7 +186,7 @@ def _like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
     first, last = _span(attrs["rhs_begin"], attrs["rhs_end"], len(y))
     replaced, by = _product(x[begin:end]), _product(y[first:last])
     if replaced is not None and by is not None and replaced != by:
-        raise KernelError(f"{shown(x[begin:end])} cannot take the shape {shown(y[first:last])}")
+        raise KernelError(f"{format_shape(x[begin:end])} cannot take the shape {format_shape(y[first:last])}")
     return x[:begin] + y[first:last] + x[end:]
 
 
@@ -229,7 +230,9 @@ def _squeezed(attrs: Attrs, shape: Dims) -> Dims:
     gone = _squeezed_axes(attrs, shape)
     for axis in gone:
         if shape[axis] not in (1, None):
-            raise KernelError(f"axis {axis} of {shown(shape)} has size {shape[axis]}; only axes of size 1 can be squeezed")
+            raise KernelError(
+                f"axis {axis} of {format_shape(shape)} has size {shape[axis]}; only axes of size 1 can be squeezed"
+            )
     return tuple(d for i, d in enumerate(shape) if i not in gone) or (1,)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.kernels.inference import dims, same_types, shown, unify
+from graphshare.kernels.inference import dims, same_types, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.text.format import format_shape
 
 
 def bilinear(x: Array, rows: Array, columns: Array) -> Array:
@@ -217,7 +218,7 @@ def _deformable_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     if channels is None and weight[1] is not None:
         channels = weight[1] * groups
     if channels is not None and (channels % groups or channels % attrs["num_deformable_group"]):
-        raise KernelError(f"{shown((channels,))} channels cannot be divided into the groups")
+        raise KernelError(f"{format_shape((channels,))} channels cannot be divided into the groups")
     output = dims(unify((n, filters, *_convolved(attrs, tuple(sizes))), outputs[0]), 4)
     wanted = (
         (output[0], channels, *sizes),

@@ -6,8 +6,9 @@ import numpy as np
 
 from graphshare.kernels.buffers import target
 from graphshare.kernels.conversion import convert
-from graphshare.kernels.inference import shown, unify
+from graphshare.kernels.inference import unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.text.format import format_shape
 
 
 def _lengths(length: Array, steps: int, least: int) -> Array:
@@ -77,12 +78,12 @@ def _with_lengths(attrs: Attrs, inputs: Shapes) -> Shapes:
     if data is None:
         return inputs
     if len(data) < 2:
-        raise KernelError(f"{shown(data)} has no axes for time and samples")
+        raise KernelError(f"{format_shape(data)} has no axes for time and samples")
     samples: Shape = (data[1 - attrs["axis"]],)
     try:
         return [data, *(unify(length, samples) for length in inputs[1:])]
     except KernelError:
-        raise KernelError(f"sequence_length {shown(inputs[1])} where {shown(samples)} is wanted") from None
+        raise KernelError(f"sequence_length {format_shape(inputs[1])} where {format_shape(samples)} is wanted") from None
 
 
 def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphshare.kernels.inference import axis_of, dims, first_type, same_types, shown, unify
+from graphshare.kernels.inference import axis_of, dims, first_type, same_types, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.text.format import format_shape
 
 Dims = tuple[Dim, ...]
 
@@ -107,7 +108,7 @@ def _slice_axis_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 def _like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
     """``x`` cut to the sizes of ``y`` along ``axes``, or along all axes."""
     if not attrs["axes"] and len(x) != len(y):
-        raise KernelError(f"{shown(x)} and {shown(y)} have different numbers of axes; name the axes to cut")
+        raise KernelError(f"{format_shape(x)} and {format_shape(y)} have different numbers of axes; name the axes to cut")
     found = list(x)
     for axis in attrs["axes"] or range(len(x)):
         here = axis_of(axis, len(x))  # the same from the front in both

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.kernels.inference import axis_of, first_type, same_types, shown, size_of, unify
+from graphshare.kernels.inference import axis_of, first_type, same_types, size_of, unify
 from graphshare.kernels.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.text.format import format_shape
 
 Dims = tuple[Dim, ...]
 
@@ -33,7 +34,7 @@ def pad(context: Context, attrs: Attrs, x: Array) -> Array:
     if mode == "edge":
         return np.pad(x, borders, mode="edge")
     if any(max(border) >= size for border, size in zip(borders, x.shape, strict=True)):
-        raise KernelError(f"a mirrored border must be narrower than the array; {shown(x.shape)} is too small")
+        raise KernelError(f"a mirrored border must be narrower than the array; {format_shape(x.shape)} is too small")
     return np.pad(x, borders, mode="reflect")
 
 
@@ -86,17 +87,19 @@ def _stretched(x: Dims, wanted: Dims) -> Dims:
         KernelError: another size stands where the wanted one, or 1, is needed.
     """
     if len(x) != len(wanted):
-        raise KernelError(f"{shown(x)} cannot be stretched to {shown(wanted)}: both need the same number of axes")
+        raise KernelError(f"{format_shape(x)} cannot be stretched to {format_shape(wanted)}: both need the same number of axes")
     for size, target in zip(x, wanted, strict=True):
         if size is not None and target is not None and size not in (1, target):
-            raise KernelError(f"{shown(x)} cannot be stretched to {shown(wanted)}: {size} is neither 1 nor {target}")
+            raise KernelError(
+                f"{format_shape(x)} cannot be stretched to {format_shape(wanted)}: {size} is neither 1 nor {target}"
+            )
     return wanted
 
 
 def _to(attrs: Attrs, x: Dims) -> Dims:
     shape = attrs["shape"] or ()
     if len(shape) != len(x):
-        raise KernelError(f"{shown(x)} cannot be stretched to {shown(shape)}: both need the same number of axes")
+        raise KernelError(f"{format_shape(x)} cannot be stretched to {format_shape(shape)}: both need the same number of axes")
     return _stretched(x, tuple(d if n == 0 else n for d, n in zip(x, shape, strict=True)))
 
 
@@ -108,7 +111,7 @@ def _along(attrs: Attrs, x: Dims) -> Dims:
     for axis, size in zip(axes, sizes, strict=True):
         at = axis_of(axis, len(x))
         if x[at] not in (1, None):
-            raise KernelError(f"axis {axis} of {shown(x)} has size {x[at]}; only axes of size 1 can be stretched")
+            raise KernelError(f"axis {axis} of {format_shape(x)} has size {x[at]}; only axes of size 1 can be stretched")
         found[at] = size
     return tuple(found)
 

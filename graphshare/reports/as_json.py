@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from graphshare.reports.model import Level, Report
+from graphshare.text.format import escape_surrogates
 
 
 def render(report: Report) -> str:
@@ -29,20 +30,15 @@ def plain(report: Report) -> dict[str, Any]:
             {
                 "code": finding.code,
                 "level": finding.level.value,
-                "message": encodable(finding.message),
-                "file": encodable(finding.where),
-                "path": encodable(finding.path),
-                "node": None if finding.node is None else encodable(finding.node),
+                "message": escape_surrogates(finding.message),
+                "file": escape_surrogates(finding.where),
+                "path": escape_surrogates(finding.path),
+                "node": None if finding.node is None else escape_surrogates(finding.node),
                 "line": finding.line or None,
                 "column": finding.column or None,
-                "hint": encodable(finding.hint),
+                "hint": escape_surrogates(finding.hint),
                 "fixable": finding.fixable,
             }
             for finding in report.findings
         ],
     }
-
-
-def encodable(text: str) -> str:
-    """``text`` without halves of surrogate pairs, which UTF-8 cannot hold: a file name or a key may have them."""
-    return text.encode("utf-8", "backslashreplace").decode()

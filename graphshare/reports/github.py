@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from graphshare.reports.as_json import encodable
 from graphshare.reports.model import Finding, Level, Report
+from graphshare.text.format import escape_control, escape_surrogates
 
 _COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
 
@@ -30,7 +30,7 @@ def _annotation(finding: Finding) -> str:
 
 def message_text(text: str) -> str:
     """``text`` as a workflow command's message: one line, control characters spelled out."""
-    shown = "".join(c if c.isprintable() or c in "\r\n" else repr(c)[1:-1] for c in encodable(text))
+    shown = escape_control(escape_surrogates(text), keep="\r\n")
     return shown.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

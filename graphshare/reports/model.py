@@ -13,6 +13,7 @@ from enum import Enum
 import msgspec
 
 from graphshare.errors import Fault
+from graphshare.text.format import format_count
 
 Step = str | int
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*")
@@ -91,22 +92,17 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def summary(self) -> str:
         """One line that says it all."""
-        counts = [counted(n, level.value) for level in Level if (n := self.count(level))]
+        counts = [format_count(n, level.value) for level in Level if (n := self.count(level))]
         said = ", ".join(counts) or "no findings"
         more = [
             f"{n} {what}"
             for n, what in ((self.fixed, "fixed"), (self.known, "in the baseline"), (self.ignored, "suppressed"))
             if n
         ]
-        return f"{counted(len(self.files), 'file')}: {said}" + (f" ({', '.join(more)})" if more else "")
+        return f"{format_count(len(self.files), 'file')}: {said}" + (f" ({', '.join(more)})" if more else "")
 
 
-def counted(number: int, what: str) -> str:
-    """``1 error``, ``2 errors``."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def path_text(steps: Iterable[Step]) -> str:
+def format_path(steps: Iterable[Step]) -> str:
     """``("nodes", 3, "attrs", "a b")`` as ``$.nodes[3].attrs["a b"]``."""
     parts = ["$"]
     for step in steps:
@@ -120,8 +116,8 @@ def path_text(steps: Iterable[Step]) -> str:
     return "".join(parts)
 
 
-def path_steps(text: str) -> tuple[Step, ...] | None:
-    """The inverse of :func:`path_text`; None for what is no JSON path."""
+def parse_path(text: str) -> tuple[Step, ...] | None:
+    """The inverse of :func:`format_path`; None for what is no JSON path."""
     if not text.startswith("$"):
         return None
     steps: list[Step] = []

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from graphshare.reports.as_json import encodable
 from graphshare.reports.model import Finding, Report, RuleInfo
+from graphshare.text.format import escape_surrogates
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -60,12 +60,12 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
     if finding.line:
         physical["region"] = {"startLine": finding.line, "startColumn": finding.column}
     location: dict[str, Any] = {"physicalLocation": physical}
-    logical: dict[str, Any] = {"fullyQualifiedName": encodable(finding.path)} if finding.path else {}
+    logical: dict[str, Any] = {"fullyQualifiedName": escape_surrogates(finding.path)} if finding.path else {}
     if finding.node is not None:
-        logical["name"] = encodable(finding.node)
+        logical["name"] = escape_surrogates(finding.node)
     if logical:
         location["logicalLocations"] = [logical]
-    text = encodable(finding.message) + (f"\nHint: {encodable(finding.hint)}" if finding.hint else "")
+    text = escape_surrogates(finding.message) + (f"\nHint: {escape_surrogates(finding.hint)}" if finding.hint else "")
     return {
         "ruleId": finding.code,
         "ruleIndex": rule,
@@ -79,7 +79,7 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
 def _fingerprint(finding: Finding) -> str:
     """Tells a finding from others while lines move: by code, file, node and message."""
     parts = (finding.code, finding.where, finding.node or "", finding.message)
-    return hashlib.sha256("\0".join(map(encodable, parts)).encode()).hexdigest()[:32]
+    return hashlib.sha256("\0".join(map(escape_surrogates, parts)).encode()).hexdigest()[:32]
 
 
 def _uri(path: str) -> str:

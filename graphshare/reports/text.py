@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphshare.reports.model import Finding, Report
+from graphshare.text.format import escape_control
 
 #: A piece of a line: text and the name of its style, empty for plain text.
 Piece = tuple[str, str]
@@ -15,7 +16,7 @@ Piece = tuple[str, str]
 
 def render(report: Report) -> str:
     """The report without styles."""
-    return "".join("".join(_visible(text) for text, _ in line) + "\n" for line in styled_lines(report))
+    return "".join("".join(escape_control(text) for text, _ in line) + "\n" for line in styled_lines(report))
 
 
 def styled_lines(report: Report) -> Iterator[list[Piece]]:
@@ -39,8 +40,3 @@ def _finding_lines(finding: Finding, following: Finding | None) -> Iterator[list
         yield [(" " * (len(number) - 2) + "| ", "gutter"), (" " * (finding.excerpt_column - 1), ""), ("^", level)]
     if finding.hint and (following is None or (following.hint, following.code) != (finding.hint, finding.code)):
         yield [("  hint: ", "hint"), (finding.hint, "")]
-
-
-def _visible(text: str) -> str:
-    """``text`` with control characters spelled out: a name may hold a line break."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -15,6 +15,7 @@ from graphshare.ir.walk import reachable
 from graphshare.rewrite.batch import Joined, find_batch
 from graphshare.rewrite.batch import batch as make_batch
 from graphshare.rewrite.duplicate_plan import Duplication, check_named, shared_inputs, unknown_roles
+from graphshare.text.format import format_names
 
 _SHOWN = 4
 
@@ -93,10 +94,7 @@ def _refused_or_noted(couplings: Sequence[Coupling], force: bool) -> list[str]:
     sorts: dict[str, list[str]] = {}
     for coupling in couplings:
         sorts.setdefault(f"{coupling.node.op} {coupling.why}", []).append(coupling.node.name)
-    return [
-        f"{what}: {', '.join(names[:_SHOWN])}" + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-        for what, names in sorts.items()
-    ]
+    return [f"{what}: {format_names(names, _SHOWN)}" for what, names in sorts.items()]
 
 
 def _prove(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapping[tuple[Node, int], int]) -> None:

@@ -15,6 +15,7 @@ from graphshare.formats.params.records import ITEM_SIZES, ParameterFile, Record
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.operators.registry import lookup
+from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
 
 _BOUNDARY = re.compile(r"[^0-9A-Za-z]+")
@@ -70,11 +71,11 @@ def detect(
 
 def _candidates(nodes: list[Node], why: Literal["values", "shape", "operator"], form: str, related: bool) -> Candidates:
     names = [node.name for node in nodes]
-    options = [f"--alias {_escaped(name)}={names[0]}" for name in names[1:]]
+    options = [f"--alias {_quote_alias(name)}={names[0]}" for name in names[1:]]
     return Candidates(names, why, related, form, options)
 
 
-def _escaped(name: str) -> str:
+def _quote_alias(name: str) -> str:
     literal = name.replace("=", "\\=")
     return literal if not re.search(r"[*?\[]|^re:", name) else f"={literal}"
 
@@ -101,14 +102,14 @@ def _by_value(
                 data = bytes(chunk)
                 first = first or data[: ITEM_SIZES[record.dtype]]
                 constant = constant and data == first * (len(data) // len(first))
-            key = f"{_spelled(record)}\0{node in auxiliary}{digest.hexdigest()}"
+            key = f"{_format_array(record)}\0{node in auxiliary}{digest.hexdigest()}"
             groups.setdefault((key, constant), []).append(node)
     return {key: group for key, group in groups.items() if len(group) > 1}
 
 
 def _form(node: Node, record: Record | None, uses: Mapping[Node, list[tuple[Node, int]]]) -> tuple[str, str]:
     if record is not None and record.shape is not None:
-        return "shape", _spelled(record)
+        return "shape", _format_array(record)
     shape = node.attrs.get("__shape__", "")
     if shape and not re.search(r"\b0\b|-|\(\)|None", shape):
         return "shape", f"{shape} {node.attrs.get('__dtype__', '')}".strip()
@@ -119,8 +120,8 @@ def _form(node: Node, record: Record | None, uses: Mapping[Node, list[tuple[Node
     return "", ""
 
 
-def _spelled(record: Record) -> str:
-    return f"{'x'.join(map(str, record.shape or ())) or 'scalar'} {record.dtype}"
+def _format_array(record: Record) -> str:
+    return f"{format_dims(record.shape or ())} {record.dtype}"
 
 
 def _relations(nodes: Iterable[Node]) -> dict[Node, list[str]]:

@@ -12,7 +12,7 @@ from graphshare.analysis.implied import implied_variables
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
 from graphshare.ir.walk import post_order
-from graphshare.progress import paced
+from graphshare.progress import batched_progress
 from graphshare.rewrite.naming import check_collisions, check_prefixes
 
 # A SyncBatchNorm's ``key`` names a barrier of the process: two nodes with one key would wait for each other.
@@ -78,7 +78,7 @@ def _copy(source: Sequence[Node], prefix: str, shared: Collection[Node], mutatio
     """
     images: dict[Node, Node] = {}
     barrier, key = BARRIER
-    for node in paced(source, "duplicating", "nodes"):
+    for node in batched_progress(source, "duplicating", "nodes"):
         if shared and node in shared:
             images[node] = node
             continue

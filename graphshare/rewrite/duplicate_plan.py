@@ -17,7 +17,7 @@ from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.rewrite.duplicate import BARRIER
 from graphshare.rewrite.duplicate import duplicate as make_branches
 from graphshare.text.names import did_you_mean
-from graphshare.text.patterns import matcher
+from graphshare.text.patterns import compile_pattern
 
 Mode = Literal["copy", "tie"]
 ModeOrBatch = Literal["copy", "tie", "batch"]
@@ -141,7 +141,7 @@ def _tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: Sequenc
     faults = []
     for choice in choices:
         option = f"--{choice.mode} {choice.pattern!r}"
-        matches = matcher(choice.pattern)
+        matches = compile_pattern(choice.pattern)
         hit = [node for node in roles if matches(node.name)]
         wrong = [node for node in hit if node not in decided]
         states = [found for found in implied if matches(found.name)]
@@ -169,7 +169,7 @@ def shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> dict[N
     faults = []
     inputs = [node for node, role in roles.items() if not role.is_parameter]
     for pattern in patterns:
-        matches = matcher(pattern)
+        matches = compile_pattern(pattern)
         hit = [node for node in inputs if matches(node.name)]
         if not hit:
             wrong = [node.name for node, role in roles.items() if role.is_parameter and matches(node.name)]

@@ -20,7 +20,7 @@ from graphshare.rewrite.equal_parameters import equal_parameters
 from graphshare.rewrite.group import Collision, Output, Part, Place, collisions, settled
 from graphshare.rewrite.group import group as join
 from graphshare.rewrite.naming import check_prefixes
-from graphshare.text.patterns import matcher
+from graphshare.text.patterns import compile_pattern
 
 OnCollision = Literal["error", "prefix", "tie-if-equal"]
 
@@ -154,7 +154,7 @@ def _shared_inputs(
     ties: dict[Place, Place] = {}
     faults = []
     for pattern in patterns:
-        matches = matcher(pattern)
+        matches = compile_pattern(pattern)
         first: dict[str, Place] = {}
         count = len(ties)
         for number, found in enumerate(roles):

@@ -17,7 +17,7 @@ from graphshare.rewrite.share import Sharing, Tied, Ties, share_by_plan
 from graphshare.rewrite.tie import tie
 from graphshare.rewrite.untie import untie
 from graphshare.text.names import did_you_mean
-from graphshare.text.patterns import matcher
+from graphshare.text.patterns import compile_pattern
 
 Repair = Literal["tie", "separate"]
 
@@ -42,7 +42,7 @@ def plan_untie(
     chosen: dict[Node, str] = {}
     faults = []
     for pattern in patterns:
-        matches = matcher(pattern)
+        matches = compile_pattern(pattern)
         hit = [node for node in shared if matches(node.name)]
         if not hit:
             known = [node.name for node in shared]

@@ -14,6 +14,7 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.operators.registry import lookup
 from graphshare.rewrite.rules.plan import Plan
+from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
 
 HINTS = ("lr_mult", "wd_mult", "init")
@@ -59,7 +60,11 @@ def _declared(tied: Node, kept: Node, records: Mapping[str, Record], uses: Uses)
     ours, theirs = records.get(tied.name), records.get(kept.name)
     a, b = _shape(tied, ours), _shape(kept, theirs)
     if a is not None and b is not None and not _compatible(a, b):
-        yield "shapes", _shown(a), _shown(b)
+        yield (
+            "shapes",
+            format_dims([size if size > 0 else None for size in a]),
+            format_dims([size if size > 0 else None for size in b]),
+        )
     elif ours is None or theirs is None:
         yield from _by_operators(tied, kept, uses)
     x, y = _dtype(tied, ours), _dtype(kept, theirs)
@@ -77,10 +82,6 @@ def _shape(node: Node, record: Record | None) -> tuple[int, ...] | None:
 def _compatible(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
     """Whether two shapes may be one; a size of 0 or below is not known yet, nor is anything of an empty shape."""
     return not a or not b or (len(a) == len(b) and all(x == y or x <= 0 or y <= 0 for x, y in zip(a, b, strict=True)))
-
-
-def _shown(shape: tuple[int, ...]) -> str:
-    return "x".join("?" if size <= 0 else str(size) for size in shape) or "scalar"
 
 
 def _dtype(node: Node, record: Record | None) -> str:

@@ -18,7 +18,7 @@ def upgraded(source: Checkpoint, *, keep_amp_cast: bool = False) -> Rewrite:
     try:
         return upgrade(source.graph, keep_amp_cast=keep_amp_cast)
     except RefusedError as error:
-        raise error.located(source.where) from None
+        raise error.with_location(source.where) from None
 
 
 def with_implied(source: Checkpoint) -> Graph:

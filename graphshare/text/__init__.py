@@ -1,1 +1,1 @@
-"""Names, patterns and suggestions."""
+"""Text: record keys and suggestions, patterns over names, and formatting of values for messages."""

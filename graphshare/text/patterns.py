@@ -1,7 +1,7 @@
 """Patterns over names: globs, ``=name`` for a literal name, ``re:`` for regular expressions.
 
-Regular expressions need an engine that runs in linear time, an optional extra; globs (``*``, ``?``, ``[...]``) are matched by
-an automaton of our own making for the same reason: the standard translation backtracks.
+Matching runs in linear time: regular expressions need the engine re2, an optional extra, and globs (``*``, ``?``, ``[...]``)
+are matched by an automaton here, because the translation to a standard regular expression backtracks.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from collections.abc import Callable
 from typing import Any
 
 from graphshare.errors import Fault, UsageError
+from graphshare.text.format import format_count
 
 Matcher = Callable[[str], bool]
 
 
-def matcher(pattern: str) -> Matcher:
-    """A predicate over names for ``pattern``.
+def compile_pattern(pattern: str) -> Matcher:
+    """Return a predicate over names for ``pattern``.
 
     Raises:
-        UsageError: the pattern is empty, or a regular expression without an engine for it or that the engine refuses.
+        UsageError: the pattern is empty, or is a regular expression and re2 is missing or refuses it.
     """
     if not pattern:
         raise UsageError(Fault("an empty pattern matches nothing", hint="use '*' for all names, or '=' for the empty name"))
@@ -28,51 +29,52 @@ def matcher(pattern: str) -> Matcher:
         literal = pattern[1:]
         return lambda name: name == literal
     if pattern.startswith("re:"):
-        return _regular(pattern[3:])
+        compiled = _compile_expression(pattern[3:])
+        return lambda name: compiled.fullmatch(name) is not None
     if not any(character in pattern for character in "*?["):
         return lambda name: name == pattern
-    tokens = _tokens(pattern)
-    return lambda name: _matches(tokens, name) is not None
+    tokens = _parse_glob(pattern)
+    return lambda name: _match_glob(tokens, name) is not None
 
 
-Substituter = Callable[[str], "str | None"]
+Substitution = Callable[[str], "str | None"]
 
 
 def is_literal(pattern: str) -> bool:
-    """Whether ``pattern`` can match one name only."""
+    """Return whether ``pattern`` can match one name only."""
     return pattern.startswith("=") or not (pattern.startswith("re:") or any(character in pattern for character in "*?["))
 
 
-def literal_ends(pattern: str) -> tuple[str, str]:
-    """How every name that ``pattern`` matches begins and ends; empty where that is not plain to see."""
+def find_literal_ends(pattern: str) -> tuple[str, str]:
+    """Return a prefix and a suffix of every name that ``pattern`` matches; empty where they are not literal."""
     if pattern.startswith("re:"):
         return "", ""
     parts = re.split(r"[*?\[\]]", pattern)
     return parts[0], "" if "[" in pattern else parts[-1]
 
 
-def substituter(pattern: str, to: str) -> Substituter:
-    """A function from a name to the name that ``to`` makes of it, or to None where ``pattern`` does not match it.
+def compile_substitution(pattern: str, to: str) -> Substitution:
+    """Return a function from a name to its replacement by ``to``, or to None where ``pattern`` does not match.
 
-    For a glob each ``*`` of ``to`` is what the pattern's next ``*`` matched, and ``{2}`` what its second one did; stars match
-    as little as they can, but for the last. For a regular expression ``\\1`` is what group 1 matched. For a literal, ``to`` is
-    taken as it stands.
+    For a glob each ``*`` of ``to`` stands for what the pattern's next ``*`` matched, and ``{2}`` for what its second one did;
+    every star but the last matches as little as possible. For a regular expression ``\\1`` stands for group 1. For a literal,
+    ``to`` is used unchanged.
 
     Raises:
-        UsageError: the pattern is none (see :func:`matcher`), or ``to`` asks for more than it matches.
+        UsageError: the pattern is not valid (see :func:`compile_pattern`), or ``to`` refers to more than it matches.
     """
     if pattern.startswith("=") or (pattern and is_literal(pattern)):
         literal = pattern.removeprefix("=")
         return lambda name: to if name == literal else None
     if pattern.startswith("re:"):
-        return _regular_substituter(pattern[3:], to)
-    matcher(pattern)
-    tokens = _tokens(pattern)
-    parts = _template(to, _IN_GLOBS, sum(token is None for token in tokens), pattern)
+        return _compile_expression_substitution(pattern[3:], to)
+    compile_pattern(pattern)
+    tokens = _parse_glob(pattern)
+    parts = _parse_template(to, _IN_GLOBS, sum(token is None for token in tokens), pattern)
 
     def substitute(name: str) -> str | None:
-        stars = _matches(tokens, name)
-        return None if stars is None else _filled(parts, [name[start:end] for start, end in stars])
+        stars = _match_glob(tokens, name)
+        return None if stars is None else _fill_template(parts, [name[start:end] for start, end in stars])
 
     return substitute
 
@@ -81,38 +83,33 @@ _IN_GLOBS = re.compile(r"(\*|\{\d{1,4}\})")
 _IN_EXPRESSIONS = re.compile(r"(\\\d{1,2})")
 
 
-def _template(to: str, references: re.Pattern[str], count: int, pattern: str) -> list[str | int]:
-    """``to`` as texts and, between them, the numbers from 0 of what is put there; ``count`` is how many the pattern has."""
+def _parse_template(to: str, references: re.Pattern[str], count: int, pattern: str) -> list[str | int]:
+    """Split ``to`` into literal texts and, between them, numbers (from 0) of the ``count`` matches of ``pattern``."""
     parts: list[str | int] = []
     stars = itertools.count()
     for i, piece in enumerate(references.split(to)):
         parts.append(piece if i % 2 == 0 else next(stars) if piece == "*" else int(piece.strip("{}\\")) - 1)
     if any(isinstance(part, int) and not 0 <= part < count for part in parts):
-        raise UsageError(Fault(f"{to!r} asks for more than {pattern!r} matches: it has {count} to give"))
+        raise UsageError(Fault(f"{to!r} refers to more than the {format_count(count, 'part')} that {pattern!r} matches"))
     return parts
 
 
-def _filled(parts: list[str | int], given: list[str]) -> str:
-    return "".join(given[part] if isinstance(part, int) else part for part in parts)
+def _fill_template(parts: list[str | int], matches: list[str]) -> str:
+    return "".join(matches[part] if isinstance(part, int) else part for part in parts)
 
 
-def _regular_substituter(expression: str, to: str) -> Substituter:
-    compiled = _compiled(expression)
-    parts = _template(to, _IN_EXPRESSIONS, compiled.groups, f"re:{expression}")
+def _compile_expression_substitution(expression: str, to: str) -> Substitution:
+    compiled = _compile_expression(expression)
+    parts = _parse_template(to, _IN_EXPRESSIONS, compiled.groups, f"re:{expression}")
 
     def substitute(name: str) -> str | None:
-        found = compiled.fullmatch(name)
-        return None if found is None else _filled(parts, [group or "" for group in found.groups()])
+        match = compiled.fullmatch(name)
+        return None if match is None else _fill_template(parts, [group or "" for group in match.groups()])
 
     return substitute
 
 
-def _regular(expression: str) -> Matcher:
-    compiled = _compiled(expression)
-    return lambda name: compiled.fullmatch(name) is not None
-
-
-def _compiled(expression: str) -> Any:
+def _compile_expression(expression: str) -> Any:
     try:
         import re2  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
@@ -125,13 +122,13 @@ def _compiled(expression: str) -> Any:
     except re2.error as error:
         reason = error.args[0] if error.args else error
         reason = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
-        raise UsageError(Fault(f"re:{expression} is no regular expression: {reason}")) from None
+        raise UsageError(Fault(f"re:{expression} is not a regular expression: {reason}")) from None
 
 
 Token = str | tuple[bool, frozenset[str]] | None  # a character, a set (negated or not), or None for '*'; '' is '?'
 
 
-def _tokens(pattern: str) -> list[Token]:
+def _parse_glob(pattern: str) -> list[Token]:
     tokens: list[Token] = []
     i = 0
     while i < len(pattern):
@@ -144,7 +141,7 @@ def _tokens(pattern: str) -> list[Token]:
         elif end > 0:
             inside = pattern[i + 1 : end]
             negated = inside.startswith("!")
-            tokens.append((negated, _characters(inside[negated:])))
+            tokens.append((negated, _parse_set(inside[negated:])))
             i = end
         else:
             tokens.append(character)
@@ -152,7 +149,7 @@ def _tokens(pattern: str) -> list[Token]:
     return tokens
 
 
-def _characters(inside: str) -> frozenset[str]:
+def _parse_set(inside: str) -> frozenset[str]:
     characters: set[str] = set()
     i = 0
     while i < len(inside):
@@ -165,10 +162,10 @@ def _characters(inside: str) -> frozenset[str]:
     return frozenset(characters)
 
 
-def _matches(tokens: list[Token], name: str) -> list[tuple[int, int]] | None:
-    """What each star matched, as start and end; None where the name does not fit.
+def _match_glob(tokens: list[Token], name: str) -> list[tuple[int, int]] | None:
+    """Return the start and end of what each star matched; None where the name does not match.
 
-    Greedy matching that returns to the last star only: time is the product of the lengths at worst.
+    Backtracking returns to the last star only, so time is at worst the product of the two lengths.
     """
     i = j = 0
     star = -1

@@ -158,7 +158,7 @@ def test_many_files_show_how_many_are_checked(folder: Path) -> None:
                 link.symlink_to("lenet-symbol.json")
         shown, code = at_terminal("check", ".", cwd=folder)
         assert code == 0
-        assert f"{files + 1} files: no findings" in shown
+        assert f"{files + 1:,} files: no findings" in shown
         if "checking" in shown:
             break
     assert re.search(r"\rchecking  [█░]+ +\d+%  [\d,]+ files/s  \d+:\d\d left", shown)

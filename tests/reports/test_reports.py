@@ -14,7 +14,7 @@ import xmlschema
 from graphshare.errors import Fault
 from graphshare.formats.schema import explain
 from graphshare.reports.formats import FORMATS, default_format, render
-from graphshare.reports.model import Finding, Level, Report, RuleInfo, finding_of, path_steps, path_text
+from graphshare.reports.model import Finding, Level, Report, RuleInfo, finding_of, format_path, parse_path
 from tests.surroundings import missing
 
 RULES = tuple(RuleInfo(f"GS{i}", f"rule-{i}", level, "what it is", "more") for i, level in enumerate(Level))
@@ -181,8 +181,8 @@ def test_github_is_found_by_itself() -> None:
 
 @pytest.mark.parametrize("steps", [(), ("nodes", 3, "attrs", "a b"), ("attrs", 'quote"back\\slash'), ("heads", 0), ("", "x.y")])
 def test_a_path_comes_back(steps: tuple[str | int, ...]) -> None:
-    assert path_steps(path_text(steps)) == steps
-    assert path_steps("line 3 column 1") is None
+    assert parse_path(format_path(steps)) == steps
+    assert parse_path("line 3 column 1") is None
 
 
 def test_a_fault_becomes_a_finding() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from graphshare.checks.examples import dense
 from graphshare.checks.model import Example, Found, Rule
 from graphshare.checks.subject import Subject
-from graphshare.reports.model import Level, path_steps
+from graphshare.reports.model import Level, parse_path
 
 _LINE = re.compile(r"line (\d+) column (\d+)")
 
@@ -18,7 +18,7 @@ def find(subject: Subject) -> Iterator[Found]:
     for fault in subject.reading.malformed:
         match = _LINE.fullmatch(fault.path)
         at = (int(match[1]), int(match[2])) if match else (0, 0)
-        yield Found(fault.message, path_steps(fault.path) or (), hint=fault.hint, at=at)
+        yield Found(fault.message, parse_path(fault.path) or (), hint=fault.hint, at=at)
 
 
 RULE = Rule(

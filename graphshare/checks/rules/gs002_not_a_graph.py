@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from graphshare.checks.examples import dense
 from graphshare.checks.model import Example, Found, Rule
 from graphshare.checks.subject import Subject
-from graphshare.reports.model import Level, path_steps
+from graphshare.reports.model import Level, parse_path
 
 
 def find(subject: Subject) -> Iterator[Found]:
     """Every place that departs from the schema."""
     for fault in subject.reading.misshapen:
-        yield Found(fault.message, path_steps(fault.path) or (), hint=fault.hint, name=fault.node)
+        yield Found(fault.message, parse_path(fault.path) or (), hint=fault.hint, name=fault.node)
 
 
 RULE = Rule(

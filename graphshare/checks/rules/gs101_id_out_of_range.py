@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from graphshare.checks.examples import dense
 from graphshare.checks.model import Example, Found, Rule
 from graphshare.checks.subject import Subject
-from graphshare.reports.model import Level, path_steps
+from graphshare.reports.model import Level, parse_path
 
 
 def find(subject: Subject) -> Iterator[Found]:
     """Every such id of inputs, control dependencies, heads and ``arg_nodes``."""
     reading = subject.reading
     for fault in (*reading.unlinked, *(f for f in reading.wrong_arguments if "operator" not in f.message)):
-        yield Found(fault.message, path_steps(fault.path) or (), hint=fault.hint, name=fault.node)
+        yield Found(fault.message, parse_path(fault.path) or (), hint=fault.hint, name=fault.node)
 
 
 RULE = Rule(

@@ -8,7 +8,8 @@ from graphshare.checks.examples import dense
 from graphshare.checks.model import Example, Found, Rule
 from graphshare.checks.subject import Subject
 from graphshare.ir.graph import Entry, Node
-from graphshare.reports.model import Level, counted
+from graphshare.reports.model import Level
+from graphshare.text.format import format_count
 
 
 def find(subject: Subject) -> Iterator[Found]:
@@ -30,7 +31,7 @@ def _fault(subject: Subject, entry: Entry) -> str:
     count = _count(subject, entry.node)
     if count is None or entry.index < count:
         return ""
-    return f"takes output {entry.index} of {entry.node.name!r} ({entry.node.op}), which has {counted(count, 'output')}"
+    return f"takes output {entry.index} of {entry.node.name!r} ({entry.node.op}), which has {format_count(count, 'output')}"
 
 
 def _count(subject: Subject, node: Node) -> int | None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.model import Example, Found, Rule
 from graphshare.checks.subject import Subject
-from graphshare.reports.model import Level, counted
+from graphshare.reports.model import Level
+from graphshare.text.format import format_count
 
 
 def find(subject: Subject) -> Iterator[Found]:
@@ -16,7 +17,9 @@ def find(subject: Subject) -> Iterator[Found]:
         for i, node in enumerate(graph.nodes):
             if node.is_variable and node.inputs:
                 hint = "a variable takes its value from outside; was an operator meant?"
-                yield Found(f"is a variable with {counted(len(node.inputs), 'input')}", (*steps, "nodes", i), node, hint=hint)
+                yield Found(
+                    f"is a variable with {format_count(len(node.inputs), 'input')}", (*steps, "nodes", i), node, hint=hint
+                )
 
 
 _WRONG = {**variable("b"), "inputs": [[0, 0, 0]]}

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from graphshare.checks.examples import dense
 from graphshare.checks.model import Example, Found, Rule
 from graphshare.checks.subject import Subject
-from graphshare.reports.model import Level, path_steps
+from graphshare.reports.model import Level, parse_path
 
 
 def find(subject: Subject) -> Iterator[Found]:
     """Each id that names an operator."""
     for fault in subject.reading.wrong_arguments:
         if "operator" in fault.message:
-            yield Found(fault.message, path_steps(fault.path) or (), hint=fault.hint, name=fault.node)
+            yield Found(fault.message, parse_path(fault.path) or (), hint=fault.hint, name=fault.node)
 
 
 RULE = Rule(

@@ -8,7 +8,8 @@ from graphshare.analysis.implied import implies_variables
 from graphshare.checks.examples import dense
 from graphshare.checks.model import Example, Found, Rule
 from graphshare.checks.subject import Subject
-from graphshare.reports.model import Level, counted
+from graphshare.reports.model import Level
+from graphshare.text.format import format_count
 
 # Control flow counts its bodies among num_args; they are sub-graphs and no inputs.
 _BODIES = {"_foreach": 1, "_while_loop": 2, "_cond": 3}
@@ -27,7 +28,7 @@ def find(subject: Subject) -> Iterator[Found]:
         has, wants = len(node.inputs), len(formals)
         if has > wants or (has < wants and not (invented and facts.named and len(steps) == 2)):
             names = ", ".join(formals[:8]) or "none"
-            message = f"{node.op} has {counted(has, 'input')}, but its attributes ask for {wants} ({names})"
+            message = f"{node.op} has {format_count(has, 'input')}, but its attributes ask for {wants} ({names})"
             hint = "files without mxnet_version, or before 0.9, may leave inputs out; this one may not" if has < wants else ""
             yield Found(message, (*steps, "inputs"), node, hint=hint)
 

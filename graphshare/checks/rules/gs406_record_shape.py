@@ -10,6 +10,7 @@ from graphshare.checks.rules.gs401_params_unreadable import DENSE
 from graphshare.checks.subject import Subject
 from graphshare.errors import Fault
 from graphshare.reports.model import Level
+from graphshare.text.format import format_dims
 
 
 def find(subject: Subject) -> Iterator[Found]:
@@ -24,10 +25,13 @@ def find(subject: Subject) -> Iterator[Found]:
         if wanted is None or shape is None:
             continue
         if len(wanted) != len(shape) or any(a is not None and a != b for a, b in zip(wanted, shape, strict=True)):
-            shown = "x".join("?" if size is None else str(size) for size in wanted) or "scalar"
-            has = "x".join(map(str, shape)) or "scalar"
             hint = "the file is of another version of the graph"
-            yield Found(f"is {has}, but the graph asks for {shown}", hint=hint, record=held.place, name=node.name)
+            yield Found(
+                f"is {format_dims(shape)}, but the graph asks for {format_dims(wanted)}",
+                hint=hint,
+                record=held.place,
+                name=node.name,
+            )
 
 
 RULE = Rule(

@@ -8,7 +8,8 @@ from graphshare.checks.examples import dense
 from graphshare.checks.model import Example, ExampleRecord, Found, Rule
 from graphshare.checks.rules.gs401_params_unreadable import DENSE
 from graphshare.checks.subject import Subject
-from graphshare.reports.model import Level, counted
+from graphshare.reports.model import Level
+from graphshare.text.format import format_count
 
 
 def find(subject: Subject) -> Iterator[Found]:
@@ -18,7 +19,9 @@ def find(subject: Subject) -> Iterator[Found]:
         return
     if file.trailing:
         yield Found(
-            f"has {counted(file.trailing, 'byte')} after the last name", record="", hint="graphshare params convert drops them"
+            f"has {format_count(file.trailing, 'byte')} after the last name",
+            record="",
+            hint="graphshare params convert drops them",
         )
     if file.reserved:
         yield Found(f"has {file.reserved:#x} in the reserved word of its header, where MXNet writes 0", record="")

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.progress import Advance, unheard
+from graphshare.progress import Advance, noop_progress
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)]
 Triple = Annotated[tuple[Id, ...], msgspec.Meta(min_length=2, max_length=3)]
@@ -99,7 +99,7 @@ def parse_plain_ends(data: Buffer, span: tuple[int, int] | None) -> PlainEnds:
 
 
 def parse_plain_nodes(
-    data: Buffer, span: tuple[int, int] | None, attr_key: str, *, after: int = 0, advance: Advance = unheard
+    data: Buffer, span: tuple[int, int] | None, attr_key: str, *, after: int = 0, advance: Advance = noop_progress
 ) -> Iterable[PlainRecord]:
     """The nodes of a file whose attributes stand under ``attr_key``; ``span`` says where those of a large file stand.
 
@@ -115,13 +115,13 @@ def parse_plain_nodes(
     return _in_chunks(data, span, after, msgspec.json.Decoder(list[record]), advance)  # type: ignore[valid-type]
 
 
-def parse_bare_nodes(data: Buffer, span: tuple[int, int], advance: Advance = unheard) -> Iterable[BareRecord]:
+def parse_bare_nodes(data: Buffer, span: tuple[int, int], advance: Advance = noop_progress) -> Iterable[BareRecord]:
     """The nodes of a large file that have the usual keys in the usual order; the order is looked at in the first piece.
 
     Raises:
         ValueError: there are others, or :func:`parse_nodes` would raise it; also while the records are taken.
     """
-    first = next(_chunks(data, *span, _chunk_decoder, unheard), [])
+    first = next(_chunks(data, *span, _chunk_decoder, noop_progress), [])
     if not _USUAL_KEYS.issuperset(map(tuple, first)):
         raise ValueError("keys are not in MXNet's order")
     return _in_chunks(data, span, 0, _bare_decoder, advance)
@@ -147,7 +147,7 @@ def _frame(data: Buffer, span: tuple[int, int]) -> bytes:
     return frame
 
 
-def parse_nodes(data: Buffer, span: tuple[int, int], advance: Advance = unheard) -> Records:
+def parse_nodes(data: Buffer, span: tuple[int, int], advance: Advance = noop_progress) -> Records:
     """The records of the nodes in ``span`` as they are decoded, a piece of the text at a time.
 
     Raises:

@@ -14,13 +14,13 @@ from operator import attrgetter
 from graphshare.formats.mxnet.node_texts import NodeTexts, entry_text
 from graphshare.formats.mxnet.spelling import CHUNK, Spelling
 from graphshare.ir.graph import VARIABLE, Graph, Node
-from graphshare.progress import Advance, unheard
+from graphshare.progress import Advance, noop_progress
 
 _BYTES = 1 << 16  # copied at a time
 _LOOKED_UP = 8  # nodes, before a table of all is made
 
 
-def write_symbol(graph: Graph, advance: Advance = unheard) -> Iterator[bytes]:
+def write_symbol(graph: Graph, advance: Advance = noop_progress) -> Iterator[bytes]:
     """The bytes of ``graph`` in its dialect, in pieces of about 100 KiB. ``advance`` is told the nodes that are done.
 
     Raises:
@@ -35,7 +35,7 @@ def write_symbol(graph: Graph, advance: Advance = unheard) -> Iterator[bytes]:
             yield (piece if newline == "\n" else piece.replace("\n", newline)).encode()
 
 
-def _graph_pieces(graph: Graph, texts: Spelling, level: int, advance: Advance = unheard) -> Iterator[str | bytes]:
+def _graph_pieces(graph: Graph, texts: Spelling, level: int, advance: Advance = noop_progress) -> Iterator[str | bytes]:
     """The text of a graph object at ``level``, node by node; as bytes where it is copied from the file that was read."""
     ids = _Ids(graph)
     values = _graph_values(graph, texts, ids, level + 1)

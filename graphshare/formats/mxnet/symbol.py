@@ -46,7 +46,7 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
 
             return _link(*parse_tolerantly(data), dialect, checked=True)
     except InputError as error:
-        raise error.located(where) from None
+        raise error.with_location(where) from None
 
 
 def _read_large(data: bytes, span: tuple[int, int], dialect: Dialect, *, bare: bool) -> Graph:

@@ -16,7 +16,7 @@ from graphshare.formats.params.files import read_index
 from graphshare.formats.params.mxnet_write import params_refusal, write_dense_params
 from graphshare.formats.params.npz import read_npy_header
 from graphshare.formats.params.npz_write import npz_refusal, write_npz
-from graphshare.formats.params.records import ITEM_SIZES, Record, displayed, element_count
+from graphshare.formats.params.records import ITEM_SIZES, Record, element_count, format_record
 from graphshare.text.names import split_key
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def read_npy(path: str) -> Array:
             header = read_npy_header(file)
             size = os.fstat(file.fileno()).st_size - header.size
     except InputError as error:
-        raise error.located(path) from None
+        raise error.with_location(path) from None
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
     wanted = element_count(header.shape) * ITEM_SIZES[header.dtype]
@@ -89,7 +89,7 @@ def write_arrays(arrays: Mapping[str, Array], out: BinaryIO) -> None:
     """
     records = [_record(name, array, number) for number, (name, array) in enumerate(arrays.items())]
     faults = [(record, npz_refusal(record, record.key or "")) for record in records]
-    refused = [Fault(fault.message, path=displayed(record.key, None), hint=fault.hint) for record, fault in faults if fault]
+    refused = [Fault(fault.message, path=format_record(record.key, None), hint=fault.hint) for record, fault in faults if fault]
     if refused:
         raise RefusedError(refused)
     kept = list(arrays.values())
@@ -109,7 +109,7 @@ def write_array_params(arrays: Mapping[str, Array], out: BinaryIO) -> None:
     """
     records = [_record(key, array, number) for number, (key, array) in enumerate(arrays.items())]
     faults = [(record, params_refusal(record, np_shape=False)) for record in records]
-    refused = [Fault(fault.message, path=displayed(record.key, None), hint=fault.hint) for record, fault in faults if fault]
+    refused = [Fault(fault.message, path=format_record(record.key, None), hint=fault.hint) for record, fault in faults if fault]
     if refused:
         raise RefusedError(refused)
     kept = list(arrays.values())

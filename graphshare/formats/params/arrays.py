@@ -15,7 +15,7 @@ import msgspec
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.params.byte_ranges import CHUNK, open_unchanged
-from graphshare.formats.params.records import ParameterFile, Record, displayed
+from graphshare.formats.params.records import ParameterFile, Record, format_record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -168,7 +168,7 @@ class ArrayReader:
 
     def _fault(self, message: str, record: Record) -> InputError:
         number = next((i for i, other in enumerate(self.file.records) if other.offset == record.offset), 0)
-        return InputError(Fault(message, where=self.file.path, path=displayed(record.key, number)))
+        return InputError(Fault(message, where=self.file.path, path=format_record(record.key, number)))
 
 
 def _storage_dtype(record: Record) -> str:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.params.records import ParameterFile
-from graphshare.progress import Advance, unheard
+from graphshare.progress import Advance, noop_progress
 
 Range = tuple[int, int]
 """Offset and size in bytes."""
@@ -49,7 +49,7 @@ def coalesced(ranges: Iterable[Range]) -> Iterator[Range]:
         yield start, end - start
 
 
-def copy_ranges(source: FileIO, path: str, ranges: Iterable[Range], out: BinaryIO, *, advance: Advance = unheard) -> int:
+def copy_ranges(source: FileIO, path: str, ranges: Iterable[Range], out: BinaryIO, *, advance: Advance = noop_progress) -> int:
     """Append ``ranges`` of the file ``source`` to ``out``; returns the number of bytes.
 
     ``path`` names the source in complaints; ``advance`` is told of the bytes as they go. Raises InputError when the source is

@@ -19,7 +19,7 @@ from graphshare.formats.atomic import Staged, staged_outputs
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.files import read_index
 from graphshare.formats.params.mxnet_write import Plan, params_refusal, verify_joined, write_dense_params, write_joined
-from graphshare.formats.params.records import Format, ParameterFile, Record, displayed
+from graphshare.formats.params.records import Format, ParameterFile, Record, format_record
 from graphshare.formats.params.select import selection
 from graphshare.progress import task
 
@@ -238,7 +238,7 @@ def refusals(file: ParameterFile, plan: Plan, format_: Format, *, densify: bool,
     for number, (record, key) in enumerate(plan):
         fault = _refusal(record, key, format_, densify, np_shape)
         if fault is not None:
-            faults.append(msgspec.structs.replace(fault, path=displayed(key, number)))
+            faults.append(msgspec.structs.replace(fault, path=format_record(key, number)))
     return [msgspec.structs.replace(fault, where=file.path) for fault in faults]
 
 
@@ -264,6 +264,6 @@ def _repeated(plan: Sequence[tuple[Record, str | None]]) -> Iterator[Fault]:
     seen: set[str] = set()
     for number, (_, key) in enumerate(plan):
         if key is not None and key in seen:
-            yield Fault("has the name of an earlier record; this format needs each once", path=displayed(key, number))
+            yield Fault("has the name of an earlier record; this format needs each once", path=format_record(key, number))
         if key is not None:
             seen.add(key)

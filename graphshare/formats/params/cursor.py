@@ -7,6 +7,7 @@ from struct import Struct
 from typing import NoReturn
 
 from graphshare.errors import Fault, InputError
+from graphshare.text.format import format_count
 
 DAMAGED = "the file is damaged or cut short; get or save it again"
 _WINDOW = 16 * 1024  # bytes per read: many small headers at once, little waste where records are large
@@ -71,7 +72,7 @@ class Cursor:
     def cut_short(self, count: int, what: str) -> NoReturn:
         left = self.size - self.position
         self.fail(
-            f"ends inside {what}: expected {_bytes(count)}, {left:,} left",
+            f"ends inside {what}: expected {format_count(count, 'byte')}, {left:,} left",
             hint=DAMAGED,
         )
 
@@ -80,9 +81,3 @@ class Cursor:
         if self.record >= 0:
             place = f"record {self.record}, {place}"
         raise InputError(Fault(message, where=self.path, path=place, hint=hint))
-
-
-def _bytes(count: int) -> str:
-    if count >= 10**30:
-        return "more than 10^30 bytes"
-    return "1 byte" if count == 1 else f"{count:,} bytes"

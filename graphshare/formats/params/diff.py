@@ -12,6 +12,7 @@ from graphshare.formats.params.files import read_index
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.formats.params.select import selection
 from graphshare.progress import task
+from graphshare.text.format import format_dims
 from graphshare.text.names import join_key, split_key
 
 if TYPE_CHECKING:
@@ -153,5 +154,5 @@ def _change(x: Record | None, y: Record | None, measured: Callable[[Record, Reco
 
 def _form(value: object) -> str:
     if isinstance(value, tuple):
-        return "x".join(map(str, value)) or "scalar"
+        return format_dims(value)
     return "never filled" if value is None else str(value)

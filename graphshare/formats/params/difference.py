@@ -10,7 +10,7 @@ import numpy as np
 from graphshare.formats.params.arrays import ArrayReader, SparseArray
 from graphshare.formats.params.pieces import Array, pieces, side_by_side
 from graphshare.formats.params.records import Record, element_count
-from graphshare.progress import Advance, unheard
+from graphshare.progress import Advance, noop_progress
 
 
 class Distance(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ def distance(
     *,
     atol: float = 0.0,
     rtol: float = 0.0,
-    advance: Advance = unheard,
+    advance: Advance = noop_progress,
 ) -> Distance:
     """Two arrays of one shape, held against each other a piece at a time. NaN equals NaN.
 

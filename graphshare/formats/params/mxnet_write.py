@@ -25,7 +25,7 @@ from graphshare.formats.params.mxnet import (
     UNLOADABLE_DTYPES,
     read_params_index,
 )
-from graphshare.formats.params.records import MAX_RANK, MAX_RECORDS, Chunks, ParameterFile, Record, displayed, encode_key
+from graphshare.formats.params.records import MAX_RANK, MAX_RECORDS, Chunks, ParameterFile, Record, encode_key, format_record
 from graphshare.progress import task
 
 Plan = Sequence[tuple[Record, str | None]]
@@ -79,7 +79,7 @@ def planned_names(plan: Plan) -> list[bytes]:
             continue
         names.append(encode_key(key))
         if len(names[-1]) > MAX_NAME_SIZE:
-            faults.append(Fault(f"the name has more than {MAX_NAME_SIZE:,} bytes", path=displayed(key, number)))
+            faults.append(Fault(f"the name has more than {MAX_NAME_SIZE:,} bytes", path=format_record(key, number)))
     if faults:
         raise RefusedError(faults)
     return names
@@ -166,7 +166,7 @@ def _differences(written: ParameterFile, plan: Plan) -> Iterator[Fault]:
     if written.trailing:
         yield Fault(f"has {written.trailing} bytes behind the last name")
     for number, (found, (wanted, key)) in enumerate(zip(written.records, plan, strict=True)):
-        place = displayed(key, number)
+        place = format_record(key, number)
         if found.key != key and (found.key is None or key is None or found.key_bytes != encode_key(key)):
             yield Fault(f"reads back under the name {found.key!r}", path=place)
         if _content(found) != _content(wanted):
@@ -191,7 +191,7 @@ def _byte_differences(written: ParameterFile, parts: Sequence[tuple[ParameterFil
                 for (wanted, key), (number, found) in zip(plan, records, strict=False):
                     at = first_difference(old, wanted.offset, wanted.size, new, found.offset)
                     if at is not None:
-                        yield Fault(f"differs from its source at byte {at} of the record", path=displayed(key, number))
+                        yield Fault(f"differs from its source at byte {at} of the record", path=format_record(key, number))
                     advance(wanted.size)
 
 

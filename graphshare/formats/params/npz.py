@@ -34,9 +34,10 @@ from graphshare.formats.params.records import (
     MAX_RECORDS,
     ParameterFile,
     Record,
-    displayed,
     element_count,
+    format_record,
 )
+from graphshare.text.format import format_count, shorten
 
 MAX_HEADER_SIZE = 10_000  # numpy's own limit
 MAGIC = b"\x93NUMPY"
@@ -113,7 +114,7 @@ class NpzReader:
             try:
                 records.append(self._record(member))
             except InputError as error:
-                place = displayed(_key(member), number)
+                place = format_record(_key(member), number)
                 faults += [msgspec.structs.replace(fault, path=place) for fault in error.faults]
         if faults:
             raise InputError([msgspec.structs.replace(fault, where=self.path) for fault in faults])
@@ -135,8 +136,8 @@ class NpzReader:
             raise InputError(f"cannot be read: {error}") from error
         wanted = header.size + element_count(header.shape) * ITEM_SIZES[header.dtype]
         if wanted != member.file_size:
-            shape = _shape_text(header.shape)
-            raise InputError(f"has {member.file_size:,} bytes, but its shape {shape} needs {_count(wanted)}")
+            shape = shorten(f"({', '.join(map(str, header.shape))})", 120)
+            raise InputError(f"has {member.file_size:,} bytes, but its shape {shape} needs {format_count(wanted)}")
         return Record(
             key=_key(member),
             shape=header.shape,
@@ -169,7 +170,7 @@ class NpzReader:
             raise self._unreadable(EOFError(f"{left:,} bytes are missing"), self._place(record))
 
     def _place(self, record: Record) -> str:
-        return displayed(record.key, list(self._members).index(record.offset) if record.offset in self._members else None)
+        return format_record(record.key, list(self._members).index(record.offset) if record.offset in self._members else None)
 
     def _unreadable(self, error: BaseException, member: str = "") -> InputError:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -232,9 +233,10 @@ def _unsupported(descr: object) -> InputError:
         return InputError(
             "holds pickled Python objects, which are never unpickled", hint="save plain numeric arrays (no dtype=object)"
         )
-    shown = repr(descr)
-    shown = shown if len(shown) <= 80 else shown[:77] + "..."
-    return InputError(f"has dtype {shown}, which no parameter file holds", hint="save it as a numeric dtype, such as float32")
+    return InputError(
+        f"has dtype {shorten(repr(descr), 80)}, which no parameter file holds",
+        hint="save it as a numeric dtype, such as float32",
+    )
 
 
 def _misplaced(members: list[zipfile.ZipInfo], size: int) -> Iterator[Fault]:
@@ -243,20 +245,11 @@ def _misplaced(members: list[zipfile.ZipInfo], size: int) -> Iterator[Fault]:
     end = 0
     for number, member in ordered:
         if member.header_offset < end:
-            yield Fault("overlaps the member before it", path=displayed(_key(member), number))
+            yield Fault("overlaps the member before it", path=format_record(_key(member), number))
         end = member.header_offset + 30 + member.compress_size
         if end > size:
-            yield Fault("lies beyond the end of the file", path=displayed(_key(member), number))
+            yield Fault("lies beyond the end of the file", path=format_record(_key(member), number))
 
 
 def _key(member: zipfile.ZipInfo) -> str:
     return member.orig_filename.removesuffix(".npy")
-
-
-def _shape_text(shape: tuple[int, ...]) -> str:
-    text = "(" + ", ".join(map(str, shape)) + ")"
-    return text if len(text) <= 120 else text[:117] + "..."
-
-
-def _count(size: int) -> str:
-    return f"{size:,}" if size < 10**30 else "more than 10^30"

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ITEM_SIZES, Record
-from graphshare.progress import Advance, unheard
+from graphshare.progress import Advance, noop_progress
 
 Array = NDArray[Any]
 
 
-def pieces(reader: ArrayReader, record: Record, advance: Advance = unheard) -> Iterator[Array]:
+def pieces(reader: ArrayReader, record: Record, advance: Advance = noop_progress) -> Iterator[Array]:
     """The array's numbers in C order, in rows of any length; bfloat16 comes as float32 by value.
 
     A sparse array is densified for it, one array at a time. ``advance`` is told of the bytes as they are read.

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from graphshare.errors import RefusedError
+from graphshare.text.format import escape_surrogates, shorten
 
 Format = Literal["params", "npz", "safetensors"]
 Layout = Literal["V0", "V1", "V2", "V3", "npy", "safetensors"]
@@ -82,7 +83,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     def filled(self) -> tuple[tuple[int, ...], str]:
         """Shape and dtype. Raises RefusedError for an array that was never filled."""
         if self.shape is None or self.dtype is None:
-            raise RefusedError(f"{displayed(self.key, None)} was never filled: there is no array")
+            raise RefusedError(f"{format_record(self.key, None)} was never filled: there is no array")
         return self.shape, self.dtype
 
     @property
@@ -139,10 +140,9 @@ def encode_key(key: str) -> bytes:
         return key.encode("utf-8", "surrogatepass")
 
 
-def displayed(key: str | None, number: int | None) -> str:
+def format_record(key: str | None, number: int | None) -> str:
     """How a message names record ``number`` (from 0): ``record 12 "arg:w"``, lone surrogates escaped."""
     place = "record" if number is None else f"record {number}"
     if key is None:
         return place
-    shown = key if len(key) <= 200 else key[:197] + "..."
-    return f'{place} "{shown.encode("utf-8", "backslashreplace").decode()}"'
+    return f'{place} "{escape_surrogates(shorten(key, 200))}"'

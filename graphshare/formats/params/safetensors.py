@@ -25,7 +25,7 @@ import msgspec
 from graphshare.errors import Fault, InputError
 from graphshare.formats.params.byte_ranges import write_all
 from graphshare.formats.params.cursor import DAMAGED, Cursor
-from graphshare.formats.params.records import ITEM_SIZES, MAX_RANK, Chunks, ParameterFile, Record, displayed, element_count
+from graphshare.formats.params.records import ITEM_SIZES, MAX_RANK, Chunks, ParameterFile, Record, element_count, format_record
 
 MAX_HEADER_SIZE = 100_000_000  # bytes; the limit of the format's own library
 METADATA = "__metadata__"
@@ -99,7 +99,7 @@ def _misfits(entries: Mapping[str, _Entry], data_size: int) -> Iterator[Fault]:
     end = 0
     numbered = sorted(enumerate(entries.items()), key=lambda item: item[1][1].data_offsets)
     for number, (key, entry) in numbered:
-        place = displayed(key, number)
+        place = format_record(key, number)
         begin, stop = entry.data_offsets
         dtype = _DTYPES.get(entry.dtype)
         if dtype is None:

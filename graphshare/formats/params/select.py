@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.text.names import did_you_mean, split_key
-from graphshare.text.patterns import matcher
+from graphshare.text.patterns import compile_pattern
 
 
 def selection(file: ParameterFile, patterns: Sequence[str], *, others: Collection[str] = ()) -> set[str]:
@@ -25,7 +25,7 @@ def selection(file: ParameterFile, patterns: Sequence[str], *, others: Collectio
     found: set[str] = set()
     faults = []
     for pattern in patterns:
-        matches = matcher(pattern)
+        matches = compile_pattern(pattern)
         hits = {key for key in keys if matches(key) or matches(split_key(key)[1])}
         if not hits and not any(matches(key) or matches(split_key(key)[1]) for key in others):
             near = did_you_mean(pattern, [split_key(key)[1] for key in keys])

@@ -10,7 +10,7 @@ import numpy as np
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.pieces import pieces
 from graphshare.formats.params.records import Record, element_count
-from graphshare.progress import Advance, unheard
+from graphshare.progress import Advance, noop_progress
 
 
 class Statistics(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class Statistics(msgspec.Struct, frozen=True):
     stored: int | None = None
 
 
-def statistics(reader: ArrayReader, record: Record, advance: Advance = unheard) -> Statistics:
+def statistics(reader: ArrayReader, record: Record, advance: Advance = noop_progress) -> Statistics:
     """The statistics of one array, read piece by piece; a sparse one stays sparse, what it does not store is zero."""
     shape, _ = record.filled()
     total = element_count(shape)

@@ -10,7 +10,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.mxnet_write import params_refusal, write_dense_params
 from graphshare.formats.params.npz_write import npz_refusal, write_npz
-from graphshare.formats.params.records import Format, ParameterFile, Record, displayed
+from graphshare.formats.params.records import Format, ParameterFile, Record, format_record
 from graphshare.formats.params.safetensors import safetensors_refusal, write_safetensors
 
 if TYPE_CHECKING:
@@ -72,4 +72,4 @@ def _refusal(record: Record, to: Format, np_shape: bool) -> Fault | None:
         fault = params_refusal(record, np_shape=np_shape)
     else:
         fault = npz_refusal(record, key) if to == "npz" else safetensors_refusal(record, key)
-    return None if fault is None else Fault(fault.message, path=displayed(key, None), hint=fault.hint)
+    return None if fault is None else Fault(fault.message, path=format_record(key, None), hint=fault.hint)

@@ -8,7 +8,7 @@ import msgspec
 
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.rules.model import Only, Rule
-from graphshare.text.patterns import Substituter, literal_ends, substituter
+from graphshare.text.patterns import Substitution, compile_substitution, find_literal_ends
 
 MAX_TRIALS = 100_000_000  # of patterns on names: under half a minute. Literal names and scopes are looked up and cost none.
 _MATCHING = 20  # what running a pattern counts for; what its literal ends already tell apart counts for one
@@ -29,14 +29,14 @@ class Chooser:
         self._separator = separator
         self._trials = trials
         self._literals: dict[str, list[tuple[int, Rule]]] = {}
-        self._patterns: list[tuple[int, Rule, str, str, Substituter]] = []
+        self._patterns: list[tuple[int, Rule, str, str, Substitution]] = []
         for number, rule in enumerate(rules):
             literal = rule.literal
             if literal is not None:
                 whole = f"{rule.within}{separator}{literal}" if rule.within else literal
                 self._literals.setdefault(whole, []).append((number, rule))
             else:
-                self._patterns.append((number, rule, *literal_ends(rule.text), substituter(rule.text, rule.to)))
+                self._patterns.append((number, rule, *find_literal_ends(rule.text), compile_substitution(rule.text, rule.to)))
         self._patterns.reverse()
 
     def step(self, name: str, kinds: Collection[Only] | None = None) -> NameStep | None:

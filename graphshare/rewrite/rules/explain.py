@@ -133,5 +133,5 @@ def check_rules(data: bytes, *, where: str, graph: Graph | None = None, params: 
             warnings = list(dict.fromkeys([*warnings, *plan_names(graph, ruleset, roles, graph.nodes).notes]))
             plan_sharing(graph, ruleset, roles)
     except GraphshareError as error:
-        errors += error.located(where).faults
+        errors += error.with_location(where).faults
     return RulesReport(len(ruleset.rules), errors, warnings)

@@ -14,7 +14,7 @@ from graphshare.errors import Fault, GraphshareError, InputError
 from graphshare.formats.toml import toml_reader
 from graphshare.rewrite.rules.model import MAX_RULES, REUSE, Kind, Only, Reuse, Rule, Ruleset
 from graphshare.rewrite.rules.scopes import SEPARATOR, make_overrides
-from graphshare.text.patterns import is_literal, substituter
+from graphshare.text.patterns import compile_substitution, is_literal
 
 VERSION = 1
 MAX_BYTES = 1 << 24
@@ -197,7 +197,7 @@ class _Reader:
             if kind == "scope":
                 make_overrides([(text, to)], separator=self.separator)
             elif kind in ("match", "alias"):
-                substituter(text, to)
+                compile_substitution(text, to)
                 if kind == "alias" and is_literal(text) and text.removeprefix("=") == to:
                     self.fault(place, f"{to!r} cannot be an alias of itself", "leave the rule out")
         except GraphshareError as error:

@@ -13,7 +13,7 @@ from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.rewrite.rules.model import SHARING, Only, Reuse, Rule, Ruleset
 from graphshare.rewrite.rules.resolve import Resolver, shadowed
 from graphshare.text.names import did_you_mean
-from graphshare.text.patterns import matcher
+from graphshare.text.patterns import compile_pattern
 
 
 class Plan(msgspec.Struct, frozen=True, eq=False):
@@ -214,5 +214,5 @@ def _on_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str]) -> tup
 
 def _overruled(rule: Rule, names: Sequence[str]) -> bool:
     """Whether a pattern speaks of any of the first few thousand names, though it decided about none."""
-    matches = matcher(rule.text) if rule.kind in ("alias", "match") and not rule.within else None
+    matches = compile_pattern(rule.text) if rule.kind in ("alias", "match") and not rule.within else None
     return matches is not None and any(matches(name) for name in names[:5000])

@@ -13,7 +13,7 @@ from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
 from graphshare.ir.graph import Branch, Dialect, Entry, Graph, Node, Rename, Rewrite
 from graphshare.ir.validate import validate
 from graphshare.ir.walk import consumers, is_topological, post_order, reachable, topological
-from graphshare.text.names import did_you_mean, join_key, split_key, suggestions
+from graphshare.text.names import did_you_mean, find_similar, join_key, split_key
 from tests.processes import environment
 from tests.surroundings import size_of_day
 
@@ -167,14 +167,14 @@ def test_keys_split_at_the_first_colon() -> None:
     }.items():
         assert split_key(key) == parts
         assert join_key(*parts) == key
-    assert suggestions("conv1_wieght", ["conv1_weight", "data"]) == ["conv1_weight"]
+    assert find_similar("conv1_wieght", ["conv1_weight", "data"]) == ["conv1_weight"]
     assert did_you_mean("zzz", ["data"]) == ""
 
 
 def test_faults_say_where_and_keep_their_kind() -> None:
     fault = Fault("is wrong", path="$.nodes[1]", node="n", hint="mend it")
     assert str(fault) == '$.nodes[1] (node "n"): is wrong'
-    error = InputError([fault, Fault("too", where="b")]).located("a")
+    error = InputError([fault, Fault("too", where="b")]).with_location("a")
     assert isinstance(error, InputError)
     assert str(error) == 'a: $.nodes[1] (node "n"): is wrong\nb: too'
     assert RefusedError("text", hint="h").faults == (Fault("text", hint="h"),)

@@ -17,7 +17,7 @@ from graphshare.rewrite.rules import choose, load
 from graphshare.rewrite.rules.load import load_rules, read_rules
 from graphshare.rewrite.rules.model import Only, Rule, Ruleset, matches_of_options, rule_from_option
 from graphshare.rewrite.rules.resolve import Resolver, shadowed
-from graphshare.text.patterns import substituter
+from graphshare.text.patterns import compile_substitution
 from tests.effort import ends, grows_with
 
 PARAMETER = frozenset((Only.VARIABLES, Only.PARAMETERS))
@@ -44,13 +44,13 @@ def final(found: Ruleset, name: str, kinds: frozenset[Only] = PARAMETER) -> str:
     ],
 )  # fmt: skip
 def test_substitution(pattern: str, to: str, name: str, made: str | None) -> None:
-    assert substituter(pattern, to)(name) == made
+    assert compile_substitution(pattern, to)(name) == made
 
 
 @pytest.mark.parametrize(("pattern", "to"), [("a*", "**"), ("a?", "*"), ("a*", "{2}"), ("a*", "{0}"), ("", "a")])
 def test_substitutions_that_ask_for_too_much(pattern: str, to: str) -> None:
     with pytest.raises(UsageError):
-        substituter(pattern, to)
+        compile_substitution(pattern, to)
 
 
 def test_regular_expressions_run_on_a_linear_engine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,17 +59,17 @@ def test_regular_expressions_run_on_a_linear_engine_alone(monkeypatch: pytest.Mo
 
     monkeypatch.setitem(sys.modules, "re2", None)
     with pytest.raises(UsageError, match="linear time"):
-        substituter("re:(a+)+$", "b")
+        compile_substitution("re:(a+)+$", "b")
     standin = types.SimpleNamespace(
         compile=lambda expression, options: re.compile(expression), error=re.error, Options=types.SimpleNamespace
     )
     monkeypatch.setitem(sys.modules, "re2", standin)
-    assert substituter(r"re:(\w)_(\w)", r"\2-\1")("a_b") == "b-a"
-    assert substituter(r"re:a", "b")("aa") is None
-    with pytest.raises(UsageError, match="asks for more"):
-        substituter("re:(a)", r"\2")
-    with pytest.raises(UsageError, match="no regular expression"):
-        substituter("re:(", "b")
+    assert compile_substitution(r"re:(\w)_(\w)", r"\2-\1")("a_b") == "b-a"
+    assert compile_substitution(r"re:a", "b")("aa") is None
+    with pytest.raises(UsageError, match="refers to more"):
+        compile_substitution("re:(a)", r"\2")
+    with pytest.raises(UsageError, match="not a regular expression"):
+        compile_substitution("re:(", "b")
 
 
 TABLE: list[tuple[str, list[dict[str, Any]], dict[str, str]]] = [
@@ -186,7 +186,7 @@ FAULTS: list[tuple[str, str, str]] = [
     ('{"version": 1, "rules": [{"prefix": ""}]}', "$.rules[0].prefix", "not a text"),
     ('{"version": 1, "rules": [{"prefix": "a\\u0000"}]}', "$.rules[0].prefix", "not a text"),
     ('{"version": 1, "rules": [{"match": "a"}]}', "$.rules[0].to", "missing"),
-    ('{"version": 1, "rules": [{"match": "a*", "to": "**"}]}', "$.rules[0]", "asks for more"),
+    ('{"version": 1, "rules": [{"match": "a*", "to": "**"}]}', "$.rules[0]", "refers to more"),
     ('{"version": 1, "rules": [{"alias": "a", "to": "a"}]}', "$.rules[0]", "alias of itself"),
     ('{"version": 1, "rules": [{"scope": "a", "to": "a/b"}]}', "$.rules[0]", "lies inside"),
     ('{"version": 1, "rules": [{"scope": "a", "to": "a"}]}', "$.rules[0]", "stand for itself"),
@@ -225,7 +225,7 @@ BEYOND_THE_SCHEMA = (
     "given twice",
     "lies inside",
     "stand for itself",
-    "asks for more",
+    "refers to more",
     "alias of itself",
     "not JSON",
     "must be 1",
@@ -314,6 +314,6 @@ def test_too_many_rules_patterns_and_levels_are_refused(monkeypatch: pytest.Monk
 
 @ends()
 def test_globs_that_hang_a_backtracking_engine() -> None:
-    substitute = substituter("*a" * 30 + "*b", "x" + "*" * 31)
+    substitute = compile_substitution("*a" * 30 + "*b", "x" + "*" * 31)
     assert substitute("a" * 2000) is None
     assert substitute("a" * 2000 + "b") is not None

@@ -1,0 +1,61 @@
+"""Values as text for messages and tables: shapes, sizes, counts, lists of names, and text that is safe to print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+_UNITS = ("B", "kB", "MB", "GB")
+
+
+def escape_control(text: str, *, keep: str = "") -> str:
+    """Return ``text`` with its control characters, other than those in ``keep``, written as escapes."""
+    return text if text.isprintable() else "".join(c if c in keep or c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def escape_surrogates(text: str) -> str:
+    """Return ``text`` with lone surrogates, which UTF-8 cannot hold, written as escapes; file names and keys may have them."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return ``text``, cut to ``limit`` characters with ``...`` at its end."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def format_dims(shape: Sequence[int | None] | None, *, separator: str = "x", unknown: str = "?") -> str:
+    """Return ``20x1x5x5``, ``1x?`` where a size is not known, ``scalar``; ``unknown`` where not even the rank is known."""
+    if shape is None:
+        return unknown
+    return separator.join("?" if size is None else str(size) for size in shape) or "scalar"
+
+
+def format_shape(shape: Sequence[int | None] | None) -> str:
+    """Return a shape as ``--shape`` takes it, in parentheses: ``(1,3,?,?)``; ``(?)`` where the rank is not known."""
+    return "(?)" if shape is None else f"({','.join('?' if size is None else str(size) for size in shape)})"
+
+
+def format_bytes(count: int) -> str:
+    """Return a number of bytes in the largest fitting unit: ``431 B``, ``1.7 kB``, ``97.5 MB``."""
+    if count < 1000:
+        return f"{count} B"
+    value, unit = float(count), 0
+    while value >= 1000 and unit < len(_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{value:.1f} {_UNITS[unit]}"
+
+
+def format_count(count: int, noun: str = "") -> str:
+    """Return ``1 error``, ``2,000 errors``; without a ``noun`` the number alone. A file may claim counts beyond all measure."""
+    number = f"{count:,}" if count < 10**30 else "more than 10^30"
+    return f"{number} {noun}{'' if count == 1 else 's'}" if noun else number
+
+
+def format_number(value: float | None, digits: int = 5) -> str:
+    """Return a number with ``digits`` significant digits, or a dash for None."""
+    return "-" if value is None else f"{value:.{digits}g}"
+
+
+def format_names(names: Iterable[str], limit: int = 20) -> str:
+    """Return the first ``limit`` names, separated by commas, and how many more there are: ``a, b and 7 more``."""
+    names = list(names)
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
