@@ -5,7 +5,7 @@ Outputs, their order and everything they need stay as they are; that is proved o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 import msgspec
 
@@ -18,7 +18,8 @@ from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.records import Record
 from graphshare.ir.compare import compare_structure
-from graphshare.ir.graph import EMPTY, Dialect, Entry, Graph, Node
+from graphshare.ir.graph import EMPTY, Dialect, Graph
+from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.ir.walk import reachable, topological
 
 #: Fixed by writing the file anew: the writer spells strings as MXNet reads them, each key once.
@@ -82,18 +83,10 @@ def _counted(graph: Graph) -> Graph:
     if None in counts:
         keys = tuple(key for key in dialect.keys if key != "node_row_ptr")
         return msgspec.structs.replace(graph, dialect=msgspec.structs.replace(dialect, keys=keys))
-    rebuilt = _with_counts(graph, dict(zip(graph.nodes, counts, strict=True)))
-    return msgspec.structs.replace(rebuilt, dialect=dialect)
-
-
-def _with_counts(graph: Graph, counts: Mapping[Node, int | None]) -> Graph:
-    images: dict[Node, Node] = {}
-    for node in topological(graph):
-        inputs = tuple(Entry(images[e.node], e.index, e.version) for e in node.inputs)
-        deps = tuple(images[dep] for dep in node.control_deps)
-        images[node] = msgspec.structs.replace(node, inputs=inputs, control_deps=deps, num_outputs=counts[node])
-    heads = tuple(Entry(images[e.node], e.index, e.version) for e in graph.heads)
-    return msgspec.structs.replace(graph, nodes=tuple(images[node] for node in graph.nodes), heads=heads)
+    numbers = dict(zip(graph.nodes, counts, strict=True))
+    images = rebuild(graph.nodes, lambda node: msgspec.structs.replace(node, num_outputs=numbers[node]))
+    nodes = tuple([images[node] for node in graph.nodes])
+    return msgspec.structs.replace(graph, nodes=nodes, heads=relink_all(graph.heads, images), dialect=dialect)
 
 
 def _prove(subject: Subject, data: bytes) -> None:

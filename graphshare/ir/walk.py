@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
+from graphshare.ir.graph import Graph, Node
 
 
 def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[Node]:
@@ -69,13 +69,3 @@ def is_topological(nodes: Iterable[Node]) -> bool:
 def topological(graph: Graph) -> tuple[Node, ...]:
     """All nodes, unreachable ones too, inputs before consumers; file order where that already holds."""
     return graph.nodes if is_topological(graph.nodes) else tuple(post_order(graph.nodes))
-
-
-def redirected(entry: Entry, node: Node) -> Entry:
-    """``entry`` pointing at ``node`` instead; the same object when it already does."""
-    return entry if entry.node is node else Entry(node, entry.index, entry.version)
-
-
-def variables_of(nodes: Iterable[Node]) -> list[Node]:
-    """The variables among ``nodes``, in order."""
-    return [node for node in nodes if node.op == VARIABLE]

@@ -10,11 +10,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from graphshare.analysis.implied import implied_inputs, implies_variables
 from graphshare.analysis.name_lists import output_name
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import VARIABLE, Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import post_order, topological
 from graphshare.rewrite.naming import check_collisions, check_prefixes
 
@@ -103,7 +105,7 @@ class _Batch:
         """The branches' variables and the nodes that join them, in file order."""
         for node, joined in self._inputs.items():
             for label in self._labels:
-                variable = node if joined.shared or not label else msgspec.structs.replace(node, name=label + node.name)
+                variable = node if joined.shared or not label else replace(node, name=label + node.name)
                 self._variables[label, node] = variable
             variables = [self._variables[label, node] for label in self._labels]
             yield from dict.fromkeys(variables)
@@ -116,19 +118,16 @@ class _Batch:
 
     def operators(self) -> Iterator[Node]:
         """The original's nodes, those behind a head under another name."""
-        for node in topological(self._graph):
-            if node in self._inputs:
-                continue
-            inputs = tuple([self._image(entry) for entry in node.inputs])
-            deps = tuple([self._new[dep] for dep in node.control_deps])
-            if node in self._headed:
-                image = msgspec.structs.replace(node, name=_batched(node), inputs=inputs, control_deps=deps)
-            elif all(map(_is, inputs, node.inputs)) and all(map(_is, deps, node.control_deps)):
-                image = node
-            else:
-                image = msgspec.structs.replace(node, inputs=inputs, control_deps=deps)
-            self._new[node] = image
-            yield image
+        nodes = [node for node in topological(self._graph) if node not in self._inputs]
+        self._new = rebuild(nodes, self._change, redirect=self._redirect)
+        yield from self._new.values()
+
+    def _change(self, node: Node) -> Node:
+        return replace(node, name=_batched(node)) if node in self._headed else node
+
+    def _redirect(self, entry: Entry, _: Node) -> Entry | None:
+        joined = self._joined.get(entry.node)
+        return None if joined is None else Entry(joined, entry.index, entry.version)
 
     def head(self, entry: Entry, label: str) -> Entry:
         """A branch's own head: its part of the output that all branches computed together."""
@@ -160,19 +159,10 @@ class _Batch:
         """What the nodes of the graph became in a branch: its own variables, and the operators of all branches."""
         return {node: self._variables.get((label, node)) or self._new[node] for node in self._graph.nodes}
 
-    def _image(self, entry: Entry) -> Entry:
-        joined = self._joined.get(entry.node)
-        image = self._new[entry.node] if joined is None else joined
-        return entry if image is entry.node else Entry(image, entry.index, entry.version)
-
     def _entry(self, node: Node) -> Entry:
         """An entry as this file writes them: two numbers or three."""
         short = any(entry.version is None for entry in self._graph.heads)
         return Entry(node, 0, None if short else 0)
-
-
-def _is(a: object, b: object) -> bool:
-    return a is b
 
 
 def _batched(node: Node) -> str:
@@ -224,24 +214,18 @@ def single_run(found: Batched, number: int) -> tuple[Graph, dict[Node, Node]]:
 
     Also gives, for each node of the batched graph that stays, what it became.
     """
-    joins, splits = set(found.joins), set(found.splits)
+    skipped = {**dict.fromkeys(found.joins, number), **dict.fromkeys(found.splits, 0)}
     images: dict[Node, Node] = {}
 
-    def image(entry: Entry) -> Entry:
-        node = entry.node
-        while node in joins or node in splits:
-            entry = node.inputs[number] if node in joins else node.inputs[0]
-            node = entry.node
-        return Entry(images[node], entry.index, entry.version)
+    def redirect(entry: Entry, _: Node | None = None) -> Entry:
+        while entry.node in skipped:
+            entry = entry.node.inputs[skipped[entry.node]]
+        return relink(entry, images)
 
     per_branch = len(found.graph.heads) // len(found.labels)
     heads = found.graph.heads[number * per_branch : (number + 1) * per_branch]
-    for node in post_order(entry.node for entry in heads):
-        if node.op == VARIABLE:
-            images[node] = node
-        elif node not in joins and node not in splits:
-            deps = tuple(images[dep] for dep in node.control_deps)
-            images[node] = msgspec.structs.replace(node, inputs=tuple(map(image, node.inputs)), control_deps=deps)
-    new = tuple(map(image, heads))
+    nodes = [node for node in post_order(entry.node for entry in heads) if node not in skipped]
+    rebuild(nodes, redirect=redirect, images=images)
+    new = tuple(map(redirect, heads))
     kept = tuple(post_order(entry.node for entry in new))
     return Graph(kept, new, found.graph.attrs, found.graph.dialect), images

@@ -6,13 +6,15 @@ is the only form that MXNet trains as tied.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from graphshare.analysis.implied import implied_variables
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
+from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import post_order
-from graphshare.progress import batched_progress
 from graphshare.rewrite.naming import check_collisions, check_prefixes
 
 # A SyncBatchNorm's ``key`` names a barrier of the process: two nodes with one key would wait for each other.
@@ -52,15 +54,11 @@ def duplicate(
     all_heads: list[Entry] = [] if drop_original else list(graph.heads)
     for number, prefix in enumerate(prefixes, start=0 if drop_original else 1):
         mutations = {node: number * last for node, last in versions.items()}
-        try:
-            images = _copy(source, prefix, shared, mutations)
-        except KeyError:  # a node stands before one that it needs
-            source = post_order(source)
-            images = _copy(source, prefix, shared, mutations)
+        images = _copy(source, prefix, shared, mutations)
         branches.append(Branch(prefix, graph, images))
         nodes.extend([node for node in images.values() if node not in placed] if placed else images.values())
         placed.update(node for node in shared if node in images)
-        all_heads.extend(_image(entry, images, mutations) for entry in heads)
+        all_heads.extend(_raised(entry, mutations) or relink(entry, images) for entry in heads)
     kept = None if drop_original else graph.verbatim
     result = Graph(tuple(nodes), tuple(all_heads), graph.attrs, graph.dialect.rewritten(), graph.extra, kept)
     return Rewrite(result, tuple(branches), _implied_renames(graph, source, prefixes))
@@ -71,38 +69,29 @@ def _needed(graph: Graph, heads: Sequence[Entry]) -> list[Node]:
     return [node for node in graph.nodes if node in needed]
 
 
-def _copy(source: Sequence[Node], prefix: str, shared: Collection[Node], mutations: dict[Node, int]) -> dict[Node, Node]:
-    """The image of every node of ``source`` in the branch ``prefix``.
+def _copy(source: Sequence[Node], prefix: str, shared: Collection[Node], mutations: Mapping[Node, int]) -> dict[Node, Node]:
+    """Return the image of every node of ``source`` in the branch ``prefix``.
 
     ``mutations`` counts how often earlier branches mutate a shared variable.
     """
-    images: dict[Node, Node] = {}
-    barrier, key = BARRIER
-    for node in batched_progress(source, "duplicating", "nodes"):
-        if shared and node in shared:
-            images[node] = node
-            continue
-        if shared:
-            inputs = [_image(entry, images, mutations) for entry in node.inputs]
-        else:
-            inputs = [Entry(images[entry.node], entry.index, entry.version) for entry in node.inputs]
-        attrs = node.attrs
-        if node.op == barrier and key in attrs:
-            attrs = {**attrs, key: prefix + attrs[key]}
-        deps = tuple([images[dep] for dep in node.control_deps]) if node.control_deps else ()
-        name = prefix + node.name if node.name else ""
-        images[node] = Node(node.op, name, attrs, tuple(inputs), node.num_outputs, deps, node.subgraphs, node.extra, node.form)
-    return images
+    redirect = (lambda entry, _: _raised(entry, mutations)) if mutations else None
+    return rebuild(
+        source, lambda node: node if node in shared else add_prefix(node, prefix), redirect=redirect, task="duplicating"
+    )
 
 
-def _image(entry: Entry, images: dict[Node, Node], mutations: dict[Node, int]) -> Entry:
-    """The entry in a branch; the same object where it leads to a shared node that nothing mutates."""
-    target = images[entry.node]
-    if target is not entry.node:
-        return Entry(target, entry.index, entry.version)
-    if entry.version and mutations.get(target):
-        return Entry(target, entry.index, entry.version + mutations[target])
-    return entry
+def add_prefix(node: Node, prefix: str) -> Node:
+    """Return a copy of ``node`` with ``prefix`` before its name, if it has one, and before the key of a barrier."""
+    name = prefix + node.name if node.name else ""
+    if node.op == BARRIER[0] and BARRIER[1] in node.attrs:
+        return replace(node, name=name, attrs={**node.attrs, BARRIER[1]: prefix + node.attrs[BARRIER[1]]})
+    return replace(node, name=name)
+
+
+def _raised(entry: Entry, mutations: Mapping[Node, int]) -> Entry | None:
+    """Return the entry to a shared variable that earlier branches mutate, with its version raised; None for any other."""
+    count = mutations.get(entry.node)
+    return Entry(entry.node, entry.index, entry.version + count) if count and entry.version else None
 
 
 def _last_versions(source: Sequence[Node], shared: Collection[Node]) -> dict[Node, int]:
@@ -153,7 +142,7 @@ def _check_names(
 
 
 def _may_collide(kept: Collection[str], prefixes: Sequence[str]) -> bool:
-    """Whether a prefixed name can meet any other at all: an existing one begins with the prefix, or one prefix with another."""
+    """Whether a add_prefix name can meet any other at all: an existing one begins with the prefix, or one prefix with another."""
     if any(a != b and a.startswith(b) for a in prefixes for b in prefixes):
         return True
     # One search over all names; a line break inside a name can only make it say yes for nothing.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-import msgspec
+from collections.abc import Collection, Mapping, Sequence
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import VARIABLE, Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import topological
 
 
@@ -21,15 +20,21 @@ def extract(graph: Graph, targets: Sequence[Entry], *, cuts: Mapping[tuple[Node,
         RefusedError: a cut lies on no way to a target, or its name belongs to another node that stays; all are listed.
     """
     cuts = cuts or {}
-    rebuilt = _Rebuilt(cuts)
+    variables: dict[tuple[Node, int], Node] = {}
+
+    def redirect(entry: Entry, _: Node | None = None) -> Entry | None:
+        key = (entry.node, entry.index)
+        if key not in cuts:
+            return None
+        if key not in variables:
+            variables[key] = Node(VARIABLE, cuts[key], num_outputs=1)
+        return Entry(variables[key], 0, entry.version)
+
     needed = _needed(targets, cuts)
-    images: dict[Node, Node] = {}
-    for node in topological(graph):
-        if node in needed:
-            images[node] = rebuilt.node(node)
-    heads = tuple(rebuilt.entry(entry) for entry in targets)
-    _check_cuts(cuts, rebuilt.used, images)
-    nodes = _in_order(graph, images, rebuilt.variables)
+    images = rebuild([node for node in topological(graph) if node in needed], redirect=redirect if cuts else None)
+    heads = tuple(redirect(entry) or relink(entry, images) for entry in targets)
+    _check_cuts(cuts, variables, images)
+    nodes = _in_order(graph, images, variables)
     dialect = graph.dialect.rewritten()
     return Rewrite(Graph(tuple(nodes), heads, graph.attrs, dialect, graph.extra), (Branch("", graph, images),))
 
@@ -48,39 +53,6 @@ def _needed(targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str]) -> s
     return needed
 
 
-class _Rebuilt:
-    """Nodes with cut inputs replaced; a node that nothing cut concerns stays the object it is."""
-
-    def __init__(self, cuts: Mapping[tuple[Node, int], str]) -> None:
-        self._cuts = cuts
-        self._images: dict[Node, Node] = {}
-        self.variables: dict[tuple[Node, int], Node] = {}
-        self.used: set[tuple[Node, int]] = set()
-
-    def node(self, node: Node) -> Node:
-        inputs = tuple(map(self.entry, node.inputs))
-        deps = tuple(self._images[dep] for dep in node.control_deps)
-        unchanged = all(map(_same, inputs, node.inputs)) and all(map(_same, deps, node.control_deps))
-        image = node if unchanged else msgspec.structs.replace(node, inputs=inputs, control_deps=deps)
-        self._images[node] = image
-        return image
-
-    def entry(self, entry: Entry) -> Entry:
-        key = (entry.node, entry.index)
-        if key in self._cuts:
-            self.used.add(key)
-            variable = self.variables.get(key)
-            if variable is None:
-                variable = self.variables[key] = Node(VARIABLE, self._cuts[key], num_outputs=1)
-            return Entry(variable, 0, entry.version)
-        image = self._images[entry.node]
-        return entry if image is entry.node else Entry(image, entry.index, entry.version)
-
-
-def _same(a: object, b: object) -> bool:
-    return a is b
-
-
 def _in_order(graph: Graph, images: Mapping[Node, Node], variables: Mapping[tuple[Node, int], Node]) -> list[Node]:
     """Nodes in file order, a cut's variable where the node stood whose output it replaces."""
     by_node: dict[Node, list[Node]] = {}
@@ -94,7 +66,7 @@ def _in_order(graph: Graph, images: Mapping[Node, Node], variables: Mapping[tupl
     return nodes
 
 
-def _check_cuts(cuts: Mapping[tuple[Node, int], str], used: set[tuple[Node, int]], images: Mapping[Node, Node]) -> None:
+def _check_cuts(cuts: Mapping[tuple[Node, int], str], used: Collection[tuple[Node, int]], images: Mapping[Node, Node]) -> None:
     faults = []
     names = {node.name for node in images}
     for key, name in cuts.items():

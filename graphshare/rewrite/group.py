@@ -7,16 +7,21 @@ changes keep their identity.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from graphshare.analysis.implied import implied_variables
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
+from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import is_topological, post_order, topological
-from graphshare.rewrite.duplicate import BARRIER
+from graphshare.rewrite.duplicate import BARRIER, add_prefix
 
 Place = tuple[int, Node]
 """A node of one of the graphs: the graph's number, and the node."""
@@ -62,10 +67,9 @@ def group(parts: Sequence[Part], *, connect: Mapping[Place, Output] = _NONE, tie
         raise RefusedError(found)
     used = {(number, out.node, out.index) for number, out in connect.values()}
     connect = settled(connect)
-    order = list(_order(parts, connect, ties))
     work = _Work(parts, connect, ties)
-    for place in order:
-        work.add(place)
+    for number, places in groupby(_order(parts, connect, ties), key=itemgetter(0)):
+        work.add(number, [node for _, node in places])
     nodes = tuple(_in_file_order(parts, work.images))
     if not is_topological(nodes):
         nodes = tuple(post_order(nodes))
@@ -200,52 +204,37 @@ class _Work:
         self._placed: set[Node] = set(parts[0].graph.nodes) if self.untouched else set()
         self._mutations = _mutations(parts, ties)
 
-    def add(self, place: Place) -> None:
-        """Makes the image of one node, whose inputs have theirs."""
-        number, node = place
+    def add(self, number: int, nodes: Sequence[Node]) -> None:
+        """Add the images of nodes of one part; what they need from other parts has its images already."""
         images = self.images[number]
-        if isinstance(images, Kept):
-            return
-        tied = self._ties.get(place)
-        if tied is not None:
-            images[node] = self.images[tied[0]][tied[1]]
-            return
-        inputs = tuple([self.entry(number, entry) for entry in node.inputs])
-        deps = tuple([images[dep] for dep in node.control_deps]) if node.control_deps else ()
-        prefix = self._parts[number].prefix
-        same = all(map(_is, inputs, node.inputs)) and all(map(_is, deps, node.control_deps))
-        if same and not prefix and node not in self._placed:
-            images[node] = node
-            self._placed.add(node)
-            return
-        attrs = node.attrs
-        op, key = BARRIER
-        if prefix and node.op == op and key in attrs:
-            attrs = {**attrs, key: prefix + attrs[key]}
-        name = prefix + node.name if node.name else ""
-        images[node] = Node(node.op, name, attrs, inputs, node.num_outputs, deps, node.subgraphs, node.extra, node.form)
+        if not isinstance(images, Kept):
+            rebuild(nodes, partial(self._change, number), redirect=partial(self._redirect, number), images=images)
+            self._placed.update([images[node] for node in nodes])
 
-    def entry(self, number: int, entry: Entry) -> Entry:
-        """The entry in the result; the same object where nothing about it changes."""
-        output = self._connect.get((number, entry.node)) if self._connect else None
+    def _change(self, number: int, node: Node) -> Node:
+        tied = self._ties.get((number, node))
+        if tied is not None:
+            return self.images[tied[0]][tied[1]]
+        prefix = self._parts[number].prefix
+        if prefix:
+            return add_prefix(node, prefix)
+        return replace(node) if node in self._placed else node  # two parts may have one node
+
+    def _redirect(self, number: int, entry: Entry, _: Node | None = None) -> Entry | None:
+        """Return the entry in the result where it is more than the image of its node: a connected or a mutated variable."""
+        place = (number, entry.node)
+        output = self._connect.get(place)
         if output is not None:
             return Entry(self.images[output[0]][output[1].node], output[1].index, entry.version)
-        image = self.images[number][entry.node]
-        earlier = self._mutations.get((number, entry.node), 0) if entry.version else 0
-        if image is entry.node and not earlier:
-            return entry
-        return Entry(image, entry.index, entry.version + earlier if entry.version else entry.version)
+        earlier = self._mutations.get(place, 0) if entry.version else 0
+        return Entry(self.images[number][entry.node], entry.index, (entry.version or 0) + earlier) if earlier else None
 
     def heads(self, used: Collection[tuple[int, Node, int]]) -> Iterator[Entry]:
         """The heads of all parts but those that are ``used`` as inputs."""
         for number, part in enumerate(self._parts):
             for entry in part.graph.heads:
                 if (number, entry.node, entry.index) not in used:
-                    yield self.entry(number, entry)
-
-
-def _is(a: object, b: object) -> bool:
-    return a is b
+                    yield self._redirect(number, entry) or relink(entry, self.images[number])
 
 
 def _mutations(parts: Sequence[Part], ties: Mapping[Place, Place]) -> dict[Place, int]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
+from msgspec.structs import replace
 
 from graphshare.analysis.implied import implied_name, implied_variables
-from graphshare.ir.graph import Branch, Entry, Graph, Node, Rename, Rewrite
-from graphshare.ir.walk import topological
+from graphshare.ir.graph import Branch, Graph, Node, Rename, Rewrite
+from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.rewrite.naming import check_collisions
 
 
@@ -30,24 +30,15 @@ def rename(graph: Graph, names: Mapping[Node, str], *, repeats: bool = False) ->
     if not repeats:
         check_collisions(kept, renamed)
 
-    images: dict[Node, Node] = {}
-    entries: dict[Entry, Entry] = {}
-    for node in topological(graph):
-        inputs = tuple([_image(entry, images, entries) for entry in node.inputs])
-        deps = tuple([images[dep] for dep in node.control_deps])
-        images[node] = msgspec.structs.replace(node, name=names.get(node, node.name), inputs=inputs, control_deps=deps)
-    nodes = tuple(images[node] for node in graph.nodes)
-    heads = tuple(_image(entry, images, entries) for entry in graph.heads)
+    def change(node: Node) -> Node:
+        name = names.get(node, node.name)
+        return node if name == node.name else replace(node, name=name)
+
+    images = rebuild(graph.nodes, change)
+    nodes = tuple([images[node] for node in graph.nodes])
     # Ids stand still under a rename, so lists that did not follow from the nodes stay as they were too.
-    dialect = msgspec.structs.replace(graph.dialect, escapes="mxnet")
-    result = Graph(nodes, heads, graph.attrs, dialect, graph.extra)
+    dialect = replace(graph.dialect, escapes="mxnet")
+    result = Graph(nodes, relink_all(graph.heads, images), graph.attrs, dialect, graph.extra)
     return Rewrite(
         result, (Branch("", graph, images),), tuple(Rename("", old, new) for old, new in implied_pairs if old != new)
     )
-
-
-def _image(entry: Entry, images: Mapping[Node, Node], entries: dict[Entry, Entry]) -> Entry:
-    image = entries.get(entry)
-    if image is None:
-        image = entries[entry] = Entry(images[entry.node], entry.index, entry.version)
-    return image

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
+from msgspec.structs import replace
 
 from graphshare.analysis.implied import implied_name, implied_variables
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import VARIABLE, Branch, Entry, Graph, Node, Rename, Rewrite
+from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import topological
 
 
@@ -32,15 +33,22 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
         raise RefusedError(dict.fromkeys(faults))
     mutations = _mutations(graph, ties) if ties else {}
     images: dict[Node, Node] = {}
-    entries: dict[Entry, Entry] = {}
-    for node in (*dict.fromkeys(ties.values()), *topological(graph)):
-        if node not in ties and node not in images:
-            images[node] = _image(node, names, ties, images, entries, mutations)
-    for node, kept in ties.items():
-        images[node] = images[kept]
-    heads = tuple(_entry(entry, ties, images, entries, mutations) for entry in graph.heads)
+
+    def change(node: Node) -> Node:
+        if node in ties:
+            return images[ties[node]]
+        name = names.get(node, node.name)
+        return node if name == node.name else replace(node, name=name)
+
+    def redirect(entry: Entry, _: Node | None = None) -> Entry | None:
+        count = mutations.get(entry.node)
+        return Entry(images[entry.node], entry.index, entry.version + count) if count and entry.version else None
+
+    order = tuple(dict.fromkeys((*ties.values(), *topological(graph))))
+    rebuild(order, change, redirect=redirect if mutations else None, images=images)
+    heads = tuple(redirect(entry) or relink(entry, images) for entry in graph.heads)
     nodes = tuple(dict.fromkeys(images[node] for node in graph.nodes))
-    dialect = graph.dialect.rewritten() if ties else msgspec.structs.replace(graph.dialect, escapes="mxnet")
+    dialect = graph.dialect.rewritten() if ties else replace(graph.dialect, escapes="mxnet")
     by_place = {node: images[node] for node in graph.nodes}
     result = Graph(nodes, heads, graph.attrs, dialect, graph.extra)
     renames = [
@@ -65,35 +73,3 @@ def _mutations(graph: Graph, ties: Mapping[Node, Node]) -> dict[Node, int]:
             raised[node] = counted[ties[node]]
             counted[ties[node]] += last.get(node, 0)
     return raised
-
-
-def _image(
-    node: Node,
-    names: Mapping[Node, str],
-    ties: Mapping[Node, Node],
-    images: Mapping[Node, Node],
-    entries: dict[Entry, Entry],
-    mutations: Mapping[Node, int],
-) -> Node:
-    inputs = tuple([_entry(entry, ties, images, entries, mutations) for entry in node.inputs])
-    deps = tuple([images[ties.get(dep, dep)] for dep in node.control_deps])
-    name = names.get(node, node.name)
-    if name == node.name and inputs == node.inputs and deps == node.control_deps:
-        return node
-    return msgspec.structs.replace(node, name=name, inputs=inputs, control_deps=deps)
-
-
-def _entry(
-    entry: Entry,
-    ties: Mapping[Node, Node],
-    images: Mapping[Node, Node],
-    entries: dict[Entry, Entry],
-    mutations: Mapping[Node, int],
-) -> Entry:
-    image = entries.get(entry)
-    if image is None:
-        node = images[ties.get(entry.node, entry.node)]
-        version = entry.version + mutations.get(entry.node, 0) if entry.version else entry.version
-        image = entry if node is entry.node and version == entry.version else Entry(node, entry.index, version)
-        entries[entry] = image
-    return image

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 import msgspec
 
 from graphshare.analysis.implied import implied_name, implied_variables
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import VARIABLE, Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.ir.walk import topological
 from graphshare.operators.registry import lookup
 
@@ -41,18 +42,12 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
         rest = list(found.items())[1:]
         copies[variable] = {user: _copy(variable, user, slot, taken) for user, slot in rest}
 
-    images: dict[Node, Node] = {}
-    for node in topological(graph):
-        inputs = tuple([_entry(entry, node, images, copies) for entry in node.inputs])
-        deps = tuple([images[dep] for dep in node.control_deps])
-        same = inputs == node.inputs and deps == node.control_deps
-        images[node] = node if same else msgspec.structs.replace(node, inputs=inputs, control_deps=deps)
+    images = rebuild(topological(graph), redirect=lambda entry, user: _entry(entry, copies.get(entry.node, {}).get(user)))
     nodes: list[Node] = []
     for node in graph.nodes:
         nodes.append(images[node])
         nodes.extend(copies.get(node, {}).values())
-    heads = tuple(Entry(images[entry.node], entry.index, entry.version) for entry in graph.heads)
-    result = Graph(tuple(nodes), heads, graph.attrs, graph.dialect.rewritten(), graph.extra)
+    result = Graph(tuple(nodes), relink_all(graph.heads, images), graph.attrs, graph.dialect.rewritten(), graph.extra)
     branches = [Branch("", graph, {node: images[node] for node in graph.nodes})]
     for number in range(max((len(found) for found in copies.values()), default=0)):
         held = {variable: list(found.values())[number] for variable, found in copies.items() if len(found) > number}
@@ -72,9 +67,6 @@ def _copy(variable: Node, user: Node, slot: int, taken: set[str]) -> Node:
     return msgspec.structs.replace(variable, name=name)
 
 
-def _entry(entry: Entry, user: Node, images: Mapping[Node, Node], copies: Mapping[Node, Mapping[Node, Node]]) -> Entry:
-    copy = copies.get(entry.node, {}).get(user)
-    if copy is not None:  # the only operator that uses the copy, so the only one that mutates it
-        return Entry(copy, entry.index, min(entry.version, 1) if entry.version else entry.version)
-    image = images[entry.node]
-    return entry if image is entry.node else Entry(image, entry.index, entry.version)
+def _entry(entry: Entry, copy: Node | None) -> Entry | None:
+    """Return the entry to the user's own ``copy``, which only this user mutates."""
+    return None if copy is None else Entry(copy, entry.index, min(entry.version, 1) if entry.version else entry.version)

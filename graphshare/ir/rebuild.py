@@ -1,0 +1,81 @@
+"""The one place that copies nodes: a transform says what changes, and edges follow.
+
+Inputs and control dependencies are the only references from one node to another. What a subgraph captures is an input of the
+node that owns it (:attr:`graphshare.ir.graph.Graph.captures`), so captures follow in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from graphshare.ir.graph import Entry, Node
+from graphshare.ir.walk import post_order
+from graphshare.progress import batched_progress
+
+Change = Callable[[Node], Node]
+"""Returns what replaces a node: itself, or a node that differs from it but still has the inputs of its source."""
+Redirect = Callable[[Entry, Node], Entry | None]
+"""Returns the entry of the new graph that an input of a node becomes, or None where it follows the images."""
+
+
+def keep(node: Node) -> Node:
+    """Return ``node``: the change that changes nothing."""
+    return node
+
+
+def rebuild(
+    nodes: Sequence[Node],
+    change: Change = keep,
+    *,
+    redirect: Redirect | None = None,
+    images: dict[Node, Node] | None = None,
+    task: str = "",
+) -> dict[Node, Node]:
+    """Return the image of every node, in the order of ``nodes``, or inputs first where that order is not topological.
+
+    A node that ``change`` leaves alone, and whose inputs are unchanged, is its own image. ``images`` of nodes outside
+    ``nodes`` are used and the new ones are added to it. ``task`` is the name for progress reports.
+    """
+    images = {} if images is None else images
+    before = dict(images)
+    try:
+        _rebuild(nodes, change, redirect, images, task)
+    except KeyError:  # a node stands before one that it needs
+        images.clear()
+        images.update(before)
+        members = set(nodes)
+        order = [node for node in post_order(nodes, stop=before) if node in members]
+        _rebuild(order, change, redirect, images, task)
+    return images
+
+
+def _rebuild(nodes: Sequence[Node], change: Change, redirect: Redirect | None, images: dict[Node, Node], task: str) -> None:
+    """Add the image of every node to ``images``. Raises KeyError where a node stands before one that it needs."""
+    for node in batched_progress(nodes, task, "nodes") if task else nodes:
+        image = change(node)
+        inputs, deps = image.inputs, image.control_deps
+        if inputs:
+            if redirect is None:
+                linked = tuple([e if (new := images[e.node]) is e.node else Entry(new, e.index, e.version) for e in inputs])
+            else:
+                linked = tuple([redirect(e, node) or relink(e, images) for e in inputs])
+            if linked != inputs:  # entries are equal only to themselves
+                image = replace(image, inputs=linked)
+        if deps:
+            new_deps = tuple([images[dep] for dep in deps])
+            if new_deps != deps:
+                image = replace(image, control_deps=new_deps)
+        images[node] = image
+
+
+def relink(entry: Entry, images: Mapping[Node, Node]) -> Entry:
+    """Return the entry that leads to the image of its node; the same object where that node is its own image."""
+    image = images[entry.node]
+    return entry if image is entry.node else Entry(image, entry.index, entry.version)
+
+
+def relink_all(entries: Iterable[Entry], images: Mapping[Node, Node]) -> tuple[Entry, ...]:
+    """Return ``entries``, heads for one, with each leading to the image of its node."""
+    return tuple([relink(entry, images) for entry in entries])
