@@ -8,19 +8,56 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from msgspec.structs import replace
+
 from graphshare.analysis.implied import IMPLIED_BEFORE, implied_inputs
 from graphshare.analysis.name_lists import total_outputs
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, VARIABLE, Branch, Dialect, Entry, Graph, Node, Rewrite
-from graphshare.ir.walk import post_order
+from graphshare.ir.rebuild import rebuild
+from graphshare.ir.walk import post_order, reachable
 from graphshare.operators.properties import OPERATOR_PROPERTIES
 from graphshare.operators.registry import canonical, lookup
-from graphshare.rewrite.draft import Draft, drafts_of
 
 WRITES_VERSION = 10901
 ASSUMED_VERSION = 800
 _HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 _CASTS = ("amp_cast", "amp_multicast")
+
+
+class Draft:
+    """A node while it is upgraded. Compared by identity, as nodes are; edges are ``(draft, index, version)``."""
+
+    __slots__ = ("attrs", "control_deps", "inputs", "name", "node", "op", "subgraphs")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.op = node.op
+        self.name = node.name
+        self.attrs = dict(node.attrs)
+        self.subgraphs = node.subgraphs
+        self.inputs: list[tuple[Draft, int, int]] = []
+        self.control_deps: list[Draft] = []
+
+    def to_node(self) -> Node:
+        """Return the upgraded node, its inputs still the nodes that were read.
+
+        Attributes are sorted by the bytes of their keys, as MXNet writes them.
+        """
+        attrs = dict(sorted(self.attrs.items(), key=lambda item: item[0].encode()))
+        inputs = tuple([Entry(source.node, index, version) for source, index, version in self.inputs])
+        deps = tuple([dep.node for dep in self.control_deps])
+        return Node(self.op, self.name, attrs, inputs, control_deps=deps, subgraphs=self.subgraphs)
+
+
+def _drafts_of(graph: Graph) -> dict[Node, Draft]:
+    """Return a draft for every node that the heads need, in MXNet's order."""
+    drafts: dict[Node, Draft] = {}
+    for node in reachable(graph):
+        draft = drafts[node] = Draft(node)
+        draft.inputs = [(drafts[entry.node], entry.index, entry.version or 0) for entry in node.inputs]
+        draft.control_deps = [drafts[dep] for dep in node.control_deps]
+    return drafts
 
 
 def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
@@ -33,7 +70,8 @@ def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
         RefusedError: MXNet would not load the file, or this package does not know an operator well enough to tell; every such
             node is listed.
     """
-    order, drafts = drafts_of(graph)
+    drafts = _drafts_of(graph)
+    order = list(drafts.values())
     faults = [fault for draft in order for fault in _unknown(draft)]
     if faults:
         raise RefusedError(faults)
@@ -51,10 +89,9 @@ def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
         if version < before:
             for draft in order:
                 step(draft)
-    heads = [(drafts[entry.node], entry.index, entry.version or 0) for entry in graph.heads]
     if not keep_amp_cast:
         _remove_casts(order)
-    return _frozen(graph, drafts, heads)
+    return _finish(graph, drafts)
 
 
 def _unknown(draft: Draft) -> Iterable[Fault]:
@@ -71,14 +108,13 @@ def _unknown(draft: Draft) -> Iterable[Fault]:
 
 def refused_hidden_keys(graph: Graph) -> dict[Node, list[str]]:
     """The hidden keys of a file older than MXNet that it refuses: step A finds no variable for them. By operator."""
-    order, drafts = drafts_of(graph)
+    order = list(_drafts_of(graph).values())
     for draft in order:
         draft.op = canonical(draft.op) if draft.op != VARIABLE else draft.op
     hidden = _take_hidden(order)
     _give_hidden(order, hidden)
-    nodes = {draft: node for node, draft in drafts.items()}
     return {
-        nodes[draft]: keys
+        draft.node: keys
         for draft, pairs in hidden.items()
         if draft.op != VARIABLE and _is_parsed_again(draft) and (keys := [key for key, _ in pairs if key in draft.attrs])
     }
@@ -149,10 +185,8 @@ def _unparsable(draft: Draft) -> Iterable[Fault]:
 def _add_implied(draft: Draft) -> None:
     """Step C: missing inputs become variables named after the operator, each with a copy of its attributes."""
     if draft.op != VARIABLE:
-        for implied in implied_inputs(
-            Node(draft.op, draft.name, draft.attrs, draft.placeholder_inputs(), subgraphs=draft.subgraphs)
-        ):
-            draft.inputs.append((Draft(VARIABLE, implied.name, dict(draft.attrs)), 0, 0))
+        for implied in list(implied_inputs(draft.to_node())):
+            draft.inputs.append((Draft(Node(VARIABLE, implied.name, draft.attrs)), 0, 0))
 
 
 def _add_initializers(draft: Draft) -> None:
@@ -201,48 +235,40 @@ def _behind_casts(edge: tuple[Draft, int, int]) -> tuple[Draft, int, int]:
     return edge
 
 
-def _frozen(graph: Graph, drafts: dict[Node, Draft], heads: list[tuple[Draft, int, int]]) -> Rewrite:
-    made: dict[Draft, Node] = {}
-    for draft in _walk(head for head, _, _ in heads):
-        made[draft] = draft.freeze(made, tuple(map(_upgraded_subgraph, draft.subgraphs)))
-    entries = tuple(Entry(made[draft], index, version) for draft, index, version in heads)
+def _finish(graph: Graph, drafts: dict[Node, Draft]) -> Rewrite:
+    """Return the graph of the drafts, with MXNet's own graph attributes only."""
+    for draft in drafts.values():
+        draft.subgraphs = tuple(map(_upgrade_subgraph, draft.subgraphs))
+    images, heads = _build(graph, drafts)
     attrs: dict[str, list[object]] = {"mxnet_version": ["int", WRITES_VERSION]}
     np_shape = graph.attrs.get("is_np_shape")
     if isinstance(np_shape, (list, tuple)) and len(np_shape) == 2 and np_shape[1]:
         attrs = {"is_np_shape": ["int", 1], **attrs}
-    nodes = tuple(node for node in made.values())
-    images = {node: made[draft] for node, draft in drafts.items() if draft in made}
-    return Rewrite(Graph(nodes, entries, attrs, Dialect()), (Branch("", graph, images),))
+    nodes = tuple(post_order(entry.node for entry in heads))
+    remaining = set(nodes)
+    kept = {node: images[node] for node in drafts if images[node] in remaining}
+    return Rewrite(Graph(nodes, heads, attrs, Dialect()), (Branch("", graph, kept),))
 
 
-def _walk(roots: Iterable[Draft]) -> Iterable[Draft]:
-    """Drafts in MXNet's order."""
-    order: list[Draft] = []
-    seen: set[Draft] = set()
-    stack: list[tuple[Draft, bool]] = [(root, False) for root in reversed(list(roots))]
-    while stack:
-        draft, entered = stack.pop()
-        if entered:
-            order.append(draft)
-        elif draft not in seen:
-            seen.add(draft)
-            stack.append((draft, True))
-            stack.extend((dep, False) for dep in reversed(draft.control_deps))
-            stack.extend((source, False) for source, _, _ in reversed(draft.inputs))
-    return order
-
-
-def _upgraded_subgraph(graph: Graph) -> Graph:
-    """A sub-graph: canonical names and counts, but no step of the table; MXNet drops its attributes."""
-    made: dict[Node, Node] = {}
-    for node in post_order(entry.node for entry in graph.heads):
-        draft = Draft(canonical(node.op) if node.op != VARIABLE else node.op, node.name, dict(node.attrs))
+def _upgrade_subgraph(graph: Graph) -> Graph:
+    """Return a subgraph with canonical names and counts; no step of the table runs on it, and MXNet drops its attributes."""
+    drafts = _drafts_of(graph)
+    for draft in drafts.values():
+        draft.op = canonical(draft.op) if draft.op != VARIABLE else draft.op
         _rename_attributes(draft)
-        inputs = tuple(Entry(made[e.node], e.index, e.version or 0) for e in node.inputs)
-        deps = tuple(made[dep] for dep in node.control_deps)
-        subgraphs = tuple(map(_upgraded_subgraph, node.subgraphs))
-        attrs = dict(sorted(draft.attrs.items(), key=lambda item: item[0].encode()))
-        shell = Node(draft.op, node.name, attrs, inputs, None, deps, subgraphs)
-        made[node] = Node(draft.op, node.name, attrs, inputs, total_outputs(shell), deps, subgraphs)
-    heads = tuple(Entry(made[e.node], e.index, e.version or 0) for e in graph.heads)
-    return Graph(tuple(made.values()), heads, EMPTY, Dialect(keys=("nodes", "arg_nodes", "node_row_ptr", "heads")))
+        draft.subgraphs = tuple(map(_upgrade_subgraph, draft.subgraphs))
+    images, heads = _build(graph, drafts)
+    return Graph(tuple(images.values()), heads, EMPTY, Dialect(keys=("nodes", "arg_nodes", "node_row_ptr", "heads")))
+
+
+def _build(graph: Graph, drafts: Mapping[Node, Draft]) -> tuple[dict[Node, Node], tuple[Entry, ...]]:
+    """Return the upgraded image of each node that was read or is implied, and the heads."""
+    implied = [source for draft in drafts.values() for source, _, _ in draft.inputs if source.node not in drafts]
+    by_node = {**{draft.node: draft for draft in implied}, **drafts}
+
+    def change(node: Node) -> Node:
+        upgraded = by_node[node].to_node()
+        return replace(upgraded, num_outputs=total_outputs(upgraded))
+
+    images = rebuild(list(by_node), change)
+    return images, tuple([Entry(images[entry.node], entry.index, entry.version or 0) for entry in graph.heads])
