@@ -142,7 +142,7 @@ def _check_names(
 
 
 def _may_collide(kept: Collection[str], prefixes: Sequence[str]) -> bool:
-    """Whether a add_prefix name can meet any other at all: an existing one begins with the prefix, or one prefix with another."""
+    """Whether a prefixed name can meet any other at all: an existing one begins with the prefix, or one prefix with another."""
     if any(a != b and a.startswith(b) for a in prefixes for b in prefixes):
         return True
     # One search over all names; a line break inside a name can only make it say yes for nothing.
