@@ -5,14 +5,20 @@
 A case has ``op``, ``attrs`` (texts, as in a symbol file) and ``inputs``: each a ``shape`` with, optionally, ``dtype``
 (float32), ``scale`` and ``shift`` of a standard normal, ``values`` (a flat list instead), ``low`` and ``high`` for integers,
 or ``value`` for a constant. Inputs are drawn from a stream seeded with the case's number and kept beside the outputs. ``train``
-True runs the forward pass in training mode; ``outputs`` limits how many outputs are kept. Each case of a family that has
-``subgraphs`` is asked for in a process of its own: oneDNN's cache would mix them up. So is a case with ``instructions``, the
-newest of the processor's that oneDNN may use, where it computes nothing with newer ones.
+True runs the forward pass in training mode; ``outputs`` limits how many outputs are kept. Each case that has ``subgraphs`` is
+recorded in a process of its own, because oneDNN's cache would mix them up. So is a case with ``instructions``, the newest
+instruction set of the processor that oneDNN may use, and one with ``alone``, which reads fresh memory. ``atol`` and ``rtol``
+are what an element may differ by (see ``rounding.py``); they are of the comparison and are not recorded.
+
+Beside the answers a file has their ``provenance``: the versions of MXNet, oneDNN and numpy, how MXNet was built, the
+instruction set that oneDNN used and the limit set for it, and the date.
 """
 
+import datetime
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -77,6 +83,29 @@ def ask_alone(family, number, outputs, instructions=None):
         return [found["arr_%d" % i] for i in range(len(found.files))]
 
 
+def recorded_part(case):
+    """Return a case without what only the comparison needs."""
+    return {key: value for key, value in case.items() if key not in ("atol", "rtol")}
+
+
+def provenance():
+    """Return with what the answers are computed, and when."""
+    script = "import mxnet as mx; mx.nd.Activation(mx.nd.ones((1, 4)), act_type='relu').wait_to_read()"
+    verbose = dict(os.environ, DNNL_VERBOSE="1")
+    lines = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, env=verbose, check=True).stdout.decode()
+    reported = dict(re.findall(r"^dnnl_verbose,info,(oneDNN|cpu,isa:)(.*)$", lines, re.MULTILINE))
+    features = mx.runtime.Features()
+    return {
+        "mxnet": mx.__version__,
+        "features": sorted(name for name in features if features.is_enabled(name)),
+        "onednn": reported["oneDNN"].split()[0] if features.is_enabled("MKLDNN") else None,
+        "instructions": reported.get("cpu,isa:"),
+        "instructions_limit": os.environ.get("DNNL_MAX_CPU_ISA"),
+        "numpy": np.__version__,
+        "date": datetime.date.today().isoformat(),
+    }
+
+
 def inputs_of(case, number):
     """The inputs of a case."""
     stream = np.random.RandomState(number)
@@ -92,13 +121,14 @@ def alone(family, number, outputs):
 def record(family):
     """Asks for all cases of a family."""
     cases = importlib.import_module("tests.kernels.cases." + family).CASES
-    kept = {"cases": np.array(json.dumps(cases))}
+    kept = {"cases": np.array(json.dumps([recorded_part(case) for case in cases]))}
+    kept["provenance"] = np.array(json.dumps(provenance()))
     for number, case in enumerate(cases):
         arrays = inputs_of(case, number)
         try:
             with tempfile.TemporaryDirectory() as folder:
                 one = folder + "/out.npz"
-                apart = "subgraphs" in case or "instructions" in case
+                apart = {"subgraphs", "instructions", "alone"} & set(case)
                 outputs = ask_alone(family, number, one, case.get("instructions")) if apart else ask(case, arrays)
         except Exception as error:
             raise SystemExit("%s case %d %s: %s" % (family, number, case, str(error)[:2000])) from None

@@ -15,7 +15,8 @@ from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan, without_kernel
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
-from tests.kernels.test_recorded import WITH_BODIES, cases, difference, recorded
+from tests.elementwise import describe_mismatch
+from tests.kernels.test_recorded import WITH_BODIES, cases, recorded, tolerance_of
 from tests.symbols import document, operator, variable
 
 
@@ -39,10 +40,8 @@ def test_a_node_with_bodies(family: str, number: int, case: dict[str, Any]) -> N
     outputs = run_plan(make_plan(graph.heads), values, shapes=found.shapes).outputs
     assert [(x.shape, x.dtype) for x in outputs] == [(x.shape, x.dtype) for x in wanted]
     for got, want in zip(outputs, wanted, strict=True):
-        if want.dtype.kind == "f":
-            assert difference(got, want) <= 1e-5
-        else:
-            assert np.array_equal(got, want)
+        mismatch = describe_mismatch(got, want, tolerance_of(case, want))
+        assert mismatch is None, mismatch
 
 
 def bare(case: dict[str, Any], **shapes: tuple[int, ...]) -> Any:

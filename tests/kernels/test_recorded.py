@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib
 import json
 from collections.abc import Sequence
@@ -16,11 +17,11 @@ from graphshare.kernels.inference import unify
 from graphshare.kernels.kernel import Context, Result
 from graphshare.kernels.registry import find_kernel
 from graphshare.operators import lookup
+from tests.elementwise import EXACT, TOLERANCE, Tolerance, describe_mismatch
 
 HERE = Path(__file__).parent
 WITH_BODIES = ("flow", "joined")  # their nodes carry sub-graphs: test_bodies.py
 FAMILIES = sorted({path.stem for path in (HERE / "recorded").glob("*.npz")} - set(WITH_BODIES))
-TOLERANCE = {"float64": 1e-9, "float32": 1e-5, "float16": 4e-3}
 
 
 @cache
@@ -29,24 +30,24 @@ def recorded(family: str) -> dict[str, Any]:
         return dict(file)
 
 
-def cases(families: Sequence[str] = FAMILIES) -> list[Any]:
-    found = []
-    for family in families:
-        for number, case in enumerate(json.loads(str(recorded(family)["cases"]))):
-            found.append(pytest.param(family, number, case, id=f"{family}-{number}-{case['op']}"))
+@cache
+def cases_of(family: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(json.dumps(importlib.import_module(f"tests.kernels.cases.{family}").CASES))
     return found
 
 
-def difference(got: Any, wanted: Any) -> float:
-    """The largest difference relative to the largest finite value; infinite where NaN or infinities do not fall together."""
-    got, wanted = np.asarray(got, "float64"), np.asarray(wanted, "float64")
-    finite = np.isfinite(wanted)
-    if not np.array_equal(np.where(finite, 0, got), np.where(finite, 0, wanted), equal_nan=True):
-        return float("inf")
-    if not finite.any():
-        return 0.0
-    scale = max(float(np.abs(wanted[finite]).max()), 1e-30)
-    return float(np.abs(got[finite] - wanted[finite]).max()) / scale
+def cases(families: Sequence[str] = FAMILIES) -> list[Any]:
+    return [
+        pytest.param(family, number, case, id=f"{family}-{number}-{case['op']}")
+        for family in families
+        for number, case in enumerate(cases_of(family))
+    ]
+
+
+def tolerance_of(case: dict[str, Any], expected: Any) -> Tolerance:
+    """Return by what an element of an output may differ: as the case says, else as its dtype allows."""
+    default = TOLERANCE.get(str(expected.dtype), EXACT)
+    return Tolerance(case.get("atol", default.atol), case.get("rtol", default.rtol))
 
 
 @pytest.mark.parametrize(("family", "number", "case"), cases())
@@ -66,10 +67,8 @@ def test_kernel_computes_what_mxnet_computed(family: str, number: int, case: dic
     for x, y in zip(inputs, before, strict=True):
         assert np.array_equal(x, y, equal_nan=x.dtype.kind == "f"), "an input that is still needed was changed"
     for got, want in zip(outputs, wanted, strict=False):
-        assert got.shape == want.shape
-        assert got.dtype == want.dtype
-        limit = case.get("tolerance", TOLERANCE.get(str(want.dtype), 0.0))
-        assert difference(got, want) <= limit
+        mismatch = describe_mismatch(got, want, tolerance_of(case, want), zero_signs=family == "unary")
+        assert mismatch is None, mismatch
     assert len(outputs) >= len(wanted)
     # In place, where every input is dead, the numbers are the same.
     context = Context(training=case.get("train", False), dead=(True,) * len(inputs), num_outputs=len(wanted))
@@ -100,5 +99,19 @@ def test_kernel_infers_what_mxnet_gave(family: str, number: int, case: dict[str,
 
 @pytest.mark.parametrize("family", [*FAMILIES, *WITH_BODIES])
 def test_recording_is_of_the_cases_as_they_stand(family: str) -> None:
-    cases_now = importlib.import_module(f"tests.kernels.cases.{family}").CASES
-    assert json.loads(str(recorded(family)["cases"])) == json.loads(json.dumps(cases_now))
+    assert json.loads(str(recorded(family)["cases"])) == [recorded_part(case) for case in cases_of(family)]
+
+
+def recorded_part(case: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in case.items() if key not in ("atol", "rtol")}
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, *WITH_BODIES])
+def test_recording_has_its_provenance(family: str) -> None:
+    provenance = json.loads(str(recorded(family)["provenance"]))
+    assert provenance["mxnet"] == "1.9.1"
+    assert provenance["onednn"].startswith("v")
+    assert "MKLDNN" in provenance["features"]
+    assert provenance["instructions"].startswith("Intel")
+    assert {"instructions_limit", "numpy"} <= provenance.keys()
+    assert datetime.date.fromisoformat(provenance["date"])

@@ -1,12 +1,18 @@
 """Cases for convolutions. Plain data."""
 
+from math import prod
+
+from tests.kernels.rounding import sum_rounding
+
 
 def conv(data, filters, kernel, op="Convolution", groups=1, bias=True, dtype="float32", **attrs):
     """A convolution of ``data`` (N, C, ...)."""
     attrs = {key: str(tuple(value)) if isinstance(value, list) else value for key, value in attrs.items()}
     attrs.update(kernel=str(tuple(kernel)), num_filter=str(filters), no_bias=str(not bias), num_group=str(groups))
     shapes = [data, [filters, data[1] // groups, *kernel]] + ([[filters]] if bias else [])
-    return {"op": op, "attrs": attrs, "inputs": [{"shape": shape, "dtype": dtype} for shape in shapes]}
+    terms = data[1] // groups * prod(kernel) + bias
+    inputs = [{"shape": shape, "dtype": dtype} for shape in shapes]
+    return {"op": op, "attrs": attrs, "inputs": inputs, "atol": sum_rounding(terms, dtype=dtype)}
 
 
 CASES = [

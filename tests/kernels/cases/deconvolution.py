@@ -1,12 +1,18 @@
 """Cases for transposed convolutions and upsampling. Plain data."""
 
+from math import prod
+
+from tests.kernels.rounding import sum_rounding
+
 
 def deconv(data, filters, kernel, groups=1, bias=False, dtype="float32", **attrs):
     """A transposed convolution of ``data`` (N, C, ...)."""
     attrs = {key: str(tuple(value)) if isinstance(value, list) else value for key, value in attrs.items()}
     attrs.update(kernel=str(tuple(kernel)), num_filter=str(filters), no_bias=str(not bias), num_group=str(groups))
     shapes = [data, [data[1], filters // groups, *kernel]] + ([[filters]] if bias else [])
-    return {"op": "Deconvolution", "attrs": attrs, "inputs": [{"shape": shape, "dtype": dtype} for shape in shapes]}
+    terms = data[1] // groups * prod(kernel) + bias
+    inputs = [{"shape": shape, "dtype": dtype} for shape in shapes]
+    return {"op": "Deconvolution", "attrs": attrs, "inputs": inputs, "atol": sum_rounding(terms, dtype=dtype)}
 
 
 def up(*shapes, dtype="float32", **attrs):

@@ -1,13 +1,18 @@
 """Cases for products of matrices. Plain data."""
 
+from tests.kernels.rounding import sum_rounding
 
-def case(op, attrs, *shapes, dtype="float32"):
-    return {"op": op, "attrs": attrs, "inputs": [{"shape": shape, "dtype": dtype} for shape in shapes]}
+
+def case(op, attrs, *shapes, dtype="float32", terms=0):
+    found = {"op": op, "attrs": attrs, "inputs": [{"shape": shape, "dtype": dtype} for shape in shapes]}
+    if op.endswith(("dot", "gemm", "gemm2")):
+        terms = 6  # at most five products and an addend
+    return dict(found, atol=sum_rounding(terms, dtype=dtype)) if terms else found
 
 
 def dense(data, width, flatten, bias=True, dtype="float32"):
     attrs = {"num_hidden": "4", "flatten": str(flatten), "no_bias": str(not bias)}
-    return case("FullyConnected", attrs, data, [4, width], *([[4]] if bias else []), dtype=dtype)
+    return case("FullyConnected", attrs, data, [4, width], *([[4]] if bias else []), dtype=dtype, terms=width + bias)
 
 
 CASES = [

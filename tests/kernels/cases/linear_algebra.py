@@ -1,5 +1,7 @@
 """Cases for linear algebra on the last two axes. Plain data."""
 
+from tests.kernels.rounding import sum_rounding
+
 # Symmetric and positive: A + A^T + 6 on the diagonal, written out.
 POSITIVE = [7.0, 1.0, 0.5, 1.0, 6.0, -2.0, 0.5, -2.0, 5.0, 8.0, -1.0, 2.0, -1.0, 9.0, 0.25, 2.0, 0.25, 4.0]
 SPREAD = {"shape": [2, 3, 3], "values": POSITIVE}
@@ -8,7 +10,14 @@ ONE = {"shape": [3, 3], "values": POSITIVE[:9]}
 
 
 def case(op, attrs, *inputs, **more):
-    return dict({"op": "_linalg_" + op, "attrs": attrs, "inputs": list(inputs)}, **more)
+    found = dict({"op": "_linalg_" + op, "attrs": attrs, "inputs": list(inputs)}, **more)
+    dtype = inputs[0].get("dtype", "float32")
+    return dict(found, atol=sum_rounding(*SUMS[op], dtype=dtype)) if op in SUMS else found
+
+
+# Terms, and their size: numbers of POSITIVE are up to 9, those of its inverse below 1; 4 x 4 determinants have 24 products.
+SUMS = {"det": (24,), "slogdet": (24,), "inverse": (3,), "potrf": (3,), "potri": (3,), "gelqf": (5,), "syevd": (3, 9.0)}
+SUMS.update(syrk=(4,), trmm=(3, 18.0), trsm=(3, 2.0))
 
 
 CASES = [case(op, {}, x, outputs=1) for op in ("det", "sumlogdiag", "inverse") for x in (SPREAD, SPREAD64, ONE)]

@@ -5,7 +5,9 @@ FLOATS = ("float32", "float64", "float16")
 
 def softmax_output(attrs, data, label, dtype="float32", train=False):
     label = {"shape": label, "dtype": dtype, "low": 0, "high": 2}
-    return {"op": "SoftmaxOutput", "attrs": attrs, "inputs": [{"shape": data, "dtype": dtype}, label], "train": train}
+    # In float16 MXNet rounds the differences that it takes exponentials of, the exponentials and their sum.
+    more = {"rtol": 4e-3} if dtype == "float16" else {}
+    return {"op": "SoftmaxOutput", "attrs": attrs, "inputs": [{"shape": data, "dtype": dtype}, label], "train": train, **more}
 
 
 CASES = [

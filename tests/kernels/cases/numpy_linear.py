@@ -1,5 +1,7 @@
 """Cases for products and linear algebra of the numpy interface. Plain data."""
 
+from tests.kernels.rounding import sum_rounding, with_atol
+
 POSITIVE = [7.0, 1.0, 0.5, 1.0, 6.0, -2.0, 0.5, -2.0, 5.0, 8.0, -1.0, 2.0, -1.0, 9.0, 0.25, 2.0, 0.25, 4.0]
 SPREAD = {"shape": [2, 3, 3], "values": POSITIVE}
 
@@ -54,3 +56,15 @@ CASES += [
     for op in ("_npi_solve", "_npi_tensorsolve")
     for kind in ("int32", "float32")
 ]
+
+
+def rounding(case):
+    """Products sum up to 12 numbers; a decomposition is off by rounding of its largest numbers, which are below 10."""
+    if case["inputs"][0].get("dtype") == "int32":  # computed in float64
+        return None
+    return sum_rounding(12 if case["op"].endswith(("dot", "matmul", "einsum", "axes")) else 4, ROUNDED.get(case["op"], 1.0))
+
+
+ROUNDED = dict.fromkeys(("_npi_eig", "_npi_eigh", "_npi_eigvals", "_npi_eigvalsh", "_npi_tensorinv", "_npi_tensorsolve"), 10.0)
+ROUNDED.update(_npi_pinv=4.0, _npi_pinv_scalar_rcond=4.0)
+CASES = with_atol(CASES, rounding)

@@ -2,6 +2,8 @@
 
 import random
 
+from tests.kernels.rounding import sum_rounding, with_atol
+
 
 def _case(op, seed, batch=1, anchors=12, size=4, **attrs):
     stream = random.Random(seed)
@@ -35,3 +37,4 @@ CASES = [
     _case("_contrib_MultiProposal", 5, batch=2, rpn_post_nms_top_n="8", rpn_pre_nms_top_n="40"),
     _case("_contrib_MultiProposal", 6, batch=2, rpn_post_nms_top_n="20", rpn_pre_nms_top_n="16", output_score="True"),
 ]
+CASES = with_atol(CASES, sum_rounding(2, 64.0))  # corners, which are a centre and half a width, of images of 64 pixels
