@@ -1,4 +1,4 @@
-"""Authoring a graph in Python, without MXNet, under the field's sharing systems.
+"""Authoring of a graph in Python, without MXNet, under the scopes and sharing rules of several frameworks.
 
     from graphshare.builder import Session, operators as op, placeholder, variable_scope, AUTO_REUSE
 
@@ -8,16 +8,14 @@
             scores = op.FullyConnected(data, num_hidden=10)
         session.run(scores, {"data": images})
 
-What comes out is a graph like one that was read from a file.
+The result is a graph like one that was read from a file.
 """
 
 from __future__ import annotations
 
 from graphshare.builder import initializers, operators
-from graphshare.builder.arithmetic import constant
 from graphshare.builder.files import save
-from graphshare.builder.layers import Layer, fully_connected
-from graphshare.builder.models import Model, model
+from graphshare.builder.layers import Layer, Model, constant, fully_connected, model
 from graphshare.builder.naming import (
     BREW,
     CAFFE2,

@@ -1,4 +1,4 @@
-"""Writing what was authored: a symbol file and its parameters, both or neither."""
+"""Writing an authored graph: a symbol file and its parameters, both or neither."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from graphshare.text.names import join_key
 
 
 def save(session: Session, targets: Target | Sequence[Target], stem: str, *, epoch: int = 0) -> tuple[str, str]:
-    """Writes the minimal graph of ``targets`` to ``STEM-symbol.json`` and the values of its parameters to ``STEM-0000.params``.
+    """Write the minimal graph of ``targets`` to ``STEM-symbol.json`` and its parameters to ``STEM-0000.params``.
 
-    They are files as MXNet 1.9.1 writes them. Returns the two paths. Parameters without a value get their first one.
+    The files are those that MXNet 1.9.1 writes. Returns the two paths. Parameters without a value get their initial one.
 
     Raises:
-        RefusedError: a parameter's shape is not known, or its type has no place in the file.
-        OutputError: something could not be written; what stood there before still stands.
-        SelfCheckError: the graph does not read back as it is.
+        RefusedError: a parameter's shape is not known, or the file format has no place for its dtype.
+        OutputError: a file could not be written; the earlier files are unchanged.
+        SelfCheckError: the written graph does not read back equal.
     """
     if epoch < 0:
         raise RefusedError(Fault(f"there is no epoch {epoch}", hint="epochs count from 0"))
@@ -34,9 +34,9 @@ def save(session: Session, targets: Target | Sequence[Target], stem: str, *, epo
     arrays = {}
     kinds = {Kind.PARAMETER: "arg", Kind.AUXILIARY: "aux"}
     for node in graph.variables():
-        known = session.registry.variables[node.name]
-        if known.kind in kinds:
-            arrays[join_key(kinds[known.kind], node.name)] = session.value(known.var)
+        variable = session.registry.variables[node.name]
+        if variable.kind in kinds:
+            arrays[join_key(kinds[variable.kind], node.name)] = session.value(variable.var)
     paths = f"{stem}-symbol.json", f"{stem}-{epoch:04d}.params"
     with staged_outputs() as stage:
         stage.open(paths[0]).write(text)

@@ -1,6 +1,6 @@
-"""Initializers as MXNet writes them into ``__init__``: a name and its arguments in JSON.
+"""Initializers in the form of MXNet's ``__init__`` attribute: a name and its arguments in JSON.
 
-``Session`` computes them (:mod:`graphshare.execute.initial`), and MXNet's Module does when it trains the written file.
+``Session`` evaluates them (:mod:`graphshare.execute.initial`), and so does MXNet's Module when it trains the written file.
 """
 
 from __future__ import annotations
@@ -8,38 +8,38 @@ from __future__ import annotations
 import json
 
 
-def _text(name: str, **arguments: object) -> str:
+def _encode(name: str, **arguments: object) -> str:
     return json.dumps([name, arguments])
 
 
 def zeros() -> str:
-    """All 0."""
-    return _text("zero")
+    """Return the initializer that fills with 0."""
+    return _encode("zero")
 
 
 def ones() -> str:
-    """All 1."""
-    return _text("one")
+    """Return the initializer that fills with 1."""
+    return _encode("one")
 
 
 def constant(value: float) -> str:
-    """All ``value``."""
-    return _text("constant", value=value)
+    """Return the initializer that fills with ``value``."""
+    return _encode("constant", value=value)
 
 
 def normal(sigma: float = 0.01) -> str:
-    """Normal around 0 with standard deviation ``sigma``."""
-    return _text("normal", sigma=sigma)
+    """Return the normal initializer with mean 0 and standard deviation ``sigma``."""
+    return _encode("normal", sigma=sigma)
 
 
 def uniform(scale: float = 0.07) -> str:
-    """Uniform from ``-scale`` to ``scale``."""
-    return _text("uniform", scale=scale)
+    """Return the uniform initializer from ``-scale`` to ``scale``."""
+    return _encode("uniform", scale=scale)
 
 
 def xavier(rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3) -> str:
-    """Scaled by the units that go in (``in``), come out (``out``) or their mean (``avg``); for two axes or more.
+    """Return the Xavier initializer for two axes or more, scaled by fan-in (``in``), fan-out (``out``) or their mean (``avg``).
 
     ``rnd_type`` is ``uniform`` or ``gaussian``.
     """
-    return _text("xavier", rnd_type=rnd_type, factor_type=factor_type, magnitude=magnitude)
+    return _encode("xavier", rnd_type=rnd_type, factor_type=factor_type, magnitude=magnitude)

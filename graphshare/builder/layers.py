@@ -1,52 +1,62 @@
-"""Layers: several operators that have one name and parameters of their own, named by the session's policy."""
+"""Layers and models: several operators under one name, with parameters of their own named by the session's policy."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from functools import wraps
 from typing import Any
 
-from graphshare.builder.operators import apply, automatic_names
-from graphshare.builder.scopes import current_scope
+import msgspec
+
+from graphshare.builder.apply_operator import apply, check_reuse, draw_automatic_names
+from graphshare.builder.scopes import Scope, current_scope, variable_scope
 from graphshare.builder.settings import ReuseLike, Settings
 from graphshare.builder.var import Var
-from graphshare.builder.variables import checked_shape, made, planned
+from graphshare.builder.variables import create_parameter, parse_shape, plan_parameter
 from graphshare.errors import Fault, RefusedError
+from graphshare.kernels.inference import size_of
 
 
 class Layer:
-    """The names of a layer that is being written: ``kind`` is what it is called after when it has no ``name``.
+    """The names of a layer under construction: a layer without a ``name`` is named after its ``kind``.
 
-    Parameters belong to the name, so a name given twice shares all of them where the reuse policy allows it. Operators are
-    called after it too, and a name that is taken is numbered or refused as the naming policy has it: outputs are never shared.
+    Parameters belong to the name, so two layers of one name share all of them if the reuse policy allows it. Operators are
+    named after it too, and a taken name is numbered or refused by the naming policy: outputs are never shared.
 
     Raises:
-        RefusedError: ``reuse=True`` without a name to find the parameters by.
+        RefusedError: ``reuse=True`` without a name by which to find the parameters.
     """
 
     def __init__(self, kind: str, name: str | None = None, *, reuse: ReuseLike = None) -> None:
-        if name is None and reuse is True:
-            hint = "give name=, or the scope where the parameters are"
-            raise RefusedError(Fault(f"{kind}: reuse=True needs a name to find the parameters by", hint=hint))
+        check_reuse(kind, name, reuse)
         self._scope = current_scope()
         naming = self._scope.naming
-        self.name = automatic_names(self._scope, naming.kind(kind), True)[0] if name is None else name
+        self.name = draw_automatic_names(self._scope, naming.kind(kind), True)[0] if name is None else name
         self._reuse = reuse
         self._formals: dict[str, int] = {}
         self._temporaries = 0
 
-    def parameter(self, formal: str, shape: Sequence[int] | None = None, **settings: Any) -> Var:
-        """The layer's parameter of that sort (``weight``, ``bias``); the second of one sort is numbered 1.
-
-        ``settings`` are those of :class:`graphshare.builder.settings.Settings`.
-        """
+    def parameter(
+        self,
+        formal: str,
+        shape: Sequence[int] | None = None,
+        *,
+        initializer: str | None = None,
+        regularizer: float | None = None,
+        dtype: str | None = None,
+        trainable: bool | None = None,
+    ) -> Var:
+        """Return the layer's parameter ``formal`` (``weight``, ``bias``); the second one of a formal gets the number 1."""
         number = self._formals.get(formal, 0)
         self._formals[formal] = number + 1
         local = self._scope.naming.parameter_name(self.name, formal, number)
-        own, sizes = Settings(**settings), checked_shape(shape)
-        return made(self._scope, planned(self._scope, local, formal=formal, shape=sizes, own=own, reuse=self._reuse))
+        own = Settings(initializer, regularizer, dtype, trainable)
+        plan = plan_parameter(self._scope, local, formal=formal, shape=parse_shape(shape), own=own, reuse=self._reuse)
+        return create_parameter(self._scope, plan)
 
     def temporary(self) -> str | None:
-        """The name for the operator of an inner result; None under policies where it is named as any operator."""
+        """Return the name for the operator of an inner result; None if the policy names it like any other operator."""
         self._temporaries += 1
         return self._scope.naming.temporary_name(self.name, self._temporaries - 1)
 
@@ -62,19 +72,17 @@ def fully_connected(
     weight_initializer: str | None = None,
     bias_initializer: str | None = None,
 ) -> Var:
-    """``x`` times a weight, plus a bias, through ``activation`` (as ``sigmoid``, ``relu``); one operator for each.
+    """Return ``x`` times a weight, plus a bias, through ``activation`` (``sigmoid``, ``relu`` ...); one operator for each.
 
-    The last operator bears the layer's name, those before it are temporaries.
+    The last operator has the layer's name, those before it are temporaries.
 
     Raises:
-        RefusedError: the second axis of ``x`` and those behind it are not known, or as :class:`Layer` and operators.
+        RefusedError: a size of ``x`` after the first axis is not known, or as :class:`Layer` and the operators.
     """
     layer = Layer("fc", name, reuse=reuse)
-    if x.shape is None or None in x.shape[1:]:
+    units = None if x.shape is None else size_of(x.shape[1:])
+    if units is None:
         raise RefusedError(Fault(f"fully_connected: the size of {x!r} behind its first axis is not known"))
-    units = 1
-    for dimension in x.shape[1:]:
-        units *= dimension or 0
     parts: list[tuple[str, list[Var], dict[str, Any]]] = []
     weight = layer.parameter("weight", (size, units), initializer=weight_initializer)
     parts.append(("FullyConnected", [weight], {"num_hidden": size, "no_bias": True}))
@@ -83,6 +91,62 @@ def fully_connected(
     if activation is not None:
         parts.append(("Activation", [], {"act_type": activation}))
     for number, (operator, others, attrs) in enumerate(parts, start=1):
-        last = number == len(parts)
-        x = apply(operator, x, *others, name=layer.name if last else layer.temporary(), **attrs)[0]
+        operator_name = layer.name if number == len(parts) else layer.temporary()
+        x = apply(operator, x, *others, name=operator_name, **attrs)[0]
     return x
+
+
+def constant(value: float, shape: Sequence[int] = (1,), *, dtype: str = "float32", name: str | None = None) -> Var:
+    """Return an array of ``shape`` that is filled with ``value``."""
+    return apply("_full", name=name, shape=tuple(shape), value=value, dtype=dtype)[0]
+
+
+class Model(msgspec.Struct, frozen=True, eq=False):
+    """The result of a model function: its ``output``, and the scope in which it was created.
+
+    Parameters are found by the variable scope, so clones that share them list the same ones; outputs are found by the name
+    scope, which is the clone's own.
+    """
+
+    output: Var
+    scope: Scope
+
+    @property
+    def name(self) -> str:
+        """The name of its output."""
+        return self.output.name
+
+    def get_weights(self) -> list[Var]:
+        """Return its parameters and auxiliary states, in the order of creation."""
+        parameters = self.scope.registry.parameters()
+        return [variable.var for name, variable in parameters.items() if name.startswith(self.scope.variables)]
+
+    def get_outputs(self) -> list[Var]:
+        """Return the outputs of its operators, in the order of creation."""
+        return [
+            output
+            for node, outputs in self.scope.registry.outputs.items()
+            if not node.is_variable and node.name.startswith(self.scope.names)
+            for output in outputs
+        ]
+
+    def get_middles(self, pattern: str = "*/out") -> list[Var]:
+        """Return those outputs whose operators match a glob: by default the ones called ``out``, a block's last operator."""
+        return [output for output in self.get_outputs() if fnmatchcase(output.node.name, pattern)]
+
+
+def model(name: str) -> Callable[[Callable[..., Var]], Callable[..., Model]]:
+    """Turn a function that applies operators and returns the output into a model function.
+
+    Its calls also take ``reuse`` and ``scope``: the model is authored under ``variable_scope(scope or name, reuse=reuse)``.
+    """
+
+    def decorate(body: Callable[..., Var]) -> Callable[..., Model]:
+        @wraps(body)
+        def build(*args: Any, reuse: ReuseLike = None, scope: str | None = None, **options: Any) -> Model:
+            with variable_scope(scope or name, reuse=reuse) as inner:
+                return Model(body(*args, **options), inner)
+
+        return build
+
+    return decorate

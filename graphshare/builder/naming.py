@@ -1,7 +1,7 @@
-"""Naming policies: how each system calls what has no name, what is named twice, and the parameters of an operator.
+"""Naming policies: how each system names operators without a name, repeated names, and the parameters of an operator.
 
-A policy is plain data. Which name is free is known by the session (:mod:`graphshare.builder.registry`); scopes put their paths
-before what a policy says.
+A policy is plain data. The session knows which names are free (:class:`graphshare.builder.var.Registry`); scopes prepend their
+paths to the names of a policy.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import msgspec
 
 
 class Naming(msgspec.Struct, frozen=True):
-    """One system's way to name.
+    """The naming scheme of one system.
 
-    ``first`` is the automatic name when ``{n}`` is 0, ``later`` for the numbers above, of a thing of ``{kind}``. ``counted``
-    says what has a counter of its own: every ``kind``, every ``path`` (kind within its scope), or nothing (``all`` count
-    together). ``again`` names an operator whose name is taken; without it a name given twice is refused. ``parameter`` names
-    the parameter ``{formal}`` of the operator ``{owner}``, ``temporary`` inner results of a layer.
+    ``first`` is the automatic name of a ``{kind}`` for number 0, ``later`` for higher numbers. ``counted`` says what has its
+    own counter: every ``kind``, every ``path`` (a kind within its scope), or nothing (``all`` share one). ``again`` names an
+    operator whose name is taken; without it a repeated name is refused. ``parameter`` names the parameter ``{formal}`` of the
+    operator ``{owner}``, ``temporary`` the inner results of a layer.
 
-    ``kinds`` gives an operator's name in lower case another kind, ``other_kind`` all that it does not list; ``formals`` gives
-    formal inputs other names. ``unique_scopes`` tells that a name scope opened again gets a number too, ``shares_by_name`` that
-    a parameter name given twice means one parameter, where no scope says otherwise. ``prefixes_given`` tells that the prefix of
-    :func:`graphshare.builder.scopes.unique_names` stands before names that the user chose, too.
+    ``kinds`` maps an operator's name in lower case to its kind, ``other_kind`` is the kind of all other operators; ``formals``
+    renames formal inputs. With ``unique_scopes`` a reopened name scope gets a number too; with ``shares_by_name`` a repeated
+    parameter name means one parameter unless a scope says otherwise. With ``prefixes_given`` the prefix of
+    :func:`graphshare.builder.scopes.unique_names` is also prepended to names that the user chose.
     """
 
     first: str
@@ -40,29 +40,43 @@ class Naming(msgspec.Struct, frozen=True):
     prefixes_given: bool = False
 
     def kind(self, called: str) -> str:
-        """What kind of thing an operator is that was called by this name (an alias counts as its own)."""
+        """Return the kind of an operator that was applied by this name (an alias is a kind of its own)."""
         lowered = called.lower()
         return self.kinds.get(lowered) or self.other_kind or lowered
 
     def automatic(self, kind: str, number: int) -> str:
-        """The automatic name with ``number``, from 0."""
+        """Return the automatic name with ``number``, from 0."""
         return (self.later if number else self.first).format(kind=kind, n=number, before=number - 1)
 
-    def repeated(self, name: str, number: int) -> str | None:
-        """What to try when ``name`` is taken, for ``number`` from 1; None where a repeated name is refused."""
+    def number_repeated(self, name: str, number: int) -> str | None:
+        """Return the candidate ``number`` (from 1) for a name that is taken; None if a repeated name is refused."""
         return None if self.again is None else self.again.format(name=name, n=number, before=number - 1)
 
     def parameter_name(self, owner: str, formal: str, number: int = 0) -> str:
-        """The name of parameter ``formal`` (the ``number``-th of its sort) of the operator or layer ``owner``."""
+        """Return the name of parameter ``formal`` (number ``number`` of that formal) of the operator or layer ``owner``."""
         return self.parameter.format(owner=owner, formal=self.formals.get(formal, formal), n=number)
 
     def temporary_name(self, layer: str, number: int) -> str | None:
-        """The name of an inner result of a layer; None where such operators are named as any other."""
+        """Return the name of an inner result of a layer; None if it is named like any other operator."""
         return self.temporary.format(layer=layer, n=number) if self.temporary else None
 
 
+class Counters:
+    """Counters for automatic names, from 0."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, int] = {}
+
+    def draw(self, naming: Naming, kind: str, path: str) -> int:
+        """Return the next number of the counter that ``naming`` uses for a ``kind`` under ``path``."""
+        key = {"kind": kind, "path": path + kind, "all": ""}[naming.counted]
+        number = self._next.get(key, 0)
+        self._next[key] = number + 1
+        return number
+
+
 def _kinds(**words: str) -> dict[str, str]:
-    """``fc="fullyconnected"`` turned round: each listed name to its kind."""
+    """Invert ``fc="fullyconnected"``: map each listed name to its kind."""
     return {name: kind for kind, names in words.items() for name in names.split()}
 
 

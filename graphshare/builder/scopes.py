@@ -1,42 +1,38 @@
-"""Where authoring stands: name scopes, variable scopes, sharing blocks and naming policies.
+"""Name scopes, variable scopes, sharing blocks and naming policies.
 
-All are context managers that nest, and undo what they did when they are left, on an exception too. The state is one frozen
+All are context managers that nest and restore the outer state when they exit, on an exception too. The state is one frozen
 record in a context variable, so threads (and tasks) do not see each other's scopes.
 
-Operators and inputs take the name scope. Parameters take the variable scope alone, as it is resolved by the scope overrides
-that :func:`parameter_sharing` sets. A variable scope is a name scope too. Caffe2's ``NameScope``, which parameters and
-operators both take, is therefore :func:`variable_scope`.
+Operators and inputs are named by the name scope. Parameters are named by the variable scope alone, after the scope overrides of
+:func:`parameter_sharing` have resolved it. A variable scope is a name scope too. Caffe2's ``NameScope``, which names parameters
+and operators, is therefore :func:`variable_scope`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from graphshare.builder.counters import Counters
-from graphshare.builder.naming import Naming
-from graphshare.builder.settings import Reuse, ReuseLike, Settings, reuse_of
+from graphshare.builder.naming import Counters, Naming
+from graphshare.builder.settings import Reuse, ReuseLike, Settings, resolve_reuse
+from graphshare.builder.var import Owner, Registry
 from graphshare.errors import Fault, RefusedError
 from graphshare.rewrite.rules.scopes import SEPARATOR, Overrides, make_overrides, split_name, split_scope
-
-if TYPE_CHECKING:
-    from graphshare.builder.registry import Registry
-    from graphshare.builder.session import Session
 
 _NO_OVERRIDES = Overrides()
 
 
 class Scope(msgspec.Struct, frozen=True, eq=False):
-    """What holds at one place. ``names`` and ``variables`` are paths that are empty or end in a slash.
+    """The state at one place. ``names`` and ``variables`` are paths that are empty or end in a slash.
 
-    ``outer`` is what held before the session was entered.
+    ``outer`` is the state before the session was entered.
     """
 
-    session: Session
+    session: Owner
     naming: Naming
     counters: Counters
     prefix: str = ""
@@ -49,86 +45,84 @@ class Scope(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def registry(self) -> Registry:
-        """What the session knows."""
+        """The names, variables and shapes of the session."""
         return self.session.registry
 
     def parameter_name(self, path: str) -> str:
-        """The name of the parameter at ``path``, as the scope overrides resolve it."""
+        """Return the name of the parameter at ``path``, resolved by the scope overrides."""
         return self.overrides.parameter_name(*split_name(path))
 
     @property
     def name(self) -> str:
-        """The variable scope's path without the slash at its end."""
+        """The variable scope's path without its final slash."""
         return self.variables.removesuffix(SEPARATOR)
 
 
 _CURRENT: ContextVar[Scope | None] = ContextVar("graphshare_scope", default=None)
+_default_scopes: list[Callable[[], Scope]] = []
 
 
 def current_scope() -> Scope:
-    """The scope that holds here; that of the default session where none was entered."""
-    found = _CURRENT.get()
-    if found is not None:
-        return found
-    from graphshare.builder.session import default_session
+    """Return the current scope; the root scope of the default session if no scope was entered."""
+    return _CURRENT.get() or _default_scopes[0]()
 
-    return default_session().root
+
+def register_default_scope(default_scope: Callable[[], Scope]) -> None:
+    """Register the function that returns the root scope of the default session, which is defined above this module."""
+    _default_scopes[:] = [default_scope]
 
 
 def enter(scope: Scope) -> None:
-    """``scope`` holds until :func:`leave`."""
+    """Make ``scope`` the current scope until :func:`leave`."""
     _CURRENT.set(msgspec.structs.replace(scope, outer=_CURRENT.get()))
 
 
 def leave() -> None:
-    """What held before the last :func:`enter` holds again."""
+    """Restore the scope before the last :func:`enter`."""
     scope = _CURRENT.get()
     _CURRENT.set(scope.outer if scope is not None else None)
 
 
 @contextmanager
-def entered(scope: Scope) -> Iterator[Scope]:
-    """``scope`` holds inside of the block."""
-    token = _CURRENT.set(scope)
+def _open_inner(scope: Scope, **changes: Any) -> Iterator[Scope]:
+    """Make ``scope`` with ``changes`` the current scope inside the block."""
+    inner = msgspec.structs.replace(scope, **changes)
+    token = _CURRENT.set(inner)
     try:
-        yield scope
+        yield inner
     finally:
         _CURRENT.reset(token)
 
 
-def _inner(scope: Scope, **changes: Any) -> Scope:
-    return msgspec.structs.replace(scope, **changes)
-
-
-def _named_path(scope: Scope, name: str, *, absolute: bool = False) -> str:
+def _open_path(scope: Scope, name: str, *, absolute: bool = False) -> str:
     path = name if absolute else scope.names + name
     if scope.naming.unique_scopes:
-        path = scope.session.registry.unique(path, scope.naming)
+        path = scope.registry.reserve(scope.registry.find_free(path, scope.naming))
     return path + SEPARATOR
 
 
 def check_scope_name(name: str) -> str:
-    """``name`` without a slash at its end.
+    """Return ``name`` without its final slash.
 
     Raises:
         RefusedError: it is empty, or has an empty component or a NUL character.
     """
     stripped = name.removesuffix(SEPARATOR)
     if "" in stripped.split(SEPARATOR) or "\0" in stripped:
-        raise RefusedError(Fault(f"{name!r} is no scope", hint="a scope is one or more names with / between them"))
+        raise RefusedError(Fault(f"{name!r} is not a scope", hint="a scope is one or more names with / between them"))
     return stripped
 
 
 @contextmanager
 def name_scope(name: str, *, absolute: bool = False) -> Iterator[Scope]:
-    """Operators and inputs inside are called ``name/...``; parameters keep their names.
+    """Name the operators and inputs inside ``name/...``; parameters keep their names.
 
-    Under a policy with ``unique_scopes`` (TensorFlow's) a scope that is opened again is ``name_1``. ``absolute`` makes ``name``
-    the whole path, whatever scopes are around, and an empty one the root.
+    Under a policy with ``unique_scopes`` (TensorFlow's) a scope that is opened again is ``name_1``. With ``absolute``, ``name``
+    is the whole path, and an empty name is the root, regardless of the outer scopes.
     """
     scope = current_scope()
-    names = "" if absolute and not name else _named_path(scope, check_scope_name(name), absolute=absolute)
-    with entered(_inner(scope, names=names)) as inner:
+    names = "" if absolute and not name else _open_path(scope, check_scope_name(name), absolute=absolute)
+    with _open_inner(scope, names=names) as inner:
         yield inner
 
 
@@ -143,63 +137,63 @@ def variable_scope(
     trainable: bool | None = None,
     absolute: bool = False,
 ) -> Iterator[Scope]:
-    """Parameters inside are called ``name/...``, and operators and inputs too; what is given holds for variables inside.
+    """Name the parameters, operators and inputs inside ``name/...`` and set defaults for the variables inside.
 
-    Without a name only settings change. ``absolute`` makes ``name`` the whole path of the parameters inside, whatever scopes
-    are around, and an empty one the root; so does the :class:`Scope` that an earlier block gave. Operators are where they
-    stand all the same.
+    Without a name only settings change. With ``absolute``, ``name`` is the whole path of the parameters inside, and an empty
+    name is the root, regardless of the outer scopes; the :class:`Scope` of an earlier block has the same effect. Operators
+    still go by the name scope.
 
-    ``reuse``: None inherits; True demands that every parameter exists already, ``AUTO_REUSE`` takes those that do. Neither is
-    undone by a scope inside.
+    ``reuse``: None inherits; True requires that every parameter exists already, ``AUTO_REUSE`` takes those that exist. An inner
+    scope undoes neither.
     """
     scope = current_scope()
     settings = Settings(initializer, regularizer, dtype, trainable)
-    changes: dict[str, Any] = {"reuse": reuse_of(reuse, scope.reuse)}
+    changes: dict[str, Any] = {"reuse": resolve_reuse(reuse, scope.reuse)}
     if isinstance(name, Scope):
         settings = settings.within(name.settings)
-        changes["reuse"] = reuse_of(reuse, reuse_of(name.reuse, scope.reuse))
+        changes["reuse"] = resolve_reuse(reuse, resolve_reuse(name.reuse, scope.reuse))
         changes["variables"] = name.variables
         if name.name:
-            changes["names"] = _named_path(scope, name.name.rpartition(SEPARATOR)[2])
+            changes["names"] = _open_path(scope, name.name.rpartition(SEPARATOR)[2])
     elif absolute and not name:
         changes["variables"] = ""
     elif name is not None:
         own = check_scope_name(name)
         changes["variables"] = ("" if absolute else scope.variables) + own + SEPARATOR
-        changes["names"] = _named_path(scope, own)
+        changes["names"] = _open_path(scope, own)
     changes["settings"] = settings.within(scope.settings)
-    with entered(_inner(scope, **changes)) as inner:
+    with _open_inner(scope, **changes) as inner:
         yield inner
 
 
 @contextmanager
 def unique_names(naming: Naming | None = None, *, prefix: str = "") -> Iterator[Scope]:
-    """Automatic names count from 0 again inside, under ``naming`` where that is given; then as before.
+    """Restart the counters of automatic names inside, under ``naming`` if it is given.
 
-    ``prefix`` stands before automatic names, and under MXNet's policy before those that the user gave to operators. Two blocks
-    give their layers equal names and so equal parameters, which are shared where the reuse policy lets them; operators never
+    ``prefix`` is prepended to automatic names, and under MXNet's policy also to names that the user gave to operators. Layers
+    in two such blocks get equal names and so equal parameters, which are shared if the reuse policy allows it; operators never
     share a name.
     """
     scope = current_scope()
     changes: dict[str, Any] = {"counters": Counters(), "prefix": prefix}
     if naming is not None:
         changes["naming"] = naming
-    with entered(_inner(scope, **changes)) as inner:
+    with _open_inner(scope, **changes) as inner:
         yield inner
 
 
 @contextmanager
 def parameter_sharing(overrides: Mapping[str, str]) -> Iterator[Scope]:
-    """Parameters of the scope on the left are those of the scope on the right; Caffe2's ``ParameterSharing``.
+    """Map the parameters of each left scope to those of its right scope, as Caffe2's ``ParameterSharing`` does.
 
-    Both are below the current variable scope. Overrides are resolved recursively, the deepest scope first, what follows it is
-    kept; blocks nest, and of two rules for one scope the inner one holds. Operators stay where they are. A parameter that an
-    override leads to is shared without any ``reuse``.
+    Both are below the current variable scope. Overrides are resolved recursively, the deepest scope first, and the rest of the
+    path is kept; blocks nest, and of two rules for one scope the inner one applies. Operators are not affected. A parameter
+    that an override leads to is shared without any ``reuse``.
 
     Raises:
         RefusedError: a rule that would apply to its own result, or a cycle, shown as a path; the block is not entered.
     """
     scope = current_scope()
     rules = make_overrides(overrides, current=split_scope(scope.variables))
-    with entered(_inner(scope, overrides=Overrides((*scope.overrides.rules, *rules)))) as inner:
+    with _open_inner(scope, overrides=Overrides((*scope.overrides.rules, *rules))) as inner:
         yield inner

@@ -1,4 +1,4 @@
-"""What a variable is made with, and what it inherits from the scopes around it."""
+"""The settings of a variable, and the reuse policy, which are inherited from the surrounding scopes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Reuse(Enum):
-    """What happens when a name of a parameter comes a second time."""
+    """What happens when a parameter name is requested a second time."""
 
     FORBID = "forbid"
     REQUIRE = "require"
@@ -21,21 +21,21 @@ ReuseLike = Reuse | bool | None
 """None inherits, True requires that the parameter exists, ``AUTO_REUSE`` takes it if it does, False forbids."""
 
 
-def reuse_of(given: ReuseLike, inherited: Reuse | None) -> Reuse | None:
-    """The policy inside of a scope. As in TensorFlow, False does not undo what an outer scope allows."""
-    if isinstance(given, Reuse) and given is not Reuse.FORBID:
-        return given
-    if given is True:
+def resolve_reuse(reuse: ReuseLike, inherited: Reuse | None) -> Reuse | None:
+    """Return the policy inside a scope. As in TensorFlow, False does not undo what an outer scope allows."""
+    if isinstance(reuse, Reuse) and reuse is not Reuse.FORBID:
+        return reuse
+    if reuse is True:
         return Reuse.REQUIRE
-    forbids = given is False or given is Reuse.FORBID
+    forbids = reuse is False or reuse is Reuse.FORBID
     return Reuse.FORBID if forbids and inherited is None else inherited
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Properties of a parameter; None where nothing was said, and then a scope further out may say it.
+    """Properties of a parameter; None is unset, and is then inherited from the next outer scope.
 
-    ``initializer`` is MXNet's text for ``__init__`` (:mod:`graphshare.builder.initializers`), ``regularizer`` the multiplier
-    of weight decay (``__wd_mult__``), ``dtype`` a numpy name; ``trainable=False`` becomes a learning rate multiplier of 0.
+    ``initializer`` is the text of MXNet's ``__init__`` (:mod:`graphshare.builder.initializers`), ``regularizer`` the multiplier
+    of weight decay (``__wd_mult__``), ``dtype`` a numpy name; ``trainable=False`` is a learning rate multiplier of 0.
     """
 
     initializer: str | None = None
@@ -44,6 +44,6 @@ class Settings(msgspec.Struct, frozen=True):
     trainable: bool | None = None
 
     def within(self, outer: Settings) -> Settings:
-        """These settings, completed by those of ``outer``."""
+        """Return these settings, with unset ones taken from ``outer``."""
         own = {field: value for field in self.__struct_fields__ if (value := getattr(self, field)) is not None}
         return msgspec.structs.replace(outer, **own)

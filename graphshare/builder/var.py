@@ -1,29 +1,57 @@
-"""``Var``: the typed input and output of every operator."""
+"""``Var``, the typed input and output of every operator, and ``Registry``, the state of the graph that is being authored.
+
+Nodes are frozen, so a graph grows by new nodes alone; nothing here ever changes one.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Protocol
 
 import msgspec
 
 from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.roles import Kind
+from graphshare.builder.naming import Naming
+from graphshare.builder.settings import Settings
+from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Node
+from graphshare.kernels.inference import is_known, unify
 from graphshare.kernels.kernel import Shape
 from graphshare.text.format import format_shape
 
-if TYPE_CHECKING:
-    from graphshare.builder.session import Session
-
 Number = int | float
+
+# MXNet's Symbol uses these operators for + - * /, and its automatic names follow from them (`_plus0`, `_mulscalar0`).
+_ELEMENTWISE = {"add": "_Plus", "sub": "_Minus", "mul": "_Mul", "div": "_Div"}
+_SCALAR = {
+    "add": "_PlusScalar",
+    "sub": "_MinusScalar",
+    "rsub": "_RMinusScalar",
+    "mul": "_MulScalar",
+    "div": "_DivScalar",
+    "rdiv": "_RDivScalar",
+}
+
+
+class Owner(Protocol):
+    """What a :class:`Var` needs of the session that it belongs to."""
+
+    @property
+    def registry(self) -> Registry:
+        """The names, variables and shapes of the session."""
+
+    def apply(self, operator: str, *inputs: Var, name: str | None = None, **named: object) -> tuple[Var, ...]:
+        """Apply an operator under the current scope and return its visible outputs."""
 
 
 class Var(msgspec.Struct, frozen=True, eq=False):
-    """A value in the graph: a variable, or an output of an operator. Compared by identity; there is one for each.
+    """A value in the graph: a variable, or an output of an operator. Compared by identity: there is one Var for each value.
 
-    ``+ - * /`` and ``-x`` apply MXNet's operators, elementwise where the shapes are known to be equal, else broadcasting.
+    ``+ - * /`` and ``-x`` apply MXNet's operators, elementwise if the shapes are known to be equal, else broadcasting.
     """
 
-    session: Session
+    session: Owner
     entry: Entry
 
     __array_ufunc__ = None  # numpy's numbers leave arithmetic to Var
@@ -35,7 +63,7 @@ class Var(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """The name as MXNet lists it: a variable's own; of an operator's output ``fc1_output``."""
+        """The name as MXNet lists it: a variable's own name, or ``fc1_output`` for an operator's output."""
         return output_name(self.entry)
 
     @property
@@ -45,46 +73,130 @@ class Var(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def shape(self) -> Shape:
-        """What is known of the shape: None in place of a size that is not, None for all where not even the rank is."""
+        """The shape as far as it is known: None for an unknown size, None for the whole shape if the rank is unknown."""
         return self.session.registry.shapes[self.node][self.entry.index]
 
     @property
     def dtype(self) -> str | None:
-        """The numpy name of its type, None where nothing settles it yet."""
-        return self.session.registry.types[self.node][self.entry.index]
+        """The numpy name of its dtype, None if nothing determines it yet."""
+        return self.session.registry.dtypes[self.node][self.entry.index]
 
     def __add__(self, other: Var | Number) -> Var:
-        return _applied("add", self, other)
+        return _apply_arithmetic("add", self, other)
 
     def __radd__(self, other: Number) -> Var:
-        return _applied("add", self, other)
+        return _apply_arithmetic("add", self, other)
 
     def __sub__(self, other: Var | Number) -> Var:
-        return _applied("sub", self, other)
+        return _apply_arithmetic("sub", self, other)
 
     def __rsub__(self, other: Number) -> Var:
-        return _applied("rsub", self, other)
+        return _apply_arithmetic("rsub", self, other)
 
     def __mul__(self, other: Var | Number) -> Var:
-        return _applied("mul", self, other)
+        return _apply_arithmetic("mul", self, other)
 
     def __rmul__(self, other: Number) -> Var:
-        return _applied("mul", self, other)
+        return _apply_arithmetic("mul", self, other)
 
     def __truediv__(self, other: Var | Number) -> Var:
-        return _applied("div", self, other)
+        return _apply_arithmetic("div", self, other)
 
     def __rtruediv__(self, other: Number) -> Var:
-        return _applied("rdiv", self, other)
+        return _apply_arithmetic("rdiv", self, other)
 
     def __neg__(self) -> Var:
-        return _applied("mul", self, -1.0)
+        return _apply_arithmetic("mul", self, -1.0)
 
     def __repr__(self) -> str:
         return f"<Var {self.name} {format_shape(self.shape)} {self.dtype or '?'}>"
 
 
-def _applied(what: str, left: Var, right: Var | Number) -> Var:
-    from graphshare.builder.arithmetic import applied
+def _apply_arithmetic(operation: str, left: Var, right: Var | Number) -> Var:
+    """Apply one of ``add, sub, mul, div`` (``rsub``, ``rdiv``: the number is the first operand)."""
+    if not isinstance(right, Var):
+        return left.session.apply(_SCALAR[operation], left, scalar=right)[0]
+    same_shape = is_known(left.shape) and left.shape == right.shape
+    return left.session.apply(_ELEMENTWISE[operation] if same_shape else f"broadcast_{operation}", left, right)[0]
 
-    return applied(what, left, right)
+
+class Variable(msgspec.Struct, eq=False):
+    """An authored variable: its kind and the settings it was created with."""
+
+    var: Var
+    kind: Kind
+    settings: Settings
+
+
+class Registry:
+    """The names, variables and shapes of one session."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Node] = {}
+        self.variables: dict[str, Variable] = {}
+        self.shapes: dict[Node, list[Shape]] = {}
+        self.dtypes: dict[Node, list[str | None]] = {}
+        self.outputs: dict[Node, tuple[Var, ...]] = {}
+        self.mutations: dict[Node, int] = {}
+        self._reserved: dict[str, int] = {}
+
+    def is_taken(self, name: str) -> bool:
+        """Return whether a node or a name scope has the name ``name``."""
+        return name in self._reserved
+
+    def reserve(self, name: str) -> str:
+        """Mark ``name`` as taken and return it."""
+        self._reserved.setdefault(name, 0)
+        return name
+
+    def find_free(self, name: str, naming: Naming) -> str:
+        """Return ``name``, or the next free name that ``naming`` derives from it if it is taken.
+
+        Raises:
+            RefusedError: the name is taken, and the policy does not number repeated names.
+        """
+        if name not in self._reserved:
+            return name
+        number = self._reserved[name]
+        while True:
+            number += 1
+            candidate = naming.number_repeated(name, number)
+            if candidate is None:
+                hint = "give it another name, or choose a naming policy that numbers repeated names"
+                raise RefusedError(Fault(f"{name!r} already exists, disallowed", hint=hint))
+            if candidate not in self._reserved:
+                self._reserved[name] = number - 1
+                return candidate
+
+    def count_mutation(self, var: Var) -> int:
+        """Return the version that an operator which writes into ``var`` reads; MXNet counts such operators from 1.
+
+        The variable becomes an auxiliary state.
+        """
+        self.variables[var.node.name].kind = Kind.AUXILIARY
+        self.mutations[var.node] = self.mutations.get(var.node, 0) + 1
+        return self.mutations[var.node]
+
+    def add(self, node: Node, shapes: list[Shape], dtypes: list[str | None], outputs: tuple[Var, ...]) -> None:
+        """Add a new node with its outputs and what is known of their shapes and dtypes."""
+        self.names[node.name] = node
+        self.shapes[node] = shapes
+        self.dtypes[node] = dtypes
+        self.outputs[node] = outputs
+
+    def add_variable(self, variable: Variable, shape: Shape) -> Var:
+        """Add a new variable."""
+        var = variable.var
+        self.add(var.node, [shape], [variable.settings.dtype], (var,))
+        self.variables[var.node.name] = variable
+        return var
+
+    def refine(self, var: Var, shape: Shape, dtype: str | None) -> None:
+        """Unify what is known of ``var`` with a shape and a dtype that fit it."""
+        index = var.entry.index
+        self.shapes[var.node][index] = unify(self.shapes[var.node][index], shape)
+        self.dtypes[var.node][index] = self.dtypes[var.node][index] or dtype
+
+    def parameters(self) -> Mapping[str, Variable]:
+        """Return the variables that training or a file fills, auxiliary states included, in the order of creation."""
+        return {name: v for name, v in self.variables.items() if v.kind in (Kind.PARAMETER, Kind.AUXILIARY)}

@@ -1,7 +1,7 @@
-"""Variables: inputs under the name scope, parameters under the variable scope, shared as the scopes say.
+"""Variables: inputs under the name scope, parameters under the variable scope, shared by the rules of the scopes.
 
-Making one has two steps, so that an operator with several new parameters makes all of them or none: :func:`planned` finds the
-name and checks everything, :func:`made` changes the session.
+Creation has two steps, so that an operator with several new parameters creates all of them or none: :func:`plan_parameter`
+resolves the name and checks everything, :func:`create_parameter` changes the session.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import msgspec
 from graphshare.analysis.roles import Kind
 from graphshare.analysis.shapes import TYPE_FLAGS
 from graphshare.builder.initializers import ones, uniform, zeros
-from graphshare.builder.registry import Variable
 from graphshare.builder.scopes import Scope, current_scope
-from graphshare.builder.settings import Reuse, ReuseLike, Settings, reuse_of
-from graphshare.builder.var import Var
+from graphshare.builder.settings import Reuse, ReuseLike, Settings, resolve_reuse
+from graphshare.builder.var import Var, Variable
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, VARIABLE, Entry, Node
 from graphshare.kernels.inference import unify
@@ -25,16 +24,16 @@ from graphshare.rewrite.rules.scopes import SEPARATOR
 from graphshare.text.format import format_shape
 
 _FLAGS = {name: flag for flag, name in TYPE_FLAGS.items()}
-# Names that end so get their first value by that (and are parameters to whoever reads the file).
+# MXNet's initializers choose the first value of a parameter by these endings; other names need ``__init__``.
 _ENDINGS = ("weight", "bias", "gamma", "beta", "moving_mean", "moving_var", "running_mean", "running_var")
-_FIRST = {
+_FIRST_VALUES = {
     **dict.fromkeys(("bias", "beta", "moving_mean", "mean"), zeros()),
     **dict.fromkeys(("gamma", "moving_var", "var"), ones()),
 }
 
 
-class Planned(msgspec.Struct, frozen=True, eq=False):
-    """A variable that is to be used: an ``existing`` one, or a new one of ``name`` and ``attrs``."""
+class ParameterPlan(msgspec.Struct, frozen=True, eq=False):
+    """A parameter to be used: an ``existing`` one, or a new one with ``name`` and ``attrs``."""
 
     name: str
     kind: Kind
@@ -44,7 +43,7 @@ class Planned(msgspec.Struct, frozen=True, eq=False):
     existing: Variable | None
 
 
-def planned(
+def plan_parameter(
     scope: Scope,
     local: str,
     *,
@@ -55,15 +54,15 @@ def planned(
     attrs: Mapping[str, str] | None = None,
     reuse: ReuseLike = None,
     absolute: bool = False,
-) -> Planned:
-    """The parameter that ``local`` means in ``scope``, checked and not made yet.
+) -> ParameterPlan:
+    """Resolve and check the parameter ``local`` in ``scope`` without creating it.
 
-    ``own`` are settings given for it alone; the scope's complete them, but for an auxiliary state. ``formal`` is what it is to
-    its operator (``weight``, ``bias``; empty for a variable by itself): a scope's initializer is for weights and variables by
-    themselves. An ``__init__`` in ``attrs`` is the operator's own wish and stands before it.
+    ``own`` are the settings of this parameter alone; unset ones are inherited from the scope, except for an auxiliary state.
+    ``formal`` is the operator's name for it (``weight``, ``bias``; empty for a variable of its own): a scope's initializer
+    applies to weights and to variables of their own. An ``__init__`` in ``attrs`` comes from the operator and takes precedence.
 
     Raises:
-        RefusedError: it exists and may not, or does not and must; or it is shared with another shape or other settings.
+        RefusedError: it exists and must not, or does not and must; or it is shared with another shape or other settings.
     """
     path = local if absolute else scope.variables + local
     name = path if absolute else scope.parameter_name(path)
@@ -72,33 +71,35 @@ def planned(
     if own.initializer is None and (formal not in ("", "weight") or "__init__" in attrs):
         settings = msgspec.structs.replace(settings, initializer=None)
     existing = scope.registry.variables.get(name)
-    policy = reuse_of(reuse, scope.reuse)
+    policy = resolve_reuse(reuse, scope.reuse)
     if policy is None:
         policy = Reuse.AUTO if name != path or scope.naming.shares_by_name else Reuse.FORBID
     if existing is None:
         _check_new(scope, name, policy)
     else:
         _check_shared(existing, name, policy, kind, shape, settings, own)
-    return Planned(name, kind, shape, settings, {**first_value(name, formal), **attrs, **_hidden(settings)}, existing)
+    return ParameterPlan(
+        name, kind, shape, settings, {**_default_initializer(name, formal), **attrs, **_hidden_attributes(settings)}, existing
+    )
 
 
 def _check_new(scope: Scope, name: str, policy: Reuse) -> None:
     if policy is Reuse.REQUIRE:
         hint = "make it first, or share with reuse=AUTO_REUSE, which makes what does not exist"
-        raise RefusedError(Fault(f"variable {name} does not exist, and reuse=True demands that it does", hint=hint))
+        raise RefusedError(Fault(f"variable {name} does not exist, and reuse=True requires it", hint=hint))
     check_name(name)
     if name in scope.registry.names:
         raise RefusedError(Fault(f"variable {name} would have the name of an operator", hint="give it another name"))
 
 
 def check_name(name: str) -> None:
-    """Refuses what no file can hold: an empty name, or one with a NUL character.
+    """Refuse a name that no file can hold.
 
     Raises:
-        RefusedError: it is such a name.
+        RefusedError: it is empty or contains a NUL character.
     """
     if not name or name.endswith(SEPARATOR) or "\0" in name:
-        raise RefusedError(Fault(f"{name!r} is no name for a variable"))
+        raise RefusedError(Fault(f"{name!r} is not a name for a variable"))
 
 
 def _check_shared(
@@ -124,18 +125,20 @@ def _check_shared(
     if own.initializer is not None and own.initializer != existing.settings.initializer:
         faults.append(f"variable {name} is shared with the initializers {existing.settings.initializer} and {own.initializer}")
     if faults:
-        raise RefusedError([Fault(text, node=name, hint="one parameter has one of each") for text in faults])
+        raise RefusedError(
+            [Fault(text, node=name, hint="a shared parameter has one shape and one value of each setting") for text in faults]
+        )
 
 
-def first_value(name: str, formal: str) -> dict[str, str]:
-    """``__init__`` for a parameter whose name tells MXNet's initializers nothing: by what it is, as MXNet would by its name."""
+def _default_initializer(name: str, formal: str) -> dict[str, str]:
+    """Return ``__init__`` by the formal's name, for a parameter whose own name tells MXNet's initializers nothing."""
     if name.endswith(formal or _ENDINGS) or name.endswith(_ENDINGS):
         return {}
-    return {"__init__": _FIRST.get(formal) or uniform(0.01)}
+    return {"__init__": _FIRST_VALUES.get(formal) or uniform(0.01)}
 
 
-def _hidden(settings: Settings) -> dict[str, str]:
-    """Settings as MXNet reads them off a variable."""
+def _hidden_attributes(settings: Settings) -> dict[str, str]:
+    """Return the hidden attributes (``__wd_mult__`` ...) in which MXNet stores these settings."""
     attrs = {}
     if settings.initializer is not None:
         attrs["__init__"] = settings.initializer
@@ -149,28 +152,30 @@ def _hidden(settings: Settings) -> dict[str, str]:
 
 
 def dtype_flag(dtype: str) -> str:
-    """MXNet's number of a type.
+    """Return MXNet's number of a dtype.
 
     Raises:
-        RefusedError: it has none.
+        RefusedError: MXNet has no number for it.
     """
     if dtype not in _FLAGS:
-        raise RefusedError(Fault(f"no variable can have the type {dtype!r}", hint=f"types are {', '.join(_FLAGS)}"))
+        raise RefusedError(Fault(f"a variable cannot have the dtype {dtype!r}", hint=f"dtypes are {', '.join(_FLAGS)}"))
     return _FLAGS[dtype]
 
 
-def checked_shape(shape: Sequence[int | None] | None) -> Shape:
-    """``shape`` with None for sizes that are not known, as 0 says too.
+def parse_shape(shape: Sequence[int | None] | None) -> Shape:
+    """Return ``shape`` with None for unknown sizes, which 0 stands for too.
 
     Raises:
-        RefusedError: it is no shape, or that of a scalar, for which symbol files without np-shape have no words.
+        RefusedError: it is not a shape, or is that of a scalar, which symbol files without np-shape cannot express.
     """
     if shape is None:
         return None
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else ()
     if not sizes or not all(size is None or (_is_whole(size) and 0 <= size < 1 << 63) for size in sizes):
-        hint = "a shape is a tuple of sizes as (None, 3), None where a size is not known; of a single number it is (1,)"
-        raise RefusedError(Fault(f"{shape!r} is no shape for a variable", hint=hint))
+        hint = (
+            "a shape is a tuple of sizes such as (None, 3), with None for an unknown size; the shape of a single number is (1,)"
+        )
+        raise RefusedError(Fault(f"{shape!r} is not a shape for a variable", hint=hint))
     return tuple(int(size) if size else None for size in sizes)
 
 
@@ -178,23 +183,28 @@ def _is_whole(size: object) -> bool:
     return hasattr(size, "__index__") and not isinstance(size, bool)
 
 
-def shape_text(shape: Sequence[int | None]) -> str:
-    """``__shape__`` as MXNet spells it; 0 stands for a size that is not known."""
+def _format_shape_attribute(shape: Sequence[int | None]) -> str:
+    """Return the text of MXNet's ``__shape__``; 0 stands for an unknown size."""
     return str(tuple(0 if size is None else size for size in shape))
 
 
-def made(scope: Scope, plan: Planned) -> Var:
-    """The planned variable, made unless it exists; what is newly known of its shape is kept."""
-    registry = scope.registry
-    if plan.existing is not None:
-        var = plan.existing.var
-        registry.shapes[var.node] = [unify(var.shape, plan.shape)]
-        return var
-    node = Node(VARIABLE, registry.take(plan.name), dict(sorted(plan.attrs.items())), num_outputs=1)
-    var = Var(scope.session, Entry(node))
-    registry.add(node, [plan.shape], [plan.settings.dtype], (var,))
-    registry.variables[plan.name] = Variable(var, plan.kind, plan.settings)
+def create_parameter(scope: Scope, plan: ParameterPlan) -> Var:
+    """Return the planned parameter, creating it unless it exists, and refine its shape."""
+    if plan.existing is None:
+        return _create(scope, plan.name, plan.kind, plan.shape, plan.settings, plan.attrs)
+    var = plan.existing.var
+    scope.registry.refine(var, plan.shape, None)
     return var
+
+
+def create_input(scope: Scope, name: str, shape: Shape, dtype: str | None = None, attrs: Mapping[str, str] = EMPTY) -> Var:
+    """Create an input with the free name ``name``."""
+    return _create(scope, name, Kind.INPUT, shape, Settings(dtype=dtype), attrs)
+
+
+def _create(scope: Scope, name: str, kind: Kind, shape: Shape, settings: Settings, attrs: Mapping[str, str]) -> Var:
+    node = Node(VARIABLE, scope.registry.reserve(name), dict(sorted(attrs.items())), num_outputs=1)
+    return scope.registry.add_variable(Variable(Var(scope.session, Entry(node)), kind, settings), shape)
 
 
 def variable(
@@ -208,54 +218,46 @@ def variable(
     reuse: ReuseLike = None,
     absolute: bool = False,
 ) -> Var:
-    """A parameter: a new one, or the existing one of that name where the scope or ``reuse`` lets it be shared.
+    """Return a parameter: a new one, or the existing one of that name if the scope or ``reuse`` allows sharing.
 
-    Its name stands under the variable scope, as scope overrides resolve it; with ``absolute`` it is the whole name. Without a
-    name it gets an automatic one. What is not given is inherited from the scopes.
+    Its name is relative to the variable scope and resolved by the scope overrides; with ``absolute`` it is the whole name.
+    Without a name it gets an automatic one. Unset settings are inherited from the scopes.
 
     Raises:
-        RefusedError: it exists and may not, or does not and must; it is shared with another shape or other settings.
+        RefusedError: it exists and must not, or does not and must; it is shared with another shape or other settings.
     """
     scope = current_scope()
     if name is None:
-        if reuse is True or reuse_of(reuse, None) is not None:
+        if reuse is True or resolve_reuse(reuse, None) is not None:
             raise RefusedError(Fault("a variable without a name cannot be reused", hint="name it, or leave reuse out"))
-        name = automatic_variable_name(scope)
+        name = _draw_variable_name(scope)
     own = Settings(initializer, regularizer, dtype, trainable)
-    sizes = checked_shape(shape)
-    attrs = {} if sizes is None else {"__shape__": shape_text(sizes)}
-    return made(scope, planned(scope, name, shape=sizes, own=own, attrs=attrs, reuse=reuse, absolute=absolute))
+    sizes = parse_shape(shape)
+    attrs = {} if sizes is None else {"__shape__": _format_shape_attribute(sizes)}
+    return create_parameter(
+        scope, plan_parameter(scope, name, shape=sizes, own=own, attrs=attrs, reuse=reuse, absolute=absolute)
+    )
 
 
-def automatic_variable_name(scope: Scope) -> str:
-    """The next automatic name of a variable, below the scope's path."""
+def _draw_variable_name(scope: Scope) -> str:
+    """Return the next automatic name of a variable, relative to the scope's path."""
     kind = scope.naming.kind("var")
     return scope.prefix + scope.naming.automatic(kind, scope.counters.draw(scope.naming, kind, scope.variables))
 
 
 def placeholder(name: str | None = None, shape: Sequence[int | None] | None = None, *, dtype: str | None = None) -> Var:
-    """An input, to be fed. Its name stands under the name scope, as an operator's does; a taken one follows the policy.
+    """Create an input, to be fed. Its name is relative to the name scope, like an operator's; the policy handles a taken name.
 
     Raises:
         RefusedError: the name is taken, and the naming policy does not number repeated names.
     """
     scope = current_scope()
-    local = automatic_variable_name(scope) if name is None else name
+    local = _draw_variable_name(scope) if name is None else name
     check_name(local)
     attrs = {}
-    sizes = checked_shape(shape)
+    sizes = parse_shape(shape)
     if sizes is not None:
-        attrs["__shape__"] = shape_text(sizes)
+        attrs["__shape__"] = _format_shape_attribute(sizes)
     if dtype is not None:
         attrs["__dtype__"] = dtype_flag(dtype)
-    return made_input(scope, scope.registry.free(scope.names + local, scope.naming), sizes, dtype, attrs)
-
-
-def made_input(scope: Scope, name: str, shape: Shape, dtype: str | None = None, attrs: Mapping[str, str] = EMPTY) -> Var:
-    """A new input called ``name``, which is free."""
-    registry = scope.registry
-    node = Node(VARIABLE, registry.take(name), dict(sorted(attrs.items())), num_outputs=1)
-    var = Var(scope.session, Entry(node))
-    registry.add(node, [shape], [dtype], (var,))
-    registry.variables[node.name] = Variable(var, Kind.INPUT, Settings(dtype=dtype))
-    return var
+    return create_input(scope, scope.registry.find_free(scope.names + local, scope.naming), sizes, dtype, attrs)

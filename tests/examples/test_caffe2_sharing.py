@@ -122,11 +122,13 @@ def test_layers_of_different_shapes_are_refused() -> None:
 
 
 def test_a_shared_parameter_gets_its_first_value_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphshare.builder import values
+    from graphshare.builder import parameter_values
 
     filled = []
-    real = values.initial_value
-    monkeypatch.setattr(values, "initial_value", lambda node, *a, **k: filled.append(node.name) or real(node, *a, **k))
+    real = parameter_values.initial_value
+    monkeypatch.setattr(
+        parameter_values, "initial_value", lambda node, *a, **k: filled.append(node.name) or real(node, *a, **k)
+    )
     with Session(CAFFE2) as session, variable_scope("global_scope"), parameter_sharing({"new_fc": "shared_fc"}):
         x = placeholder("float_features", (4, 2))
         outputs = [op.FullyConnected(x, num_hidden=2, name=name) for name in ("shared_fc", "new_fc")]

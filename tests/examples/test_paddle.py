@@ -177,11 +177,13 @@ def test_a_run_takes_what_its_targets_need() -> None:
 
 
 def test_only_what_runs_is_given_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphshare.builder import values
+    from graphshare.builder import parameter_values
 
     filled = []
-    real = values.initial_value
-    monkeypatch.setattr(values, "initial_value", lambda node, *a, **k: filled.append(node.name) or real(node, *a, **k))
+    real = parameter_values.initial_value
+    monkeypatch.setattr(
+        parameter_values, "initial_value", lambda node, *a, **k: filled.append(node.name) or real(node, *a, **k)
+    )
     with Session(PADDLE_PER_KIND) as session:
         net = paddle_session.digits()
     session.run(net.even, {"image": PICTURES})

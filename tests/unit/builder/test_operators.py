@@ -15,8 +15,8 @@ X = (2, 3, 8, 8)
 
 REFUSED: list[tuple[Callable[[Var], object], str]] = [
     (lambda x: op.apply("Convolutoin", x), "'Convolutoin' is not an operator of MXNet"),
-    (lambda x: op.apply("_foreach", x), "'_foreach' holds sub-graphs"),
-    (lambda x: op.apply("_sg_mkldnn_conv", x), "not an operator of MXNet|holds sub-graphs"),
+    (lambda x: op.apply("_foreach", x), "'_foreach' contains subgraphs"),
+    (lambda x: op.apply("_sg_mkldnn_conv", x), "not an operator of MXNet|contains subgraphs"),
     (lambda x: op.Convolution(x, num_filter=3), "missing attribute 'kernel'"),
     (lambda x: op.Convolution(x, kernel=(3, 3), num_filter=3, colour="red"), "unknown attribute 'colour'"),
     (lambda x: op.Convolution(x, kernel="three", num_filter=3), "attribute 'kernel' is 'three'"),
@@ -28,7 +28,7 @@ REFUSED: list[tuple[Callable[[Var], object], str]] = [
     (lambda x: op.relu(np.ones(3)), "input 0 is a ndarray, not a Var"),
     (lambda x: op.relu((x, x)), "input 0 is a tuple, not a Var"),
     (lambda x: op.elemwise_add(x, placeholder("other", (2, 4))), r"elemwise_add cannot take x \(2,3,8,8\), other \(2,4\)"),
-    (lambda x: op.BatchNorm(x, moving_mean=op.relu(x)), "writes into 'relu0_output', which is no variable"),
+    (lambda x: op.BatchNorm(x, moving_mean=op.relu(x)), "writes into 'relu0_output', which is not a variable"),
     (lambda x: op.FullyConnected(x, num_hidden=2, reuse=True), "reuse=True needs a name"),
     (lambda x: x + np.ones(3), "attribute 'scalar'"),
     (lambda x: fully_connected(placeholder("unknown"), 3), "size of <Var unknown"),
@@ -36,7 +36,7 @@ REFUSED: list[tuple[Callable[[Var], object], str]] = [
 
 
 @pytest.mark.parametrize(("authored", "message"), REFUSED)
-def test_what_is_refused(authored: Callable[[Var], object], message: str) -> None:
+def test_invalid_applications_are_refused_and_create_nothing(authored: Callable[[Var], object], message: str) -> None:
     with Session() as session:
         x = placeholder("x", X)
         with pytest.raises(RefusedError, match=message):

@@ -43,11 +43,11 @@ def test_variable_scopes_take_both() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "/", "a//b", "/a", "a\0"])
-def test_what_is_no_scope(name: str) -> None:
+def test_invalid_scope_names_are_refused(name: str) -> None:
     with Session():
         before = current_scope()
         for opened in (name_scope, variable_scope):
-            with pytest.raises(RefusedError, match="is no scope"), opened(name):
+            with pytest.raises(RefusedError, match="is not a scope"), opened(name):
                 pass
         assert current_scope() is before
 
@@ -93,8 +93,10 @@ def test_an_absolute_scope_and_a_scope_given_back() -> None:
         (AUTO_REUSE, True, ("missing", True)),
     ],
 )
-def test_every_case_of_reuse(outer: ReuseLike, inner: ReuseLike, expected: tuple[object, object]) -> None:
-    refusals = {"missing": "does not exist, and reuse=True demands", "exists": "already exists, disallowed"}
+def test_reuse_of_the_outer_and_inner_scope_decides_about_sharing(
+    outer: ReuseLike, inner: ReuseLike, expected: tuple[object, object]
+) -> None:
+    refusals = {"missing": "does not exist, and reuse=True requires", "exists": "already exists, disallowed"}
     with Session():
         known = variable("s/known", (1,), absolute=True)
         for name, wanted in zip(("new", "known"), expected, strict=True):

@@ -65,7 +65,7 @@ def test_first_values_follow_the_seed_and_not_the_order() -> None:
         ({"x": "text"}, "is no array of numbers"),
         ({"x": [[1, 2], [3]]}, "is no array"),
         ({"x": np.ones((1, 3)), "z": 1}, "nothing is called 'z'"),
-        ({"x": np.ones((1, 3)), "fc": 1}, "'fc_output' is no variable"),
+        ({"x": np.ones((1, 3)), "fc": 1}, "'fc_output' is not a variable"),
         ({"x": np.ones((1, 3)), "fc_weight": np.ones((3, 3))}, "'fc_weight' has the shape"),
     ],
 )
@@ -93,14 +93,14 @@ def test_other_refusals() -> None:
     session, target = authored()
     with pytest.raises(RefusedError, match="nothing is called 'fcc'"):
         session.run("fcc")
-    with pytest.raises(RefusedError, match="nothing is asked for"):
+    with pytest.raises(RefusedError, match="there are no targets"):
         session.run([])
     with pytest.raises(RefusedError, match="belongs to another session"):
         Session().run(target)  # type: ignore[call-overload]
     for name in ("x", "fc"):
-        with pytest.raises(RefusedError, match="is no parameter"):
+        with pytest.raises(RefusedError, match="is not a parameter"):
             session.value(name)
-        with pytest.raises(RefusedError, match="is no parameter"):
+        with pytest.raises(RefusedError, match="is not a parameter"):
             session.set_value(name, [1])
     with pytest.raises(RefusedError, match="'fc_weight' has the shape"):
         session.set_value("fc_weight", [1, 2])

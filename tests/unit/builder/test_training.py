@@ -81,7 +81,7 @@ def test_head_gradients() -> None:
         RefusedError, match=r"the head gradient of 'y_output' has the shape \(2,\), where the output has \(2, 2\)"
     ):
         session.gradients(y, {x: X}, head_gradients={"y": [1.0, 2.0]})
-    with pytest.raises(RefusedError, match="'w' has a head gradient and is no target"):
+    with pytest.raises(RefusedError, match="'w' has a head gradient and is not a target"):
         session.gradients(y, {x: X}, head_gradients={w: [[1.0, 2.0]]})
 
 
@@ -92,15 +92,15 @@ def test_a_loss_starts_by_itself() -> None:
     assert session.gradients(loss, {x: X}, head_gradients={loss: 7 * X})[w].tolist() == [[12.0, -6.0]]
 
 
-def test_what_cannot_be_asked_for_is_refused_at_once() -> None:
+def test_all_invalid_wrt_variables_are_refused_at_once() -> None:
     session, loss = normalised()
     with session:
         variable("other", (1,))
     with pytest.raises(RefusedError) as caught:
         session.gradients(loss, FEED, ["fc", "bn_moving_mean", "other", "fc_weight"])
     assert [str(fault) for fault in caught.value.faults] == [
-        "'fc_output' is no parameter and no input, so no gradient is kept for it",
-        "'bn_moving_mean' is no parameter and no input, so no gradient is kept for it",
+        "'fc_output' is neither a parameter nor an input, so no gradient is kept for it",
+        "'bn_moving_mean' is neither a parameter nor an input, so no gradient is kept for it",
         "the targets do not need 'other'",
     ]
     with pytest.raises(RefusedError, match="need no parameter"):
@@ -129,7 +129,7 @@ def test_an_operator_without_a_gradient_is_named_and_nothing_changes(monkeypatch
         session.step([y, target], {x: X})
     assert held(session) == before
     assert session.param_to_grad == {}
-    with pytest.raises(RefusedError, match="no gradients to update by"):
+    with pytest.raises(RefusedError, match="no gradients to apply"):
         session.update()
 
 
@@ -165,9 +165,9 @@ def test_an_update_by_given_gradients_changes_those_alone() -> None:
 
 def test_updates_that_are_refused() -> None:
     session, x, w, y = product()
-    with pytest.raises(RefusedError, match="no gradients to update by"):
+    with pytest.raises(RefusedError, match="no gradients to apply"):
         session.update()
-    with pytest.raises(RefusedError, match="'x' is no parameter, so it is not trained"):
+    with pytest.raises(RefusedError, match="'x' is not a parameter, so it is not trained"):
         session.update({x: X, w: [[0.0, 1.0]]})
     with pytest.raises(RefusedError, match="has the shape"):
         session.update({w: X})

@@ -135,17 +135,17 @@ def test_names_of_other_things() -> None:
         with pytest.raises(RefusedError, match="'y' already exists"):
             placeholder("y")
         for name in ("", "a/", "a\0"):
-            with pytest.raises(RefusedError, match="no name for a variable"):
+            with pytest.raises(RefusedError, match="not a name for a variable"):
                 variable(name)
-            with pytest.raises(RefusedError, match="no name for a variable"):
+            with pytest.raises(RefusedError, match="not a name for a variable"):
                 placeholder(name)
 
 
 @pytest.mark.parametrize("shape", [(), 3, "23", (-1, 2), (1.0,), (True, 2), ((2,), 3), (1 << 63,)])
-def test_what_is_no_shape(shape: object) -> None:
+def test_invalid_shapes_are_refused(shape: object) -> None:
     with Session() as session:
         for made in (variable, placeholder):
-            with pytest.raises(RefusedError, match="is no shape for a variable"):
+            with pytest.raises(RefusedError, match="is not a shape for a variable"):
                 made("w", shape)  # type: ignore[arg-type]
         assert session.registry.names == {}
 

@@ -13,7 +13,6 @@ from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
 from graphshare.ir.graph import Branch, Dialect, Entry, Graph, Node, Rename, Rewrite
 from graphshare.ir.validate import validate
 from graphshare.ir.walk import consumers, is_topological, post_order, reachable, topological
-from graphshare.text.names import did_you_mean, find_similar, join_key, split_key
 from tests.processes import environment
 from tests.surroundings import size_of_day
 
@@ -155,20 +154,6 @@ def test_validation_lists_every_fault() -> None:
         ]
     )
     assert validate(Graph((hidden, X), (Entry(hidden, 1, None), Entry(X)))) == []
-
-
-def test_keys_split_at_the_first_colon() -> None:
-    for key, parts in {
-        "arg:w": ("arg", "w"),
-        "aux:a:b": ("aux", "a:b"),
-        "w": ("", "w"),
-        "x:w": ("", "x:w"),
-        "arg:": ("arg", ""),
-    }.items():
-        assert split_key(key) == parts
-        assert join_key(*parts) == key
-    assert find_similar("conv1_wieght", ["conv1_weight", "data"]) == ["conv1_weight"]
-    assert did_you_mean("zzz", ["data"]) == ""
 
 
 def test_faults_say_where_and_keep_their_kind() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import types
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from graphshare.rewrite.rules import choose, load
 from graphshare.rewrite.rules.load import load_rules, read_rules
 from graphshare.rewrite.rules.model import Only, Rule, Ruleset, matches_of_options, rule_from_option
 from graphshare.rewrite.rules.resolve import Resolver, shadowed
-from graphshare.text.patterns import compile_substitution
 from tests.effort import ends, grows_with
 
 PARAMETER = frozenset((Only.VARIABLES, Only.PARAMETERS))
@@ -32,44 +30,6 @@ def final(found: Ruleset, name: str, kinds: frozenset[Only] = PARAMETER) -> str:
     resolver = Resolver(found)
     shared = resolver.outcome(name)[0] if kinds is PARAMETER else name
     return resolver.named(shared, kinds).name
-
-
-@pytest.mark.parametrize(
-    ("pattern", "to", "name", "made"),
-    [
-        ("conv*_weight", "shared*_w", "conv12_weight", "shared12_w"), ("*_*", "{2}_{1}", "a_b_c", "b_c_a"),
-        ("a?c*", "x*", "abcdd", "xdd"), ("*", "p/*", "w", "p/w"), ("a", "b", "a", "b"), ("=a*", "b*", "a*", "b*"),
-        ("*a*", "[*|*]", "bab", "[b|b]"), ("x*", "y", "xx", "y"), ("a*", "b*", "a", "b"), ("[ab]*", "c*", "bz", "cz"),
-        ("a*", "b*", "ca", None), ("=a", "b", "aa", None),
-    ],
-)  # fmt: skip
-def test_substitution(pattern: str, to: str, name: str, made: str | None) -> None:
-    assert compile_substitution(pattern, to)(name) == made
-
-
-@pytest.mark.parametrize(("pattern", "to"), [("a*", "**"), ("a?", "*"), ("a*", "{2}"), ("a*", "{0}"), ("", "a")])
-def test_substitutions_that_ask_for_too_much(pattern: str, to: str) -> None:
-    with pytest.raises(UsageError):
-        compile_substitution(pattern, to)
-
-
-def test_regular_expressions_run_on_a_linear_engine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine is an extra; a stand-in of the standard library's shows how its answers are used."""
-    import re
-
-    monkeypatch.setitem(sys.modules, "re2", None)
-    with pytest.raises(UsageError, match="linear time"):
-        compile_substitution("re:(a+)+$", "b")
-    standin = types.SimpleNamespace(
-        compile=lambda expression, options: re.compile(expression), error=re.error, Options=types.SimpleNamespace
-    )
-    monkeypatch.setitem(sys.modules, "re2", standin)
-    assert compile_substitution(r"re:(\w)_(\w)", r"\2-\1")("a_b") == "b-a"
-    assert compile_substitution(r"re:a", "b")("aa") is None
-    with pytest.raises(UsageError, match="refers to more"):
-        compile_substitution("re:(a)", r"\2")
-    with pytest.raises(UsageError, match="not a regular expression"):
-        compile_substitution("re:(", "b")
 
 
 TABLE: list[tuple[str, list[dict[str, Any]], dict[str, str]]] = [
@@ -310,10 +270,3 @@ def test_too_many_rules_patterns_and_levels_are_refused(monkeypatch: pytest.Monk
             [resolver.named(f"n{i}", PARAMETER) for i in range(100_000)]
     with pytest.raises(RefusedError, match="characters"):
         Resolver(ruleset({"prefix": "p" * 5000})).named("w", PARAMETER)
-
-
-@ends()
-def test_globs_that_hang_a_backtracking_engine() -> None:
-    substitute = compile_substitution("*a" * 30 + "*b", "x" + "*" * 31)
-    assert substitute("a" * 2000) is None
-    assert substitute("a" * 2000 + "b") is not None

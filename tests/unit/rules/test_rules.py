@@ -1,9 +1,6 @@
-"""Patterns, roles, name lists and targets."""
+"""Roles, name lists and targets."""
 
 from __future__ import annotations
-
-import fnmatch
-import random
 
 import pytest
 
@@ -11,55 +8,14 @@ from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import NameLists
 from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.analysis.targets import resolve_targets, target_names
-from graphshare.errors import RefusedError, UsageError
+from graphshare.errors import RefusedError
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
-from graphshare.text.patterns import compile_pattern
 from tests.symbols import Document, document, mxnet_text, old_batch_norm, operator, siamese, two_layers, variable
 
 
 def read(found: Document) -> Graph:
     return read_symbol(mxnet_text(found).encode())
-
-
-@pytest.mark.parametrize(
-    ("pattern", "fits", "misses"),
-    [
-        ("a", "a", "A aa b"), ("a*", "a ab a*", "ba"), ("*_w", "_w x_w", "w x_w2"), ("a?c", "abc a?c", "ac abbc"),
-        ("[ab]c", "ac bc", "cc abc"), ("[!ab]c", "cc", "ac bc c"), ("[a-c]x", "ax bx cx", "dx -x"), ("[a-]x", "ax -x", "bx"),
-        ("[]]x", "]x", "x"), ("[", "[", "a"), ("a[b", "a[b", "ab"), ("=a*", "a*", "ab"), ("*", "a b-c", ""),
-        ("**a**", "a xay", "x"), ("a.b", "a.b", "axb"), ("(a+)", "(a+)", "aa"), ("\\d", "\\d", "1"),
-    ],
-)  # fmt: skip
-def test_patterns(pattern: str, fits: str, misses: str) -> None:
-    matches = compile_pattern(pattern)
-    assert all(matches(name) for name in fits.split())
-    assert not any(matches(name) for name in misses.split())
-
-
-def test_globs_agree_with_the_standard_library() -> None:
-    generator = random.Random(3)
-    for _ in range(5000):
-        pattern = "".join(generator.choices("ab*?", k=generator.randrange(1, 7)))
-        name = "".join(generator.choices("ab", k=generator.randrange(7)))
-        assert compile_pattern(pattern)(name) == fnmatch.fnmatchcase(name, pattern), (pattern, name)
-
-
-def test_patterns_that_hang_a_backtracking_engine() -> None:
-    assert not compile_pattern("*a" * 40 + "*b")("a" * 3000)
-    assert compile_pattern("*a" * 40 + "*")("a" * 3000)
-
-
-@pytest.mark.parametrize("pattern", ["", "re:(a+)+$"])
-def test_patterns_that_are_refused(pattern: str) -> None:
-    try:
-        import re2  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
-    except ImportError:
-        pass
-    else:
-        pytest.skip("a linear engine for regular expressions is there") if pattern else None
-    with pytest.raises(UsageError):
-        compile_pattern(pattern)
 
 
 def roles_of(graph: Graph, **more: object) -> dict[str, tuple[str, str]]:

@@ -1,0 +1,263 @@
+"""Application of one operator: check its inputs and attributes, create the missing parameters, add the node.
+
+Everything is checked before the session changes, so a refused application creates nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from graphshare.analysis.name_lists import total_outputs, visible_outputs
+from graphshare.analysis.roles import LABEL_FORMALS, PARAMETER_FORMALS, STATE_FORMALS, Kind
+from graphshare.builder.operator_inference import InferredOperator, infer_operator
+from graphshare.builder.scopes import Scope, current_scope
+from graphshare.builder.settings import ReuseLike
+from graphshare.builder.var import Var
+from graphshare.builder.variables import ParameterPlan, create_input, create_parameter, plan_parameter
+from graphshare.errors import Fault, RefusedError
+from graphshare.ir.graph import Entry, Node
+from graphshare.kernels.kernel import Shape
+from graphshare.operators.registry import canonical, known_names, lookup
+from graphshare.operators.signature import Signature
+from graphshare.text.names import did_you_mean
+
+Outputs = tuple[Var, ...]
+
+_WITH_BODIES = frozenset(("_cond", "_foreach", "_while_loop", "_CachedOp", "_CachedOpThreadSafe"))
+
+
+class _Missing(msgspec.Struct, frozen=True, eq=False):
+    """An input that was not passed and becomes a variable."""
+
+    position: int
+    formal: str
+    kind: Kind
+
+
+class _Application(msgspec.Struct, frozen=True, eq=False):
+    """An operator with its checked attributes and the inputs that were passed, by position.
+
+    ``operator`` is the name by which it was applied, ``mutated`` the positions of the inputs that it writes into.
+    """
+
+    scope: Scope
+    operator: str
+    signature: Signature
+    attrs: dict[str, str]
+    formals: tuple[str, ...]
+    inputs: dict[int, Var]
+    mutated: tuple[int, ...]
+
+
+def apply(operator: str, *inputs: Var, name: str | None = None, reuse: ReuseLike = None, **named: object) -> Outputs:
+    """Apply ``operator`` to ``inputs`` and return all its visible outputs; ``named`` holds further inputs and the attributes.
+
+    ``name`` is the operator's own name, relative to the name scope; ``reuse`` applies to the parameters created for it.
+
+    Raises:
+        RefusedError: an unknown operator, attributes or inputs that do not fit it, shapes that contradict each other, a name
+            that is taken; all faults of one kind are listed, and nothing is created.
+    """
+    scope = current_scope()
+    check_reuse(operator, name, reuse)
+    application = _check_application(scope, operator, inputs, named)
+    missing = _list_missing(application)
+    owner, node_name = _choose_names(scope, operator, name, any(m.kind is not Kind.INPUT for m in missing))
+    count = len(application.formals) or len(application.inputs)
+    inferred = infer_operator(application.signature.name, node_name, application.attrs, application.inputs, count)
+    parameters = {
+        m.position: _plan_parameter(application, owner, m, inferred.inputs[m.position], reuse)
+        for m in missing
+        if m.kind is not Kind.INPUT
+    }
+    final = scope.registry.find_free(node_name, scope.naming)
+    labels = {
+        m.position: scope.registry.find_free(f"{final}_{m.formal}", scope.naming) for m in missing if m.kind is Kind.INPUT
+    }
+    _check_distinct(operator, [final, *labels.values(), *(plan.name for plan in parameters.values())])
+    return _create(application, final, labels, parameters, inferred)
+
+
+def check_reuse(kind: str, name: str | None, reuse: ReuseLike) -> None:
+    """Refuse ``reuse=True`` without a name.
+
+    Raises:
+        RefusedError: there is no name by which to find the parameters.
+    """
+    if name is None and reuse is True:
+        hint = "give name=, or the scope where the parameters are"
+        raise RefusedError(Fault(f"{kind}: reuse=True needs a name to find the parameters by", hint=hint))
+
+
+def _check_application(scope: Scope, operator: str, inputs: Sequence[Var], named: Mapping[str, object]) -> _Application:
+    signature = _find_signature(operator)
+    attrs = _check_attributes(signature, operator, named, len(inputs))
+    formals = signature.formal_inputs(attrs)
+    by_position = _place_inputs(operator, signature, formals, inputs, named)
+    _check_sessions(scope, operator, by_position.values())
+    mutated = signature.auxiliary_slots(attrs, max(len(formals), len(by_position)))
+    not_variables = [by_position[slot] for slot in mutated if slot in by_position and not by_position[slot].node.is_variable]
+    if not_variables:
+        raise RefusedError([Fault(f"{operator}: writes into {x.name!r}, which is not a variable") for x in not_variables])
+    return _Application(scope, operator, signature, attrs, tuple(formals), by_position, tuple(mutated))
+
+
+def _find_signature(operator: str) -> Signature:
+    signature = lookup(operator)
+    if signature is None or not signature.registered:
+        hint = did_you_mean(operator, list(known_names()))
+        raise RefusedError(Fault(f"{operator!r} is not an operator of MXNet 1.9.1", hint=hint))
+    if signature.name in _WITH_BODIES or signature.name.startswith("_sg_"):
+        raise RefusedError(Fault(f"{operator!r} contains subgraphs, which cannot be authored here"))
+    return signature
+
+
+def _check_attributes(signature: Signature, operator: str, named: Mapping[str, object], count: int) -> dict[str, str]:
+    """Return the attributes among ``named`` as checked texts; ``count`` is the number of positional inputs."""
+    attrs = {key: _format_attribute(value) for key, value in named.items() if not isinstance(value, Var)}
+    num_args = signature.parameter("num_args")
+    if num_args is not None and num_args.required and "num_args" not in attrs:
+        attrs["num_args"] = str(count)
+    faults = signature.parse(attrs)[1]
+    if faults:
+        raise RefusedError([Fault(f"{operator}: {fault.message}") for fault in faults])
+    return dict(sorted(attrs.items()))
+
+
+def _format_attribute(value: object) -> str:
+    """Return an attribute's text as MXNet's Python interface writes it; numpy's integers are integers."""
+    if isinstance(value, (tuple, list)):
+        members = ", ".join(map(_format_attribute, value))
+        return f"[{members}]" if isinstance(value, list) else f"({members},)" if len(value) == 1 else f"({members})"
+    return value.__name__ if isinstance(value, type) else str(value)
+
+
+def _place_inputs(
+    operator: str, signature: Signature, formals: Sequence[str], inputs: Sequence[Var], named: Mapping[str, object]
+) -> dict[int, Var]:
+    """Return the passed inputs by position."""
+    faults = []
+    if len(inputs) > len(formals) and signature.inputs_known:
+        takes = ", ".join(formals) or "none"
+        faults.append(Fault(f"{operator}: {len(inputs)} inputs are given, and it takes {len(formals)} ({takes})"))
+    hint = "make it with constant, variable or placeholder"
+    faults += [
+        Fault(f"{operator}: input {i} is a {type(x).__name__}, not a Var", hint=hint)
+        for i, x in enumerate(inputs)
+        if not isinstance(x, Var)
+    ]
+    by_position = dict(enumerate(inputs))
+    for key, value in named.items():
+        if not isinstance(value, Var):
+            continue
+        if key not in formals:
+            faults.append(Fault(f"{operator}: has no input {key!r}", hint=f"its inputs are {', '.join(formals) or 'none'}"))
+        elif formals.index(key) in by_position:
+            faults.append(Fault(f"{operator}: input {key!r} is given twice"))
+        else:
+            by_position[formals.index(key)] = value
+    if faults:
+        raise RefusedError(faults)
+    return dict(sorted(by_position.items()))
+
+
+def _check_sessions(scope: Scope, operator: str, inputs: Iterable[Var]) -> None:
+    foreign = [x for x in inputs if x.session is not scope.session]
+    if foreign:
+        hint = "a graph is authored in one session; enter that of its inputs with `with session:`"
+        raise RefusedError([Fault(f"{operator}: {x.name!r} belongs to another session", hint=hint) for x in foreign])
+
+
+def _check_distinct(operator: str, names: Sequence[str]) -> None:
+    """Refuse a user's naming policy that gives two parameters of one operator the same name."""
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise RefusedError([Fault(f"{operator}: the naming policy gives the name {name!r} twice") for name in repeated])
+
+
+def _list_missing(application: _Application) -> list[_Missing]:
+    """Return the inputs that become variables; an input that takes another operator's output must be passed."""
+    missing, faults = [], []
+    creates = application.signature.registers_inputs
+    for position, formal in enumerate(application.formals):
+        if position in application.inputs:
+            continue
+        if position in application.mutated:
+            missing.append(_Missing(position, formal, Kind.AUXILIARY))
+        elif formal in PARAMETER_FORMALS and creates:
+            missing.append(_Missing(position, formal, Kind.PARAMETER))
+        elif formal in LABEL_FORMALS | STATE_FORMALS and creates:
+            missing.append(_Missing(position, formal, Kind.INPUT))
+        else:
+            hint = f"its inputs are {', '.join(application.formals)}"
+            faults.append(Fault(f"{application.operator}: input {formal!r} is missing", hint=hint))
+    if faults:
+        raise RefusedError(faults)
+    return missing
+
+
+def _choose_names(scope: Scope, operator: str, name: str | None, has_parameters: bool) -> tuple[str, str]:
+    """Return the base of the parameters' names, relative to the variable scope, and the operator's path, which may be taken."""
+    naming = scope.naming
+    if name is None:
+        return draw_automatic_names(scope, naming.kind(operator), has_parameters)
+    own = (scope.prefix if naming.prefixes_given else "") + name
+    return own, scope.names + own
+
+
+def draw_automatic_names(scope: Scope, kind: str, has_parameters: bool) -> tuple[str, str]:
+    """Return an automatic name relative to the variable scope, and one with the path of the name scope.
+
+    They are the same if numbers count per kind. If every scope has its own counters, the two scopes count independently.
+    """
+    naming = scope.naming
+    if naming.counted != "path":
+        while True:
+            own = scope.prefix + naming.automatic(kind, scope.counters.draw(naming, kind, ""))
+            if naming.again is not None or not scope.registry.is_taken(scope.names + own):
+                return own, scope.names + own
+    owner = scope.prefix + kind
+    if has_parameters:
+        number = scope.counters.draw(naming, kind, f"parameters of {scope.variables}")
+        owner = scope.prefix + naming.automatic(kind, number)
+    return owner, scope.names + scope.prefix + kind
+
+
+def _plan_parameter(application: _Application, owner: str, missing: _Missing, shape: Shape, reuse: ReuseLike) -> ParameterPlan:
+    """Plan a parameter or an auxiliary state of the operator."""
+    scope, initializers = application.scope, application.signature.initializers
+    local = scope.naming.parameter_name(owner, missing.formal)
+    attrs = dict(application.attrs)  # MXNet copies the operator's attributes to the variable, where they have no effect
+    if missing.position in initializers:
+        attrs["__init__"] = initializers[missing.position]
+    return plan_parameter(scope, local, kind=missing.kind, formal=missing.formal, shape=shape, attrs=attrs, reuse=reuse)
+
+
+def _create(
+    application: _Application,
+    name: str,
+    labels: Mapping[int, str],
+    parameters: Mapping[int, ParameterPlan],
+    inferred: InferredOperator,
+) -> Outputs:
+    """Create the variables and the operator; everything has been checked."""
+    scope, registry = application.scope, application.scope.registry
+    inputs = dict(application.inputs)
+    for position, label in labels.items():
+        inputs[position] = create_input(scope, label, inferred.inputs[position], attrs=application.attrs)
+    for position, plan in parameters.items():
+        inputs[position] = create_parameter(scope, plan)
+    entries = []
+    for position, var in sorted(inputs.items()):
+        mutates = position in application.mutated
+        version = registry.count_mutation(var) if mutates else registry.mutations.get(var.node, 0)
+        entries.append(var.entry if version == var.entry.version else Entry(var.node, var.entry.index, version))
+        registry.refine(var, inferred.inputs[position], inferred.input_dtypes[position])
+    node = Node(canonical(application.signature.name), registry.reserve(name), application.attrs, tuple(entries))
+    node = msgspec.structs.replace(node, num_outputs=total_outputs(node))
+    outputs = tuple(Var(scope.session, entry) for entry in visible_outputs(node))
+    registry.add(node, inferred.outputs, inferred.output_dtypes, outputs)
+    return outputs

@@ -1,0 +1,30 @@
+"""Keys of parameter records, pairs and suggestions."""
+
+from __future__ import annotations
+
+from graphshare.text.names import did_you_mean, find_similar, join_key, split_key, split_pair
+
+
+def test_keys_split_at_the_first_colon() -> None:
+    for key, parts in {
+        "arg:w": ("arg", "w"),
+        "aux:a:b": ("aux", "a:b"),
+        "w": ("", "w"),
+        "x:w": ("", "x:w"),
+        "arg:": ("arg", ""),
+    }.items():
+        assert split_key(key) == parts
+        assert join_key(*parts) == key
+
+
+def test_a_pair_splits_at_its_first_equals_sign_that_is_not_escaped() -> None:
+    assert split_pair("a=b=c") == ("a", "b=c")
+    assert split_pair(r"a\=b=c") == ("a=b", "c")
+    assert split_pair("a") is None
+
+
+def test_similar_names_are_suggested() -> None:
+    known = ["conv1_weight", "data"]
+    assert find_similar("conv1_wieght", known) == ["conv1_weight"]
+    assert did_you_mean("conv1_wieght", known) == "did you mean 'conv1_weight'?"
+    assert did_you_mean("zzz", known) == ""
