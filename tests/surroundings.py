@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -46,6 +47,21 @@ def corpus_directory() -> Path | None:
 def oracle_path() -> str:
     """The Python that has MXNet, or an empty text."""
     return os.environ.get("GRAPHSHARE_ORACLE", "")
+
+
+ORACLE_PROCESSOR = {"DNNL_MAX_CPU_ISA": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
+"""The processor that MXNet's libraries are told to compute for: any with AVX2 then gives the same numbers."""
+
+
+def oracle_environment() -> dict[str, str]:
+    """Return the environment of a process with MXNet: that of :data:`ORACLE_PROCESSOR`, unless the variables say otherwise."""
+    return {**ORACLE_PROCESSOR, **os.environ}
+
+
+def run_oracle(python: str, *arguments: str | Path, check: bool = True, **options: Any) -> subprocess.CompletedProcess[Any]:
+    """Run a script under the Python that has MXNet, and keep its output; ``options`` are those of :func:`subprocess.run`."""
+    command = [python, *map(str, arguments)]
+    return subprocess.run(command, env=oracle_environment(), capture_output=True, check=check, **options)
 
 
 def corpus_names(pattern: str, suffix: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Node
 from tests.gradients.checker import check
 from tests.gradients.control_graphs import GRAPHS
+from tests.surroundings import run_oracle
 
 PROCESS = Path(__file__).parents[1] / "oracle" / "control_process.py"
 
@@ -41,7 +41,7 @@ def test_gradients_pass_sub_graphs(name: str) -> None:
 @pytest.mark.oracle
 def test_gradients_are_those_of_mxnet(oracle_python: str, tmp_path: Path) -> None:
     out = tmp_path / "answers.npz"
-    subprocess.run([oracle_python, str(PROCESS), str(out)], check=True, capture_output=True)
+    run_oracle(oracle_python, PROCESS, out)
     answers = dict(np.load(out))
     names = list(dict.fromkeys(key.split("/")[0] for key in answers))
     assert names == ["foreach", "cond, then", "cond, else"]

@@ -11,7 +11,8 @@ instruction set of the processor that oneDNN may use, and one with ``alone``, wh
 are what an element may differ by (see ``rounding.py``); they are of the comparison and are not recorded.
 
 Beside the answers a file has their ``provenance``: the versions of MXNet, oneDNN and numpy, how MXNet was built, the
-instruction set that oneDNN used and the limit set for it, and the date.
+instruction set that oneDNN used and the limit set for it, those of the processor's that int8 sums depend on, and the date.
+oneDNN's int8 convolutions add exactly with ``avx_vnni`` alone, so families with int8 sums need a processor that has it.
 """
 
 import datetime
@@ -30,7 +31,10 @@ import mxnet as mx
 import numpy as np
 
 HERE = Path(__file__).parent
+FOR_INT8 = ("avx2", "avx512bw", "avx512_vnni", "avx_vnni")
 sys.path.insert(0, str(HERE.parents[1]))
+
+from tests.kernels.cases import INT8  # noqa: E402 (the script finds the tests by sys.path alone)
 
 
 def draw(stream, spec):
@@ -90,6 +94,7 @@ def recorded_part(case):
 
 def provenance():
     """Return with what the answers are computed, and when."""
+    flags = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")).split()
     script = "import mxnet as mx; mx.nd.Activation(mx.nd.ones((1, 4)), act_type='relu').wait_to_read()"
     verbose = dict(os.environ, DNNL_VERBOSE="1")
     lines = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, env=verbose, check=True).stdout.decode()
@@ -101,6 +106,7 @@ def provenance():
         "onednn": reported["oneDNN"].split()[0] if features.is_enabled("MKLDNN") else None,
         "instructions": reported.get("cpu,isa:"),
         "instructions_limit": os.environ.get("DNNL_MAX_CPU_ISA"),
+        "instructions_of_processor": [name for name in FOR_INT8 if name in flags],
         "numpy": np.__version__,
         "date": datetime.date.today().isoformat(),
     }
@@ -122,7 +128,10 @@ def record(family):
     """Asks for all cases of a family."""
     cases = importlib.import_module("tests.kernels.cases." + family).CASES
     kept = {"cases": np.array(json.dumps([recorded_part(case) for case in cases]))}
-    kept["provenance"] = np.array(json.dumps(provenance()))
+    origin = provenance()
+    if family in INT8 and (origin["instructions_limit"] or "avx_vnni" not in origin["instructions_of_processor"]):
+        raise SystemExit("%s: int8 sums are exact with avx_vnni and without DNNL_MAX_CPU_ISA only" % family)
+    kept["provenance"] = np.array(json.dumps(origin))
     for number, case in enumerate(cases):
         arrays = inputs_of(case, number)
         try:

@@ -18,6 +18,7 @@ from graphshare.kernels.kernel import Context, Result
 from graphshare.kernels.registry import find_kernel
 from graphshare.operators import lookup
 from tests.elementwise import EXACT, TOLERANCE, Tolerance, describe_mismatch
+from tests.kernels.cases import INT8
 
 HERE = Path(__file__).parent
 WITH_BODIES = ("flow", "joined")  # their nodes carry sub-graphs: test_bodies.py
@@ -115,3 +116,10 @@ def test_recording_has_its_provenance(family: str) -> None:
     assert provenance["instructions"].startswith("Intel")
     assert {"instructions_limit", "numpy"} <= provenance.keys()
     assert datetime.date.fromisoformat(provenance["date"])
+
+
+@pytest.mark.parametrize("family", INT8)
+def test_int8_sums_are_recorded_where_mxnet_adds_exactly(family: str) -> None:
+    provenance = json.loads(str(recorded(family)["provenance"]))
+    assert provenance["instructions_limit"] is None
+    assert "avx_vnni" in provenance["instructions_of_processor"]

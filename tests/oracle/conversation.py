@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from tests.surroundings import oracle_environment
+
 PROCESS = Path(__file__).with_name("mxnet_process.py")
 
 
@@ -29,7 +31,9 @@ class Oracle:
         """
         if self._process is None:
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-            self._process = subprocess.Popen([self._python, str(PROCESS)], text=True, encoding="utf-8", **pipes)
+            self._process = subprocess.Popen(
+                [self._python, str(PROCESS)], env=oracle_environment(), text=True, encoding="utf-8", **pipes
+            )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"ask": ask, **question}) + "\n")

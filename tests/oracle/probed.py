@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,9 @@ from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.operators import lookup
+from tests.oracle import int8_sums
 from tests.oracle.probing import Probe, written
+from tests.surroundings import run_oracle
 from tests.symbols import document, operator, variable
 
 PROCESS = Path(__file__).with_name("probing_process.py")
@@ -95,7 +96,7 @@ def asked(oracle_python: str, made: list[Probe], folder: Path) -> list[dict[str,
     """MXNet's answers: for each probe ``forward`` and ``backward``."""
     source, out = folder / "probes.npz", folder / "answers"
     written(made, source)
-    subprocess.run([oracle_python, str(PROCESS), str(source), str(out)], check=True, capture_output=True)
+    run_oracle(oracle_python, PROCESS, source, out)
     found: list[dict[str, Any]] = [{} for _ in made]
     with open(out, "rb") as file:
         while True:
@@ -149,6 +150,8 @@ def compared_forward(case: dict[str, Any], inputs: list[Any], answer: Any) -> st
     for i, (got, told) in enumerate(zip(found, answer, strict=False)):
         want = array_of(told)
         what = difference(got, want, least=1e-6, tolerance=tolerance_of(case, inputs, want))
+        if what and what.startswith("values") and i == 0 and case["op"] in int8_sums.OPERATORS:
+            what = int8_sums.difference(case, inputs, got, want)
         if what:
             return f"output {i}: {what}"
     return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from graphshare.gradients.registry import find_gradient
 from tests.gradients.more_cases import CASES, drawn
 from tests.gradients.numpy_cases import NUMPY, REFUSED, UNDEFINED
 from tests.gradients.one_operator import gradients_of
+from tests.surroundings import run_oracle
 
 pytestmark = pytest.mark.oracle
 
@@ -66,7 +66,7 @@ def distance(got: Any, wanted: Any, least: float) -> float:
 def asked(oracle_python: str, source: Path, folder: Path) -> dict[str, Any]:
     """What MXNet answers to the cases in ``source``."""
     out = folder / "answers.npz"
-    subprocess.run([oracle_python, str(PROCESS), str(source), str(out)], check=True, capture_output=True)
+    run_oracle(oracle_python, PROCESS, source, out)
     return dict(np.load(out))
 
 

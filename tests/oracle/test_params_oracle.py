@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import convert_params, rewrite_params
 from graphshare.formats.params.files import read_index
 from tests import params_bytes as build
+from tests.surroundings import run_oracle
 
 pytestmark = pytest.mark.oracle
 
@@ -100,7 +100,7 @@ def sources(directory: Path) -> None:
 def answers(tmp_path_factory: pytest.TempPathFactory, oracle_python: str):
     directory = tmp_path_factory.mktemp("oracle")
     sources(directory)
-    done = subprocess.run([oracle_python, "-c", SCRIPT, str(directory)], capture_output=True, text=True)
+    done = run_oracle(oracle_python, "-c", SCRIPT, directory, check=False, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return directory, json.loads(done.stdout.splitlines()[-1])
 

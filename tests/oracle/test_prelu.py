@@ -6,7 +6,6 @@ memory plan has put one over the other, what it reads was multiplied by the slop
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ import pytest
 from graphshare.execute.gradient import Tape
 from graphshare.execute.plan import make_plan
 from tests.gradients.one_operator import graph_of
+from tests.surroundings import run_oracle
 
 pytestmark = pytest.mark.oracle
 
@@ -22,7 +22,7 @@ PROCESS = Path(__file__).with_name("prelu_process.py")
 
 
 def test_mxnet_multiplies_the_gradient_of_slopes_by_them_where_it_works_in_place(oracle_python: str, tmp_path: Path) -> None:
-    subprocess.run([oracle_python, str(PROCESS), str(tmp_path / "out.npz")], check=True, capture_output=True)
+    run_oracle(oracle_python, PROCESS, tmp_path / "out.npz")
     answers = dict(np.load(tmp_path / "out.npz"))
     variables, heads = graph_of({"op": "LeakyReLU", "attrs": {"act_type": "prelu"}}, 2, 1)
     x, slopes = answers["x"], answers["slopes"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from graphshare.operators import ALIASES, FOREIGN, REGISTERED, Parameter, Signature, lookup
-from tests.surroundings import oracle_path
+from tests.surroundings import oracle_path, run_oracle
 
 PYTHON = oracle_path()
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("oracle_python")]
@@ -43,7 +42,7 @@ def ask(questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     answers: list[dict[str, Any]] = []
     while len(answers) < len(questions):
         rest = json.dumps(questions[len(answers) :])
-        done = subprocess.run([PYTHON, str(PROCESS)], input=rest, capture_output=True, text=True, timeout=300, check=False)
+        done = run_oracle(PYTHON, PROCESS, input=rest, text=True, timeout=300, check=False)
         answers.extend(json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
         if len(answers) < len(questions):
             assert done.returncode != 1, done.stderr[-2000:]

@@ -6,7 +6,6 @@ them is the rounding of either.
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.surroundings import corpus_directory
+from tests.surroundings import corpus_directory, run_oracle
 from tests.training.agreement import ULP, VALUES, apart, limits, summaries_apart
 from tests.training.nets import NETS, STEPS
 from tests.training.ours import steps_of
@@ -37,8 +36,7 @@ def theirs(oracle_python: str, tmp_path_factory: pytest.TempPathFactory) -> Thei
     def ask(name: str, dtype: str) -> dict[int, dict[str, Any]]:
         if (name, dtype) not in known:
             corpus, out = corpus_of(name) or corpus_directory(), tmp_path_factory.mktemp("steps")
-            command = [oracle_python, str(RECORD), str(corpus or out), name, str(out), dtype]
-            subprocess.run(command, check=True, capture_output=True)
+            run_oracle(oracle_python, RECORD, corpus or out, name, out, dtype)
             known[name, dtype] = {steps: dict(np.load(out / f"{steps}.npz")) for steps in STEPS}
         return known[name, dtype]
 
@@ -87,7 +85,7 @@ def test_a_net_that_is_chaotic_is_followed_for_a_step(theirs: Theirs) -> None:
 
 
 def test_the_script_makes_the_recording_again(oracle_python: str, corpus: Path, tmp_path: Path) -> None:
-    subprocess.run([oracle_python, str(RECORD), str(corpus), str(tmp_path / "again.npz")], check=True, capture_output=True)
+    run_oracle(oracle_python, RECORD, corpus, tmp_path / "again.npz")
     kept, again = (dict(np.load(path, allow_pickle=False)) for path in (RECORDED, tmp_path / "again.npz"))
     assert set(again) == set(kept)
     for name in NETS:

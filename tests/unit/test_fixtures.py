@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.surroundings import run_oracle
+
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
@@ -19,6 +21,6 @@ def test_nin_is_made_by_its_script(tmp_path: Path) -> None:
 
 @pytest.mark.oracle
 def test_the_others_are_made_by_mxnet(tmp_path: Path, oracle_python: str) -> None:
-    subprocess.run([oracle_python, str(FIXTURES / "make_with_mxnet.py"), str(tmp_path)], check=True, capture_output=True)
+    run_oracle(oracle_python, FIXTURES / "make_with_mxnet.py", tmp_path)
     for name in ("blog-symbol.json", "blog-0000.params", "lenet-symbol.json", "lenet-0000.params"):
         assert (tmp_path / name).read_bytes() == (FIXTURES / name).read_bytes(), name
