@@ -65,9 +65,9 @@ def ours(repeat: int) -> list[float]:
     """Each layer by the kernel of this package."""
     import numpy as np
 
-    from graphshare.kernels.kernel import Context
-    from graphshare.kernels.registry import find_kernel
-    from graphshare.operators import lookup
+    from graphshare.ops import lookup
+    from graphshare.ops.kernel import Context
+    from graphshare.ops.registry import find_kernel
 
     kernel, signature = find_kernel("Convolution"), lookup("Convolution")
     assert kernel is not None
@@ -124,9 +124,9 @@ def our_network(repeat: int) -> float:
     """The whole network by the kernels of this package."""
     import numpy as np
 
-    from graphshare.kernels.kernel import Context
-    from graphshare.kernels.registry import find_kernel
-    from graphshare.operators import lookup
+    from graphshare.ops import lookup
+    from graphshare.ops.kernel import Context
+    from graphshare.ops.registry import find_kernel
 
     rng = np.random.default_rng(0)
     image = rng.standard_normal((1, 3, 224, 224), dtype=np.float32)

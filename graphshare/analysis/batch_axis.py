@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from graphshare.ir.graph import VARIABLE, Node
-from graphshare.operators.registry import canonical, lookup
-from graphshare.operators.signature import Signature
+from graphshare.ops.registry import canonical, lookup
+from graphshare.ops.signature import Signature
 
 UNKNOWN = "nothing is known of what it does with a batch"
 

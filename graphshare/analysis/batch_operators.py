@@ -10,33 +10,25 @@ from collections.abc import Iterable
 from graphshare.analysis.batch_axis import UNKNOWN, At, Mixes, Outcome, Rule, Use
 from graphshare.analysis.batch_shapes import moving_rules, one_hot
 from graphshare.analysis.roles import PARAMETER_FORMALS
-from graphshare.operators import activation, binary, elementwise, numpy_elementwise, scalar
 
-# Operators that treat every number, or every number of equal place, alike: samples may lie on any axis.
-_ANYWHERE = frozenset(
-    row.name
-    for family in (elementwise, scalar, binary, activation, numpy_elementwise)
-    for row in family.OPERATORS
-    if row.couples_batch == "never" and row.name not in ("LeakyReLU", "SoftmaxActivation")
-) | frozenset("BlockGrad Dropout MakeLoss make_loss smooth_l1 where ones_like zeros_like _contrib_div_sqrt_dim".split())
 _REDUCES = "takes one value of all samples"
 
 
 def usual(use: Use) -> Outcome:
     """An operator without a rule of its own."""
     kind = use.signature.couples_batch
-    if use.axes_differ or (use.signature.name in _ANYWHERE and _broadcast_apart(use)):
+    if use.axes_differ or (kind == "elementwise" and _broadcast_apart(use)):
         return "has the samples on different axes of its inputs"
     if kind == "always":
         return "mixes the samples of a batch"
-    if kind != "never":
+    if kind not in ("never", "elementwise"):
         return UNKNOWN
     wrong = [name for name in use.formals_with_samples() if name in PARAMETER_FORMALS]
     if wrong:
         return f"has a {wrong[0]} that depends on the batch"
-    if use.first.axis and use.signature.name not in _ANYWHERE:
+    if use.first.axis and kind != "elementwise":
         return f"takes axis 0 for the samples, which are on axis {use.first.axis}"
-    return use.first if use.signature.name in _ANYWHERE else At(use.first.axis)
+    return use.first if kind == "elementwise" else At(use.first.axis)
 
 
 def _broadcast_apart(use: Use) -> bool:

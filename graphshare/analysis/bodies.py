@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.ir.walk import post_order, reachable
-from graphshare.kernels.kernel import Attrs, KernelError, Shapes, Types
-from graphshare.operators.registry import canonical, lookup
+from graphshare.ops.kernel import Attrs, KernelError, Shapes, Types
+from graphshare.ops.registry import canonical, lookup
 
 What = Literal["shapes", "types"]
 Inferred = Callable[[Graph, What, Sequence[Any], Sequence[Any]], tuple[Sequence[Any], Sequence[Any]]]
@@ -27,7 +27,7 @@ def inner_variables(graph: Graph) -> list[Node]:
 
 
 class NodeBodies:
-    """What :class:`~graphshare.kernels.kernel.Bodies` promises, for one node; each question is worked out once."""
+    """What :class:`~graphshare.ops.kernel.Bodies` promises, for one node; each question is worked out once."""
 
     def __init__(self, node: Node, inferred: Inferred) -> None:
         self._graphs, self._inferred = node.subgraphs, inferred

@@ -16,9 +16,9 @@ from graphshare.analysis.bodies import inner_variables
 from graphshare.analysis.roles import Role
 from graphshare.analysis.shapes import Inference, infer
 from graphshare.ir.graph import VARIABLE, Graph, Node
-from graphshare.kernels.inference import size_of
-from graphshare.kernels.kernel import Shape
-from graphshare.operators.registry import canonical, lookup
+from graphshare.ops.kernel import Shape
+from graphshare.ops.registry import canonical, lookup
+from graphshare.ops.unification import size_of
 
 Rule = Callable[[Mapping[str, Any], "list[tuple[int, ...]]", "list[tuple[int, ...]]"], int]
 

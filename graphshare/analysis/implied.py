@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from graphshare.ir.graph import VARIABLE, Graph, Node
-from graphshare.operators.registry import lookup
+from graphshare.ops.registry import lookup
 
 IMPLIED_BEFORE = 900  # NNVM (0.9.0) writes auxiliary states as nodes
 

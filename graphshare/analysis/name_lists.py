@@ -13,7 +13,7 @@ import msgspec
 from graphshare.analysis.implied import implied_inputs, implies_variables
 from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
 from graphshare.ir.walk import reachable
-from graphshare.operators.registry import lookup
+from graphshare.ops.registry import lookup
 
 
 def auxiliary_slots(node: Node) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ import msgspec
 
 from graphshare.analysis.implied import Implied
 from graphshare.ir.graph import VARIABLE, Graph, Node
-from graphshare.operators.registry import lookup
+from graphshare.ops.registry import lookup
 
 # Formal inputs that hold what training changes. All others (data, lhs, indices, rois ...) carry values through the graph.
 PARAMETER_FORMALS = frozenset(

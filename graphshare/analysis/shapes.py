@@ -16,10 +16,9 @@ from graphshare.analysis.name_lists import visible_outputs
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
 from graphshare.ir.walk import post_order
-from graphshare.kernels.inference import is_known, unify
-from graphshare.kernels.kernel import Kernel, KernelError, Shape, Shapes, Types
-from graphshare.kernels.registry import find_kernel
-from graphshare.operators.registry import lookup
+from graphshare.ops.kernel import Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.registry import find_kernel, lookup
+from graphshare.ops.unification import is_known, unify
 from graphshare.text.format import format_shape
 
 TYPE_FLAGS = {

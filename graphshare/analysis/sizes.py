@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from graphshare.analysis.shapes import Inference, infer
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import VARIABLE, Graph, Node
-from graphshare.kernels.inference import is_known
+from graphshare.ops.unification import is_known
 
 # Sizes that trained models were made for, then every small one.
 _USUAL = (224, 28, 32, 112, 299, 48, 24, 12, 64, 96, 128, 160, 256, 300, 320, 416, 512)

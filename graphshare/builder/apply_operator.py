@@ -19,9 +19,9 @@ from graphshare.builder.var import Var
 from graphshare.builder.variables import ParameterPlan, create_input, create_parameter, plan_parameter
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Node
-from graphshare.kernels.kernel import Shape
-from graphshare.operators.registry import canonical, known_names, lookup
-from graphshare.operators.signature import Signature
+from graphshare.ops.kernel import Shape
+from graphshare.ops.registry import canonical, known_names, lookup
+from graphshare.ops.signature import Signature
 from graphshare.text.names import did_you_mean
 
 Outputs = tuple[Var, ...]

@@ -15,7 +15,7 @@ from graphshare.builder.settings import ReuseLike, Settings
 from graphshare.builder.var import Var
 from graphshare.builder.variables import create_parameter, parse_shape, plan_parameter
 from graphshare.errors import Fault, RefusedError
-from graphshare.kernels.inference import size_of
+from graphshare.ops.unification import size_of
 
 
 class Layer:

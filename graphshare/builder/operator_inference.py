@@ -13,7 +13,7 @@ import msgspec
 from graphshare.analysis.shapes import infer
 from graphshare.builder.var import Var
 from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
-from graphshare.kernels.kernel import Shape
+from graphshare.ops.kernel import Shape
 
 
 class InferredOperator(msgspec.Struct, frozen=True):

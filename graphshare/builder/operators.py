@@ -16,7 +16,7 @@ from typing import Any
 
 from graphshare.builder.apply_operator import apply
 from graphshare.builder.var import Var
-from graphshare.operators.registry import known_names, lookup
+from graphshare.ops.registry import known_names, lookup
 from graphshare.text.names import did_you_mean
 
 __all__ = ["apply"]

@@ -12,7 +12,7 @@ from graphshare.execute.initial import initial_value
 from graphshare.execute.plan import Plan
 from graphshare.execute.values import check_shapes, converted, unknown_shapes
 from graphshare.ir.graph import Node
-from graphshare.kernels.kernel import Array
+from graphshare.ops.kernel import Array
 
 CACHE_SIZE = 64  # plans, and inferences, of runs
 

@@ -25,7 +25,7 @@ from graphshare.execute.sgd import Sgd
 from graphshare.execute.training import Backpropagation
 from graphshare.execute.values import as_array, random_stream
 from graphshare.ir.graph import Graph, Node
-from graphshare.kernels.kernel import Array
+from graphshare.ops.kernel import Array
 from graphshare.text.names import did_you_mean
 
 Target = Var | str

@@ -22,7 +22,7 @@ from graphshare.execute.training import (
     with_zeros,
 )
 from graphshare.ir.graph import Node
-from graphshare.kernels.kernel import Array
+from graphshare.ops.kernel import Array
 
 
 class Trainer:

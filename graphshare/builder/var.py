@@ -16,8 +16,8 @@ from graphshare.builder.naming import Naming
 from graphshare.builder.settings import Settings
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Node
-from graphshare.kernels.inference import is_known, unify
-from graphshare.kernels.kernel import Shape
+from graphshare.ops.kernel import Shape
+from graphshare.ops.unification import is_known, unify
 from graphshare.text.format import format_shape
 
 Number = int | float

@@ -18,8 +18,8 @@ from graphshare.builder.settings import Reuse, ReuseLike, Settings, resolve_reus
 from graphshare.builder.var import Var, Variable
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, VARIABLE, Entry, Node
-from graphshare.kernels.inference import unify
-from graphshare.kernels.kernel import KernelError, Shape
+from graphshare.ops.kernel import KernelError, Shape
+from graphshare.ops.unification import unify
 from graphshare.rewrite.rules.scopes import SEPARATOR
 from graphshare.text.format import format_shape
 

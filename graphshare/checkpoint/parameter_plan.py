@@ -9,7 +9,7 @@ from graphshare.analysis.roles import Kind, Role, assign_roles, disagreements, i
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import VARIABLE, Branch, Graph, Node, Rewrite
-from graphshare.operators.registry import lookup
+from graphshare.ops.registry import lookup
 from graphshare.text.format import format_names
 from graphshare.text.names import RECORD_PREFIXES, join_key, split_key
 

@@ -8,8 +8,8 @@ from graphshare.checks.document import Steps
 from graphshare.checks.signatures import is_hidden
 from graphshare.checks.subject import Subject
 from graphshare.ir.graph import Node
-from graphshare.operators.registry import canonical
-from graphshare.operators.signature import AttributeFault
+from graphshare.ops.registry import canonical
+from graphshare.ops.signature import AttributeFault
 from graphshare.rewrite.upgrade import WRITES_VERSION, refused_hidden_keys
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from graphshare.checks.subject import Subject
 from graphshare.ir.graph import Node
-from graphshare.operators.registry import canonical
+from graphshare.ops.registry import canonical
 
 
 class Pair(NamedTuple):

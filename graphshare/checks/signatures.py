@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from graphshare.ir.graph import Graph, Node
-from graphshare.operators.registry import lookup
-from graphshare.operators.signature import AttributeFault, Outputs
+from graphshare.ops.registry import lookup
+from graphshare.ops.signature import AttributeFault, Outputs
 
 #: Keys that MXNet sets aside before it parses the attributes of a file older than itself.
 HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")

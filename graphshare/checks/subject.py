@@ -16,7 +16,7 @@ from graphshare.formats.params.files import read_index
 from graphshare.formats.params.records import ParameterFile, Record, format_record
 from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.ir.walk import consumers, node_ids, reachable
-from graphshare.operators.registry import lookup
+from graphshare.ops.registry import lookup
 from graphshare.text.names import split_key
 
 if TYPE_CHECKING:

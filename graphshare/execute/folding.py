@@ -10,9 +10,9 @@ import numpy as np
 from graphshare.execute.plan import Plan
 from graphshare.execute.step import Step
 from graphshare.ir.graph import Node
-from graphshare.kernels.batch_normalization import plain_scaling
-from graphshare.kernels.fused import Chain
-from graphshare.kernels.kernel import Array
+from graphshare.ops.batch_norm.kernel import plain_scaling
+from graphshare.ops.convolution.fused import Chain
+from graphshare.ops.kernel import Array
 
 
 def folded(plan: Plan, parameters: Mapping[Node, Array]) -> Plan:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import msgspec
 
 from graphshare.execute.step import Step
-from graphshare.kernels.batch_normalization import BATCH_NORM_RELU
-from graphshare.kernels.fused import CHAIN, Chain
-from graphshare.kernels.windows import is_channels_last
+from graphshare.ops.batch_norm.kernel import BATCH_NORM_RELU
+from graphshare.ops.convolution.fused import CHAIN, Chain
+from graphshare.ops.windows import is_channels_last
 
 
 def fused(steps: Sequence[Step], wanted: Sequence[int]) -> tuple[Step, ...]:

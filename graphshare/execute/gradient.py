@@ -16,11 +16,11 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.interpreter import computed
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.step import Step
-from graphshare.gradients.gradient import Gradient, GradientError, Gradients, Record
-from graphshare.gradients.registry import find_gradient
 from graphshare.ir.graph import VARIABLE, Node
 from graphshare.ir.walk import reachable
-from graphshare.kernels.kernel import Array, Context, KernelError, Shape
+from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntry
+from graphshare.ops.kernel import Array, Context, KernelError, Shape
+from graphshare.ops.registry import find_gradient
 from graphshare.text.format import format_shape
 
 Streams = Callable[[Node], np.random.Generator]
@@ -32,7 +32,7 @@ class Passed(msgspec.Struct, eq=False):
 
     step: Step
     gradient: Gradient
-    record: Record
+    record: TapeEntry
     outputs: tuple[tuple[tuple[int, ...], Any], ...]
     updates: Mapping[int, tuple[Array, Array]]
 
@@ -116,7 +116,7 @@ class Tape:
             self._live.update(slot for slot in step.outputs if slot >= 0)
             wanted = tuple(slot in self._live and x.dtype.kind == "f" for slot, x in zip(step.inputs, inputs, strict=True))
             streams = self._streams
-            record = Record(
+            record = TapeEntry(
                 step.attrs,
                 inputs if gradient.reads_inputs else (),
                 result.outputs if gradient.reads_outputs else (),
@@ -183,7 +183,7 @@ class Tape:
             for slot, live, gradient in zip(passed.step.inputs, passed.record.wanted, _gone_back(passed, given), strict=True):
                 if live and gradient is not None:
                     sums.add(slot, gradient)
-            passed.record = Record({}, (), ())
+            passed.record = TapeEntry({}, (), ())
         wanted = [slot for slot in self.plan.variables.values() if slot in self._wanted]
         for passed in _order_of_updates(pending[::-1], self.plan, wanted):
             _update(found.updates, passed)

@@ -15,7 +15,7 @@ import numpy as np
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Node
-from graphshare.kernels.kernel import Array
+from graphshare.ops.kernel import Array
 
 _Make = Callable[[Mapping[str, Any], "tuple[int, ...]", np.random.Generator], Any]
 

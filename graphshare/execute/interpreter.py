@@ -16,7 +16,7 @@ from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.pool import Pool
 from graphshare.execute.step import Step
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.kernels.kernel import Array, Context, KernelError, Result, Shape
+from graphshare.ops.kernel import Array, Context, KernelError, Result, Shape
 from graphshare.progress import item_progress
 from graphshare.text.format import format_shape
 

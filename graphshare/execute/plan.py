@@ -12,10 +12,8 @@ from graphshare.execute.fusion import fused
 from graphshare.execute.step import Step
 from graphshare.ir.graph import VARIABLE, Entry, Node
 from graphshare.ir.walk import post_order
-from graphshare.kernels.absent import why_absent
-from graphshare.kernels.kernel import Array, KernelError
-from graphshare.kernels.registry import find_kernel
-from graphshare.operators.registry import lookup
+from graphshare.ops.kernel import Array, KernelError
+from graphshare.ops.registry import find_kernel, lookup
 
 
 class UnsupportedError(RefusedError):
@@ -41,7 +39,8 @@ def without_kernel(nodes: Sequence[Node]) -> list[Fault]:
     faults = []
     for node in nodes:
         if node.op != VARIABLE and find_kernel(node.op) is None:
-            reason = why_absent(node.op)
+            signature = lookup(node.op)
+            reason = signature.no_kernel if signature is not None else ""
             hint = "register a kernel for it (entry point graphshare.kernels), or compare structure and parameters only"
             hint = f"{reason}; {hint}" if reason else hint
             faults.append(Fault(f"operator {node.op} cannot be run", node=node.name, hint=hint))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.kernels.kernel import Array
+from graphshare.ops.kernel import Array
 
 _SMALL = 1 << 15
 """Bytes below which the allocator serves better."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Node
-from graphshare.kernels.kernel import Array
+from graphshare.ops.kernel import Array
 
 DECAYED = ("_weight", "_gamma")
 """Endings of the names whose values decay."""

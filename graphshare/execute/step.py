@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from graphshare.ir.graph import Node
-from graphshare.kernels.kernel import Kernel
+from graphshare.ops.kernel import Kernel
 
 
 class Step(msgspec.Struct, frozen=True, eq=False):

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from graphshare.execute.interpreter import Timing
-from graphshare.kernels.kernel import Array
+from graphshare.ops.kernel import Array
 
 
 class OutputSummary(msgspec.Struct, frozen=True):

@@ -16,9 +16,9 @@ from graphshare.execute.gradient import Streams, Tape, needs_head_gradient
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.sgd import Momentum, Sgd
-from graphshare.gradients.gradient import Gradients
 from graphshare.ir.graph import Entry, Node
-from graphshare.kernels.kernel import Array, Shape
+from graphshare.ops.gradient import Gradients
+from graphshare.ops.kernel import Array, Shape
 
 
 def node_streams(seed: int, step: int, name: Callable[[Node], str] = lambda node: node.name) -> Streams:

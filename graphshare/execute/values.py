@@ -13,8 +13,8 @@ from graphshare.analysis.shapes import Inference
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import VARIABLE, Node
 from graphshare.ir.walk import consumers
-from graphshare.kernels.inference import is_known, unify
-from graphshare.kernels.kernel import Array, KernelError
+from graphshare.ops.kernel import Array, KernelError
+from graphshare.ops.unification import is_known, unify
 from graphshare.text.format import format_shape
 
 

@@ -14,7 +14,7 @@ from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ITEM_SIZES, ParameterFile, Record
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
-from graphshare.operators.registry import lookup
+from graphshare.ops.registry import lookup
 from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
 

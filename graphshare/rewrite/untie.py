@@ -11,7 +11,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import VARIABLE, Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.ir.walk import topological
-from graphshare.operators.registry import lookup
+from graphshare.ops.registry import lookup
 
 
 def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:

@@ -16,8 +16,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, VARIABLE, Branch, Dialect, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild
 from graphshare.ir.walk import post_order, reachable
-from graphshare.operators.properties import OPERATOR_PROPERTIES
-from graphshare.operators.registry import canonical, lookup
+from graphshare.ops.registry import canonical, lookup
 
 WRITES_VERSION = 10901
 ASSUMED_VERSION = 800
@@ -162,7 +161,7 @@ def _give_hidden(order: list[Draft], hidden: dict[Draft, list[tuple[str, str]]])
 def _is_parsed_again(draft: Draft) -> bool:
     """Whether MXNet objects to a key that step A put back: it reads the attributes again, but not those of its oldest kind."""
     signature = lookup(draft.op)
-    return signature is not None and signature.parameters is not None and draft.op not in OPERATOR_PROPERTIES
+    return signature is not None and signature.parameters is not None and not signature.is_operator_property
 
 
 def _owner(draft: Draft, formal: str) -> Draft | None:

@@ -20,7 +20,7 @@ from graphshare.execute.values import check_shapes, fill_inputs, seeded_paramete
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.ir.walk import reachable
-from graphshare.kernels.kernel import Array
+from graphshare.ops.kernel import Array
 from graphshare.rewrite.batch import Batched, single_run
 from graphshare.verification.compare import compare, largest
 from graphshare.verification.options import Options, Side

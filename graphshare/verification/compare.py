@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from graphshare.kernels.kernel import Array
+from graphshare.ops.kernel import Array
 
 
 class Comparison(msgspec.Struct, frozen=True):

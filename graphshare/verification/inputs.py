@@ -17,7 +17,7 @@ from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import ParameterPair, RecordsByName
 from graphshare.ir.graph import Node
 from graphshare.ir.walk import post_order
-from graphshare.kernels.kernel import Array
+from graphshare.ops.kernel import Array
 from graphshare.verification.options import Options, Side
 
 

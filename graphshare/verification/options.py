@@ -8,7 +8,7 @@ import msgspec
 
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
-from graphshare.kernels.kernel import Array
+from graphshare.ops.kernel import Array
 
 
 class Options(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.execute.sgd import Sgd, multipliers
 from graphshare.execute.training import Trainer
 from graphshare.ir.graph import Entry, Node
-from graphshare.kernels.kernel import Array, Shape
+from graphshare.ops.kernel import Array, Shape
 from graphshare.verification.compare import Comparison, compare
 
 

@@ -13,7 +13,7 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
 from graphshare.ir.graph import Entry, Node
-from graphshare.kernels.kernel import Array, Shape
+from graphshare.ops.kernel import Array, Shape
 from graphshare.verification.compare import Comparison, compare
 
 

@@ -24,8 +24,8 @@ from graphshare.formats.params.files import read_index
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import topological
-from graphshare.operators.registry import lookup
-from graphshare.operators.signature import is_free_key
+from graphshare.ops.registry import lookup
+from graphshare.ops.signature import is_free_key
 from graphshare.reports.model import Level
 from tests import params_bytes
 from tests.check.mutations import GRAPH_KINDS, mutated

@@ -11,8 +11,7 @@ import numpy as np
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.ir.walk import post_order
-from graphshare.operators import lookup
-from graphshare.operators.registry import canonical
+from graphshare.ops.registry import canonical, lookup
 
 _INDIFFERENT = ("num_hidden", "workspace", "cudnn_tune", "cudnn_off")
 

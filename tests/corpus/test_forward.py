@@ -22,7 +22,7 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.files import read_index
 from graphshare.ir.graph import Graph
 from graphshare.ir.walk import post_order
-from graphshare.operators.registry import canonical
+from graphshare.ops.registry import canonical
 from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.names import split_key
 from tests.corpus.tails import ORDERING, difference_of_sets

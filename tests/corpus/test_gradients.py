@@ -22,11 +22,10 @@ from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.analysis.shapes import Inference, infer
 from graphshare.errors import RefusedError
 from graphshare.execute.prepare import runnable_part
-from graphshare.gradients.gradient import Gradient
-from graphshare.gradients.registry import find_gradient
 from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.ir.walk import post_order
-from graphshare.operators.registry import canonical
+from graphshare.ops.gradient import Gradient
+from graphshare.ops.registry import canonical, find_gradient
 from tests.corpus.alike import first_alike
 from tests.corpus.test_forward import STEMS, graph_of
 from tests.corpus.values import parameter, repeated_parameter

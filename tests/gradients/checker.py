@@ -10,10 +10,10 @@ import numpy as np
 
 from graphshare.execute.gradient import Tape
 from graphshare.execute.plan import make_plan
-from graphshare.gradients.gradient import Gradient
-from graphshare.gradients.registry import find_gradient, register
 from graphshare.ir.graph import Entry, Node
-from graphshare.kernels.kernel import Array, Shape
+from graphshare.ops.gradient import Gradient
+from graphshare.ops.kernel import Array, Shape
+from graphshare.ops.registry import find_gradient, register_gradient
 from tests.corpus.values import PERIOD
 
 STEP = 1e-6
@@ -105,8 +105,8 @@ def slightly_wrong(op: str) -> Iterator[None]:
             return result * 1.0005
         return [None if g is None else g * 1.0005 for g in result]
 
-    register(Gradient(op, wrong, right.reads_inputs, right.reads_outputs, right.is_loss, right.overwrites))
+    register_gradient(Gradient(op, wrong, right.reads_inputs, right.reads_outputs, right.is_loss, right.overwrites))
     try:
         yield
     finally:
-        register(right)
+        register_gradient(right)

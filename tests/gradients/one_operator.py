@@ -12,7 +12,7 @@ from graphshare.execute.gradient import Tape
 from graphshare.execute.plan import make_plan
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Entry, Node
-from graphshare.operators import lookup
+from graphshare.ops.registry import lookup
 from tests.symbols import document, operator, variable
 
 

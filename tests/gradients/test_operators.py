@@ -14,10 +14,8 @@ import pytest
 
 from graphshare.errors import RefusedError
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.gradients.gradient import Gradient, NoGradient
-from graphshare.gradients.registry import known_gradients
-from graphshare.kernels.registry import find_kernel
-from graphshare.operators.registry import canonical
+from graphshare.ops.gradient import Gradient, NoGradient
+from graphshare.ops.registry import canonical, find_kernel, known_gradients
 from tests.gradients.checker import STEP, Check, check, slightly_wrong
 from tests.gradients.more_cases import CHECKED, drawn
 from tests.gradients.numpy_cases import REFUSED, SMOOTH
@@ -191,7 +189,7 @@ def test_a_gradient_that_mxnet_does_not_give_is_refused(number: int) -> None:
 
 
 def test_every_kernel_has_a_gradient_or_the_reason_why_not() -> None:
-    from graphshare.kernels.registry import known_kernels
+    from graphshare.ops.registry import known_kernels
 
     assert set(GRADIENTS) == set(known_kernels())
     assert all(g.reason for g in GRADIENTS.values() if isinstance(g, NoGradient))

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.kernels.kernel import Context, KernelError
-from graphshare.kernels.registry import find_kernel
-from graphshare.operators import lookup
+from graphshare.ops.kernel import Context, KernelError
+from graphshare.ops.registry import find_kernel, lookup
 from tests.kernels.control_attrs import FOREACH, WHILE
 
 Body = Callable[..., list[Any]]

@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from graphshare.kernels import correlation
-from graphshare.kernels.finish import Finish
-from graphshare.kernels.kernel import Array
-from graphshare.kernels.windows import Window
+from graphshare.ops.convolution import correlation
+from graphshare.ops.convolution.epilogue import Finish
+from graphshare.ops.kernel import Array
+from graphshare.ops.windows import Window
 
 WINDOWS = {
     "plain": Window((3, 3), (1, 1), (1, 1), (1, 1)),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphshare.kernels.depthwise import by_passes, depthwise
-from graphshare.kernels.finish import Finish
-from graphshare.kernels.grid import Grid, grid_of
-from graphshare.kernels.kernel import Array
-from graphshare.kernels.windows import Window
+from graphshare.ops.convolution.depthwise import by_passes, depthwise
+from graphshare.ops.convolution.epilogue import Finish
+from graphshare.ops.convolution.grid import Grid, grid_of
+from graphshare.ops.kernel import Array
+from graphshare.ops.windows import Window
 
 WINDOWS = {
     "plain": Window((1, 3, 3), (1, 1, 1), (1, 1, 1), (0, 1, 1)),

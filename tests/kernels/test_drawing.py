@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.kernels.kernel import Context
-from graphshare.kernels.registry import find_kernel
-from graphshare.operators import lookup
+from graphshare.ops.kernel import Context
+from graphshare.ops.registry import find_kernel, lookup
 
 MANY = "(100, 1000)"
 MOMENTS = [

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from graphshare.kernels.kernel import Context, KernelError, Shape
-from graphshare.kernels.registry import find_kernel
-from graphshare.operators import lookup
+from graphshare.ops.kernel import Context, KernelError, Shape
+from graphshare.ops.registry import find_kernel, lookup
 from tests.kernels.control_attrs import FOREACH, WHILE
 
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.kernels.kernel import Context, Kernel, KernelError
-from graphshare.kernels.registry import find_kernel
-from graphshare.operators import lookup
+from graphshare.ops.kernel import Context, Kernel, KernelError
+from graphshare.ops.registry import find_kernel, lookup
 
 
 def kernel_of(op: str, attrs: dict[str, str]) -> tuple[Kernel, dict[str, Any]]:

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.kernels.kernel import Context, Kernel, KernelError, Result
-from graphshare.kernels.registry import find_kernel
-from graphshare.operators import lookup
+from graphshare.ops.kernel import Context, Kernel, KernelError, Result
+from graphshare.ops.registry import find_kernel, lookup
 
 
 def kernel(operator: str, **attrs: Any) -> tuple[Kernel, dict[str, Any]]:

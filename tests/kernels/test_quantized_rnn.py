@@ -10,10 +10,10 @@ import pytest
 
 from graphshare.execute.plan import without_kernel
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.kernels.kernel import Context, KernelError
-from graphshare.kernels.quantized_rnn import quantized_rnn
-from graphshare.kernels.rnn import parameter_size
-from graphshare.operators import lookup
+from graphshare.ops.kernel import Context, KernelError
+from graphshare.ops.quantization.rnn import quantized_rnn
+from graphshare.ops.registry import lookup
+from graphshare.ops.rnn.kernel import parameter_size
 from tests.symbols import document, operator, variable
 
 ATTRS = {"mode": "lstm", "state_size": "4", "num_layers": "2"}
@@ -55,7 +55,7 @@ def test_what_mxnet_does_not_compute_is_refused_beforehand(more: dict[str, str])
 
 
 def test_many_pairs_are_cut_off_in_blocks_as_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphshare.kernels import quantized_rnn as module
+    from graphshare.ops.quantization import rnn as module
 
     whole = run(typed(), 8, 255)
     monkeypatch.setattr(module, "_BLOCK", 3)

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.kernels.inference import unify
-from graphshare.kernels.kernel import Context, Result
-from graphshare.kernels.registry import find_kernel
-from graphshare.operators import lookup
+from graphshare.ops.kernel import Context, Result
+from graphshare.ops.registry import find_kernel, lookup
+from graphshare.ops.unification import unify
 from tests.elementwise import EXACT, TOLERANCE, Tolerance, describe_mismatch
 from tests.kernels.cases import INT8
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from graphshare.kernels import special
-from graphshare.kernels.conversion import convert
+from graphshare.ops import special_functions as special
+from graphshare.ops.conversion import convert
 
 
 @pytest.mark.parametrize(("dtype", "limit"), [("float64", 1e-14), ("float32", 3e-7)])

@@ -1,39 +1,34 @@
-"""Signatures and kernels belong together: every operator of MXNet can be computed, or it is written down why not."""
+"""Signatures and kernels belong together: every operator of MXNet is computed, or its signature says why not."""
 
 from __future__ import annotations
 
-from graphshare.kernels.absent import why_absent
-from graphshare.kernels.registry import find_kernel
-from graphshare.kernels.registry import known_kernels as kernels
-from graphshare.operators.registry import _FAMILIES as FAMILIES
-from graphshare.operators.registry import canonical, lookup
+from graphshare.ops.make_index import FOLDER, render_index
+from graphshare.ops.registry import canonical, find_kernel, known_gradients, known_kernels, lookup, registered_signatures
 
 
-def registered() -> list[str]:
-    foreign = "graphshare.operators.foreign"
-    return [signature.name for family in FAMILIES if family.__name__ != foreign for signature in family.OPERATORS]
+def test_the_index_is_what_the_signatures_say() -> None:
+    assert (FOLDER / "index.py").read_text(encoding="utf-8") == render_index()
 
 
 def test_every_operator_has_a_kernel_or_a_reason() -> None:
-    names = registered()
-    assert len(names) > 600
-    assert [name for name in names if find_kernel(name) is None and why_absent(name) is None] == []
-    assert [name for name in names if find_kernel(name) is not None and why_absent(name) is not None] == []
-
-
-def test_every_reason_is_of_an_operator() -> None:
-    from graphshare.kernels.absent import _REASONS
-
-    named = [name for _, names in _REASONS for name in names.split()]
-    assert len(named) == len(set(named))
-    assert [name for name in named if lookup(name) is None or canonical(name) != name] == []
+    signatures = registered_signatures()
+    assert len(signatures) > 600
+    assert [name for name, row in signatures.items() if find_kernel(name) is None and not row.no_kernel] == []
+    assert [name for name, row in signatures.items() if find_kernel(name) is not None and row.no_kernel] == []
 
 
 def test_every_kernel_has_a_signature() -> None:
-    assert [name for name in kernels() if lookup(name) is None or canonical(name) != name] == []
+    assert [name for name in known_kernels() if lookup(name) is None or canonical(name) != name] == []
+
+
+def test_every_gradient_has_a_kernel() -> None:
+    assert set(known_gradients()) <= set(known_kernels())
 
 
 def test_a_foreign_operator_has_no_reason() -> None:
-    assert why_absent("QConvolution") is None
-    assert why_absent("Nobody") is None
-    assert why_absent("Custom") is not None
+    foreign, custom = lookup("QConvolution"), lookup("Custom")
+    assert foreign is not None
+    assert foreign.no_kernel == ""
+    assert lookup("Nobody") is None
+    assert custom is not None
+    assert custom.no_kernel != ""

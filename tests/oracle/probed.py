@@ -15,7 +15,7 @@ from graphshare.execute.gradient import Tape
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.operators import lookup
+from graphshare.ops.registry import lookup
 from tests.oracle import int8_sums
 from tests.oracle.probing import Probe, written
 from tests.surroundings import run_oracle

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.operators import lookup
-from graphshare.operators.notation import Parameter
+from graphshare.ops.notation import Parameter
+from graphshare.ops.registry import lookup
 
 RECORDED = Path(__file__).parents[1] / "kernels" / "recorded"
 WITH_BODIES = ("flow", "joined")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.gradients.gradient import NoGradient
-from graphshare.gradients.registry import find_gradient
+from graphshare.ops.gradient import NoGradient
+from graphshare.ops.registry import find_gradient
 from tests.gradients.more_cases import CASES, drawn
 from tests.gradients.numpy_cases import NUMPY, REFUSED, UNDEFINED
 from tests.gradients.one_operator import gradients_of

@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
-from graphshare.operators import ALIASES, FOREIGN, REGISTERED, Parameter, Signature, lookup
+from graphshare.ops import FOREIGN, REGISTERED
+from graphshare.ops.index import ALIASES
+from graphshare.ops.registry import lookup
+from graphshare.ops.signature import Parameter, Signature
 from tests.surroundings import oracle_path, run_oracle
 
 PYTHON = oracle_path()

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from graphshare.gradients.gradient import Gradient, Record
-from graphshare.gradients.registry import find_gradient
-from graphshare.kernels.kernel import Context
-from graphshare.kernels.registry import find_kernel
+from graphshare.ops.gradient import Gradient, TapeEntry
+from graphshare.ops.kernel import Context
+from graphshare.ops.registry import find_gradient, find_kernel
 from tests.oracle.commands import in_process
 from tests.oracle.conversation import Oracle
 from tests.symbols import document, operator, variable
@@ -207,5 +206,5 @@ def test_dropout_with_the_mask_that_mxnet_drew(p: float, axes: tuple[int, ...], 
     context: Any = Context(training=True, rng=Drawn(kept))  # type: ignore[arg-type]
     out, mask = kernel.forward(context, attrs, x).outputs  # type: ignore[union-attr]
     np.testing.assert_allclose(out, y, rtol=1e-6)
-    found: Any = gradient.vjp(Record(attrs, (x,), (out, mask), wanted=(True,)), dy)
+    found: Any = gradient.vjp(TapeEntry(attrs, (x,), (out, mask), wanted=(True,)), dy)
     np.testing.assert_allclose(found, dx, rtol=1e-6)

@@ -16,7 +16,7 @@ from graphshare.execute.training import Trainer
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import VARIABLE, Entry, Node
 from graphshare.ir.walk import post_order
-from graphshare.kernels.kernel import Shape
+from graphshare.ops.kernel import Shape
 from tests.training.nets import SGD, STEPS, first_value, inputs, net, symbol_text
 
 

@@ -8,7 +8,7 @@ from graphshare.checks.examples import dense
 from graphshare.checks.model import Example, Found, Rule
 from graphshare.checks.subject import Subject
 from graphshare.ir.graph import Node
-from graphshare.operators.registry import canonical
+from graphshare.ops.registry import canonical
 from graphshare.reports.model import Level
 
 # How many outputs these have depends on the build (oneDNN keeps a workspace), so both counts are right.

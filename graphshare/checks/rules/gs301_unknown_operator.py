@@ -8,7 +8,7 @@ from functools import lru_cache
 from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.model import Example, Found, Rule
 from graphshare.checks.subject import Subject
-from graphshare.operators.registry import REGISTERED
+from graphshare.ops.registry import registered_signatures
 from graphshare.reports.model import Level
 from graphshare.text.names import did_you_mean
 
@@ -23,7 +23,7 @@ def find(subject: Subject) -> Iterator[Found]:
 
 @lru_cache(maxsize=256)
 def _near(op: str) -> str:
-    return did_you_mean(op, REGISTERED)
+    return did_you_mean(op, registered_signatures())
 
 
 RULE = Rule(

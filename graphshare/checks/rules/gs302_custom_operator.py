@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.model import Example, Found, Rule
 from graphshare.checks.subject import Subject
-from graphshare.operators.registry import canonical
+from graphshare.ops.registry import canonical
 from graphshare.reports.model import Level
 
 

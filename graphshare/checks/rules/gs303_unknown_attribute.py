@@ -8,7 +8,7 @@ from graphshare.checks.attributes import find_attribute_faults, find_refused_hid
 from graphshare.checks.examples import dense
 from graphshare.checks.model import Example, Found, Rule
 from graphshare.checks.subject import Subject
-from graphshare.operators.registry import lookup
+from graphshare.ops.registry import lookup
 from graphshare.reports.model import Level
 from graphshare.text.names import did_you_mean
 

@@ -8,7 +8,7 @@ from graphshare.checks.attributes import find_attribute_faults
 from graphshare.checks.examples import dense
 from graphshare.checks.model import Example, Found, Rule
 from graphshare.checks.subject import Subject
-from graphshare.operators.registry import canonical
+from graphshare.ops.registry import canonical
 from graphshare.reports.model import Level
 
 

@@ -10,7 +10,7 @@ from graphshare.checks.examples import dense
 from graphshare.checks.model import Example, Found, Rule
 from graphshare.checks.signatures import HIDDEN
 from graphshare.checks.subject import Subject
-from graphshare.operators.values import read_value
+from graphshare.ops.attributes import read_value
 from graphshare.reports.model import Level
 
 

@@ -9,7 +9,7 @@ from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.model import Example, Found, Rule
 from graphshare.checks.subject import Subject
 from graphshare.ir.graph import Node
-from graphshare.operators.registry import canonical
+from graphshare.ops.registry import canonical
 from graphshare.reports.model import Level
 
 _LEAST = 5  # how many others there must be

@@ -12,7 +12,7 @@ from graphshare.builder import Session, Sgd, Var, initializers, placeholder, sav
 from graphshare.builder import operators as op
 from graphshare.errors import RefusedError
 from graphshare.execute import gradient
-from graphshare.gradients.gradient import NoGradient
+from graphshare.ops.gradient import NoGradient
 
 X = np.array([[1.0, 2.0], [3.0, -4.0]], "float32")
 

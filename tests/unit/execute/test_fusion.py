@@ -12,7 +12,7 @@ from graphshare.execute.folding import folded
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.ir.graph import Entry, Node
-from graphshare.kernels.fused import CHAIN
+from graphshare.ops.convolution.fused import CHAIN
 
 CONVOLUTION = {"kernel": "(3, 3)", "num_filter": "6", "pad": "(1, 1)"}
 

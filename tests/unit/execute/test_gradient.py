@@ -14,9 +14,9 @@ from graphshare.errors import RefusedError
 from graphshare.execute.gradient import Tape, needs_head_gradient
 from graphshare.execute.plan import make_plan
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.gradients import registry
-from graphshare.gradients.gradient import Gradient, NoGradient
 from graphshare.ir.graph import Graph
+from graphshare.ops import registry
+from graphshare.ops.gradient import Gradient, NoGradient
 from tests.gradients.checker import check
 from tests.symbols import document, operator, variable
 

@@ -16,9 +16,9 @@ from graphshare.execute.plan import UnsupportedError, make_plan
 from graphshare.execute.summary import profile_of
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.kernels import registry
-from graphshare.kernels.inference import same_shapes, same_types
-from graphshare.kernels.kernel import Kernel, KernelError
+from graphshare.ops import registry
+from graphshare.ops.kernel import Kernel, KernelError
+from graphshare.ops.unification import same_shapes, same_types
 from tests.symbols import document, operator, two_layers, variable
 
 
@@ -149,7 +149,7 @@ def test_a_kernel_of_ones_own() -> None:
     values = {graph.nodes[0]: np.ones(2, "float32")}
     with pytest.raises(UnsupportedError):
         make_plan(graph.heads)
-    registry.register(DOUBLE)
+    registry.register_kernel(DOUBLE)
     assert run_plan(make_plan(graph.heads), values).outputs[0].tolist() == [3, 3]
     with pytest.raises(RefusedError, match="one axis is wanted"):
         run_plan(make_plan(graph.heads), {graph.nodes[0]: np.ones((2, 2))})
@@ -158,7 +158,7 @@ def test_a_kernel_of_ones_own() -> None:
 @pytest.mark.usefixtures("own_kernels")
 def test_a_kernel_in_the_place_of_one() -> None:
     graph = chain(1)
-    registry.register(Kernel("relu", doubled, same_shapes, same_types))
+    registry.register_kernel(Kernel("relu", doubled, same_shapes, same_types))
     assert run_plan(make_plan(graph.heads), {graph.nodes[0]: -np.ones(2)}).outputs[0].tolist() == [-2, -2]
 
 
@@ -174,12 +174,12 @@ def test_kernels_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch) ->
         return [Point()]
 
     monkeypatch.setattr(metadata, "entry_points", points)
-    registry.KERNELS.forget()
+    registry.KERNELS.forget_installed()
     try:
         assert registry.find_kernel("AcmeDouble") is DOUBLE
         assert registry.find_kernel("Convolution") is not None
     finally:
-        registry.KERNELS.forget()
+        registry.KERNELS.forget_installed()
     assert asked == ["graphshare.kernels"]
 
 

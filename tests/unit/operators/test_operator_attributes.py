@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphshare.operators import Parameter, Signature, lookup
-from graphshare.operators.notation import read_parameters, read_terms
-from graphshare.operators.values import read_value, spellings
+from graphshare.ops.attributes import read_value, spellings
+from graphshare.ops.notation import read_parameters, read_terms
+from graphshare.ops.registry import lookup
+from graphshare.ops.signature import Parameter, Signature
 
 ACCEPTED: list[tuple[str, str, Any]] = [
     *[("bool", text, True) for text in ("True", "true", "TRUE", "1")],

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from graphshare.operators import Signature, lookup
+from graphshare.ops.registry import lookup
+from graphshare.ops.signature import Signature
 
 CORPUS = Path(os.environ.get("GRAPHSHARE_CORPUS") or Path(__file__).resolve().parents[4] / "shared" / "corpus")
 pytestmark = [

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from graphshare.operators import Outputs, Signature, lookup
+from graphshare.ops.registry import lookup
+from graphshare.ops.signature import Outputs, Signature
 
 
 def row(name: str) -> Signature:

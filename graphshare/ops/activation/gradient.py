@@ -1,0 +1,133 @@
+"""Gradients of activation functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from graphshare.ops.conversion import floating
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, sum_to_shape
+from graphshare.ops.kernel import Array
+
+
+def relu(entry: TapeEntry, dy: Array) -> Array:
+    """Through where the output is positive; NaN stays."""
+    y = entry.outputs[0]
+    result: Array = np.multiply(dy, y > 0)
+    return np.where(np.isnan(y), y, result) if np.isnan(y.sum()) else result
+
+
+def sigmoid(entry: TapeEntry, dy: Array) -> Array:
+    """``y (1 - y)``."""
+    y = entry.outputs[0]
+    result: Array = dy * (y * (1 - y))
+    return result
+
+
+def tanh(entry: TapeEntry, dy: Array) -> Array:
+    """``1 - y^2``."""
+    y = entry.outputs[0]
+    result: Array = dy * (1 - y * y)
+    return result
+
+
+def softrelu(entry: TapeEntry, dy: Array) -> Array:
+    """``1 - exp(-y)``, the sigmoid of the input."""
+    result: Array = dy * -np.expm1(-entry.outputs[0])
+    return result
+
+
+def softsign(entry: TapeEntry, dy: Array) -> Array:
+    """``1 / (1 + |x|)^2``."""
+    result: Array = dy / np.square(1 + np.abs(entry.inputs[0]))
+    return result
+
+
+BY_TYPE: dict[str, Callable[[TapeEntry, Array], Array]] = {
+    "relu": relu,
+    "sigmoid": sigmoid,
+    "tanh": tanh,
+    "softrelu": softrelu,
+    "softsign": softsign,
+}
+
+
+def activation(entry: TapeEntry, dy: Array) -> Array:
+    """That of the function which ``act_type`` names."""
+    return BY_TYPE[entry.attrs["act_type"]](entry, dy)
+
+
+_SELU_ALPHA = 1.6732632423543772
+
+
+_SELU_SCALE = 1.0507009873554805
+
+
+def leaky(entry: TapeEntry, dy: Array) -> Array:
+    """``slope`` at 0 and below."""
+    return np.where(entry.inputs[0] <= 0, dy * dy.dtype.type(entry.attrs["slope"]), dy)
+
+
+def elu(entry: TapeEntry, dy: Array) -> Array:
+    """``slope * exp(x)`` at 0 and below."""
+    x = entry.inputs[0]
+    return np.where(x > 0, dy, dy * np.exp(np.minimum(x, 0)) * dy.dtype.type(entry.attrs["slope"]))
+
+
+def selu(entry: TapeEntry, dy: Array) -> Array:
+    """``scale * (alpha + y)`` at 0 and below, which is MXNet's and not quite the derivative, ``scale * alpha + y``."""
+    x, y = entry.inputs[0], entry.outputs[0]
+    slope = np.where(x > 0, _SELU_SCALE, _SELU_SCALE * (_SELU_ALPHA + y))
+    return np.asarray(dy * slope.astype(dy.dtype))
+
+
+def gelu(entry: TapeEntry, dy: Array) -> Array:
+    """The normal distribution function, and ``x`` times its density."""
+    from graphshare.ops.special_functions import erf
+
+    x = floating(entry.inputs[0])
+    slope = (1 + erf(x * x.dtype.type(math.sqrt(0.5)))) * x.dtype.type(0.5)
+    slope += x * np.exp(-x * x / 2) * x.dtype.type(1 / math.sqrt(2 * math.pi))
+    return np.asarray((dy * slope).astype(dy.dtype, copy=False))
+
+
+def rrelu(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
+    """The slope that was drawn, outside training the middle of the bounds."""
+    x, slopes = entry.inputs[0], entry.outputs[1]
+    if not entry.training:
+        slopes = dy.dtype.type((entry.attrs["lower_bound"] + entry.attrs["upper_bound"]) / 2)
+    return np.where(x > 0, dy, dy * slopes)
+
+
+def prelu(entry: TapeEntry, dy: Array) -> Gradients:
+    """Of data, and of the slopes."""
+    x, gamma = entry.inputs
+    slopes = gamma.reshape((-1,) + (1,) * (x.ndim - 2)) if gamma.ndim == 1 and x.ndim > 1 else gamma
+    below = x <= 0
+    dgamma = sum_to_shape(dy * x * below, slopes.shape if slopes.size > 1 else (1,) * x.ndim)
+    return [np.where(below, dy * slopes, dy), dgamma.reshape(gamma.shape)]
+
+
+_BY_TYPE: dict[str, Callable[..., Array | Gradients]] = {
+    "elu": elu,
+    "gelu": gelu,
+    "leaky": leaky,
+    "prelu": prelu,
+    "rrelu": rrelu,
+    "selu": selu,
+}
+
+
+def leaky_relu(entry: TapeEntry, *dys: Array | None) -> Array | Gradients:
+    """That of the function which ``act_type`` names."""
+    return _BY_TYPE[entry.attrs["act_type"]](entry, *dys)
+
+
+GRADIENTS = (
+    Gradient("Activation", activation),
+    *(Gradient(name, BY_TYPE[name], reads_inputs=False) for name in ("relu", "sigmoid", "tanh")),
+    Gradient("softsign", softsign, reads_outputs=False),
+    Gradient("LeakyReLU", leaky_relu),
+)

@@ -1,0 +1,69 @@
+"""Gradients of the products of attention on interleaved projections."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from graphshare.ops.attention.kernel import interleaved
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
+from graphshare.ops.kernel import Array
+
+
+def _together(like: Array, heads: int, found: list[Array | None]) -> Array:
+    """The parts' gradients, (batch * heads, length, depth) each or None, side by side as in the projections ``like``."""
+    length, batch, _ = like.shape
+    result: Array = np.zeros(
+        (length, batch * heads, len(found), like.size // (length * batch * heads * len(found))), like.dtype
+    )
+    for i, part in enumerate(found):
+        if part is not None:
+            result[:, :, i] = part.swapaxes(0, 1)
+    return result.reshape(like.shape)
+
+
+def _of_scores(queries: Array, keys: Array, dy: Array) -> tuple[Array, Array]:
+    scaled = dy * dy.dtype.type(1 / sqrt(queries.shape[-1]))
+    return np.matmul(scaled, keys), np.matmul(scaled.swapaxes(1, 2), queries)
+
+
+def _of_values(attention: Array, values: Array, heads: int, dy: Array) -> tuple[Array, Array]:
+    gradient = dy.reshape(dy.shape[0], -1, values.shape[-1]).swapaxes(0, 1)
+    return np.matmul(gradient, values.swapaxes(1, 2)), np.matmul(attention.swapaxes(1, 2), gradient)
+
+
+def self_scores(entry: TapeEntry, dy: Array) -> Array:
+    """Of the projections: their queries and keys."""
+    (projected,), heads = entry.inputs, entry.attrs["heads"]
+    queries, keys, _ = interleaved(entry.attrs, projected, 3)
+    return _together(projected, heads, [*_of_scores(queries, keys, dy), None])
+
+
+def self_values(entry: TapeEntry, dy: Array) -> Gradients:
+    """Of the projections, their values, and of the attention."""
+    (projected, attention), heads = entry.inputs, entry.attrs["heads"]
+    dattention, dvalues = _of_values(attention, interleaved(entry.attrs, projected, 3)[2], heads, dy)
+    return [_together(projected, heads, [None, None, dvalues]), dattention]
+
+
+def cross_scores(entry: TapeEntry, dy: Array) -> Gradients:
+    """Of the queries, and of the other sequence's projections."""
+    (queries, projected), heads = entry.inputs, entry.attrs["heads"]
+    dqueries, dkeys = _of_scores(interleaved(entry.attrs, queries, 1)[0], interleaved(entry.attrs, projected, 2)[0], dy)
+    return [_together(queries, heads, [dqueries]), _together(projected, heads, [dkeys, None])]
+
+
+def cross_values(entry: TapeEntry, dy: Array) -> Gradients:
+    """Of the other sequence's projections, and of the attention."""
+    (projected, attention), heads = entry.inputs, entry.attrs["heads"]
+    dattention, dvalues = _of_values(attention, interleaved(entry.attrs, projected, 2)[1], heads, dy)
+    return [_together(projected, heads, [None, dvalues]), dattention]
+
+
+GRADIENTS = (
+    Gradient("_contrib_interleaved_matmul_selfatt_qk", self_scores, reads_outputs=False),
+    Gradient("_contrib_interleaved_matmul_selfatt_valatt", self_values, reads_outputs=False),
+    Gradient("_contrib_interleaved_matmul_encdec_qk", cross_scores, reads_outputs=False),
+    Gradient("_contrib_interleaved_matmul_encdec_valatt", cross_values, reads_outputs=False),
+)

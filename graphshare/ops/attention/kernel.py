@@ -1,0 +1,113 @@
+"""The products of attention on interleaved projections: (length, batch, heads * parts * depth), side by side by head."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.unification import dims, same_types, unify
+from graphshare.ops.windows import agreed
+
+
+def interleaved(attrs: Attrs, x: Array, count: int) -> list[Array]:
+    """The parts of ``x``, each (batch * heads, length, depth)."""
+    length, batch, _ = x.shape
+    split = x.reshape(length, batch * attrs["heads"], count, -1)
+    return [split[:, :, i].swapaxes(0, 1) for i in range(count)]
+
+
+def _scores(context: Context, queries: Array, keys: Array) -> Array:
+    scaled = queries / queries.dtype.type(sqrt(queries.shape[-1]))
+    out = context.empty((*queries.shape[:2], keys.shape[1]), np.result_type(scaled, keys))
+    result: Array = np.matmul(scaled, keys.swapaxes(1, 2), out=out)
+    return result
+
+
+def _attended(context: Context, attrs: Attrs, attention: Array, values: Array) -> Array:
+    """(queries, batch, heads * depth)."""
+    length, heads = attention.shape[1], len(values)
+    out = context.empty((length, heads, values.shape[-1]), np.result_type(attention, values))
+    np.matmul(attention, values, out=out.swapaxes(0, 1))
+    return out.reshape(length, -1, attrs["heads"] * values.shape[-1])
+
+
+def self_scores(context: Context, attrs: Attrs, projected: Array) -> Array:
+    """Queries against keys, scaled: (batch * heads, length, length)."""
+    queries, keys, _ = interleaved(attrs, projected, 3)
+    return _scores(context, queries, keys)
+
+
+def self_values(context: Context, attrs: Attrs, projected: Array, attention: Array) -> Array:
+    """Attention applied to the values."""
+    return _attended(context, attrs, attention, interleaved(attrs, projected, 3)[2])
+
+
+def cross_scores(context: Context, attrs: Attrs, queries: Array, projected: Array) -> Array:
+    """Queries of one sequence against keys of another, scaled: (batch * heads, queries, keys)."""
+    return _scores(context, interleaved(attrs, queries, 1)[0], interleaved(attrs, projected, 2)[0])
+
+
+def cross_values(context: Context, attrs: Attrs, projected: Array, attention: Array) -> Array:
+    """Attention applied to the values of another sequence."""
+    return _attended(context, attrs, attention, interleaved(attrs, projected, 2)[1])
+
+
+def _times(size: Dim, factor: int) -> Dim:
+    return None if size is None else size * factor
+
+
+def _share(size: Dim, parts: int, what: str) -> Dim:
+    """``size / parts``.
+
+    Raises:
+        KernelError: it does not come out even.
+    """
+    if size is not None and size % parts:
+        raise KernelError(f"{what} is {size}, which {parts} does not divide")
+    return None if size is None else size // parts
+
+
+def self_scores_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """The scores from the projections."""
+    length, batch, width = dims(inputs[0], 3)
+    _share(width, 3 * attrs["heads"], "the last axis of queries_keys_values")
+    return inputs, [unify((_times(batch, attrs["heads"]), length, length), outputs[0])]
+
+
+def self_values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """The attention and the output from the projections."""
+    length, batch, width = dims(inputs[0], 3)
+    depth = _share(width, 3 * attrs["heads"], "the last axis of queries_keys_values")
+    attention = unify((_times(batch, attrs["heads"]), length, length), inputs[1])
+    return [inputs[0], attention], [unify((length, batch, _times(depth, attrs["heads"])), outputs[0])]
+
+
+def cross_scores_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """The scores from both projections."""
+    (queries, batch, width), (keys, other, doubled) = dims(inputs[0], 3), dims(inputs[1], 3)
+    _share(width, attrs["heads"], "the last axis of queries")
+    _share(doubled, 2 * attrs["heads"], "the last axis of keys_values")
+    batch = agreed(batch, other, "samples of queries and keys")
+    doubled = agreed(doubled, _times(width, 2), "the last axis of keys_values")
+    return (
+        [(queries, batch, width), (keys, batch, doubled)],
+        [unify((_times(batch, attrs["heads"]), queries, keys), outputs[0])],
+    )
+
+
+def cross_values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """The output from projections and attention."""
+    (keys, batch, doubled), (_, queries, _) = dims(inputs[0], 3), dims(inputs[1], 3)
+    depth = _share(doubled, 2 * attrs["heads"], "the last axis of keys_values")
+    attention = unify((_times(batch, attrs["heads"]), queries, keys), inputs[1])
+    return [inputs[0], attention], [unify((queries, batch, _times(depth, attrs["heads"])), outputs[0])]
+
+
+KERNELS = (
+    Kernel("_contrib_interleaved_matmul_selfatt_qk", self_scores, self_scores_shapes, same_types),
+    Kernel("_contrib_interleaved_matmul_selfatt_valatt", self_values, self_values_shapes, same_types),
+    Kernel("_contrib_interleaved_matmul_encdec_qk", cross_scores, cross_scores_shapes, same_types),
+    Kernel("_contrib_interleaved_matmul_encdec_valatt", cross_values, cross_values_shapes, same_types),
+)

@@ -1,0 +1,1 @@
+"""Operators of family ``batch_norm``."""

@@ -1,0 +1,65 @@
+"""Gradients of normalization by channel: through the statistics of the batch while training, past gathered ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
+from graphshare.ops.kernel import Array, Attrs
+from graphshare.ops.unification import axis_of
+from graphshare.ops.windows import computed_in
+
+
+def batch_norm(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
+    """Of data, gamma and beta; that of a fixed gamma is 0. Gradients of the statistics that are output count for nothing."""
+    x, gamma, _beta, moving_mean, moving_var = entry.inputs
+    attrs = entry.attrs
+    axis = axis_of(attrs.get("axis", 1), x.ndim)
+    others = tuple(i for i in range(x.ndim) if i != axis)
+    tail = (-1, *(1,) * (x.ndim - 1 - axis))
+    wide, gradient = computed_in(x), computed_in(dy)
+    gathered = not entry.training or attrs["use_global_stats"]
+    mean = (moving_mean if gathered else wide.mean(axis=others)).astype(wide.dtype, copy=False)
+    standard = wide - mean.reshape(tail)
+    variance = moving_var.astype(np.float64) if gathered else np.square(standard).mean(axis=others, dtype=np.float64)
+    inverse = 1 / np.sqrt(variance + attrs["eps"])
+    standard *= inverse.astype(wide.dtype).reshape(tail)
+    dbeta = gradient.sum(axis=others)
+    dgamma = (gradient * standard).sum(axis=others)
+    dx = None
+    if entry.wanted[0]:
+        scale = inverse if attrs["fix_gamma"] else inverse * gamma
+        if gathered:
+            dx = gradient * scale.astype(wide.dtype).reshape(tail)
+        else:
+            count = wide.dtype.type(x.size // max(1, len(dbeta)))
+            standard *= (dgamma / -count).reshape(tail)
+            standard += gradient
+            standard -= (dbeta / count).reshape(tail)
+            standard *= scale.astype(wide.dtype).reshape(tail)
+            dx = standard
+        dx = dx.astype(x.dtype, copy=False)
+    if attrs["fix_gamma"]:
+        dgamma = np.zeros_like(dgamma)
+    return [dx, dgamma.astype(gamma.dtype, copy=False), dbeta.astype(gamma.dtype, copy=False)]
+
+
+def batch_norm_relu(entry: TapeEntry, dy: Array, *rest: Array | None) -> Gradients:
+    """As :func:`batch_norm`, through where the output is not 0."""
+    return batch_norm(entry, dy * (entry.outputs[0] != 0), *rest)
+
+
+def fixed_gamma(attrs: Attrs, inputs: Sequence[Array]) -> Mapping[int, Array]:
+    """A fixed gamma becomes 1."""
+    return {1: np.ones_like(inputs[1])} if attrs["fix_gamma"] else {}
+
+
+GRADIENTS = (
+    *(
+        Gradient(name, batch_norm, reads_outputs=False, overwrites=fixed_gamma)
+        for name in ("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm")
+    ),
+    Gradient("_contrib_BatchNormWithReLU", batch_norm_relu, overwrites=fixed_gamma),
+)

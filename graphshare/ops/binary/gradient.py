@@ -1,0 +1,104 @@
+"""Gradients of two arrays, or an array and a number, element by element; summed where an array was stretched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp, no_gradient, sum_to_shape
+from graphshare.ops.kernel import Array
+
+Rule = Callable[[Array, Array, Array, Array], "Array | None"]
+"""From x, y, the result and its gradient to the gradient of one side."""
+
+
+def _power_log(x: Array, y: Array, z: Array, dz: Array) -> Array:
+    result: Array = dz * z * np.log(x)
+    return result
+
+
+RULES: dict[str, tuple[Rule, Rule]] = {
+    "add": (lambda x, y, z, dz: dz, lambda x, y, z, dz: dz),
+    "sub": (lambda x, y, z, dz: dz, lambda x, y, z, dz: -dz),
+    "mul": (lambda x, y, z, dz: dz * y, lambda x, y, z, dz: dz * x),
+    "div": (lambda x, y, z, dz: dz / y, lambda x, y, z, dz: -dz * x / (y * y)),
+    "mod": (lambda x, y, z, dz: dz, lambda x, y, z, dz: -dz * np.floor(x / y)),
+    "power": (lambda x, y, z, dz: dz * y * np.power(x, y - 1), _power_log),
+    "hypot": (lambda x, y, z, dz: dz * x / z, lambda x, y, z, dz: dz * y / z),
+    "maximum": (lambda x, y, z, dz: dz * (x >= y), lambda x, y, z, dz: dz * (x < y)),
+    "minimum": (lambda x, y, z, dz: dz * (x <= y), lambda x, y, z, dz: dz * (x > y)),
+    "arctan2": (lambda x, y, z, dz: dz * y / (x * x + y * y), lambda x, y, z, dz: -dz * x / (x * x + y * y)),
+}
+
+
+_PLAIN = ("add", "sub")  # neither side's gradient asks for values
+
+
+_COMPARISONS = "equal not_equal greater greater_equal lesser lesser_equal logical_and logical_or logical_xor".split()
+
+
+def _of_two(word: str) -> Vjp:
+    first, second = RULES[word]
+
+    def vjp(entry: TapeEntry, dy: Array) -> Gradients:
+        x, y = entry.inputs
+        z = entry.outputs[0] if entry.outputs else dy
+        return [
+            fit_to(rule(x, y, z, dy), side) if wanted else None
+            for rule, side, wanted in zip((first, second), (x, y), entry.wanted, strict=True)
+        ]
+
+    return vjp
+
+
+def fit_to(gradient: Array | None, side: Array) -> Array | None:
+    """Return ``gradient`` in the shape and dtype of an input that was broadcast; None stays None."""
+    return None if gradient is None else sum_to_shape(gradient, side.shape).astype(side.dtype, copy=False)
+
+
+def _of_number(word: str, *, reverse: bool) -> Vjp:
+    rule = RULES[word][1 if reverse else 0]
+
+    def vjp(entry: TapeEntry, dy: Array) -> Array | None:
+        x = entry.inputs[0]
+        if dy.dtype.kind != "f":
+            return None
+        number = np.asarray(entry.attrs["scalar"], dy.dtype)
+        gradient = rule(number, x, entry.outputs[0], dy) if reverse else rule(x, number, entry.outputs[0], dy)
+        return fit_to(gradient, x)
+
+    return vjp
+
+
+def everywhere(entry: TapeEntry, dy: Array) -> Gradients:
+    """The sum's gradient is that of every summand."""
+    return [dy] * len(entry.wanted)
+
+
+def binary_gradient(operator: str, word: str) -> Gradient:
+    """Return the gradient of an operator of two arrays that computes the function ``word`` of :data:`RULES`."""
+    return Gradient(operator, _of_two(word), reads_outputs=word in ("power", "hypot"))
+
+
+def scalar_gradient(operator: str, word: str, *, reverse: bool = False) -> Gradient:
+    """Return the gradient of an operator of an array and its attribute ``scalar``, the other way round with ``reverse``."""
+    return Gradient(operator, _of_number(word, reverse=reverse), reads_outputs=True)
+
+
+_SHORT = {"add": "plus", "sub": "minus"}
+
+
+GRADIENTS = (
+    *(binary_gradient(f"elemwise_{word}", word) for word in ("add", "sub", "mul", "div")),
+    *(binary_gradient(f"_{word}", word) for word in ("mod", "power", "hypot", "maximum", "minimum")),
+    *(binary_gradient(f"broadcast_{word}", word) for word in RULES if word != "arctan2"),
+    *(scalar_gradient(f"_{_SHORT.get(word, word)}_scalar", word) for word in RULES if word != "arctan2"),
+    *(scalar_gradient(f"_r{_SHORT.get(word, word)}_scalar", word, reverse=True) for word in ("sub", "div", "mod", "power")),
+    binary_gradient("_grad_add", "add"),
+    Gradient("add_n", everywhere, reads_inputs=False, reads_outputs=False),
+    Gradient("_identity_with_attr_like_rhs", lambda entry, dy: dy, reads_inputs=False, reads_outputs=False),
+    *no_gradient("a comparison is constant almost everywhere", *(f"_{word}" for word in _COMPARISONS)),
+    *no_gradient("a comparison is constant almost everywhere", *(f"broadcast_{word}" for word in _COMPARISONS)),
+    *no_gradient("a comparison is constant almost everywhere", *(f"_{word}_scalar" for word in _COMPARISONS)),
+)

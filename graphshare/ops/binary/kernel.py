@@ -1,0 +1,178 @@
+"""Two arrays (or more), element by element.
+
+All operators here take arrays of one type and give that type: comparisons give 0 and 1. Division of integers cuts the
+fraction off, the remainder has the divisor's sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphshare.ops.buffers import room, target
+from graphshare.ops.conversion import convert
+from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, Types
+from graphshare.ops.unification import broadcast_shapes, same_shapes, same_types
+
+Function = Callable[[Context, Array, Array], Array]
+
+
+def _in_place(function: Any) -> Function:
+    """A numpy function that keeps the type."""
+
+    def forward(context: Context, x: Array, y: Array) -> Array:
+        with np.errstate(all="ignore"):
+            result: Array = function(x, y, out=room(context, x, y))
+        return result
+
+    return forward
+
+
+def _test(function: Any) -> Function:
+    """A comparison, as 0 and 1."""
+
+    def forward(context: Context, x: Array, y: Array) -> Array:
+        result: Array = function(x, y).astype(x.dtype)
+        return result
+
+    return forward
+
+
+def _real(function: Any) -> Function:
+    """A numpy function of real numbers: of integers it is computed in float32."""
+
+    def forward(context: Context, x: Array, y: Array) -> Array:
+        if x.dtype.kind == "f":
+            return _in_place(function)(context, x, y)
+        with np.errstate(all="ignore"):
+            return convert(function(x.astype(np.float64), y.astype(np.float64)).astype(np.float32), x.dtype)
+
+    return forward
+
+
+def divide(context: Context, x: Array, y: Array) -> Array:
+    """``x / y``; of integers without the fraction, 0 where ``y`` is 0."""
+    if x.dtype.kind == "f":
+        return _in_place(np.divide)(context, x, y)
+    with np.errstate(all="ignore"):
+        rest = np.fmod(x, y)
+        result: Array = np.floor_divide(x - rest, y)
+    return result
+
+
+def mod(context: Context, x: Array, y: Array) -> Array:
+    """What is left of ``x`` after whole multiples of ``y``, with the sign of ``y``; 0 where ``y`` is 0."""
+    with np.errstate(all="ignore"):
+        rest: Array = np.mod(x, y)
+    return np.where(y == 0, x.dtype.type(0), rest)
+
+
+ARITHMETIC: dict[str, Function] = {
+    "add": _in_place(np.add),
+    "sub": _in_place(np.subtract),
+    "mul": _in_place(np.multiply),
+    "div": divide,
+    "mod": mod,
+    "power": _real(np.power),
+    "hypot": _real(np.hypot),
+    "maximum": _in_place(np.maximum),
+    "minimum": _in_place(np.minimum),
+    "equal": _test(np.equal),
+    "not_equal": _test(np.not_equal),
+    "greater": _test(np.greater),
+    "greater_equal": _test(np.greater_equal),
+    "lesser": _test(np.less),
+    "lesser_equal": _test(np.less_equal),
+    "logical_and": _test(np.logical_and),
+    "logical_or": _test(np.logical_or),
+    "logical_xor": _test(np.logical_xor),
+}
+"""What the operators on two arrays and those on an array and a number have in common, by the words in their names."""
+
+
+def _kernel(operator: str, function: Function, shapes: Any) -> Kernel:
+    def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
+        return function(context, x, y)
+
+    return Kernel(operator, forward, shapes, same_types)
+
+
+def add_n(context: Context, attrs: Attrs, *arrays: Array) -> Array:
+    """The sum of all."""
+    if len(arrays) == 1:
+        return arrays[0]
+    out = target(context, *arrays[:2])
+    if out is not None and any(np.may_share_memory(out, x) for x in arrays[2:]):
+        out = None  # the same array is still to be added
+    result: Array = np.add(arrays[0], arrays[1], out=out)
+    for x in arrays[2:]:
+        np.add(result, x, out=result)
+    return result
+
+
+def _first(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
+    return x
+
+
+_OF_ONE_SHAPE = {
+    **{f"elemwise_{name}": name for name in ("add", "sub", "mul", "div")},
+    **{f"_{name}": name for name in ARITHMETIC if name not in ("add", "sub", "mul", "div")},
+    "_grad_add": "add",
+}
+
+
+def result_type(attrs: Attrs, dtype: str) -> str:
+    """The type of an operator between an array of ``dtype`` and the scalar of ``attrs``."""
+    if dtype.startswith("float"):
+        return dtype
+    if not attrs["is_int"]:
+        return "float64"
+    return "int64" if dtype == "bool" else dtype
+
+
+def forward_of(word: str, reverse: bool) -> Forward:
+    """The operator that a word of :data:`ARITHMETIC` names, with the number first when reversed."""
+    function = ARITHMETIC[word]
+
+    def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        data = convert(x, result_type(attrs, str(x.dtype)))
+        number = convert(np.asarray(attrs["scalar"], np.float64), data.dtype)
+        if not reverse:
+            return function(context, data, number)
+        result = function(_swapped(context), number, data)
+        if word == "div" and data.dtype.kind in "iu":  # it is infinity, as an integer
+            result = np.where(data == 0, convert(np.asarray(np.inf), data.dtype), result)
+        return result
+
+    return forward
+
+
+def _swapped(context: Context) -> Context:
+    """The context of an operator whose array is the second operand."""
+    return Context(training=context.training, dead=(False, *context.dead))
+
+
+def types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """The type of the result from that of the array, or the other way round."""
+    if inputs[0] is None:
+        known = outputs[0]
+        return [known if known is not None and known.startswith("float") and attrs["is_int"] else None], outputs
+    return inputs, [result_type(attrs, inputs[0])]
+
+
+_WORDS = {"add": "plus", "sub": "minus"}
+
+
+KERNELS = (
+    *(_kernel(operator, ARITHMETIC[name], same_shapes) for operator, name in _OF_ONE_SHAPE.items()),
+    *(_kernel(f"broadcast_{name}", function, broadcast_shapes) for name, function in ARITHMETIC.items()),
+    Kernel("_identity_with_attr_like_rhs", _first, same_shapes, same_types),
+    Kernel("add_n", add_n, same_shapes, same_types),
+    *(Kernel(f"_{_WORDS.get(name, name)}_scalar", forward_of(name, False), same_shapes, types) for name in ARITHMETIC),
+    *(
+        Kernel(f"_r{_WORDS.get(name, name)}_scalar", forward_of(name, True), same_shapes, types)
+        for name in ("sub", "div", "mod", "power")
+    ),
+)

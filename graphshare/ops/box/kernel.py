@@ -1,0 +1,190 @@
+"""Boxes: overlaps, suppression of the lesser of overlapping boxes, decoding, anchors.
+
+A box is (left, top, right, bottom), in the format ``center`` (x, y, width, height).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphshare.ops.box.matching import KERNELS as MATCHING_KERNELS
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.unification import dims, same_types, unify
+
+
+def corners(boxes: Array, form: str) -> Array:
+    """``boxes`` ``(..., 4)`` by their corners."""
+    if form == "corner":
+        return boxes
+    middle, half = boxes[..., :2], boxes[..., 2:] / 2
+    result: Array = np.concatenate([middle - half, middle + half], axis=-1)
+    return result
+
+
+def overlaps(a: Array, b: Array, *, pixels: bool = False) -> Array:
+    """Intersection over union of boxes ``(..., 4)`` that broadcast; ``pixels`` counts the last pixel in."""
+    more = a.dtype.type(1 if pixels else 0)
+    low, high = np.maximum(a[..., :2], b[..., :2]), np.minimum(a[..., 2:], b[..., 2:])
+    both = np.maximum(high - low + more, 0).prod(axis=-1)
+    areas = [np.maximum(box[..., 2:] - box[..., :2] + more, 0).prod(axis=-1) for box in (a, b)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result: Array = both / (areas[0] + areas[1] - both)
+    return result
+
+
+def kept(
+    boxes: Array, limit: float, *, most: int | None = None, classes: Array | None = None, pixels: bool = False
+) -> list[int]:
+    """Which of the boxes, sorted by falling score, stay: those that no better one overlaps by more than ``limit``.
+
+    With ``classes`` only boxes of one class suppress each other. At most ``most`` are found.
+    """
+    alive = np.ones(len(boxes), bool)
+    found: list[int] = []
+    for i in range(len(boxes)):
+        if not alive[i]:
+            continue
+        if most is not None and len(found) >= most:
+            break
+        found.append(i)
+        over = overlaps(boxes[i], boxes[i + 1 :], pixels=pixels) > boxes.dtype.type(limit)
+        if classes is not None:
+            over &= classes[i + 1 :] == classes[i]
+        alive[i + 1 :] &= ~over
+    return found
+
+
+def box_nms(context: Context, attrs: Attrs, x: Array) -> Array:
+    """Rows ``(..., N, width)``: those that stay come first, by falling score; all others are -1.
+
+    The ``topk`` best rows with a score above ``valid_thresh``, and of no background class, compete.
+    """
+    if attrs["topk"] == 0:
+        return x
+    out: Array = np.full_like(x, -1)
+    for rows, result in zip(x.reshape(-1, *x.shape[-2:]), out.reshape(-1, *x.shape[-2:]), strict=True):
+        chosen = survivors(attrs, rows)
+        result[: len(chosen)] = rows[chosen]
+    if attrs["in_format"] != attrs["out_format"]:
+        _converted(attrs, out)
+    return out
+
+
+def survivors(attrs: Attrs, rows: Array) -> Array:
+    """Which rows stay, by falling score."""
+    score, first, number = rows[:, attrs["score_index"]], attrs["coord_start"], attrs["id_index"]
+    valid = score > score.dtype.type(attrs["valid_thresh"])
+    if number >= 0:
+        valid &= rows[:, number] != attrs["background_id"]
+    candidates = np.flatnonzero(valid)
+    candidates = candidates[np.argsort(-score[candidates], kind="stable")]
+    if attrs["topk"] > 0:
+        candidates = candidates[: attrs["topk"]]
+    rows = rows[candidates]
+    classes = rows[:, number] if number >= 0 and not attrs["force_suppress"] else None
+    result: Array = candidates[
+        kept(corners(rows[:, first : first + 4], attrs["in_format"]), attrs["overlap_thresh"], classes=classes)
+    ]
+    return result
+
+
+def _converted(attrs: Attrs, rows: Array) -> None:
+    """Brings the boxes into the other format, in place; as in MXNet not those whose first number is negative."""
+    first = attrs["coord_start"]
+    boxes = rows[..., first : first + 4]
+    if attrs["out_format"] == "corner":
+        other = corners(boxes, "center")
+    else:
+        other = np.concatenate([(boxes[..., :2] + boxes[..., 2:]) / 2, boxes[..., 2:] - boxes[..., :2]], axis=-1)
+    boxes[...] = np.where(boxes[..., :1] < 0, boxes, other)
+
+
+def _nms_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape = unify(inputs[0], outputs[0])
+    if shape is not None:
+        width = shape[-1] if len(shape) >= 2 else 0
+        last = max(attrs["coord_start"] + 3, attrs["score_index"], attrs["id_index"])
+        if width is not None and last >= width:
+            raise KernelError(f"rows of {width} numbers are too short: coordinates, score and id take {last + 1} at least")
+    return [shape], [shape, *outputs[1:]]
+
+
+def box_iou(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
+    """How much each box of ``a`` overlaps each of ``b``: the shapes without the last axis, one behind the other."""
+    x, y = corners(a, attrs["format"]), corners(b, attrs["format"])
+    return overlaps(x.reshape(-1, 1, 4), y.reshape(1, -1, 4)).reshape(a.shape[:-1] + b.shape[:-1])
+
+
+def _iou_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    a, b = inputs
+    for shape in (a, b):
+        if shape is not None and shape[-1:] not in ((4,), (None,)):
+            raise KernelError("boxes have 4 numbers on the last axis")
+    joined: Shape = None if a is None or b is None else a[:-1] + b[:-1]
+    return inputs, [unify(joined, outputs[0])]
+
+
+def decoded(boxes: Array, offsets: Array, scales: tuple[float, ...], clip: float = -1) -> Array:
+    """``offsets`` ``(..., 4)`` from anchors given by centre and size, to corners. ``clip`` bounds the scaled sizes."""
+    dtype = offsets.dtype.type
+    first, second = offsets[..., :2] * np.array(scales[:2], dtype), offsets[..., 2:] * np.array(scales[2:], dtype)
+    if clip > 0:
+        second = np.minimum(second, dtype(clip))
+    middle = first * boxes[..., 2:] + boxes[..., :2]
+    half = np.exp(second) * boxes[..., 2:] / 2
+    result: Array = np.concatenate([middle - half, middle + half], axis=-1)
+    return result
+
+
+def centered(boxes: Array) -> Array:
+    """Corners to centre and size."""
+    size = boxes[..., 2:] - boxes[..., :2]
+    result: Array = np.concatenate([boxes[..., :2] + size / 2, size], axis=-1)
+    return result
+
+
+def box_decode(context: Context, attrs: Attrs, x: Array, anchors: Array) -> Array:
+    """Offsets ``(B, N, 4)`` from ``anchors`` ``(1, N, 4)``, to corners."""
+    boxes = centered(anchors) if attrs["format"] == "corner" else anchors
+    return decoded(boxes, x, (attrs["std0"], attrs["std1"], attrs["std2"], attrs["std3"]), attrs["clip"])
+
+
+def _decode_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    output = dims(unify(unify(inputs[0], outputs[0]), (None, None, 4)), 3)
+    anchors = dims(unify(inputs[1], (1, output[1], 4)), 3)
+    output = (output[0], anchors[1], 4)
+    return [output, anchors], [output]
+
+
+def multi_box_prior(context: Context, attrs: Attrs, x: Array) -> Array:
+    """Anchors around the middle of every cell of ``(N, C, H, W)``, as parts of the image: ``(1, H*W*n, 4)``.
+
+    Each cell has every size at the first ratio, then the first size at every further ratio.
+    """
+    height, width = x.shape[2:]
+    sizes, ratios = attrs["sizes"], attrs["ratios"]
+    step_y, step_x = (step if step > 0 else 1 / count for step, count in zip(attrs["steps"], (height, width), strict=True))
+    pairs = [(size, ratios[0]) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
+    half = np.array([[size * height / width * ratio**0.5 / 2, size / ratio**0.5 / 2] for size, ratio in pairs])
+    y = (np.arange(height) + attrs["offsets"][0]) * step_y
+    c = (np.arange(width) + attrs["offsets"][1]) * step_x
+    middle = np.stack(np.meshgrid(c, y), axis=-1)[:, :, None]
+    boxes = np.concatenate([middle - half, middle + half], axis=-1).reshape(1, -1, 4).astype(x.dtype)
+    result: Array = boxes.clip(0, 1) if attrs["clip"] else boxes
+    return result
+
+
+def _prior_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    height, width = dims(inputs[0], 4)[2:]
+    each = len(attrs["sizes"]) + len(attrs["ratios"]) - 1
+    count: Dim = None if height is None or width is None else height * width * each
+    return inputs, [unify((1, count, 4), outputs[0])]
+
+
+KERNELS = (
+    Kernel("_contrib_box_nms", box_nms, _nms_shapes, same_types),
+    Kernel("_contrib_box_iou", box_iou, _iou_shapes, same_types),
+    Kernel("_contrib_box_decode", box_decode, _decode_shapes, same_types),
+    Kernel("_contrib_MultiBoxPrior", multi_box_prior, _prior_shapes, same_types),
+    *MATCHING_KERNELS,
+)

@@ -1,0 +1,82 @@
+"""Boxes against boxes, as training prepares them: which matches which, and how far apart they are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.unification import dims, same_types, unify
+
+
+def bipartite_matching(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
+    """Pairs of rows and columns, the best scores first, each used once: the partner of every row and of every column, or -1.
+
+    Pairs beyond ``threshold`` are none. MXNet finds ``topk`` and one more.
+    """
+    rows, columns = x.shape[-2:]
+    scores = x.reshape(-1, rows * columns)
+    of_rows, of_columns = np.full((len(scores), rows), -1, x.dtype), np.full((len(scores), columns), -1, x.dtype)
+    sign = 1 if attrs["is_ascend"] else -1
+    for line, row, column in zip(scores, of_rows, of_columns, strict=True):
+        count = 0
+        for place in np.argsort(sign * line, kind="stable"):
+            r, c = divmod(int(place), columns)
+            if row[r] != -1 or column[c] != -1:
+                continue
+            if not sign * line[place] < sign * attrs["threshold"]:
+                break
+            row[r], column[c] = c, r
+            count += 1
+            if 0 < attrs["topk"] < count:
+                break
+    return of_rows.reshape(*x.shape[:-2], rows), of_columns.reshape(*x.shape[:-2], columns)
+
+
+def _matching_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape = inputs[0]
+    if shape is None:
+        return inputs, outputs
+    if len(shape) < 2:
+        raise KernelError("scores of rows against columns are wanted")
+    return inputs, [unify(shape[:-1], outputs[0]), unify((*shape[:-2], shape[-1]), outputs[1])]
+
+
+def box_encode(
+    context: Context, attrs: Attrs, samples: Array, matches: Array, anchors: Array, refs: Array, means: Array, stds: Array
+) -> tuple[Array, Array]:
+    """How far the matched boxes ``refs`` are from ``anchors`` in units of their size, and where samples are positive.
+
+    Samples and matches ``(B, N)``, anchors ``(B, N, 4)`` and refs ``(B, M, 4)`` by their corners; both results ``(B, N, 4)``.
+    """
+    picked = np.take_along_axis(refs, matches.astype(np.intp)[..., None], axis=1)
+    size, base = picked[..., 2:] - picked[..., :2], anchors[..., 2:] - anchors[..., :2]
+    half = _as(anchors, 0.5)
+    middle, origin = picked[..., :2] + size * half, anchors[..., :2] + base * half
+    with np.errstate(all="ignore"):
+        offsets = np.concatenate([(middle - origin) / base, np.log(size / base)], axis=-1)
+        offsets = (offsets - means) / stds
+    positive = (samples > 0.5)[..., None]
+    masks = np.broadcast_to(positive, offsets.shape).astype(anchors.dtype)
+    return np.where(positive, offsets, 0).astype(anchors.dtype), masks
+
+
+def _as(x: Array, value: float) -> np.generic:
+    """``value`` in the type of ``x``."""
+    number: np.generic = x.dtype.type(value)
+    return number
+
+
+def _encode_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    samples = unify(inputs[0], inputs[1])
+    batch, count = dims(samples, 2)
+    anchors = dims(unify(inputs[2], (batch, count, 4)), 3)
+    refs = dims(unify(inputs[3], (anchors[0], None, 4)), 3)
+    pair: tuple[Dim, ...] = anchors[:2]
+    found = [pair, pair, anchors, refs, unify(inputs[4], (4,)), unify(inputs[5], (4,))]
+    return found, [unify(anchors, known) for known in outputs]
+
+
+KERNELS = (
+    Kernel("_contrib_bipartite_matching", bipartite_matching, _matching_shapes, same_types),
+    Kernel("_contrib_box_encode", box_encode, _encode_shapes, same_types),
+)

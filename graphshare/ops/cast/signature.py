@@ -1,0 +1,30 @@
+"""Signatures of the operators of family ``cast``."""
+
+from __future__ import annotations
+
+from graphshare.ops.signature import define
+from graphshare.ops.slot_rules import counted
+
+OPERATORS = (
+    *define(
+        "amp_cast",
+        "data",
+        "dtype:{bfloat16/float16/float32/float64/int32/int64/int8/uint8}=!",
+        registers_inputs=False,
+        couples_batch="elementwise",
+    ),
+    *define(
+        "amp_multicast",
+        "data_*num_outputs",
+        "num_outputs:int=!; cast_narrow:bool=False",
+        results=counted("num_outputs"),
+        couples_batch="elementwise",
+    ),
+    *define(
+        "Cast(_npi_cast,_npx_cast,cast)",
+        "data",
+        "dtype:{bfloat16/bool/float16/float32/float64/int32/int64/int8/uint8}=!",
+        registers_inputs=False,
+        couples_batch="elementwise",
+    ),
+)

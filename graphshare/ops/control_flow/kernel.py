@@ -1,0 +1,122 @@
+"""Control flow: ``_foreach``, ``_while_loop`` and ``_cond``, whose bodies are sub-graphs of the node.
+
+The attributes say which input of the node feeds which variable of a sub-graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphshare.ops.control_flow.body_shapes import (
+    cond_body_shapes,
+    cond_body_types,
+    cond_shapes,
+    cond_types,
+    foreach_body_shapes,
+    foreach_body_types,
+    foreach_shapes,
+    foreach_types,
+    while_body_shapes,
+    while_body_types,
+    while_shapes,
+    while_types,
+)
+from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError
+
+
+def _run(context: Context, number: int, arrays: Sequence[Array | None]) -> list[Array]:
+    if context.run_subgraph is None:
+        raise KernelError("the node carries no sub-graph to run")
+    given = [x for x in arrays if x is not None]
+    if len(given) != len(arrays):
+        raise KernelError(f"sub-graph {number} has variables that no input feeds")
+    return context.run_subgraph(number, given)
+
+
+def _truth(heads: Sequence[Array]) -> bool:
+    if len(heads) != 1 or heads[0].size != 1:
+        raise KernelError("a condition is one number, not " + ", ".join(str(x.shape) for x in heads))
+    return bool(heads[0].reshape(-1)[0])
+
+
+def foreach(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
+    """Sub-graph 0 over axis 0 of the data inputs, states handed from step to step; inputs are data, states, the rest.
+
+    Outputs are the body's first ``num_out_data`` heads, stacked, then the last states.
+    """
+    places = (*attrs["in_data_locs"], *attrs["in_state_locs"], *attrs["remain_locs"])
+    if len(places) != len(inputs):
+        raise KernelError(
+            f"in_data_locs, in_state_locs and remain_locs place {len(places)} inputs, but there are {len(inputs)}"
+        )
+    data, states = len(attrs["in_data_locs"]), len(attrs["in_state_locs"])
+    lengths = {x.shape[0] for x in inputs[:data]}
+    if len(lengths) != 1:
+        raise KernelError("the data inputs must be equally long along axis 0")
+    count: int = attrs["num_out_data"]
+    current = list(inputs)
+    collected: list[list[Array]] = [[] for _ in range(count)]
+    for step in range(lengths.pop()):
+        current[:data] = [x[step] if x.ndim > 1 else x[step : step + 1] for x in inputs[:data]]
+        heads = _run(context, 0, _placed(places, current))
+        for kept, head in zip(collected, heads[:count], strict=True):
+            kept.append(head)
+        current[data : data + states] = heads[count:]
+    return (*map(np.stack, collected), *current[data : data + states])
+
+
+def _placed(places: Sequence[int], arrays: Sequence[Array]) -> list[Array | None]:
+    placed: list[Array | None] = [None] * (max(places) + 1)
+    for place, array in zip(places, arrays, strict=True):
+        placed[place] = array
+    return placed
+
+
+def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
+    """Sub-graph 1 while sub-graph 0 is true, ``max_iterations`` times at most.
+
+    Outputs are the body's first ``num_out_data`` heads, stacked to ``max_iterations`` (zeros beyond the steps taken, where
+    MXNet leaves whatever the memory held), then the loop's variables.
+    """
+    values = list(inputs)  # the loop's variables are kept in the places of the inputs they began as
+    variables = [attrs["func_input_locs"][place] for place in attrs["func_var_locs"]]
+    count: int = attrs["num_out_data"]
+    collected: list[list[Array]] = [[] for _ in range(count)]
+    taken = 0
+    while taken < attrs["max_iterations"]:
+        if not _truth(_run(context, 0, [values[place] for place in attrs["cond_input_locs"]])):
+            break
+        heads = _run(context, 1, [values[place] for place in attrs["func_input_locs"]])
+        for kept, head in zip(collected, heads[:count], strict=True):
+            kept.append(head)
+        for place, head in zip(variables, heads[count:], strict=True):
+            if head.shape != values[place].shape:
+                raise KernelError(f"a loop variable of shape {values[place].shape} became one of shape {head.shape}")
+            values[place] = head
+        taken += 1
+    if count and not taken:  # nothing tells the shapes but the body itself
+        collected = [[head] for head in _run(context, 1, [values[place] for place in attrs["func_input_locs"]])[:count]]
+    return (*(_padded(kept, taken, attrs["max_iterations"]) for kept in collected), *(values[place] for place in variables))
+
+
+def _padded(kept: Sequence[Array], taken: int, length: int) -> Array:
+    out: Array = np.zeros((length, *kept[0].shape), kept[0].dtype)
+    for step in range(taken):
+        out[step] = kept[step]
+    return out
+
+
+def cond(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
+    """Sub-graph 1 if sub-graph 0 is true, else sub-graph 2."""
+    holds = _truth(_run(context, 0, [inputs[place] for place in attrs["cond_input_locs"]]))
+    places = attrs["then_input_locs"] if holds else attrs["else_input_locs"]
+    return tuple(_run(context, 1 if holds else 2, [inputs[place] for place in places]))
+
+
+KERNELS = (
+    Kernel("_foreach", foreach, foreach_shapes, foreach_types, body_shapes=foreach_body_shapes, body_types=foreach_body_types),
+    Kernel("_while_loop", while_loop, while_shapes, while_types, body_shapes=while_body_shapes, body_types=while_body_types),
+    Kernel("_cond", cond, cond_shapes, cond_types, body_shapes=cond_body_shapes, body_types=cond_body_types),
+)

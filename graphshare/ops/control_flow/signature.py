@@ -1,0 +1,91 @@
+"""Signatures of the operators of family ``control_flow``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphshare.ops.signature import define
+from graphshare.ops.slot_rules import count_of, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphshare.ops.signature import Attributes, InputRule, Signature
+
+NO_KERNEL = "it belongs to a running MXNet process"
+
+
+NO_KERNEL_2 = "it is code of the user's own, which the graph only names"
+
+
+def not_knowable(signature: Signature, attrs: Attributes) -> None:
+    """The code behind the operator decides."""
+    return
+
+
+def body_inputs(*bodies: str) -> InputRule:
+    """Control flow: the names of the bodies come first although no entry stands for them; ``num_args`` counts all."""
+
+    def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+        data = count_of(signature, attrs, "num_args") - len(bodies)
+        return bodies + tuple(f"data{i}" for i in range(data))
+
+    return rule
+
+
+OPERATORS = (
+    *define(
+        "_CachedOp",
+        "data",
+        "static_alloc:bool=False; static_shape:bool=False; inline_limit:uint=2; forward_bulk_size:uint=15; "
+        "backward_bulk_size:uint=15; data_indices:tuple_uint=[]; param_indices:tuple_uint=[]; subgraph:string=; "
+        "is_dynamic:bool=False",
+        results=not_knowable,
+        registers_inputs=False,
+        no_kernel=NO_KERNEL,
+    ),
+    *define(
+        "_CachedOpThreadSafe",
+        "data",
+        "static_alloc:bool=False; static_shape:bool=False; forward_bulk_size:uint=15; data_indices:tuple_uint=[]; "
+        "param_indices:tuple_uint=[]",
+        results=not_knowable,
+        registers_inputs=False,
+        no_kernel=NO_KERNEL,
+    ),
+    *define(
+        "_cond",
+        body_inputs("cond", "then_branch", "else_branch"),
+        "num_args:int[3:]=!; num_outputs:int[1:]=!; cond_input_locs:tuple64=!; then_input_locs:tuple64=!; "
+        "else_input_locs:tuple64=!",
+        results=counted("num_outputs"),
+    ),
+    *define("_CustomFunction", "", results=not_knowable, no_kernel=NO_KERNEL_2),
+    *define(
+        "_foreach",
+        body_inputs("fn"),
+        "num_args:int[1:]=!; num_outputs:int=!; num_out_data:int=!; in_state_locs:tuple64=!; in_data_locs:tuple64=!; "
+        "remain_locs:tuple64=!",
+        results=counted("num_outputs"),
+    ),
+    *define(
+        "_Native",
+        "data",
+        "info:ptr=!; need_top_grad:bool=True",
+        results=not_knowable,
+        registers_inputs=False,
+        no_kernel=NO_KERNEL,
+    ),
+    *define("_NDArray", "data", "info:ptr=!", results=not_knowable, registers_inputs=False, no_kernel=NO_KERNEL),
+    *define("_NoGradient _set_value", no_kernel=NO_KERNEL),
+    *define(
+        "_while_loop",
+        body_inputs("cond", "func"),
+        "num_args:int[2:]=!; num_outputs:int[1:]=!; num_out_data:int[0:]=!; max_iterations:int[1:]=!; "
+        "cond_input_locs:tuple64=!; func_input_locs:tuple64=!; func_var_locs:tuple64=!",
+        results=counted("num_outputs"),
+    ),
+    *define(
+        "Custom(_npi_Custom)", "*", "op_type:string=!", results=not_knowable, checks_attributes=False, no_kernel=NO_KERNEL_2
+    ),
+)

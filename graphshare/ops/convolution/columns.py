@@ -1,0 +1,86 @@
+"""Windows laid out as columns, and columns added back: ``im2col`` and ``col2im`` for images of one to three spatial axes."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.unification import same_types, unify
+from graphshare.ops.windows import Window, reached, refined, window_of
+
+
+def _parts(window: Window, positions: tuple[int, ...]) -> list[tuple[slice, ...]]:
+    """For each tap the cells of the padded image that it sees, one for each position."""
+    return [
+        (
+            slice(None),
+            slice(None),
+            *(
+                slice(t * d, t * d + (n - 1) * s + 1, s)
+                for t, d, s, n in zip(tap, window.dilate, window.stride, positions, strict=True)
+            ),
+        )
+        for tap in product(*map(range, window.kernel))
+    ]
+
+
+def _positions(window: Window, size: tuple[Dim, ...]) -> list[Dim]:
+    return [reached(n, e, s, p) for n, e, s, p in zip(size, window.extent, window.stride, window.pad, strict=True)]
+
+
+def im2col(context: Context, attrs: Attrs, x: Array) -> Array:
+    """(N, C * taps, positions): what every window sees, channels first, then taps."""
+    window = window_of(attrs)
+    positions = tuple(n or 0 for n in _positions(window, x.shape[2:]))
+    padded = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in window.pad)))
+    seen = np.stack([padded[part] for part in _parts(window, positions)], axis=2)
+    return seen.reshape(x.shape[0], -1, prod(positions))
+
+
+def col2im(context: Context, attrs: Attrs, x: Array) -> Array:
+    """(N, C, spatial axes): every cell the sum of the windows that see it; ``output_size`` gives the axes."""
+    window, size = _folded(attrs)
+    positions = tuple(n or 0 for n in _positions(window, size))
+    taps = prod(window.kernel)
+    columns = x.reshape(x.shape[0], x.shape[1] // taps, taps, *positions)
+    padded = np.zeros((*columns.shape[:2], *(n + 2 * p for n, p in zip(size, window.pad, strict=True))), x.dtype)
+    for tap, part in enumerate(_parts(window, positions)):
+        padded[part] += columns[:, :, tap]
+    inner = (slice(None), slice(None), *(slice(p, p + n) for n, p in zip(size, window.pad, strict=True)))
+    return np.ascontiguousarray(padded[inner])
+
+
+def _folded(attrs: Attrs) -> tuple[Window, tuple[int, ...]]:
+    window, size = window_of(attrs), tuple(attrs["output_size"])
+    if len(size) != len(window.kernel):
+        raise KernelError(f"output_size {size} has {len(size)} axes where kernel {window.kernel} has {len(window.kernel)}")
+    return window, size
+
+
+def _im2col_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    window = window_of(attrs)
+    batch, channels, *size = refined(inputs[0], len(window.kernel) + 2, "data")
+    positions = _positions(window, tuple(size))
+    count = None if None in positions else prod(n for n in positions if n is not None)
+    rows = None if channels is None else channels * prod(window.kernel)
+    return inputs, [unify((batch, rows, count), outputs[0])]
+
+
+def _col2im_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    window, size = _folded(attrs)
+    positions = _positions(window, size)
+    batch, rows, _ = refined(inputs[0], 3, "data")
+    if rows is not None and rows % prod(window.kernel):
+        raise KernelError(f"{rows} rows are not a multiple of the {prod(window.kernel)} taps")
+    channels = None if rows is None else rows // prod(window.kernel)
+    count = prod(n for n in positions if n is not None)
+    return [unify(inputs[0], (batch, rows, count))], [unify((batch, channels, *size), outputs[0])]
+
+
+KERNELS = (
+    Kernel("im2col", im2col, _im2col_shapes, same_types),
+    Kernel("col2im", col2im, _col2im_shapes, same_types),
+)

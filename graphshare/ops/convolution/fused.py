@@ -1,0 +1,78 @@
+"""A convolution with what follows it at inference: BatchNorm, the sum with another branch, relu or clip."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from graphshare.ops.activation.kernel import relu
+from graphshare.ops.batch_norm.kernel import batch_norm, plain_scaling
+from graphshare.ops.convolution.correlation import correlate
+from graphshare.ops.convolution.epilogue import Finish
+from graphshare.ops.convolution.kernel import convolution
+from graphshare.ops.kernel import Array, Attrs, Context, Kernel, Shapes
+from graphshare.ops.unification import same_types
+from graphshare.ops.windows import window_of
+
+
+class Chain(msgspec.Struct, frozen=True):
+    """Which operators follow. ``normalization`` are the attributes of BatchNorm; ``low`` and ``high`` the ends of a clip."""
+
+    convolution: Attrs
+    normalization: Attrs | None = None
+    adds: bool = False
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def ends(self) -> bool:
+        """Whether nothing can follow any more."""
+        return self.low is not None or self.high is not None
+
+
+def run_chain(context: Context, attrs: Attrs, *inputs: Array) -> Array:
+    """``attrs["chain"]`` on the inputs of the convolution, of the BatchNorm but its first, and the other branch."""
+    chain: Chain = attrs["chain"]
+    x, weight, *rest = inputs
+    addend = rest.pop() if chain.adds else None
+    bias = None if chain.convolution["no_bias"] else rest.pop(0)
+    factor, term = None, bias
+    if chain.normalization is not None:
+        factor, term = plain_scaling(chain.normalization, *rest)
+        if factor is None or term is None:
+            return _one_by_one(context, chain, x, weight, bias, rest, addend)
+        if bias is not None:
+            term = term + bias * factor
+    operands = (weight, term, addend)
+    if x.dtype not in (np.float32, np.float64) or any(a is not None and a.dtype != x.dtype for a in operands):
+        return _one_by_one(context, chain, x, weight, bias, rest, addend)
+    finish = Finish(factor, term, addend, chain.low, chain.high)
+    return correlate(x, weight, finish, window_of(chain.convolution), chain.convolution["num_group"], context.empty)
+
+
+def _one_by_one(
+    context: Context, chain: Chain, x: Array, weight: Array, bias: Array | None, statistics: list[Array], addend: Array | None
+) -> Array:
+    """The operators as they stand, where the shorter way would round otherwise."""
+    alone = Context(empty=context.empty)
+    over = Context(empty=context.empty, dead=(True,))
+    out: Any = convolution(alone, chain.convolution, x, weight, bias)
+    if chain.normalization is not None:
+        out = batch_norm(over, chain.normalization, out, *statistics)
+    if addend is not None:
+        out = out + addend
+    if chain.low == 0 and chain.high is None:
+        return relu(over, {}, out)
+    if chain.ends:
+        np.clip(out, out.dtype.type(chain.low), out.dtype.type(chain.high), out=out)
+    result: Array = out
+    return result
+
+
+def _known(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    return inputs, outputs
+
+
+CHAIN = Kernel("Convolution ...", run_chain, _known, same_types)

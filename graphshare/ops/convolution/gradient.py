@@ -1,0 +1,142 @@
+"""Gradients of convolutions, as matrix products over windows laid side by side tap by tap.
+
+The gradient of the data is the transposed convolution of the output's gradient, that of a filter the product of the output's
+gradient with the windows it saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from graphshare.ops.convolution.columns import im2col
+from graphshare.ops.convolution.correlation import correlate
+from graphshare.ops.convolution.epilogue import Finish
+from graphshare.ops.deconvolution.kernel import spread
+from graphshare.ops.gradient import Gradient, TapeEntry
+from graphshare.ops.kernel import Array, Context
+from graphshare.ops.permutation import permutation_vjp
+from graphshare.ops.windows import Window, computed_in, is_channels_last, window_of
+
+
+def col2im(entry: TapeEntry, dy: Array) -> Array:
+    """The columns of the gradient."""
+    return im2col(Context(), entry.attrs, dy)
+
+
+_BLOCK = 1 << 21
+"""How many numbers of laid out windows are held at a time."""
+
+
+_SMALL = 512
+"""Up to how many cells of an image are better laid out for several images at once."""
+
+
+def convolution(entry: TapeEntry, dy: Array) -> tuple[Array | None, ...]:
+    """Of data, weight and bias."""
+    x, weight = computed_in(entry.inputs[0]), computed_in(entry.inputs[1])
+    given, dy = entry.inputs[0].dtype, computed_in(dy)
+    last, groups, window = is_channels_last(entry.attrs["layout"]), entry.attrs["num_group"], window_of(entry.attrs)
+    if last:
+        x, weight, dy = (np.moveaxis(a, -1, 1) for a in (x, weight, dy))
+    dx = of_data(dy, weight, x.shape, window, groups) if entry.wanted[0] else None
+    dw = of_weight(x, dy, weight.shape, window, groups) if entry.wanted[1] else None
+    if last:
+        dx, dw = (None if a is None else np.moveaxis(a, 1, -1) for a in (dx, dw))
+    result = [None if a is None else np.ascontiguousarray(a, dtype=given) for a in (dx, dw)]
+    if len(entry.inputs) > 2:
+        result.append(dy.sum(axis=(0, *range(2, dy.ndim))).astype(given, copy=False))
+    return tuple(result)
+
+
+def of_data(dy: Array, weight: Array, shape: tuple[int, ...], window: Window, groups: int) -> Array:
+    """The gradient of data of ``shape`` (N, C, spatial): the transposed convolution of ``dy``.
+
+    Without a stride it is a convolution itself, with the filters turned, which suits large images.
+    """
+    filters, share = weight.shape[:2]
+    depthwise = share == 1 and filters == groups
+    if groups == 1 and (max(window.stride) > 1 or prod(dy.shape[2:]) <= _SMALL):
+        return _spread(dy, weight, shape, window)
+    border = tuple(e - 1 - p for e, p in zip(window.extent, window.pad, strict=True))
+    if max(window.stride) == 1 and min(border) >= 0 and (depthwise or share > 1 or groups == 1):
+        split = weight.reshape(groups, filters // groups, share, *weight.shape[2:]).swapaxes(1, 2)
+        turned = np.flip(split.reshape(groups * share, filters // groups, *weight.shape[2:]), tuple(range(2, weight.ndim)))
+        turned = np.ascontiguousarray(turned)
+        return correlate(np.ascontiguousarray(dy), turned, Finish(), window._replace(pad=border), groups)
+    sizes = zip(shape[2:], window.pad, dy.shape[2:], window.stride, window.extent, strict=True)
+    rest = tuple(n + 2 * p - ((o - 1) * s + e) for n, p, o, s, e in sizes)
+    return spread(dy, weight, window, rest, groups)
+
+
+def _spread(dy: Array, weight: Array, shape: tuple[int, ...], window: Window) -> Array:
+    """Some images at a time: their gradients times all taps in one product, which are then added where the taps were."""
+    count, filters, *out = dy.shape
+    channels, cells = shape[1], prod(out)
+    matrix = weight.reshape(filters, -1).T
+    taps = _taps(window, out)
+    canvas = np.zeros((count, channels, *(n + 2 * p for n, p in zip(shape[2:], window.pad, strict=True))), dy.dtype)
+    for part in _portions(count, channels * len(taps) * cells):
+        rows = np.ascontiguousarray(dy[part].swapaxes(0, 1)).reshape(filters, -1)
+        tapped = np.matmul(matrix, rows).reshape(channels, len(taps), -1, *out).swapaxes(0, 2)
+        for t, under in enumerate(taps):
+            goal = canvas[part][under]
+            goal += tapped[:, t]
+    inner = tuple(slice(p, p + n) for p, n in zip((0, 0, *window.pad), shape, strict=True))
+    return canvas[inner]
+
+
+def of_weight(x: Array, dy: Array, shape: tuple[int, ...], window: Window, groups: int) -> Array:
+    """The gradient of filters of ``shape``: for each tap the output's gradient times the cells that it met."""
+    channels, (filters, share) = x.shape[1], shape[:2]
+    if any(window.pad):
+        x = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in window.pad)))
+    out = dy.shape[2:]
+    taps = _taps(window, out)
+    if len(taps) == 1 and groups == 1:
+        return _of_pointwise(x[taps[0]], dy, shape)
+    total = np.zeros((groups, filters // groups, share * len(taps)), x.dtype)
+    for part in _portions(len(x), channels * len(taps) * prod(out)):
+        images = x[part].swapaxes(0, 1)
+        columns = np.empty((channels, len(taps), images.shape[1], *out), x.dtype)
+        for t, under in enumerate(taps):
+            columns[:, t] = images[under]
+        rows = np.ascontiguousarray(dy[part].swapaxes(0, 1)).reshape(groups, filters // groups, -1)
+        laid = columns.reshape(groups, share * len(taps), -1)
+        total += np.matmul(rows, laid.swapaxes(1, 2))
+    return total.reshape(shape)
+
+
+def _of_pointwise(x: Array, dy: Array, shape: tuple[int, ...]) -> Array:
+    """Of windows of one cell."""
+    count, channels = x.shape[:2]
+    products = np.matmul(dy.reshape(count, shape[0], -1), x.reshape(count, channels, -1).swapaxes(1, 2))
+    total: Array = products.sum(axis=0)
+    return total.reshape(shape)
+
+
+def _taps(window: Window, out: Sequence[int]) -> list[tuple[slice, ...]]:
+    """The cells of a bordered image (or images) that each tap meets at all positions."""
+    found = []
+    for tap in product(*map(range, window.kernel)):
+        first = (t * d for t, d in zip(tap, window.dilate, strict=True))
+        under = (slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(first, out, window.stride, strict=True))
+        found.append((slice(None), slice(None), *under))
+    return found
+
+
+def _portions(count: int, each: int) -> Iterator[slice]:
+    """``count`` images in portions that hold a bounded number of laid out numbers, ``each`` of an image."""
+    step = max(1, _BLOCK // max(1, each))
+    return (slice(first, first + step) for first in range(0, count, step))
+
+
+GRADIENTS = (
+    Gradient("col2im", col2im, reads_inputs=False, reads_outputs=False),
+    Gradient("Convolution", convolution, reads_outputs=False),
+    Gradient("Convolution_v1", convolution, reads_outputs=False),
+    Gradient("im2col", permutation_vjp("im2col"), reads_outputs=False),
+)

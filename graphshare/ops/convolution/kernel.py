@@ -1,0 +1,80 @@
+"""Convolution: the operator. How it is computed stands in :mod:`graphshare.ops.convolution.correlation`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphshare.ops.convolution.columns import KERNELS as COLUMNS_KERNELS
+from graphshare.ops.convolution.correlation import correlate
+from graphshare.ops.convolution.epilogue import Finish
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.unification import same_types
+from graphshare.ops.windows import (
+    agreed,
+    channels_back,
+    channels_second,
+    computed_in,
+    covered,
+    is_channels_last,
+    reached,
+    refined,
+    window_of,
+)
+
+
+def convolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
+    """Cross-correlation of ``x`` (N, C, spatial) with ``weight`` (num_filter, C / num_group, kernel)."""
+    last = is_channels_last(attrs["layout"])
+    x, weight, given = computed_in(x), computed_in(weight), x.dtype
+    if last:
+        x, weight = np.moveaxis(x, -1, 1), np.moveaxis(weight, -1, 1)
+    finish = Finish(term=None if bias is None else bias.astype(x.dtype, copy=False))
+    out = correlate(x, weight, finish, window_of(attrs), attrs["num_group"], context.empty)
+    if last:
+        out = np.moveaxis(out, 1, -1)
+    return np.ascontiguousarray(out, dtype=given)
+
+
+def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Data, weight, bias and output from each other; back from the output along axes of stride 1."""
+    window, last, groups, filters = window_of(attrs), is_channels_last(attrs["layout"]), attrs["num_group"], attrs["num_filter"]
+    rank = len(window.kernel) + 2
+    data = channels_second(refined(inputs[0], rank, "data"), last)
+    weight = channels_second(refined(inputs[1], rank, "weight"), last)
+    out = channels_second(refined(outputs[0], rank, "the output"), last)
+    if filters % groups:
+        raise KernelError(f"num_filter {filters} is not a multiple of num_group {groups}")
+    batch = agreed(data[0], out[0], "samples of data and output")
+    channels, share = shared_channels(data[1], weight[1], groups)
+    taps = tuple(agreed(w, k, "kernel axes of weight") for w, k in zip(weight[2:], window.kernel, strict=True))
+    first = agreed(weight[0], filters, "axis 0 of weight against num_filter")
+    size: list[Dim] = []
+    positions: list[Dim] = []
+    for n, o, e, s, p in zip(data[2:], out[2:], window.extent, window.stride, window.pad, strict=True):
+        n = covered(o, e, s, p) if n is None else n
+        size.append(n)
+        positions.append(agreed(o, reached(n, e, s, p), "spatial axis of the output"))
+    shapes: list[tuple[Dim, ...]] = [
+        channels_back((batch, channels, *size), last),
+        channels_back((first, share, *taps), last),
+    ]
+    if len(inputs) > 2:
+        shapes.append((agreed(refined(inputs[2], 1, "bias")[0], filters, "length of bias against num_filter"),))
+    output = (batch, agreed(out[1], filters, "channels of the output against num_filter"), *positions)
+    return shapes, [channels_back(output, last)]
+
+
+def shared_channels(channels: Dim, share: Dim, groups: int) -> tuple[Dim, Dim]:
+    """The channels of the data and of one group, from each other."""
+    if channels is None:
+        return (None if share is None else share * groups), share
+    if channels % groups:
+        raise KernelError(f"{channels} channels cannot be split into num_group {groups}")
+    return channels, agreed(share, channels // groups, "channels of weight")
+
+
+KERNELS = (
+    Kernel("Convolution", convolution, convolution_shapes, same_types),
+    Kernel("Convolution_v1", convolution, convolution_shapes, same_types),
+    *COLUMNS_KERNELS,
+)

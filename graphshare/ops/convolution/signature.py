@@ -1,0 +1,46 @@
+"""Signatures of the operators of family ``convolution``."""
+
+from __future__ import annotations
+
+from graphshare.ops.signature import define
+from graphshare.ops.slot_rules import kernel_rank, ranks_agree
+
+CONVOLUTION = (
+    "kernel:shape=!; stride:shape=[]; dilate:shape=[]; pad:shape=[]; num_filter:uint[1:]=!; num_group:uint=1; "
+    "workspace:uint64=1024; no_bias:bool=False; cudnn_tune:{None/fastest/limited_workspace/off}=None; "
+    "cudnn_off:bool=False; layout:{None/NCDHW/NCHW/NCW/NDHWC/NHWC}=None"
+)
+
+OPERATORS = (
+    *define(
+        "col2im",
+        "data",
+        "output_size:shape=!; kernel:shape=!; stride:shape=[]; dilate:shape=[]; pad:shape=[]",
+        load_checks=(kernel_rank(1, 2, 3), ranks_agree("stride", "dilate", "pad")),
+        couples_batch="never",
+    ),
+    *define(
+        "Convolution(_npx_convolution)",
+        "data weight bias[!no_bias]",
+        CONVOLUTION,
+        load_checks=(kernel_rank(1, 2, 3), ranks_agree("stride", "dilate", "pad")),
+        couples_batch="never",
+    ),
+    *define(
+        "Convolution_v1",
+        "data weight bias[!no_bias]",
+        "kernel:shape=!; stride:shape=[]; dilate:shape=[]; pad:shape=[]; num_filter:uint[1:]=!; num_group:uint=1; "
+        "workspace:uint64=1024; no_bias:bool=False; cudnn_tune:{None/fastest/limited_workspace/off}=None; "
+        "cudnn_off:bool=False; layout:{None/NCDHW/NCHW/NDHWC/NHWC}=None",
+        load_checks=(kernel_rank(2, 3),),
+        couples_batch="never",
+        is_operator_property=True,
+    ),
+    *define(
+        "im2col",
+        "data",
+        "kernel:shape=!; stride:shape=[]; dilate:shape=[]; pad:shape=[]",
+        load_checks=(kernel_rank(1, 2, 3), ranks_agree("stride", "dilate", "pad")),
+        couples_batch="never",
+    ),
+)

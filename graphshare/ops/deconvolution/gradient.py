@@ -1,0 +1,42 @@
+"""Gradients of transposed convolution: those of a convolution with the parts of data and output exchanged."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphshare.ops.convolution.correlation import correlate
+from graphshare.ops.convolution.epilogue import Finish
+from graphshare.ops.convolution.gradient import of_weight
+from graphshare.ops.deconvolution.kernel import fitted
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
+from graphshare.ops.kernel import Array, Attrs
+from graphshare.ops.windows import computed_in, is_channels_last
+
+
+def deconvolution(entry: TapeEntry, dy: Array) -> Gradients:
+    """Of data, weight and bias."""
+    return _gradients(entry.attrs, entry, dy)
+
+
+def _gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradients:
+    x, weight, dy = computed_in(entry.inputs[0]), computed_in(entry.inputs[1]), computed_in(dy)
+    given, last, groups = entry.inputs[0].dtype, is_channels_last(attrs["layout"]), attrs["num_group"]
+    if last:
+        x, weight, dy = (np.moveaxis(a, -1, 1) for a in (x, weight, dy))
+    window, _ = fitted(attrs, x.shape[2:])
+    whole = tuple(slice(0, n) for n in x.shape)
+    filters, share = weight.shape[:2]
+    dx = dw = None
+    if entry.wanted[0]:
+        dx = correlate(np.ascontiguousarray(dy), weight, Finish(), window, groups)[whole]
+    if entry.wanted[1]:
+        dw = of_weight(dy, x, (filters, share, *weight.shape[2:]), window, groups)
+    if last:
+        dx, dw = (None if a is None else np.moveaxis(a, 1, -1) for a in (dx, dw))
+    found = [None if a is None else np.ascontiguousarray(a, dtype=given) for a in (dx, dw)]
+    if len(entry.inputs) > 2:
+        found.append(dy.sum(axis=(0, *range(2, dy.ndim))).astype(given, copy=False))
+    return found
+
+
+GRADIENTS = (Gradient("Deconvolution", deconvolution, reads_outputs=False),)

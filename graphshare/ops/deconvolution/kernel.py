@@ -1,0 +1,119 @@
+"""Transposed convolution, and upsampling, of which the bilinear kind is one.
+
+Each cell of the image is multiplied with all taps of the filters in one matrix product; the results of a tap then lie
+``stride`` apart in the output and are added there.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.unification import dims, same_types
+from graphshare.ops.windows import (
+    Window,
+    agreed,
+    channels_back,
+    channels_second,
+    computed_in,
+    is_channels_last,
+    refined,
+    window_of,
+)
+
+
+def deconvolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
+    """The transposed convolution of ``x`` (N, C, spatial) with ``weight`` (C, num_filter / num_group, kernel)."""
+    last = is_channels_last(attrs["layout"])
+    data, weight = computed_in(x), computed_in(weight)
+    if last:
+        data, weight = np.moveaxis(data, -1, 1), np.moveaxis(weight, -1, 1)
+    window, extra = fitted(attrs, data.shape[2:])
+    out = spread(data, weight, window, extra, attrs["num_group"])
+    if bias is not None:
+        out += bias.reshape(-1, *(1,) * len(window.kernel))
+    if last:
+        out = np.moveaxis(out, 1, -1)
+    return np.ascontiguousarray(out, dtype=x.dtype)
+
+
+def spread(x: Array, weight: Array, window: Window, extra: tuple[int, ...], groups: int) -> Array:
+    """The transposed convolution itself, channels second; ``extra`` cells are added at the end of each axis."""
+    count, channels, *size = x.shape
+    kernel, stride, dilate, pad = window
+    share = weight.shape[1]
+    matrix = weight.reshape(groups, channels // groups, -1).swapaxes(1, 2)
+    whole = [(n - 1) * s + e + a for n, s, e, a in zip(size, stride, window.extent, extra, strict=True)]
+    kept = (slice(None), *(slice(p, n - p) for p, n in zip(pad, whole, strict=True)))
+    result = np.empty((count, groups * share, *(n - 2 * p for n, p in zip(whole, pad, strict=True))), x.dtype)
+    for image, goal in zip(x, result, strict=True):
+        tapped = np.matmul(matrix, image.reshape(groups, channels // groups, -1)).reshape(groups * share, -1, *size)
+        canvas = np.zeros((groups * share, *whole), x.dtype)
+        for t, tap in enumerate(product(*map(range, kernel))):
+            corner = tuple(k * d for k, d in zip(tap, dilate, strict=True))
+            cells = (slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(corner, size, stride, strict=True))
+            index = (slice(None), *cells)
+            part = canvas[index]
+            part += tapped[:, t]
+        goal[...] = canvas[kept]
+    return result
+
+
+def fitted(attrs: Attrs, size: tuple[Dim, ...]) -> tuple[Window, tuple[int, ...]]:
+    """The window and the cells to add at the end; ``target_shape`` decides both border and added cells where it is given."""
+    window, rank = window_of(attrs), len(attrs["kernel"])
+    extra: tuple[int, ...] = attrs.get("adj") or (0,) * rank
+    wanted: tuple[int, ...] = attrs.get("target_shape") or (0,) * rank
+    if len(wanted) != rank:
+        raise KernelError(f"target_shape {wanted} has {len(wanted)} numbers where kernel {window.kernel} has {rank}")
+    if not any(wanted) or None in size:
+        return window, extra
+    surplus = [s * (n - 1) + e - t for s, n, e, t in zip(window.stride, _known(size), window.extent, wanted, strict=True)]
+    if min(surplus) < 0:
+        raise KernelError(
+            f"target_shape {wanted} is larger than what kernel and stride reach; at most "
+            f"{tuple(t + s for t, s in zip(wanted, surplus, strict=True))} would fit"
+        )
+    return window._replace(pad=tuple(-(-s // 2) for s in surplus)), tuple(s % 2 for s in surplus)
+
+
+def _known(size: tuple[Dim, ...]) -> list[int]:
+    return [n for n in size if n is not None]
+
+
+def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Weight, bias and output from the data; samples, channels and the size of the image back."""
+    last, groups, filters = is_channels_last(attrs["layout"]), attrs["num_group"], attrs["num_filter"]
+    rank = len(attrs["kernel"]) + 2
+    data = channels_second(refined(inputs[0], rank, "data"), last)
+    weight = channels_second(refined(inputs[1], rank, "weight"), last)
+    out = channels_second(refined(outputs[0], rank, "the output"), last)
+    if filters % groups:
+        raise KernelError(f"num_filter {filters} is not a multiple of num_group {groups}")
+    window, extra = fitted(attrs, data[2:])
+    aimed = any(attrs.get("target_shape") or ())
+    channels = agreed(data[1], weight[0], "channels of data against axis 0 of weight")
+    if channels is not None and channels % groups:
+        raise KernelError(f"{channels} channels cannot be split into num_group {groups}")
+    share = agreed(weight[1], filters // groups, "axis 1 of weight against num_filter / num_group")
+    taps = tuple(agreed(w, k, "kernel axes of weight") for w, k in zip(weight[2:], window.kernel, strict=True))
+    size: list[Dim] = []
+    reached: list[Dim] = []
+    for i, (n, o) in enumerate(zip(data[2:], out[2:], strict=True)):
+        surplus = window.extent[i] + extra[i] - 2 * window.pad[i]
+        if n is None and o is not None and not aimed and (o - surplus) % window.stride[i] == 0:
+            n = (o - surplus) // window.stride[i] + 1
+        size.append(n)
+        given = attrs["target_shape"][i] if aimed else None if n is None else (n - 1) * window.stride[i] + surplus
+        reached.append(agreed(o, given, "spatial axis of the output"))
+    batch = agreed(data[0], out[0], "samples of data and output")
+    shapes: list[Shape] = [channels_back((batch, channels, *size), last), channels_back((channels, share, *taps), last)]
+    if len(inputs) > 2:
+        shapes.append((agreed(dims(inputs[2], 1)[0], filters, "length of bias against num_filter"),))
+    output = (batch, agreed(out[1], filters, "channels of the output against num_filter"), *reached)
+    return shapes, [channels_back(output, last)]
+
+
+KERNELS = (Kernel("Deconvolution", deconvolution, deconvolution_shapes, same_types),)

@@ -1,0 +1,19 @@
+"""Signatures of the operators of family ``deconvolution``."""
+
+from __future__ import annotations
+
+from graphshare.ops.signature import define
+from graphshare.ops.slot_rules import kernel_rank, ranks_agree
+
+OPERATORS = (
+    *define(
+        "Deconvolution(_npx_deconvolution)",
+        "data weight bias[!no_bias]",
+        "kernel:shape=!; stride:shape=[]; dilate:shape=[]; pad:shape=[]; adj:shape=[]; target_shape:shape=[]; "
+        "num_filter:uint[1:]=!; num_group:uint=1; workspace:uint64=512; no_bias:bool=True; "
+        "cudnn_tune:{None/fastest/limited_workspace/off}=None; cudnn_off:bool=False; "
+        "layout:{None/NCDHW/NCHW/NCW/NDHWC/NHWC}=None",
+        load_checks=(kernel_rank(1, 2, 3), ranks_agree("stride", "dilate", "pad", "adj")),
+        couples_batch="never",
+    ),
+)

@@ -1,0 +1,93 @@
+"""Deformable convolution: windows whose taps lie where learned offsets put them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphshare.ops.deformable.regions import KERNELS as REGIONS_KERNELS
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.spatial_transform.kernel import bilinear, held, window_pairs
+from graphshare.ops.unification import dims, same_types, unify
+from graphshare.text.format import format_shape
+
+
+def _convolved(attrs: Attrs, sizes: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    found: list[Dim] = []
+    for size, k, stride, dilate, pad in zip(sizes, *window_pairs(attrs), strict=True):
+        room = None if size is None else size + 2 * pad - dilate * (k - 1) - 1
+        if room is not None and room < 0:
+            raise KernelError(f"an axis of size {size} with a border of {pad} is smaller than the kernel")
+        found.append(None if room is None else room // stride + 1)
+    return tuple(found)
+
+
+def deformable_convolution(context: Context, attrs: Attrs, x: Array, offset: Array, weight: Array, *bias: Array) -> Array:
+    """A convolution that looks, for each point of its kernel, where ``offset`` ``(N, 2*G*kh*kw, h, w)`` moves it (y, x)."""
+    return _deformed(attrs, x, offset, weight, bias)
+
+
+def modulated_deformable_convolution(
+    context: Context, attrs: Attrs, x: Array, offset: Array, mask: Array, weight: Array, *bias: Array
+) -> Array:
+    """As :func:`deformable_convolution`, what is seen scaled by ``mask`` ``(N, G*kh*kw, h, w)``; outside of ``x`` all is 0."""
+    return _deformed(attrs, x, offset, weight, bias, mask)
+
+
+def _deformed(
+    attrs: Attrs, x: Array, offset: Array, weight: Array, bias: tuple[Array, ...], mask: Array | None = None
+) -> Array:
+    (kh, kw), stride, dilate, pad = window_pairs(attrs)
+    h, w = offset.shape[2:]
+    n, channels = x.shape[:2]
+    moved, groups = attrs["num_deformable_group"], attrs["num_group"]
+    places = offset.reshape(n, moved, kh, kw, 2, h, w)
+    rows = np.arange(kh).reshape(kh, 1, 1, 1) * dilate[0] + (np.arange(h) * stride[0] - pad[0]).reshape(h, 1)
+    columns = np.arange(kw).reshape(1, kw, 1, 1) * dilate[1] + np.arange(w) * stride[1] - pad[1]
+    seen: Array = np.empty((n, channels, kh, kw, h, w), x.dtype)
+    each = channels // moved
+    for sample in range(n):
+        for group in range(moved):
+            part = slice(group * each, group * each + each)
+            at = places[sample, group]
+            look = held if mask is None else bilinear
+            seen[sample, part] = look(x[sample, part], rows + at[:, :, 0], columns + at[:, :, 1])
+            if mask is not None:
+                seen[sample, part] *= mask[sample].reshape(moved, kh, kw, h, w)[group]
+    kernels = weight.reshape(groups, weight.shape[0] // groups, -1)
+    out: Array = (kernels @ seen.reshape(n, groups, kernels.shape[2], h * w)).reshape(n, weight.shape[0], h, w)
+    if bias:
+        out += bias[0].reshape(-1, 1, 1)
+    return out
+
+
+def _deformable_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    n, channels, *sizes = dims(inputs[0], 4)
+    kernel, filters, groups = tuple(attrs["kernel"]), attrs["num_filter"], attrs["num_group"]
+    weight = dims(inputs[2], 4)
+    if channels is None and weight[1] is not None:
+        channels = weight[1] * groups
+    if channels is not None and (channels % groups or channels % attrs["num_deformable_group"]):
+        raise KernelError(f"{format_shape((channels,))} channels cannot be divided into the groups")
+    output = dims(unify((n, filters, *_convolved(attrs, tuple(sizes))), outputs[0]), 4)
+    wanted = (
+        (output[0], channels, *sizes),
+        (output[0], 2 * attrs["num_deformable_group"] * kernel[0] * kernel[1], *output[2:]),
+        (filters, None if channels is None else channels // groups, *kernel),
+        (filters,),
+    )
+    return [unify(shape, known) for shape, known in zip(inputs, wanted, strict=False)], [output]
+
+
+def _modulated_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    rest, (output,) = _deformable_shapes(attrs, [*inputs[:2], *inputs[3:]], outputs)
+    n, _, *places = dims(output, 4)
+    kernel = attrs["kernel"]
+    mask = unify(inputs[2], (n, attrs["num_deformable_group"] * kernel[0] * kernel[1], *places))
+    return [*rest[:2], mask, *rest[2:]], [output]
+
+
+KERNELS = (
+    Kernel("_contrib_DeformableConvolution", deformable_convolution, _deformable_shapes, same_types),
+    Kernel("_contrib_ModulatedDeformableConvolution", modulated_deformable_convolution, _modulated_shapes, same_types),
+    *REGIONS_KERNELS,
+)

@@ -1,0 +1,93 @@
+"""Regions pooled part by part, each part from channels of its own and moved by what a network says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
+from graphshare.ops.spatial_transform.kernel import bilinear
+from graphshare.ops.unification import dims, same_types, unify
+
+
+class Bin(NamedTuple):
+    """One bin of one region: its place in the result, the channel of the image it is sampled from, and where.
+
+    ``rows`` and ``columns`` are those points that the image has, drawn to its border. ``extent`` is the region's width and
+    height, ``shift`` the place in ``trans`` of what moves the bin along x and y; None where nothing does.
+    """
+
+    place: tuple[int, int, int, int]
+    sample: int
+    channel: int
+    rows: Array
+    columns: Array
+    extent: Array
+    shift: tuple[int, slice, int, int] | None
+
+
+def moved_bins(attrs: Attrs, shape: tuple[int, ...], rois: Array, *trans: Array) -> Iterator[Bin]:
+    """The bins of all regions over images of ``shape`` (N, C, H, W).
+
+    Raises:
+        KernelError: a region names a sample that is not there.
+    """
+    size, count, group = attrs["pooled_size"], attrs["output_dim"], attrs["group_size"]
+    part, points = attrs["part_size"] or size, attrs["sample_per_part"]
+    moved, number = not attrs["no_trans"], rois.dtype.type
+    classes = trans[0].shape[1] // 2 if moved else 1
+    height, width = shape[2:]
+    cells = np.clip(np.arange(size) * group // size, 0, group - 1)
+    parts = np.arange(size) * part // size
+    steps = np.arange(points).astype(rois.dtype)
+    for r, region in enumerate(rois):
+        sample = int(region[0])
+        if not 0 <= sample < shape[0]:
+            raise KernelError(f"a region names sample {sample}, but there are {shape[0]}")
+        corners = np.copysign(np.floor(np.abs(region[1:]) + number(0.5)), region[1:])
+        start = corners[:2] * number(attrs["spatial_scale"]) - number(0.5)
+        extent = np.maximum((corners[2:] + 1) * number(attrs["spatial_scale"]) - number(0.5) - start, number(0.1))
+        each = extent / number(size)
+        for channel, i, j in np.ndindex(count, size, size):
+            first = np.array([j, i], rois.dtype) * each + start
+            place = None
+            if moved:
+                of = 2 * (channel // (count // classes))
+                place = (r, slice(of, of + 2), int(parts[i]), int(parts[j]))
+                first = first + trans[0][place] * number(attrs["trans_std"]) * extent
+            columns, rows = (first[axis] + steps * (each[axis] / number(points)) for axis in (0, 1))
+            yy, xx = np.meshgrid(rows, columns, indexing="ij")
+            seen = (xx >= -0.5) & (xx <= width - 0.5) & (yy >= -0.5) & (yy <= height - 0.5)
+            plane = int((channel * group + cells[i]) * group + cells[j])
+            rows, columns = yy[seen].clip(0, height - 1), xx[seen].clip(0, width - 1)
+            yield Bin((r, channel, i, j), sample, plane, rows, columns, extent, place)
+
+
+def deformable_ps_roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array, *trans: Array) -> tuple[Array, Array]:
+    """The mean of points sampled in each bin ``(R, output_dim, p, p)``, 0 where all are outside; and how many were inside.
+
+    A region is a row (sample, x1, y1, x2, y2); ``trans`` ``(R, 2 * classes, part, part)`` moves its bins in units of its size.
+    """
+    size = attrs["pooled_size"]
+    out = np.zeros((len(rois), attrs["output_dim"], size, size), x.dtype)
+    inside = np.zeros_like(out)
+    for part in moved_bins(attrs, x.shape, rois, *trans):
+        inside[part.place] = part.rows.size
+        if part.rows.size:
+            out[part.place] = bilinear(x[part.sample, part.channel][None], part.rows, part.columns).mean()
+    return out, inside
+
+
+def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    count, _ = dims(unify(inputs[1], (None, 5)), 2)
+    size = attrs["pooled_size"]
+    pooled = (count, attrs["output_dim"], size, size)
+    part = attrs["part_size"] or size
+    channels = attrs["output_dim"] * attrs["group_size"] ** 2
+    moved = [unify(shape, (count, None, part, part)) for shape in inputs[2:]]
+    return [unify(inputs[0], (None, channels, None, None)), (count, 5), *moved], [unify(pooled, y) for y in outputs]
+
+
+KERNELS = (Kernel("_contrib_DeformablePSROIPooling", deformable_ps_roi_pooling, _shapes, same_types),)

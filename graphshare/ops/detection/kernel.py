@@ -1,0 +1,155 @@
+"""Single-shot detection: what anchors are to learn, and what they have found.
+
+Anchors are parts of the image by their corners, ``(1, N, 4)``; labels are rows (class, left, top, right, bottom), -1 after the
+last one. Class 0 of the predictions is the background.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphshare.ops.box.kernel import centered, decoded, overlaps
+from graphshare.ops.detection.proposals import KERNELS as PROPOSALS_KERNELS
+from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
+from graphshare.ops.unification import dims, same_types, unify
+
+
+def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: Array, anchors: Array) -> Array:
+    """Rows (class, score, left, top, right, bottom) ``(B, N, 6)`` by falling score; -1 in rows without a detection.
+
+    Class and box of a suppressed row stay, its class becomes -1.
+    """
+    out: Array = np.full((scores.shape[0], scores.shape[2], 6), -1, scores.dtype)
+    boxes = decoded(centered(anchors[0]), offsets.reshape(len(scores), -1, 4), _variances(attrs))
+    if attrs["clip"]:
+        boxes = boxes.clip(0, 1)
+    for result, each, box in zip(out, scores, boxes, strict=True):
+        best = each[1:].argmax(axis=0)
+        score = each[1:].max(axis=0)
+        found = np.flatnonzero(score >= score.dtype.type(attrs["threshold"]))
+        rows = np.concatenate([best[found, None].astype(score.dtype), score[found, None], box[found]], axis=1)
+        result[: len(rows)] = _suppressed(attrs, rows)
+    return out
+
+
+def _suppressed(attrs: Attrs, rows: Array) -> Array:
+    """The rows by falling score, the class of those that a better one overlaps too much put to -1."""
+    limit = attrs["nms_threshold"]
+    if not 0 < limit <= 1:
+        return rows
+    order = np.argsort(-rows[:, 1], kind="stable")
+    count = attrs["nms_topk"] if 0 < attrs["nms_topk"] < len(rows) else len(rows)
+    rows = np.concatenate([rows[order[:count]], rows[count:]])
+    rows[count:, 0] = -1
+    for i in range(count):
+        if rows[i, 0] < 0:
+            continue
+        rest = rows[i + 1 : count]
+        over = overlaps(rows[i, 2:], rest[:, 2:]) >= rows.dtype.type(limit)
+        if not attrs["force_suppress"]:
+            over &= rest[:, 0] == rows[i, 0]
+        rest[over, 0] = -1
+    return rows
+
+
+def _variances(attrs: Attrs) -> tuple[float, float, float, float]:
+    if len(attrs["variances"]) != 4:
+        raise KernelError(f"variances {attrs['variances']} must be 4 numbers")
+    a, b, c, d = attrs["variances"]
+    return a, b, c, d
+
+
+def _detection_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    batch, classes, count = dims(inputs[0], 3)
+    (again, wide), anchors = dims(inputs[1], 2), dims(unify(inputs[2], (1, None, 4)), 3)
+    per_anchor = None if wide is None else wide // 4
+    output = dims(unify((batch, count, 6), outputs[0]), 3)
+    for known in ((again, anchors[1], 6), (None, per_anchor, 6)):
+        output = dims(unify(output, known), 3)
+    n = output[1]
+    return [(output[0], classes, n), (output[0], None if n is None else 4 * n), (1, n, 4)], [output]
+
+
+def multi_box_target(context: Context, attrs: Attrs, anchors: Array, labels: Array, scores: Array) -> tuple[Array, ...]:
+    """What each anchor is to learn: offsets ``(B, 4N)``, a mask of the same shape, and classes ``(B, N)``.
+
+    Classes are those of the labels and 1, 0 for background, ``ignore_label`` for what does not count.
+    """
+    boxes, batch = anchors[0], len(labels)
+    offsets: Array = np.zeros((batch, len(boxes), 4), anchors.dtype)
+    mask: Array = np.zeros((batch, len(boxes), 4), anchors.dtype)
+    classes: Array = np.full((batch, len(boxes)), attrs["ignore_label"], anchors.dtype)
+    for sample, rows in enumerate(labels):
+        ended = np.flatnonzero(rows[:, 0] == -1)
+        rows = rows[: ended[0]] if len(ended) else rows
+        if not len(rows):
+            continue
+        with np.errstate(invalid="ignore"):
+            shared = np.nan_to_num(overlaps(boxes[:, None], rows[None, :, 1:5]))
+        positive, match = _matched(attrs, shared)
+        if attrs["negative_mining_ratio"] > 0:
+            negative = _hard_negatives(attrs, shared.max(axis=1), positive, scores[sample])
+        else:
+            negative = ~positive
+        classes[sample, negative] = 0
+        classes[sample, positive] = rows[match[positive], 0] + 1
+        mask[sample, positive] = 1
+        offsets[sample, positive] = _encoded(attrs, boxes[positive], rows[match[positive], 1:5])
+    return offsets.reshape(batch, -1), mask.reshape(batch, -1), classes
+
+
+def _matched(attrs: Attrs, shared: Array) -> tuple[Array, Array]:
+    """Which anchors have a label, and which one: for each label the best free anchor, then all anchors over the threshold."""
+    positive, match = np.zeros(len(shared), bool), shared.argmax(axis=1)
+    free = shared.copy()
+    for _ in range(shared.shape[1]):
+        anchor, label = np.unravel_index(int(free.argmax()), free.shape)
+        if not free[anchor, label] > 1e-6:
+            break
+        positive[anchor], match[anchor] = True, label
+        free[anchor, :] = free[:, label] = -1
+    if attrs["overlap_threshold"] > 0:
+        positive |= shared.max(axis=1) > shared.dtype.type(attrs["overlap_threshold"])
+    return positive, match
+
+
+def _hard_negatives(attrs: Attrs, best: Array, positive: Array, scores: Array) -> Array:
+    """The anchors with the least probability of background, ``negative_mining_ratio`` times as many as have a label."""
+    count = min(int(positive.sum() * attrs["negative_mining_ratio"]), int((~positive).sum()))
+    chosen: Array = np.zeros(len(best), bool)
+    if count <= 0:
+        return chosen
+    candidates = np.flatnonzero(~positive & (best < best.dtype.type(attrs["negative_mining_thresh"])))
+    if len(candidates) < count:
+        raise KernelError(f"{count} negative samples are wanted, but only {len(candidates)} anchors may be one")
+    powers = np.exp(scores - scores.max(axis=0))
+    background = powers[0] / powers.sum(axis=0)
+    chosen[candidates[np.argsort(background[candidates], kind="stable")[:count]]] = True
+    return chosen
+
+
+def _encoded(attrs: Attrs, boxes: Array, targets: Array) -> Array:
+    """The offsets that lead from ``boxes`` to ``targets``."""
+    ours, theirs = centered(boxes), centered(targets)
+    first = (theirs[:, :2] - ours[:, :2]) / ours[:, 2:]
+    second = np.log(theirs[:, 2:] / ours[:, 2:])
+    result: Array = np.concatenate([first, second], axis=1) / np.array(_variances(attrs), boxes.dtype)
+    return result
+
+
+def _target_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    anchors = dims(unify(inputs[0], (1, None, 4)), 3)
+    labels, scores = dims(inputs[1], 3), dims(inputs[2], 3)
+    last = outputs[2] if len(outputs) > 2 else None
+    batch, n = dims(unify(unify((labels[0], anchors[1]), (scores[0], scores[2])), last), 2)
+    wide = None if n is None else 4 * n
+    wanted = ((batch, wide), (batch, wide), (batch, n))
+    results = [unify(a, b) for a, b in zip(wanted, outputs, strict=False)]
+    return [(1, n, 4), (batch, *labels[1:]), (batch, scores[1], n)], results
+
+
+KERNELS = (
+    Kernel("_contrib_MultiBoxDetection", multi_box_detection, _detection_shapes, same_types),
+    Kernel("_contrib_MultiBoxTarget", multi_box_target, _target_shapes, same_types),
+    *PROPOSALS_KERNELS,
+)

@@ -1,0 +1,105 @@
+"""Region proposals: the best boxes that a region proposal network sees.
+
+Boxes are in pixels of the image, corners counted in. MXNet sorts scores with an unstable sort, so where scores are equal (as
+those of all boxes that are too small) the order may differ from its; here it is that of the anchors.
+"""
+
+from __future__ import annotations
+
+from math import floor, sqrt
+
+import numpy as np
+
+from graphshare.ops.box.kernel import kept
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.unification import dims, same_types, unify
+
+
+def _anchors(attrs: Attrs, height: int, width: int) -> Array:
+    """The anchors of every cell, ``(height * width * A, 4)``: ratios outside, scales inside."""
+    stride = attrs["feature_stride"]
+    middle, base = (stride - 1) / 2, []
+    for ratio in attrs["ratios"]:
+        across = floor(sqrt(floor(stride * stride / ratio)) + 0.5)
+        along = floor(across * ratio + 0.5)
+        for scale in attrs["scales"]:
+            half_w, half_h = (across * scale - 1) / 2, (along * scale - 1) / 2
+            base.append((middle - half_w, middle - half_h, middle + half_w, middle + half_h))
+    x, y = np.meshgrid(np.arange(width) * stride, np.arange(height) * stride)
+    shifts = np.stack([x, y, x, y], axis=-1).reshape(-1, 1, 4)
+    result: Array = (np.array(base, np.float32) + shifts.astype(np.float32)).reshape(-1, 4)
+    return result
+
+
+def _moved(attrs: Attrs, anchors: Array, deltas: Array) -> Array:
+    """The boxes that ``deltas`` make of the anchors."""
+    if attrs["iou_loss"]:
+        return anchors + deltas
+    size = anchors[:, 2:] - anchors[:, :2] + 1
+    middle = deltas[:, :2] * size + anchors[:, :2] + (size - 1) / 2
+    half = (np.exp(deltas[:, 2:]) * size - 1) / 2
+    result: Array = np.concatenate([middle - half, middle + half], axis=1)
+    return result
+
+
+def _proposed(attrs: Attrs, scores: Array, deltas: Array, info: Array) -> tuple[Array, Array]:
+    """The proposals of one image and their scores, best first, repeated until there are ``rpn_post_nms_top_n``."""
+    number, height, width = scores.shape[0] // 2, *scores.shape[1:]
+    if number != len(attrs["ratios"]) * len(attrs["scales"]):
+        raise KernelError(f"{scores.shape[0]} scores fit {number} anchors, but ratios and scales make others")
+    score = scores[number:].transpose(1, 2, 0).reshape(-1).copy()
+    moved = _moved(attrs, _anchors(attrs, height, width), deltas.transpose(1, 2, 0).reshape(-1, 4))
+    boxes = np.clip(moved, 0, np.array([info[1], info[0], info[1], info[0]], moved.dtype) - 1)
+    real_height, real_width = int(info[0] / attrs["feature_stride"]), int(info[1] / attrs["feature_stride"])
+    if real_height > height or real_width > width:
+        raise KernelError(f"an image of {info[0]:g} by {info[1]:g} has more cells than {height} by {width}")
+    padding = np.ones((height, width, number), bool)
+    padding[:real_height, :real_width] = False
+    least = boxes.dtype.type(attrs["rpn_min_size"]) * info[2]
+    small = (boxes[:, 2:] - boxes[:, :2] + 1 < least).any(axis=1)
+    score[padding.reshape(-1) | small] = -1
+    boxes[small] += np.array([-1, -1, 1, 1], boxes.dtype) * (least / 2)
+    order = np.argsort(-score, kind="stable")
+    if attrs["rpn_pre_nms_top_n"] > 0:
+        order = order[: attrs["rpn_pre_nms_top_n"]]
+    wanted = attrs["rpn_post_nms_top_n"]
+    chosen = order[kept(boxes[order], attrs["threshold"], most=wanted, pixels=True)]
+    chosen = chosen[np.arange(wanted) % len(chosen)]
+    return boxes[chosen], score[chosen]
+
+
+def proposals(context: Context, attrs: Attrs, scores: Array, deltas: Array, info: Array) -> Array | tuple[Array, ...]:
+    """Rows (image, left, top, right, bottom), with ``output_score`` also the scores, ``rpn_post_nms_top_n`` for each image.
+
+    ``scores`` are ``(B, 2A, H, W)``, the background's first; ``deltas`` ``(B, 4A, H, W)``; ``info`` ``(B, 3)``: height, width
+    and scale of the images.
+    """
+    wanted = attrs["rpn_post_nms_top_n"]
+    rows: Array = np.empty((len(scores), wanted, 5), scores.dtype)
+    found: Array = np.empty((len(scores), wanted), scores.dtype)
+    for image, given in enumerate(zip(scores, deltas, info, strict=True)):
+        rows[image, :, 0] = image
+        rows[image, :, 1:], found[image] = _proposed(attrs, *given)
+    return (rows.reshape(-1, 5), found.reshape(-1, 1)) if attrs["output_score"] else rows.reshape(-1, 5)
+
+
+def proposal(context: Context, attrs: Attrs, scores: Array, deltas: Array, info: Array) -> Array | tuple[Array, ...]:
+    """As :func:`proposals`, of a single image."""
+    if len(scores) != 1:
+        raise KernelError(f"_contrib_Proposal takes one image, not {len(scores)}; _contrib_MultiProposal takes several")
+    return proposals(context, attrs, scores, deltas, info)
+
+
+def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    batch, number, height, width = dims(inputs[0], 4)
+    deltas: tuple[Dim, ...] = (batch, None if number is None else 2 * number, height, width)
+    count = None if batch is None else batch * attrs["rpn_post_nms_top_n"]
+    wanted = ((count, 5), (count, 1))
+    results = [unify(a, b) for a, b in zip(wanted, outputs, strict=False)]
+    return [inputs[0], unify(inputs[1], deltas), unify(inputs[2], (batch, 3))], results
+
+
+KERNELS = (
+    Kernel("_contrib_Proposal", proposal, _shapes, same_types),
+    Kernel("_contrib_MultiProposal", proposals, _shapes, same_types),
+)

@@ -1,0 +1,289 @@
+"""Selection by index. Indices may be of any type; their fractions are cut off."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from graphshare.ops.conversion import convert
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.unification import axis_of, dims, same_shapes, same_types, unify
+from graphshare.text.format import format_shape
+
+
+def within(index: Array, size: int, mode: str = "clip") -> Array:
+    """Indices within ``0 <= i < size``: the nearest one, the remainder, or as they are where all are in range."""
+    places = convert(index, np.int64)
+    if mode == "wrap":
+        return np.mod(places, size)
+    if mode == "raise" and places.size and not (places.min() >= 0 and places.max() < size):
+        raise KernelError(f"index {places.min() if places.min() < 0 else places.max()} of {size} elements")
+    return np.clip(places, 0, size - 1)
+
+
+def embedding(context: Context, attrs: Attrs, data: Array, weight: Array) -> Array:
+    """A row of ``weight`` (input_dim, output_dim) for every index; the nearest one for indices out of range."""
+    return np.take(weight, within(data, weight.shape[0]), 0)
+
+
+def embedding_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Rows of the weight in the places of the data."""
+    size: Shape = (attrs["input_dim"], attrs["output_dim"])
+    try:
+        weight = unify(inputs[1], size)
+    except KernelError:
+        raise KernelError(f"weight {format_shape(inputs[1])} where input_dim and output_dim say {format_shape(size)}") from None
+    data = inputs[0]
+    if data is None and outputs[0] is not None:
+        data = outputs[0][:-1]
+    return [data, weight], [None if data is None else unify((*data, attrs["output_dim"]), outputs[0])]
+
+
+def embedding_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """The weight's own type wins over the attribute."""
+    dtype = inputs[1] or outputs[0] or attrs["dtype"]
+    return [inputs[0], dtype], [dtype]
+
+
+def take(context: Context, attrs: Attrs, a: Array, indices: Array) -> Array:
+    """Slices of ``a`` along ``axis``; the indices' shape stands in that axis's place."""
+    axis = axis_of(attrs["axis"], a.ndim)
+    return np.take(a, within(indices, a.shape[axis], attrs["mode"]), axis)
+
+
+def _take_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    a, indices = inputs
+    if a is None:
+        return inputs, outputs
+    axis = axis_of(attrs["axis"], len(a))
+    if indices is None:
+        return inputs, outputs
+    return inputs, [unify((*a[:axis], *indices, *a[axis + 1 :]), outputs[0])]
+
+
+def _first_type(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    dtype = inputs[0] or outputs[0]
+    return [dtype, *inputs[1:]], [dtype]
+
+
+def batch_take(context: Context, attrs: Attrs, a: Array, indices: Array) -> Array:
+    """One element of every row."""
+    rows = a.reshape(-1, a.shape[-1])
+    places = within(indices, rows.shape[1]).reshape(-1, 1)
+    return np.take_along_axis(rows, places, 1).reshape(indices.shape)
+
+
+def _batch_take_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    a, indices = dims(inputs[0], 2), dims(unify(inputs[1], outputs[0]), 1)
+    rows = unify((a[0],), indices)
+    return [(None if rows is None else rows[0], a[1]), rows], [rows]
+
+
+def _batch_take_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    if inputs[1] not in (None, "int32"):
+        raise KernelError(f"indices of type {inputs[1]}; batch_take wants int32")
+    dtype = inputs[0] or outputs[0]
+    return [dtype, "int32"], [dtype]
+
+
+def pick(context: Context, attrs: Attrs, data: Array, index: Array) -> Array:
+    """One element along ``axis`` for every place of the others."""
+    axis = axis_of(attrs["axis"], data.ndim)
+    places = within(index, data.shape[axis], attrs["mode"])
+    kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
+    chosen = np.take_along_axis(data, places.reshape(kept), axis)
+    return chosen.reshape(_pick_shapes(attrs, [data.shape, None], [None])[1][0])
+
+
+def _pick_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    data, index = inputs
+    if attrs["axis"] is None:
+        raise KernelError("pick needs an axis")
+    if data is None:
+        return inputs, outputs
+    axis = axis_of(attrs["axis"], len(data))
+    without = (*data[:axis], *data[axis + 1 :])
+    kept: Shape = (*data[:axis], 1, *data[axis + 1 :])
+    wanted = kept if index is not None and len(index) == len(data) else (without or (1,))
+    try:
+        index = unify(index, wanted)
+    except KernelError:
+        raise KernelError(
+            f"index {format_shape(index)} where {format_shape(without)} or {format_shape(kept)} is wanted"
+        ) from None
+    return [data, index], [unify(kept if attrs["keepdims"] else (without or (1,)), outputs[0])]
+
+
+def gather_nd(context: Context, attrs: Attrs, data: Array, indices: Array) -> Array:
+    """What stands at the places whose coordinates are the columns of ``indices`` (M, ...)."""
+    places = convert(indices, np.int64)
+    for row, size in zip(places, data.shape, strict=False):
+        if row.size and not (row.min() >= -size and row.max() < size):
+            raise KernelError(f"index {row.max() if row.max() >= size else row.min()} of {size} elements")
+    return np.asarray(data[tuple(places)])
+
+
+def _gather_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    data, indices = inputs
+    if data is None or indices is None or indices[0] is None:
+        return inputs, outputs
+    if indices[0] > len(data):
+        raise KernelError(f"{indices[0]} coordinates for an array with {len(data)} axes")
+    return inputs, [unify((*indices[1:], *data[indices[0] :]) or (1,), outputs[0])]
+
+
+def scatter_nd(context: Context, attrs: Attrs, data: Array, indices: Array) -> Array:
+    """Zeros, and ``data`` at the places whose coordinates are the columns of ``indices``."""
+    result = np.zeros(attrs["shape"], data.dtype)
+    result[tuple(convert(indices, np.int64))] = data
+    return result
+
+
+def _scatter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    indices, result = inputs[1], unify(attrs["shape"], outputs[0])
+    if indices is None or indices[0] is None or result is None:
+        return inputs, [result]
+    if indices[0] > len(result):
+        raise KernelError(f"{indices[0]} coordinates for an array with {len(result)} axes")
+    return [unify(inputs[0], (*indices[1:], *result[indices[0] :])), indices], [result]
+
+
+def one_hot(context: Context, attrs: Attrs, indices: Array) -> Array:
+    """``on_value`` at the index along a new last axis, ``off_value`` elsewhere; nowhere for an index out of range."""
+    on, off = (convert(np.asarray(attrs[key]), attrs["dtype"]) for key in ("on_value", "off_value"))
+    return np.where(convert(indices, np.int64)[..., None] == np.arange(attrs["depth"]), on, off)
+
+
+def _one_hot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    indices, result = inputs[0], outputs[0]
+    if indices is None and result is not None:
+        indices = result[:-1]
+    return [indices], [None if indices is None else unify((*indices, attrs["depth"]), result)]
+
+
+def _one_hot_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    return inputs, [attrs["dtype"]]
+
+
+def where(context: Context, attrs: Attrs, condition: Array, x: Array, y: Array) -> Array:
+    """``x`` where the condition is not 0, else ``y``; a condition with one axis chooses whole rows."""
+    chosen = condition != 0
+    if chosen.ndim == 1:
+        chosen = chosen.reshape((-1,) + (1,) * (x.ndim - 1))
+    return np.where(chosen, x, y)
+
+
+def _where_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    condition, data = inputs[0], unify(unify(inputs[1], inputs[2]), outputs[0])
+    if data is not None and condition is not None:
+        if len(condition) == len(data):
+            data = condition = unify(condition, data)
+        elif len(condition) == 1:
+            rows = unify(condition, data[:1])
+            data, condition = (*(rows or ()), *data[1:]), rows
+        else:
+            raise KernelError(
+                f"condition {format_shape(condition)}; it has the shape of x, {format_shape(data)}, or one value for each row"
+            )
+    return [condition, data, data], [data]
+
+
+def _where_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    data, results = same_types(attrs, inputs[1:], outputs)
+    return [inputs[0], *data], results
+
+
+def boolean_mask(context: Context, attrs: Attrs, data: Array, index: Array) -> Array:
+    """The rows of ``data`` whose ``index`` is not 0. How many there are only the values tell."""
+    chosen: Array = data[index != 0]
+    return chosen
+
+
+def _mask_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    if attrs["axis"] != 0:
+        raise KernelError(f"boolean_mask along axis {attrs['axis']}; MXNet has it for axis 0 alone")
+    data, index = inputs
+    if data is None:
+        return inputs, outputs
+    count: Dim = None
+    return [data, unify(index, data[:1])], [unify((count, *data[1:]), outputs[0])]
+
+
+def ravel(context: Context, attrs: Attrs, data: Array) -> Array:
+    """Places in the flattened array for coordinates (M, N)."""
+    steps = [prod(attrs["shape"][i + 1 :]) for i in range(len(attrs["shape"]))]
+    return convert(np.tensordot(np.asarray(steps, np.int64), convert(data, np.int64), 1), data.dtype)
+
+
+def unravel(context: Context, attrs: Attrs, data: Array) -> Array:
+    """Coordinates (M, N) for places in the flattened array."""
+    return np.stack(np.unravel_index(convert(data, np.int64), attrs["shape"])).astype(data.dtype)
+
+
+def _ravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    _, count = dims(inputs[0], 2)
+    return [(len(attrs["shape"]), count)], [(count,)]
+
+
+def _unravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    (count,) = dims(inputs[0], 1)
+    return [(count,)], [(len(attrs["shape"]), count)]
+
+
+def index_array(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The place of every element along ``axes``, or all axes: one more axis, last."""
+    axes = range(x.ndim) if attrs["axes"] is None else [axis_of(axis, x.ndim) for axis in attrs["axes"]]
+    grid = np.indices(x.shape, dtype=np.int64, sparse=True)
+    return np.stack([np.broadcast_to(grid[axis], x.shape) for axis in axes], axis=-1)
+
+
+def _index_array_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape = inputs[0]
+    if shape is None:
+        return inputs, outputs
+    return inputs, [unify((*shape, len(shape if attrs["axes"] is None else attrs["axes"])), outputs[0])]
+
+
+def _int64(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    return inputs, ["int64"]
+
+
+def index_copy(context: Context, attrs: Attrs, old: Array, index: Array, new: Array) -> Array:
+    """``old`` with the rows of ``new`` in the places that ``index`` names."""
+    places = index.astype(np.intp)
+    if places.size and not (places.min() >= 0 and places.max() < len(old)):
+        raise KernelError(f"indices go from {places.min()} to {places.max()}; there are {len(old)} rows")
+    out: Array = old.copy()
+    out[places] = new
+    return out
+
+
+def _index_copy_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    (old,), _ = same_shapes(attrs, inputs[:1], outputs)
+    (count,) = dims(inputs[1], 1)
+    new = inputs[2] if old is None else unify(inputs[2], (count, *old[1:]))
+    return [old, (new[0],) if new else (count,), new], [old]
+
+
+def _index_copy_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    (old, new), (out,) = same_types(attrs, [inputs[0], inputs[2]], outputs)
+    return [old, inputs[1], new], [out]
+
+
+KERNELS = (
+    Kernel("Embedding", embedding, embedding_shapes, embedding_types),
+    Kernel("take", take, _take_shapes, _first_type),
+    Kernel("batch_take", batch_take, _batch_take_shapes, _batch_take_types),
+    Kernel("pick", pick, _pick_shapes, _first_type),
+    Kernel("gather_nd", gather_nd, _gather_shapes, _first_type),
+    Kernel("scatter_nd", scatter_nd, _scatter_shapes, _first_type),
+    Kernel("one_hot", one_hot, _one_hot_shapes, _one_hot_types),
+    Kernel("where", where, _where_shapes, _where_types),
+    Kernel("_contrib_boolean_mask", boolean_mask, _mask_shapes, _first_type),
+    Kernel("_ravel_multi_index", ravel, _ravel_shapes, same_types),
+    Kernel("_unravel_index", unravel, _unravel_shapes, same_types),
+    Kernel("_contrib_index_array", index_array, _index_array_shapes, _int64),
+    Kernel("_contrib_index_copy", index_copy, _index_copy_shapes, _index_copy_types),
+    Kernel("_contrib_SparseEmbedding", embedding, embedding_shapes, embedding_types),
+)

@@ -1,0 +1,114 @@
+"""What a kernel is. Kernels know no graph: attributes, shapes and arrays go in and out, and a small context.
+
+A kernel's three functions take the typed attributes of :meth:`graphshare.ops.signature.Signature.parse`, defaults filled in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+Attrs = Mapping[str, Any]
+
+
+Dim = int | None
+"""A dimension; None while unknown."""
+
+
+Shape = tuple[Dim, ...] | None
+"""A shape; None while even the rank is unknown."""
+
+
+Shapes = Sequence[Shape]
+
+
+Types = Sequence[str | None]
+"""dtype names (``float32``); None while unknown."""
+
+
+class KernelError(Exception):
+    """A kernel cannot take what it was given; the message says why. The interpreter adds the node and the shapes."""
+
+
+class Context(msgspec.Struct):
+    """What a kernel may ask of the run.
+
+    ``dead[i]`` tells that nobody needs the buffer of input ``i`` afterwards, so the result may be written into it.
+    ``num_outputs`` is how many outputs are wanted. ``run_subgraph(i, arrays)`` runs sub-graph ``i`` of the node on arrays for
+    its variables, in its own order, and gives its heads. ``shapes`` are the inferred shapes of the outputs, for operators that
+    make arrays of a shape that only inference knows (``_zeros`` of shape ``(2, 0, 200)``); empty where nobody inferred.
+    ``empty(shape, dtype)`` makes arrays in buffers that the run uses again; it is for large ones, results and scratch alike.
+    ``inner`` are the operators of the node's first sub-graph with their attributes, inputs before users.
+    """
+
+    training: bool = False
+    rng: np.random.Generator | None = None
+    dead: tuple[bool, ...] = ()
+    num_outputs: int = 1
+    run_subgraph: Callable[[int, Sequence[Array]], list[Array]] | None = None
+    shapes: Shapes = ()
+    empty: Callable[[Sequence[int], Any], Array] = np.empty
+    inner: Sequence[tuple[str, Attrs]] = ()
+
+
+class Bodies(Protocol):
+    """The sub-graphs of a node: their operators, and what follows inside of them, in both directions.
+
+    ``variables`` are in the order in which ``run_subgraph`` takes arrays.
+    """
+
+    def operators(self, number: int) -> Sequence[tuple[str, Attrs]]: ...
+    def shapes(self, number: int, variables: Shapes, heads: Shapes) -> tuple[Shapes, Shapes]: ...
+    def types(self, number: int, variables: Types, heads: Types) -> tuple[Types, Types]: ...
+
+
+class Result(NamedTuple):
+    """What a forward pass gives that has more to say than its outputs.
+
+    ``updates`` are new values of inputs that the operator mutates, by position; ``residuals`` serve a backward pass.
+    """
+
+    outputs: tuple[Array, ...]
+    updates: Mapping[int, Array] = {}
+    residuals: Any = None
+
+
+Forward = Callable[..., "Array | tuple[Array, ...] | Result"]
+
+
+ShapeRule = Callable[[Attrs, Shapes, Shapes], "tuple[Shapes, Shapes]"]
+
+
+TypeRule = Callable[[Attrs, Types, Types], "tuple[Types, Types]"]
+
+
+BodyShapeRule = Callable[[Attrs, Shapes, Shapes, Bodies], "tuple[Shapes, Shapes]"]
+
+
+BodyTypeRule = Callable[[Attrs, Types, Types, Bodies], "tuple[Types, Types]"]
+
+
+class Kernel(msgspec.Struct, frozen=True):
+    """How one operator computes.
+
+    ``forward(context, attrs, *inputs)`` gives an array, several, or a :class:`Result`. ``shapes(attrs, inputs, outputs)`` and
+    ``types`` take what is known of the inputs and the visible outputs and return as much as follows, in both directions;
+    they raise :class:`KernelError` for a contradiction. They are called again whenever something more is known.
+    ``body_shapes`` and ``body_types`` are asked in their place where the node has sub-graphs. ``refuses(attrs, bodies)`` says
+    why a node cannot be run that has a kernel, before anything runs; None where it can.
+    """
+
+    operator: str
+    forward: Forward
+    shapes: ShapeRule
+    types: TypeRule
+    body_shapes: BodyShapeRule | None = None
+    body_types: BodyTypeRule | None = None
+    refuses: Callable[[Attrs, Bodies], str | None] | None = None

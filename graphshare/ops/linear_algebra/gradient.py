@@ -1,0 +1,166 @@
+"""Gradients of factors, inverses, determinants and triangles, on the last two axes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, sum_to_shape
+from graphshare.ops.kernel import Array, Attrs
+from graphshare.ops.permutation import permutation_vjp
+
+
+def _turned(a: Array) -> Array:
+    return np.asarray(a.swapaxes(-1, -2))
+
+
+def _inverse(a: Array) -> Array:
+    found: Array = np.linalg.inv(a)
+    return found
+
+
+def _mirrored(a: Array) -> Array:
+    """The lower triangle, and in the upper one its mirror image."""
+    return np.asarray(np.tril(a) + _turned(np.tril(a, -1)))
+
+
+def _by_matrix(numbers: Array, a: Array) -> Array:
+    """One number for each matrix, ready to multiply it."""
+    return numbers.reshape(*a.shape[:-2], 1, 1)
+
+
+def det(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
+    """The determinant times the inverse, transposed."""
+    (a,) = entry.inputs
+    return np.asarray(_by_matrix(dy * entry.outputs[0], a) * _turned(_inverse(a)))
+
+
+def slogdet(entry: TapeEntry, dsign: Array, dlog: Array | None = None, *_: Array | None) -> Array | None:
+    """The inverse, transposed, for the logarithm; the sign has none."""
+    (a,) = entry.inputs
+    return None if dlog is None else np.asarray(_by_matrix(dlog, a) * _turned(_inverse(a)))
+
+
+def inverse(entry: TapeEntry, dy: Array) -> Array:
+    """``-Y^T dY Y^T``."""
+    y = _turned(entry.outputs[0])
+    return np.asarray(-(y @ dy @ y))
+
+
+def potrf(entry: TapeEntry, dy: Array) -> Array:
+    """Of the symmetric matrix, half to each side of the diagonal, whichever triangle was read."""
+    lower = entry.attrs["lower"]
+    factor, gradient = (entry.outputs[0], dy) if lower else (_turned(entry.outputs[0]), _turned(dy))
+    back = _inverse(factor)
+    return np.asarray(0.5 * (_turned(back) @ _mirrored(_turned(factor) @ gradient) @ back)).astype(dy.dtype, copy=False)
+
+
+def potri(entry: TapeEntry, dy: Array) -> Array:
+    """Of the factor's triangle."""
+    (a,), lower = entry.inputs, entry.attrs["lower"]
+    factor = np.tril(a) if lower else _turned(np.triu(a))
+    found = np.tril(-(entry.outputs[0] @ (dy + _turned(dy)) @ _turned(_inverse(factor))))
+    return np.ascontiguousarray(found if lower else _turned(found), dtype=a.dtype)
+
+
+def sumlogdiag(entry: TapeEntry, dy: Array) -> Array:
+    """One divided by the diagonal."""
+    (a,) = entry.inputs
+    return np.asarray(_by_matrix(dy, a) * np.eye(a.shape[-1], dtype=a.dtype) / np.where(np.eye(a.shape[-1]) == 1, a, 1))
+
+
+def syrk(entry: TapeEntry, dy: Array) -> Array:
+    """``alpha (dY + dY^T) A``, or the other way round."""
+    (a,) = entry.inputs
+    both = (dy + _turned(dy)) * a.dtype.type(entry.attrs["alpha"])
+    return np.asarray(a @ both if entry.attrs["transpose"] else both @ a)
+
+
+def _factor(attrs: Attrs, a: Array) -> Array:
+    triangle = np.tril(a) if attrs["lower"] else np.triu(a)
+    return _turned(triangle) if attrs["transpose"] else triangle
+
+
+def _of_triangle(attrs: Attrs, gradient: Array) -> Array:
+    """The gradient of op(A) as that of the triangle of A."""
+    back = _turned(gradient) if attrs["transpose"] else gradient
+    return np.tril(back) if attrs["lower"] else np.triu(back)
+
+
+def trmm(entry: TapeEntry, dy: Array) -> Gradients:
+    """Of the triangle and of B."""
+    a, b = entry.inputs
+    factor, scaled = _factor(entry.attrs, a), dy * dy.dtype.type(entry.attrs["alpha"])
+    if entry.attrs["rightside"]:
+        return [_of_triangle(entry.attrs, _turned(b) @ scaled), scaled @ _turned(factor)]
+    return [_of_triangle(entry.attrs, scaled @ _turned(b)), _turned(factor) @ scaled]
+
+
+def trsm(entry: TapeEntry, dy: Array) -> Gradients:
+    """Of the triangle and of B."""
+    a, x = entry.inputs[0], entry.outputs[0]
+    back = _turned(_inverse(_factor(entry.attrs, a)))
+    if entry.attrs["rightside"]:
+        right = dy @ back
+        product = _turned(x) @ right
+    else:
+        right = back @ dy
+        product = right @ _turned(x)
+    return [_of_triangle(entry.attrs, -product), right * dy.dtype.type(entry.attrs["alpha"])]
+
+
+def gelqf(entry: TapeEntry, dq: Array, dl: Array | None = None) -> Array:
+    """Of both factors together."""
+    q, factor = entry.outputs[:2]
+    inner = -(dq @ _turned(q)) if dl is None else _turned(factor) @ dl - dq @ _turned(q)
+    return np.asarray(_turned(_inverse(factor)) @ (dq + _mirrored(inner) @ q))
+
+
+def syevd(entry: TapeEntry, dvectors: Array, dvalues: Array | None = None) -> Array:
+    """Of vectors (in rows) and values together, symmetric."""
+    vectors, values = entry.outputs[:2]
+    apart = values[..., :, None] - values[..., None, :]
+    same = np.eye(values.shape[-1], dtype=bool)
+    mixed = np.where(same, 0, (dvectors @ _turned(vectors)) / np.where(same, 1, apart))
+    middle = (mixed + _turned(mixed)) / 2
+    if dvalues is not None:
+        middle = middle + dvalues[..., None] * np.eye(values.shape[-1])
+    return np.asarray(_turned(vectors) @ middle @ vectors).astype(dvectors.dtype, copy=False)
+
+
+def matmul(entry: TapeEntry, dy: Array) -> Gradients:
+    """Of both sides; one of a single axis is a row on the left, a column on the right."""
+    a, b = entry.inputs
+    left = a.reshape(1, -1) if a.ndim == 1 else a
+    right = b.reshape(-1, 1) if b.ndim == 1 else b
+    shape = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    gradient = dy.reshape(*shape, left.shape[-2], right.shape[-1])
+    found = (gradient @ _turned(right), _turned(left) @ gradient)
+    return [sum_to_shape(g, x.shape).reshape(y.shape) for g, x, y in zip(found, (left, right), (a, b), strict=True)]
+
+
+def solve(entry: TapeEntry, dy: Array) -> Gradients:
+    """Of both sides."""
+    a, x = entry.inputs[0], entry.outputs[0]
+    columns = x.ndim == a.ndim - 1
+    gradient, found = (dy[..., None], x[..., None]) if columns else (dy, x)
+    right = _turned(_inverse(a)) @ gradient
+    return [-(right @ _turned(found)), right[..., 0] if columns else right]
+
+
+GRADIENTS = (
+    Gradient("_linalg_det", det),
+    Gradient("_linalg_slogdet", slogdet, reads_outputs=False),
+    Gradient("_linalg_inverse", inverse, reads_inputs=False),
+    Gradient("_linalg_potrf", potrf, reads_inputs=False),
+    Gradient("_linalg_potri", potri),
+    Gradient("_linalg_sumlogdiag", sumlogdiag, reads_outputs=False),
+    Gradient("_linalg_syrk", syrk, reads_outputs=False),
+    Gradient("_linalg_trmm", trmm, reads_outputs=False),
+    Gradient("_linalg_trsm", trsm),
+    Gradient("_linalg_gelqf", gelqf, reads_inputs=False),
+    Gradient("_linalg_syevd", syevd, reads_inputs=False),
+    *(
+        Gradient(name, permutation_vjp(name), reads_outputs=False)
+        for name in ("_linalg_makediag", "_linalg_maketrian", "_linalg_extractdiag", "_linalg_extracttrian")
+    ),
+)

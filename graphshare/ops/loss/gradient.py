@@ -1,0 +1,184 @@
+"""Gradients of losses. All but ``softmax_cross_entropy`` ignore the gradient of their output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphshare.ops.conversion import convert
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
+from graphshare.ops.kernel import Array, Attrs
+from graphshare.ops.loss.ctc import extended, words_of
+from graphshare.ops.softmax.kernel import log_softmax_along
+
+
+def ctc_loss(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
+    """The softmax less the probability that an alignment is at the class, times the head gradient; 0 for a label too long."""
+    data = entry.inputs[0]
+    times, words, blank = words_of(entry.attrs, *entry.inputs)
+    logs = log_softmax_along(data.astype(np.float64), 2)
+    dx: Array = np.zeros(data.shape, np.float64)
+    for n, (steps, word) in enumerate(zip(times, words, strict=True)):
+        dx[:steps, n] = _of_one(logs[:steps, n], word, blank) * float(dy[n])
+    return dx.astype(data.dtype)
+
+
+def _of_one(logs: Array, word: Array, blank: int) -> Array:
+    """Of one sample, ``logs`` (T, C): forward and backward recursions over the word with blanks between."""
+    if len(logs) < len(word) + int(np.sum(word[1:] == word[:-1])):
+        return np.zeros_like(logs)
+    path, may_skip = extended(word, blank)
+    here = logs[:, path]
+    ahead, behind = np.full(here.shape, -np.inf), np.full(here.shape, -np.inf)
+    ahead[0, :2], behind[-1, -2:] = here[0, :2], 0
+    for t in range(1, len(here)):
+        ahead[t] = _reached(ahead[t - 1], may_skip) + here[t]
+    for t in reversed(range(len(here) - 1)):
+        back = (behind[t + 1] + here[t + 1])[::-1]
+        skips = np.concatenate((may_skip[2:][::-1], [False, False]))[: len(path)]
+        behind[t] = _reached(back, np.concatenate(([False, False], skips))[: len(path)])[::-1]
+    whole = np.logaddexp.reduce(ahead[-1, -2:])
+    posterior = np.zeros_like(logs)
+    share = np.exp(ahead + behind - whole)
+    for place, label in enumerate(path):
+        posterior[:, label] += share[:, place]
+    return np.asarray(np.exp(logs) - posterior)
+
+
+def _reached(before: Array, may_skip: Array) -> Array:
+    one = np.concatenate(([-np.inf], before[:-1]))
+    two = np.where(may_skip, np.concatenate(([-np.inf, -np.inf], before))[: len(before)], -np.inf)
+    return np.asarray(np.logaddexp(np.logaddexp(before, one), two))
+
+
+def log_likelihood(entry: TapeEntry, dy: Array, dmemory: Array | None = None) -> Gradients:
+    """Event by event as the forward pass goes, with the derivative of each memory by its decay beside it."""
+    rates, ratios, decays, state, lags, marks, counts, ends = entry.inputs
+    number = lags.dtype.type
+    drates, dratios, ddecays = (np.zeros_like(x) for x in (rates, ratios, decays))
+    for i in range(len(lags)):
+        memory, slope = state[i].copy(), np.zeros_like(decays)
+        last, now = np.zeros_like(decays), number(0)
+        by_rate, by_ratio, by_decay = (np.zeros_like(decays) for _ in range(3))
+        for lag, k in zip(lags[i, : int(counts[i])], marks[i], strict=False):
+            now = now + lag
+            wait = now - last[k]
+            fading = np.exp(-decays[k] * wait)
+            rate = rates[i, k] + ratios[k] * decays[k] * memory[k] * fading
+            by_rate[k] += 1 / rate - wait
+            by_ratio[k] += decays[k] * memory[k] * fading / rate - memory[k] * (1 - fading)
+            excited = memory[k] * (1 - decays[k] * wait) + decays[k] * slope[k]
+            by_decay[k] += ratios[k] * (fading * excited / rate - slope[k] * (1 - fading) - memory[k] * wait * fading)
+            slope[k] = fading * (slope[k] - wait * memory[k])
+            memory[k] = 1 + memory[k] * fading
+            last[k] = now
+        wait = ends[i] - last
+        fading = np.exp(-decays * wait)
+        by_rate -= wait
+        by_ratio -= memory * (1 - fading)
+        by_decay -= ratios * (slope * (1 - fading) + memory * wait * fading)
+        drates[i] = dy[i] * by_rate
+        dratios += dy[i] * by_ratio
+        ddecays += dy[i] * by_decay
+    return [drates, dratios, ddecays]
+
+
+def make_loss(entry: TapeEntry, dy: Array) -> Array:
+    """``grad_scale`` everywhere, divided by the samples (``batch``) or by the values above ``valid_thresh`` (``valid``)."""
+    (x,) = entry.inputs
+    scale = entry.attrs["grad_scale"]
+    if entry.attrs["normalization"] == "batch":
+        scale /= x.shape[0]
+    elif entry.attrs["normalization"] == "valid":
+        scale /= max(1, np.count_nonzero(x > entry.attrs["valid_thresh"]))
+    return np.full_like(x, scale)
+
+
+def softmax_output(entry: TapeEntry, dy: Array) -> Array:
+    """``p`` less the wished probabilities, scaled; ``out_grad`` multiplies by the output, which is what MXNet does."""
+    attrs, (x, label), p = entry.attrs, entry.inputs, entry.outputs[0]
+    if label.shape == x.shape:
+        result: Array = (p - label) * p.dtype.type(attrs["grad_scale"])
+    else:
+        result = _by_class(attrs, p, label)
+    if attrs["out_grad"]:
+        result = result * p
+    return result.astype(x.dtype, copy=False)
+
+
+def _by_class(attrs: Attrs, p: Array, label: Array) -> Array:
+    """The softmax's axis is 1 in a view of three: samples, classes, places.
+
+    Without a flag a sample is one softmax whatever its axes, and of the labels only as many count as there are samples.
+    """
+    if attrs["multi_output"]:
+        shape: tuple[int, ...] = (p.shape[0], p.shape[1], -1)
+    elif attrs["preserve_shape"]:
+        shape = (p.size // p.shape[-1], p.shape[-1], 1)
+    else:
+        shape = (p.shape[0], -1, 1)
+    view: Array = p.reshape(shape)
+    given = label if attrs["multi_output"] or attrs["preserve_shape"] else label.reshape(-1)[: len(view)]
+    classes = convert(given, np.int64).reshape(view.shape[0], 1, -1)
+    count, smoothed = view.shape[1], 0.0 if attrs["multi_output"] else attrs["smooth_alpha"]  # MXNet has it for one axis only
+    hit = np.arange(count).reshape(1, -1, 1) == classes
+    target = np.where(hit, 1 - smoothed, smoothed / (count - 1) if count > 1 else 0).astype(p.dtype)
+    result: Array = view - target
+    ignored = classes == int(attrs["ignore_label"])
+    if attrs["use_ignore"]:
+        result = np.where(ignored, p.dtype.type(0), result)
+    scale = attrs["grad_scale"]
+    if attrs["normalization"] == "batch":
+        scale /= label.size if not attrs["multi_output"] else view.shape[0]
+    elif attrs["normalization"] == "valid":
+        scale /= max(1, np.count_nonzero(convert(label, np.int64) != int(attrs["ignore_label"])))
+    if attrs["multi_output"] and attrs["normalization"] != "valid":
+        scale /= view.shape[2]
+    return np.asarray((result * p.dtype.type(scale)).reshape(p.shape))
+
+
+def _regression(difference: Any) -> Any:
+    def vjp(entry: TapeEntry, dy: Array) -> Array:
+        x, label = entry.inputs
+        per_sample = max(1, label.size // max(1, label.shape[0]))
+        scale = entry.attrs["grad_scale"] / per_sample
+        result: Array = difference(entry.outputs[0], label.reshape(x.shape)) * x.dtype.type(scale)
+        return result
+
+    return vjp
+
+
+def svm_output(entry: TapeEntry, dy: Array) -> Array:
+    """Hinge loss against every other class, squared unless ``use_linear``."""
+    x, label = entry.inputs
+    margin, scale = x.dtype.type(entry.attrs["margin"]), x.dtype.type(entry.attrs["regularization_coefficient"])
+    hit = np.arange(x.shape[1]) == convert(label, np.int64)[:, None]
+    if entry.attrs["use_linear"]:
+        inner = np.where(hit, -(margin > x).astype(x.dtype), (margin > -x).astype(x.dtype))
+    else:
+        inner = np.where(hit, -2 * np.maximum(margin - x, 0), 2 * np.maximum(margin + x, 0))
+    return np.asarray((inner * scale).astype(x.dtype))
+
+
+def softmax_cross_entropy(entry: TapeEntry, dy: Array) -> Array:
+    """The head gradient times ``p - onehot``."""
+    from graphshare.ops.softmax.kernel import softmax_along
+
+    x, label = entry.inputs
+    p = softmax_along(x, 1)
+    np.subtract.at(p, (np.arange(len(p)), convert(label, np.int64)), x.dtype.type(1))
+    return p * dy.reshape(())
+
+
+GRADIENTS = (
+    Gradient("CTCLoss", ctc_loss, reads_outputs=False),
+    Gradient("_contrib_hawkesll", log_likelihood, reads_outputs=False),
+    Gradient("MakeLoss", make_loss, reads_outputs=False, is_loss=True),
+    Gradient("SoftmaxOutput", softmax_output, is_loss=True),
+    Gradient("LinearRegressionOutput", _regression(np.subtract), is_loss=True),
+    Gradient("LogisticRegressionOutput", _regression(np.subtract), is_loss=True),
+    Gradient("MAERegressionOutput", _regression(lambda x, y: np.sign(x - y)), is_loss=True),
+    Gradient("SVMOutput", svm_output, is_loss=True),
+    Gradient("softmax_cross_entropy", softmax_cross_entropy, reads_outputs=False),
+)

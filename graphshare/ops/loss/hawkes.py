@@ -1,0 +1,55 @@
+"""The log likelihood of marked events under self-exciting (Hawkes) processes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
+from graphshare.ops.unification import dims, unify
+
+
+def log_likelihood(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, Array]:
+    """Of each sequence ``(N,)``, and the memory of each mark at the end ``(N, K)``.
+
+    Inputs are rates ``(N, K)``, branching ratios and decays ``(K,)``, memories at the start ``(N, K)``, waiting times and marks
+    ``(N, T)``, and for each sequence how many events count and when observation ends.
+    """
+    rates, ratios, decays, state, lags, marks, counts, ends = inputs
+    number = lags.dtype.type
+    memory, likelihood = state.copy(), np.zeros(len(lags), lags.dtype)
+    for i in range(len(lags)):
+        last, now = np.zeros(rates.shape[1], lags.dtype), number(0)
+        for lag, mark in zip(lags[i, : int(counts[i])], marks[i], strict=False):
+            if not 0 <= mark < rates.shape[1]:
+                raise KernelError(f"mark {mark}, but there are {rates.shape[1]}")
+            now = now + lag
+            wait = now - last[mark]
+            fading = np.exp(-decays[mark] * wait)
+            rate = rates[i, mark] + ratios[mark] * decays[mark] * memory[i, mark] * fading
+            expected = rates[i, mark] * wait + ratios[mark] * memory[i, mark] * (1 - fading)
+            likelihood[i] += np.log(rate) - expected
+            memory[i, mark] = 1 + memory[i, mark] * fading
+            last[mark] = now
+        wait = ends[i] - last
+        fading = np.exp(-decays * wait)
+        likelihood[i] -= (rates[i] * wait + ratios * memory[i] * (1 - fading)).sum()
+        memory[i] *= fading
+    return likelihood, memory
+
+
+def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    both = unify(unify(inputs[0], inputs[3]), outputs[1])
+    count, marks = dims(both, 2)
+    steps = unify(unify(inputs[4], inputs[5]), (count, None))
+    count = dims(steps, 2)[0]
+    each, by_mark = (count, marks), (marks,)
+    found = [each, by_mark, by_mark, each, steps, steps, (count,), (count,)]
+    return [unify(a, b) for a, b in zip(found, inputs, strict=True)], [unify((count,), outputs[0]), each]
+
+
+def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    dtype = inputs[0]
+    return [dtype, dtype, dtype, dtype, dtype, "int32", dtype, dtype], [dtype, dtype]
+
+
+KERNELS = (Kernel("_contrib_hawkesll", log_likelihood, _shapes, _types),)

@@ -1,0 +1,144 @@
+"""Output layers and losses: what their forward passes give. Labels take part in gradients alone, unless said otherwise."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphshare.ops.activation.kernel import sigmoid
+from graphshare.ops.buffers import target
+from graphshare.ops.conversion import convert, floating
+from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.loss.ctc import KERNELS as CTC_KERNELS
+from graphshare.ops.loss.hawkes import KERNELS as HAWKES_KERNELS
+from graphshare.ops.softmax.kernel import log_softmax_along, softmax_along
+from graphshare.ops.unification import dims, is_known, same_shapes, same_types, size_of, unify
+from graphshare.text.format import format_shape
+
+
+def softmax_output(context: Context, attrs: Attrs, x: Array, label: Array) -> Array:
+    """Softmax over axis 1 (``multi_output``), over the last axis (``preserve_shape``), or over each sample as a whole.
+
+    Without either flag MXNet's default build takes the last axis instead for what its fast path serves: inference on
+    float32 with 1, 2 or 4 axes. For two axes it is all one.
+    """
+    if attrs["multi_output"]:
+        return _softmax(context, x, 1)
+    fast = not context.training and x.dtype == np.float32 and x.ndim in (1, 2, 4)
+    if attrs["preserve_shape"] or fast:
+        return _softmax(context, x, -1)
+    return _softmax(context, x.reshape(x.shape[0], -1), -1).reshape(x.shape)
+
+
+def _softmax(context: Context, x: Array, axis: int) -> Array:
+    data = floating(x)
+    return convert(softmax_along(data, axis, target(context, x) if data is x else None), x.dtype)
+
+
+def _softmax_output_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """The label has the data's shape (probabilities) or a class for each softmax."""
+    data, label = unify(inputs[0], outputs[0]), inputs[1]
+    if data is None:
+        return [data, label], [data]
+    if label is not None and len(label) == len(data) and _fits(label, data):
+        return [data, unify(label, data) if not attrs["multi_output"] else label], [data]
+    if not attrs["multi_output"]:
+        return [data, _label(label, data[:-1])], [data]
+    if len(data) < 2:
+        raise KernelError(f"data {format_shape(data)} has no axis 1 for multi_output")
+    flat = (data[0], prod(d for d in data[2:] if d is not None) if is_known(data[2:]) else None)
+    forms: list[Shape] = [flat, (data[0], *data[2:]), (data[0], 1, *data[2:])]
+    if label is None:
+        return [data, flat], [data]
+    if any(_fits(label, form) for form in forms):
+        return [data, label], [data]
+    raise KernelError(
+        f"label {format_shape(label)}: for data {format_shape(data)} it is {format_shape(forms[0])}, "
+        f"{format_shape(forms[1])} or as the data"
+    )
+
+
+def _fits(a: Shape, b: Shape) -> bool:
+    try:
+        unify(a, b)
+    except KernelError:
+        return False
+    return True
+
+
+def _label(label: Shape, wanted: Shape) -> Shape:
+    if not _fits(label, wanted):
+        raise KernelError(f"label {format_shape(label)} where {format_shape(wanted)} is wanted")
+    return unify(label, wanted)
+
+
+def _plain(context: Context, attrs: Attrs, x: Array, label: Array) -> Array:
+    return x
+
+
+def _logistic(context: Context, attrs: Attrs, x: Array, label: Array) -> Array:
+    return sigmoid(context, attrs, x)
+
+
+def _regression_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """The label has the data's shape; ``(N, 1)`` goes with ``(N,)`` as well, and that is what is inferred for it."""
+    data, label = unify(inputs[0], outputs[0]), inputs[1]
+    if data is None:
+        return [data, label], [data]
+    if len(data) == 2 and data[1] == 1 and (label is None or len(label) == 1):
+        return [data, _label(label, (data[0],))], [data]
+    if label is not None and is_known(label) and is_known(data) and data[0] == label[0] and size_of(label) == size_of(data):
+        return [data, label], [data]
+    return [data, _label(label, data)], [data]
+
+
+def _svm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    data = unify(inputs[0], outputs[0])
+    return [data, inputs[1] if data is None else _label(inputs[1], data[:-1])], [data]
+
+
+def _floating_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    inputs, outputs = same_types(attrs, inputs, outputs)
+    if inputs[0] is not None and not inputs[0].startswith("float"):
+        raise KernelError(f"{inputs[0]} where floating point is wanted")
+    return inputs, outputs
+
+
+def make_loss(context: Context, attrs: Attrs, x: Array) -> Array:
+    """``x``."""
+    return x
+
+
+def softmax_cross_entropy(context: Context, attrs: Attrs, x: Array, label: Array) -> Array:
+    """The sum over the samples of -log(probability of the label's class), a probability counting as 1e-8 at least."""
+    classes = convert(label, np.int64)
+    if classes.size and not (classes.min() >= 0 and classes.max() < x.shape[1]):
+        raise KernelError(f"labels of {classes.min()} to {classes.max()} for {x.shape[1]} classes")
+    chosen = np.take_along_axis(log_softmax_along(floating(x), 1), classes[:, None], 1)
+    least = np.log(np.asarray(1e-8, chosen.dtype))
+    return convert(-np.sum(np.maximum(chosen, least), dtype=np.float64).reshape(1), x.dtype)
+
+
+def _cross_entropy_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    data, label = dims(inputs[0], 2), dims(inputs[1], 1)
+    (samples,) = _label(label, data[:1]) or (None,)
+    return [(samples, data[1]), (samples,)], [(1,)]
+
+
+def _kernel(operator: str, forward: Forward, shapes: Any) -> Kernel:
+    return Kernel(operator, forward, shapes, _floating_types)
+
+
+KERNELS = (
+    _kernel("SoftmaxOutput", softmax_output, _softmax_output_shapes),
+    _kernel("LinearRegressionOutput", _plain, _regression_shapes),
+    _kernel("MAERegressionOutput", _plain, _regression_shapes),
+    _kernel("LogisticRegressionOutput", _logistic, _regression_shapes),
+    _kernel("SVMOutput", _plain, _svm_shapes),
+    _kernel("MakeLoss", make_loss, same_shapes),
+    _kernel("softmax_cross_entropy", softmax_cross_entropy, _cross_entropy_shapes),
+    *CTC_KERNELS,
+    *HAWKES_KERNELS,
+)

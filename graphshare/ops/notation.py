@@ -1,0 +1,90 @@
+"""The notation that the operator tables are written in, read when an operator is first asked for.
+
+Parameters: ``name:kind=default`` joined by semicolons, ``!`` for a required one, an
+enumeration in braces, bounds in brackets: ``kernel:shape=!; num_filter:uint[1:]=!; p:float[0:1]=0.5; mode:{clip/wrap}=clip``.
+An enumeration that lists None is an optional one.
+
+Inputs and output labels: names in order. A name may stand under a condition on the attributes, ``bias[!no_bias]``,
+``gamma[act_type=prelu]``, ``a[flag&key=value]``; ``arg*num_args`` is ``arg0``, ``arg1``, ... as many as the attribute says.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+import msgspec
+
+_PARAMETER = re.compile(r"(\w+):(?:\{([^}]*)\}|(\w+\??))(?:\[([^:\]]*):([^\]]*)\])?=(.*)", re.DOTALL)
+_TERM = re.compile(r"(\w+)(?:\*(\w+))?(?:\[([^\]]+)\])?")
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """One typed attribute of an operator.
+
+    ``kind`` is one of :data:`graphshare.ops.attributes.KINDS`. ``default`` is the text that means the default, None where
+    the attribute is required. ``choices`` are the spellings of an enumeration, ``bounds`` the least and greatest number.
+    """
+
+    name: str
+    kind: str
+    default: str | None
+    required: bool
+    choices: tuple[str, ...] = ()
+    bounds: tuple[float | None, float | None] = (None, None)
+
+
+class Condition(NamedTuple):
+    """``key`` has the value ``wanted`` (True for a plain flag), or has not when ``negated``."""
+
+    key: str
+    wanted: str | bool
+    negated: bool
+
+
+class Term(NamedTuple):
+    """One name, or a numbered run as long as the attribute ``counted_by`` says, under conditions that must all hold."""
+
+    name: str
+    counted_by: str
+    conditions: tuple[Condition, ...]
+
+
+@cache
+def read_parameters(text: str) -> tuple[Parameter, ...]:
+    """The parameters that a table row declares, in order."""
+    return tuple(_parameter(part.strip()) for part in text.split(";") if part.strip())
+
+
+def _parameter(text: str) -> Parameter:
+    match = _PARAMETER.fullmatch(text)
+    if match is None:
+        raise AssertionError(f"not a parameter: {text!r}")
+    name, choices, kind, low, high, default = match.groups()
+    spelled = tuple(choices.split("/")) if choices is not None else ()
+    if spelled:
+        kind = "enum?" if spelled[0] == "None" else "enum"
+        spelled = spelled[1:] if kind == "enum?" else tuple(choice.strip("'") for choice in spelled)
+    required = default == "!"
+    bounds = (float(low) if low else None, float(high) if high else None)
+    return Parameter(name, kind, None if required else default, required, spelled, bounds)
+
+
+@cache
+def read_terms(text: str) -> tuple[Term, ...]:
+    """The inputs or labels that a table row declares, in order."""
+    return tuple(_term(part) for part in text.split())
+
+
+def _term(text: str) -> Term:
+    match = _TERM.fullmatch(text)
+    if match is None:
+        raise AssertionError(f"not a name: {text!r}")
+    name, count, conditions = match.groups()
+    return Term(name, count or "", tuple(map(_condition, conditions.split("&"))) if conditions else ())
+
+
+def _condition(text: str) -> Condition:
+    key, equals, value = text.lstrip("!").partition("=")
+    return Condition(key, value if equals else True, text.startswith("!"))

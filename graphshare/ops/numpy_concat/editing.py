@@ -1,0 +1,86 @@
+"""The numpy interface's deletions and insertions at a place, or at the places of a slice or an array, along an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Dim, Kernel, KernelError, Shapes, Types
+from graphshare.ops.unification import axis_of, size_of, unify
+
+
+def _places(attrs: Attrs) -> Any:
+    """What ``int_ind``, or ``start``, ``stop`` and ``step`` name."""
+    if attrs["int_ind"] is not None:
+        return attrs["int_ind"]
+    return slice(attrs["start"], attrs["stop"], attrs["step"])
+
+
+def delete(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The array without what is named along ``axis``, or of the flattened array."""
+    return np.delete(x, _places(attrs), attrs["axis"])
+
+
+def insert(context: Context, attrs: Attrs, x: Array, values: Array, *places: Array) -> Array:
+    """The array with ``values`` before the places that are named, or that an array names."""
+    at: Any = places[0].astype(np.int64) if places else _places(attrs)
+    return np.insert(x, at, values.astype(x.dtype), attrs["axis"])
+
+
+def _inserted_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape, values, axis = inputs[0], inputs[1] if len(inputs) > 1 else None, attrs["axis"]
+    if shape is None or values is None or (len(inputs) > 2 and inputs[2] is None):
+        return inputs, outputs
+    at = 0 if axis is None else axis_of(axis, len(shape))
+    size: Dim = size_of(shape) if axis is None else shape[at]
+    count: Dim = 1 if len(values) < len(shape) else values[0]  # at one place the values lie along their first axis
+    if len(inputs) > 2 and inputs[2]:
+        along = ((1,) * (len(shape) - len(values)) + values)[at] if axis is not None else count
+        count = along if inputs[2] == (1,) else inputs[2][0]
+    elif attrs["int_ind"] is None and len(inputs) == 2 and size is not None:
+        named = _count(attrs, size)
+        count = count if named == 1 else named
+    more = None if size is None or count is None else size + count
+    return inputs, [unify((more,) if axis is None else (*shape[:at], more, *shape[at + 1 :]), outputs[0])]
+
+
+def _refuses_insert(attrs: Attrs, bodies: Bodies) -> str | None:
+    return None if attrs["val"] is None else "MXNet infers no shape where a number is inserted"
+
+
+def _count(attrs: Attrs, size: int) -> int:
+    places = _places(attrs)
+    if isinstance(places, int):
+        if not -size <= places <= size:
+            raise KernelError(f"place {places} of an axis of {size}")
+        return 1
+    return len(range(*places.indices(size)))
+
+
+def _deleted_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape, axis = inputs[0], attrs["axis"]
+    if shape is None or len(inputs) > 1:
+        return inputs, outputs
+    at = 0 if axis is None else axis_of(axis, len(shape))
+    size: Dim = size_of(shape) if axis is None else shape[at]
+    left = None if size is None else size - _count(attrs, size)
+    return inputs, [unify((left,) if axis is None else (*shape[:at], left, *shape[at + 1 :]), outputs[0])]
+
+
+def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    return inputs, [inputs[0]]
+
+
+def _refuses_delete(attrs: Attrs, bodies: Bodies) -> str | None:
+    if attrs["int_ind"] is None and attrs["step"] is None:
+        return "what an array of places leaves depends on its values"
+    return None
+
+
+KERNELS = (
+    Kernel("_npi_delete", delete, _deleted_shapes, _types, refuses=_refuses_delete),
+    Kernel("_npi_insert_scalar", insert, _inserted_shapes, _types, refuses=_refuses_insert),
+    Kernel("_npi_insert_slice", insert, _inserted_shapes, _types, refuses=_refuses_insert),
+    Kernel("_npi_insert_tensor", insert, _inserted_shapes, _types, refuses=_refuses_insert),
+)

@@ -1,0 +1,181 @@
+"""Gradients of the numpy interface's elementwise operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log
+
+import numpy as np
+
+from graphshare.ops.activation.gradient import relu, sigmoid, tanh
+from graphshare.ops.binary.gradient import binary_gradient, fit_to, scalar_gradient
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp, no_gradient, sum_to_shape
+from graphshare.ops.kernel import Array
+from graphshare.ops.unary.gradient import FACTORS, SLOPES_BY_INPUT, SLOPES_BY_OUTPUT, factor_vjp, sign, slope_gradient
+
+
+def stretched_where(entry: TapeEntry, dy: Array) -> Gradients:
+    """As :func:`where`, all three stretched over each other."""
+    condition, x, y = entry.inputs
+    return [None, fit_to(np.where(condition != 0, dy, 0), x), fit_to(np.where(condition != 0, 0, dy), y)]
+
+
+_IN_NUMPY_BINARY = {"add": "add", "subtract": "sub", "multiply": "mul", "mod": "mod", "power": "power", "true_divide": "div"}
+
+
+_LN2 = log(2.0)
+
+
+def _fitted(gradient: Array, side: Array) -> Array:
+    return sum_to_shape(np.asarray(gradient), side.shape).astype(side.dtype, copy=False)
+
+
+def _of_number(slope: Callable[[Array, float], Array]) -> Vjp:
+    """The gradient times the slope by the array."""
+
+    def vjp(entry: TapeEntry, dy: Array) -> Array:
+        (x,) = entry.inputs
+        return _fitted(dy * slope(x, entry.attrs["scalar"]), x)
+
+    return vjp
+
+
+def _arctan2(x: Array, number: float) -> Array:
+    return np.asarray(number / (x * x + number * number))
+
+
+def _rarctan2(x: Array, number: float) -> Array:
+    """Of the angle of (x, number) it would be ``-number / (x^2 + number^2)``; MXNet puts x above."""
+    return np.asarray(-x / (x * x + number * number))
+
+
+def _ldexp(x: Array, exponent: float) -> Array:
+    return np.full_like(x, np.float64(2.0) ** exponent)
+
+
+def _rldexp(exponent: Array, number: float) -> Array:
+    return np.asarray(number * np.exp2(exponent) * _LN2)
+
+
+def ldexp(entry: TapeEntry, dy: Array) -> Gradients:
+    """Of the number and of its exponent."""
+    x, exponent = entry.inputs
+    scaled = dy * np.exp2(exponent)
+    return [_fitted(scaled, x), _fitted(scaled * x * _LN2, exponent)]
+
+
+def copysign(entry: TapeEntry, dy: Array) -> Array:
+    """Of the number, turned round where its sign was; of the other one nothing but the sign is read."""
+    x, of = entry.inputs
+    kept = ((x >= 0) & (of >= 0)) | ((x < 0) & (of < 0))
+    return _fitted(np.where(kept, dy, -dy), x)
+
+
+def nan_to_num(entry: TapeEntry, dy: Array) -> Array:
+    """To every element that was a finite number."""
+    (x,) = entry.inputs
+    return np.where(np.isfinite(x), dy, dy.dtype.type(0))
+
+
+def polyval(entry: TapeEntry, dy: Array) -> Gradients:
+    """Of the coefficients the powers of x, of x the polynomial's derivative."""
+    p, x = entry.inputs
+    dp = dy.reshape(-1) @ np.vander(x.reshape(-1), len(p))
+    return [dp.astype(p.dtype, copy=False), _fitted(dy * np.polyval(np.polyder(p), x), x)]
+
+
+def _where(*, left: bool) -> Vjp:
+    """Of the array, beside a number on the left or on the right.
+
+    With the number on the left the array is where the condition is 0, and on the right where it is not; but MXNet has both the
+    wrong way round, except for an array on the left that was stretched.
+    """
+
+    def vjp(entry: TapeEntry, dy: Array) -> Gradients:
+        condition, x = entry.inputs
+        chosen = (condition != 0) == (left or x.shape != dy.shape)
+        return [None, _fitted(np.where(chosen, dy, dy.dtype.type(0)), x)]
+
+    return vjp
+
+
+_IN_NUMPY = (
+    "arccos arccosh arcsin arcsinh arctan arctanh cbrt cos cosh degrees exp expm1 log log10 log1p log2 "
+    "negative radians reciprocal sin sinh sqrt square tan"
+)
+
+
+def _numpy(name: str) -> Gradient:
+    if name in FACTORS:
+        return Gradient(f"_npi_{name}", factor_vjp(FACTORS[name]), reads_inputs=False, reads_outputs=False)
+    by_input = name in SLOPES_BY_INPUT
+    return slope_gradient(f"_npi_{name}", SLOPES_BY_INPUT[name] if by_input else SLOPES_BY_OUTPUT[name], by_input=by_input)
+
+
+GRADIENTS = (
+    Gradient("_npi_arctan2_scalar", _of_number(_arctan2), reads_outputs=False),
+    Gradient("_npi_rarctan2_scalar", _of_number(_rarctan2), reads_outputs=False),
+    Gradient("_npi_ldexp_scalar", _of_number(_ldexp), reads_outputs=False),
+    Gradient("_npi_rldexp_scalar", _of_number(_rldexp), reads_outputs=False),
+    Gradient("_npi_ldexp", ldexp, reads_outputs=False),
+    Gradient("_npi_copysign", copysign, reads_outputs=False),
+    Gradient("_npi_nan_to_num", nan_to_num, reads_outputs=False),
+    Gradient("_npi_polyval", polyval, reads_outputs=False),
+    Gradient("_npi_where_lscalar", _where(left=True), reads_outputs=False),
+    Gradient("_npi_where_rscalar", _where(left=False), reads_outputs=False),
+    *no_gradient("MXNet's gradient of it is zero everywhere", "_npi_where_scalar2"),
+    *no_gradient("MXNet's backward pass of it always fails", "_npi_copysign_scalar", "_npi_rcopysign_scalar", is_zero=False),
+    *(
+        binary_gradient(f"_npi_{name}", word)
+        for name, word in (*_IN_NUMPY_BINARY.items(), ("arctan2", "arctan2"), ("hypot", "hypot"))
+    ),
+    *(scalar_gradient(f"_npi_{name}_scalar", word) for name, word in _IN_NUMPY_BINARY.items()),
+    *(
+        scalar_gradient(f"_npi_r{name}_scalar", _IN_NUMPY_BINARY[name], reverse=True)
+        for name in ("subtract", "mod", "power", "true_divide")
+    ),
+    Gradient("_npi_where", stretched_where, reads_outputs=False),
+    *(_numpy(name) for name in _IN_NUMPY.split()),
+    slope_gradient("_npi_absolute", sign, by_input=True),
+    Gradient("_npx_relu", relu, reads_inputs=False),
+    Gradient("_npx_sigmoid", sigmoid, reads_inputs=False),
+    Gradient("_npi_tanh", tanh, reads_inputs=False),
+    *no_gradient(
+        "a comparison is constant almost everywhere",
+        "_npi_equal",
+        "_npi_greater",
+        "_npi_greater_equal",
+        "_npi_less",
+        "_npi_less_equal",
+        "_npi_not_equal",
+        "_npi_equal_scalar",
+        "_npi_greater_scalar",
+        "_npi_greater_equal_scalar",
+        "_npi_less_scalar",
+        "_npi_less_equal_scalar",
+        "_npi_not_equal_scalar",
+    ),
+    *no_gradient(
+        "a test is constant almost everywhere", "_npi_isfinite", "_npi_isinf", "_npi_isnan", "_npi_isneginf", "_npi_isposinf"
+    ),
+    *no_gradient("it is of whole numbers", "_npi_bitwise_and", "_npi_bitwise_or", "_npi_bitwise_xor", "_npi_lcm"),
+    *no_gradient(
+        "its derivative is 0 wherever there is one",
+        "_npi_ceil",
+        "_npi_fix",
+        "_npi_floor",
+        "_npi_rint",
+        "_npi_sign",
+        "_npi_trunc",
+        "_npi_logical_not",
+    ),
+    *no_gradient(
+        "what it gives is counted, compared or constant",
+        "_npi_around",
+        "_npi_bitwise_and_scalar",
+        "_npi_bitwise_not",
+        "_npi_bitwise_or_scalar",
+        "_npi_bitwise_xor_scalar",
+        "_npi_lcm_scalar",
+    ),
+)

@@ -1,0 +1,180 @@
+"""The numpy interface's elementwise operators: types are promoted, arrays stretched, comparisons give booleans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphshare.ops.activation import kernel as activation
+from graphshare.ops.binary import kernel as binary
+from graphshare.ops.binary import kernel as scalar
+from graphshare.ops.conversion import convert
+from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Types
+from graphshare.ops.numpy_elementwise.scalar import KERNELS as SCALAR_KERNELS
+from graphshare.ops.unary import kernel as unary
+from graphshare.ops.unification import broadcast_shapes, same_shapes, same_types
+
+_UNARY = (
+    "arccos arccosh arcsin arcsinh arctan arctanh cbrt ceil cos cosh degrees exp expm1 fix floor log log10 log1p log2 "
+    "negative radians reciprocal rint sign sin sinh sqrt square tan trunc"
+)
+
+
+_TESTS: dict[str, Any] = {
+    "isfinite": np.isfinite,
+    "isinf": np.isinf,
+    "isnan": np.isnan,
+    "isneginf": np.isneginf,
+    "isposinf": np.isposinf,
+    "logical_not": np.logical_not,
+}
+
+
+_COMPARISONS: dict[str, Any] = {
+    "equal": np.equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "not_equal": np.not_equal,
+}
+
+
+_ARITHMETIC = {"add": "add", "subtract": "sub", "multiply": "mul", "mod": "mod", "power": "power"}
+
+
+_OF_FLOATS: dict[str, Any] = {"arctan2": np.arctan2, "hypot": np.hypot}
+
+
+_OF_INTEGERS: dict[str, Any] = {
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+    "lcm": np.lcm,
+}
+
+
+def _promoted(a: str, b: str) -> str:
+    """The type that holds both: the wider one, one of floating point before any other."""
+    if a == b:
+        return a
+    floats = [name for name in (a, b) if name.startswith("float")]
+    if floats:
+        return max(floats)
+    return str(np.result_type(a, b))
+
+
+def _arithmetic_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    a, b = inputs
+    return inputs, outputs if a is None or b is None else [_promoted(a, b)]
+
+
+def _division_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """As arithmetic, float32 for whole numbers. One array, or two."""
+    if None in inputs:
+        return inputs, outputs
+    name = _promoted(str(inputs[0]), str(inputs[-1]))
+    return inputs, [name if name.startswith("float") else "float32"]
+
+
+def _boolean(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    known, _ = same_types(attrs, inputs, [])
+    return known, ["bool"]
+
+
+def _float_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    known, results = same_types(attrs, inputs, outputs)
+    if known[0] is not None and not known[0].startswith("float"):
+        raise KernelError(f"{known[0]} where floating point is wanted")
+    return known, results
+
+
+def _whole_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    known, results = same_types(attrs, inputs, outputs)
+    if known[0] is not None and known[0].startswith("float"):
+        raise KernelError(f"{known[0]} where whole numbers are wanted")
+    return known, results
+
+
+def _plain(function: Any) -> Forward:
+    def forward(context: Context, attrs: Attrs, *arrays: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray(function(*arrays))
+
+    return forward
+
+
+def _arithmetic(function: binary.Function, types: Any = _arithmetic_types) -> Forward:
+    def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
+        (name,) = types(attrs, [str(x.dtype), str(y.dtype)], [None])[1]
+        alive = Context(training=context.training, dead=context.dead if x.dtype == y.dtype else ())
+        return function(alive, convert(x, name), convert(y, name))
+
+    return forward
+
+
+def _divided(reverse: bool) -> Forward:
+    def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        data = convert(x, _division_types(attrs, [str(x.dtype)], [None])[1][0])
+        number = data.dtype.type(attrs["scalar"])
+        with np.errstate(all="ignore"):
+            return np.asarray(number / data if reverse else data / number)
+
+    return forward
+
+
+def _compared(function: Any) -> Forward:
+    def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        data = x if x.dtype == np.bool_ else convert(x, scalar.result_type(attrs, str(x.dtype)))
+        number = np.asarray(attrs["scalar"], np.float64)
+        return np.asarray(function(data, convert(number, data.dtype)))
+
+    return forward
+
+
+def where(context: Context, attrs: Attrs, condition: Array, x: Array, y: Array) -> Array:
+    """``x`` where the condition is not 0, else ``y``, all stretched over each other."""
+    return np.where(condition != 0, x, y)
+
+
+def _where_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    data, results = same_types(attrs, inputs[1:], outputs)
+    return [inputs[0], *data], results
+
+
+def _of_numbers() -> list[Kernel]:
+    """The operators on an array and a number."""
+    kernels = [
+        Kernel(f"_npi_{name}_scalar", scalar.forward_of(word, False), same_shapes, scalar.types)
+        for name, word in _ARITHMETIC.items()
+    ]
+    kernels += [
+        Kernel(f"_npi_r{name}_scalar", scalar.forward_of(_ARITHMETIC[name], True), same_shapes, scalar.types)
+        for name in ("subtract", "mod", "power")
+    ]
+    kernels += [Kernel(f"_npi_{name}_scalar", _compared(f), same_shapes, _boolean) for name, f in _COMPARISONS.items()]
+    kernels.append(Kernel("_npi_true_divide_scalar", _divided(False), same_shapes, _division_types))
+    kernels.append(Kernel("_npi_rtrue_divide_scalar", _divided(True), same_shapes, _division_types))
+    return kernels
+
+
+KERNELS = (
+    *(Kernel(f"_npi_{name}", unary.FORWARD[name], same_shapes, same_types) for name in _UNARY.split()),
+    Kernel("_npi_absolute", unary.FORWARD["abs"], same_shapes, same_types),
+    Kernel("_npi_tanh", activation.tanh, same_shapes, _float_types),
+    Kernel("_npx_relu", activation.relu, same_shapes, same_types),
+    Kernel("_npx_sigmoid", activation.sigmoid, same_shapes, _float_types),
+    *(Kernel(f"_npi_{name}", _plain(f), same_shapes, _boolean) for name, f in _TESTS.items()),
+    *(
+        Kernel(f"_npi_{name}", _arithmetic(binary.ARITHMETIC[word]), broadcast_shapes, _arithmetic_types)
+        for name, word in _ARITHMETIC.items()
+    ),
+    Kernel("_npi_true_divide", _arithmetic(binary.divide, _division_types), broadcast_shapes, _division_types),
+    *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, _boolean) for name, f in _COMPARISONS.items()),
+    *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, _float_types) for name, f in _OF_FLOATS.items()),
+    *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, _whole_types) for name, f in _OF_INTEGERS.items()),
+    Kernel("_npi_where", where, broadcast_shapes, _where_types),
+    *_of_numbers(),
+    *SCALAR_KERNELS,
+)

@@ -1,0 +1,270 @@
+"""The numpy interface's products and linear algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, TypeRule, Types
+from graphshare.ops.linear_algebra.kernel import decomposable
+from graphshare.ops.unification import axis_of, broadcast_shapes, is_known, same_types, size_of, unify
+from graphshare.ops.windows import agreed
+from graphshare.text.format import format_shape
+
+
+def _forward(function: Callable[..., Any], types: TypeRule = same_types) -> Callable[..., Array]:
+    """A numpy function of arrays; MXNet has no result in a wider type."""
+
+    def forward(context: Context, attrs: Attrs, *arrays: Array) -> Array:
+        (name,) = types(attrs, [str(x.dtype) for x in arrays], [None])[1]
+        try:
+            return np.asarray(function(attrs, *arrays)).astype(np.dtype(name), copy=False)
+        except np.linalg.LinAlgError as error:
+            raise KernelError(str(error)) from None
+
+    return forward
+
+
+def _contracted(inputs: Shapes, outputs: Shapes, left: Sequence[int], right: Sequence[int]) -> tuple[Shapes, Shapes]:
+    """Shapes of a product summed over axes ``left`` of the first and ``right`` of the second."""
+    a, b = inputs
+    if a is None or b is None:
+        return inputs, outputs
+    if len(left) != len(right):
+        raise KernelError(f"axes {tuple(left)} and {tuple(right)} are not equally many")
+    first, second = ([axis_of(i, len(shape)) for i in axes] for shape, axes in ((a, left), (b, right)))
+    for i, j in zip(first, second, strict=True):
+        agreed(a[i], b[j], "axes that are summed over")
+    rest = [d for i, d in enumerate(a) if i not in first] + [d for i, d in enumerate(b) if i not in second]
+    return inputs, [unify(tuple(rest), outputs[0])]
+
+
+def _tensordot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    return _contracted(inputs, outputs, attrs["a_axes_summed"], attrs["b_axes_summed"])
+
+
+def _tensordot_count_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    count, a = attrs["axes"], inputs[0]
+    if a is None or count > len(a):
+        return inputs, outputs
+    return _contracted(inputs, outputs, range(len(a) - count, len(a)), range(count))
+
+
+def _dot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    a, b = inputs
+    if a is None or b is None:
+        return inputs, outputs
+    if not a or not b:
+        return inputs, [unify((*a, *b), outputs[0])]
+    return _contracted(inputs, outputs, [-1], [-1 if len(b) == 1 else -2])
+
+
+def _matmul_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    a, b = inputs
+    if a is None or b is None:
+        return inputs, outputs
+    if not a or not b:
+        raise KernelError("matmul takes no scalars")
+    left, right = (a if len(a) > 1 else (1, *a)), (b if len(b) > 1 else (*b, 1))
+    agreed(left[-1], right[-2], "columns of the first against rows of the second")
+    lead = broadcast_shapes(attrs, [left[:-2], right[:-2]], [None])[1][0] or ()
+    found = (*lead, *left[-2:-1][: len(a) > 1], *right[-1:][: len(b) > 1])
+    return inputs, [unify(found, outputs[0])]
+
+
+def _einsum(attrs: Attrs, *arrays: Array) -> Any:
+    return np.einsum(attrs["subscripts"], *arrays, optimize=bool(attrs["optimize"]))
+
+
+def _einsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    if not all(is_known(shape) for shape in inputs):
+        return inputs, outputs
+    bare = [np.broadcast_to(np.zeros((), np.bool_), tuple(d or 0 for d in shape or ())) for shape in inputs]
+    terms, _, result = attrs["subscripts"].replace(" ", "").partition("->")
+    if "." in terms or not result or len(terms.split(",")) != len(bare):
+        return inputs, outputs
+    sizes: dict[str, Dim] = {}
+    for term, x in zip(terms.split(","), bare, strict=True):
+        if len(term) != x.ndim:
+            raise KernelError(f"{term} of {attrs['subscripts']} does not name the {x.ndim} axes of {format_shape(x.shape)}")
+        for letter, size in zip(term, x.shape, strict=True):
+            sizes[letter] = agreed(sizes.get(letter), size, f"axis {letter} of {attrs['subscripts']}")
+    if any(letter not in sizes for letter in result):
+        raise KernelError(f"{attrs['subscripts']} names axes that no array has")
+    return inputs, [unify(tuple(sizes[letter] for letter in result), outputs[0])]
+
+
+def _cholesky(attrs: Attrs, a: Array) -> Any:
+    found = np.linalg.cholesky(a)
+    return found if attrs["lower"] else found.swapaxes(-1, -2)
+
+
+def _solve(attrs: Attrs, a: Array, b: Array) -> Any:
+    return np.linalg.solve(a, b[..., None])[..., 0] if b.ndim == a.ndim - 1 else np.linalg.solve(a, b)
+
+
+def _pinv(attrs: Attrs, a: Array, rcond: Array | None = None) -> Any:
+    limit = attrs["rcond"] if rcond is None else rcond
+    return np.linalg.pinv(decomposable(a), limit, attrs["hermitian"])
+
+
+def _tensorinv(attrs: Attrs, a: Array) -> Any:
+    return np.linalg.tensorinv(a, attrs["ind"])
+
+
+def _tensorsolve(attrs: Attrs, a: Array, b: Array) -> Any:
+    return np.linalg.tensorsolve(a, b, tuple(axis_of(axis, a.ndim) for axis in attrs["a_axes"]) or None)
+
+
+def eigh(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
+    """Eigenvalues of a symmetric matrix, ascending, and eigenvectors in columns, of each the largest number positive."""
+    values, vectors = np.linalg.eigh(a, attrs["UPLO"])
+    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=-2)[..., None, :], axis=-2)
+    return values, np.ascontiguousarray(vectors * np.where(largest < 0, -1, 1).astype(vectors.dtype))
+
+
+def _eigvalsh(attrs: Attrs, a: Array) -> Any:
+    return np.linalg.eigvalsh(a, attrs["UPLO"])
+
+
+def _real(values: Array) -> Array:
+    if np.iscomplexobj(values) and np.any(values.imag != 0):
+        raise KernelError("eigenvalues are complex, and MXNet has no such numbers")
+    return np.asarray(values.real)
+
+
+def eig(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
+    """Eigenvalues of any matrix, as far as they are real, and eigenvectors in columns, in LAPACK's order."""
+    values, vectors = np.linalg.eig(a)
+    dtype = a.dtype if a.dtype.kind == "f" else np.float64
+    return _real(values).astype(dtype), np.asarray(vectors.real).astype(dtype)
+
+
+def _eigvals(attrs: Attrs, a: Array) -> Any:
+    return _real(np.linalg.eigvals(a))
+
+
+def svd(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array, Array]:
+    """Left vectors, singular values, right vectors of a matrix not higher than wide.
+
+    Of each right vector the largest number is positive.
+    """
+    left, values, right = np.linalg.svd(decomposable(a), full_matrices=False)
+    largest = np.take_along_axis(right, np.abs(right).argmax(axis=-1)[..., None], axis=-1)
+    sign = np.where(largest < 0, -1, 1).astype(a.dtype)
+    return left * sign.swapaxes(-1, -2), values, right * sign
+
+
+def _square(shape: Shape) -> Shape:
+    if shape is None:
+        return None
+    if len(shape) < 2:
+        raise KernelError(f"{len(shape)} axes where matrices are wanted")
+    side = agreed(shape[-1], shape[-2], "columns against rows of a square matrix")
+    return (*shape[:-2], side, side)
+
+
+def _alike_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape = _square(unify(inputs[0], outputs[0]))
+    return [shape], [shape]
+
+
+def _solve_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    b = unify(inputs[1], outputs[0])
+    return [_square(inputs[0]), b], [b]
+
+
+def _turned_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    a = inputs[0]
+    if a is None:
+        return inputs, outputs
+    if len(a) < 2:
+        raise KernelError(f"{len(a)} axes where matrices are wanted")
+    return inputs, [unify((*a[:-2], a[-1], a[-2]), outputs[0])]
+
+
+def _values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    a = _square(inputs[0])
+    if a is None:
+        return inputs, outputs
+    return [a], [unify(x, y) for x, y in zip((a[:-1], a), outputs, strict=False)]
+
+
+def _values_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """Of whole numbers the values are float64."""
+    name = inputs[0]
+    return inputs, [name if name is None or name.startswith("float") else "float64"] * len(outputs)
+
+
+def _svd_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    a = inputs[0]
+    if a is None:
+        return inputs, outputs
+    if len(a) < 2 or (None not in a[-2:] and (a[-2] or 0) > (a[-1] or 0)):
+        raise KernelError("a matrix not higher than wide is wanted")
+    found = ((*a[:-2], a[-2], a[-2]), a[:-1], a)
+    return inputs, [unify(x, y) for x, y in zip(found, outputs, strict=True)]
+
+
+def _tensorinv_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    a, ind = inputs[0], attrs["ind"]
+    if a is None:
+        return inputs, outputs
+    if size_of(a[:ind]) != size_of(a[ind:]) and is_known(a):
+        raise KernelError(f"{format_shape(a)} is not square when split before axis {ind}")
+    return inputs, [unify((*a[ind:], *a[:ind]), outputs[0])]
+
+
+def _solution_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """Return the dtypes of ``a``, ``b`` and the solution: float32 where both sides are, float64 for all other pairs.
+
+    Raises:
+        KernelError: a side is float16, which LAPACK cannot take.
+    """
+    if "float16" in inputs:
+        raise KernelError("LAPACK solves no equations in float16")
+    known = [dtype for dtype in inputs if dtype is not None]
+    sides = [dtype or (known[0] if known else None) for dtype in inputs]
+    solution = None if not known else "float32" if set(known) == {"float32"} else "float64"
+    return sides, [solution]
+
+
+def _tensorsolve_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    a, b = inputs
+    if a is None or b is None:
+        return inputs, outputs
+    moved = [axis_of(axis, len(a)) for axis in attrs["a_axes"]]
+    order = [*(d for i, d in enumerate(a) if i not in moved), *(a[i] for i in moved)]
+    return inputs, [unify(tuple(order[len(b) :]), outputs[0])]
+
+
+KERNELS = (
+    Kernel("_np_dot", _forward(lambda attrs, a, b: np.dot(a, b)), _dot_shapes, same_types),
+    Kernel("_npi_matmul", _forward(lambda attrs, a, b: np.matmul(a, b)), _matmul_shapes, same_types),
+    Kernel(
+        "_npi_tensordot",
+        _forward(lambda attrs, a, b: np.tensordot(a, b, (attrs["a_axes_summed"], attrs["b_axes_summed"]))),
+        _tensordot_shapes,
+        same_types,
+    ),
+    Kernel(
+        "_npi_tensordot_int_axes",
+        _forward(lambda attrs, a, b: np.tensordot(a, b, attrs["axes"])),
+        _tensordot_count_shapes,
+        same_types,
+    ),
+    Kernel("_npi_einsum", _forward(_einsum), _einsum_shapes, same_types),
+    Kernel("_npi_cholesky", _forward(_cholesky), _alike_shapes, same_types),
+    Kernel("_npi_solve", _forward(_solve, _solution_types), _solve_shapes, _solution_types),
+    Kernel("_npi_pinv", _forward(_pinv), _turned_shapes, same_types),
+    Kernel("_npi_pinv_scalar_rcond", _forward(_pinv), _turned_shapes, same_types),
+    Kernel("_npi_tensorinv", _forward(_tensorinv), _tensorinv_shapes, same_types),
+    Kernel("_npi_tensorsolve", _forward(_tensorsolve, _solution_types), _tensorsolve_shapes, _solution_types),
+    Kernel("_npi_eigh", eigh, _values_shapes, _values_types),
+    Kernel("_npi_eigvalsh", _forward(_eigvalsh, _values_types), _values_shapes, _values_types),
+    Kernel("_npi_eig", eig, _values_shapes, _values_types),
+    Kernel("_npi_eigvals", _forward(_eigvals, _values_types), _values_shapes, _values_types),
+    Kernel("_npi_svd", svd, _svd_shapes, same_types),
+)

@@ -1,0 +1,249 @@
+"""The numpy interface's operators that only move numbers: views, rolls, diagonals, stacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, ShapeRule, Shapes
+from graphshare.ops.unification import axis_of, is_known, same_shapes, same_types, size_of, unify
+from graphshare.text.format import format_shape
+
+View = Callable[[Attrs, Array], Array]
+
+
+def _views(view: View) -> tuple[Callable[[Context, Attrs, Array], Array], ShapeRule]:
+    """Forward and shape rule of an operator whose result is a view: the rule asks for the view of an array without memory."""
+
+    def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        return np.ascontiguousarray(view(attrs, x)).reshape(view(attrs, x).shape)
+
+    def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+        shape = inputs[0]
+        if shape is None or not is_known(shape):
+            return inputs, outputs
+        bare = np.broadcast_to(np.zeros((), np.bool_), tuple(d or 0 for d in shape))
+        try:
+            return inputs, [unify(view(attrs, bare).shape, outputs[0])]
+        except (ValueError, IndexError) as error:
+            raise KernelError(f"{error} (for {format_shape(shape)})") from None
+
+    return forward, shapes
+
+
+def _moveaxis(attrs: Attrs, x: Array) -> Array:
+    return np.moveaxis(x, attrs["source"], attrs["destination"])
+
+
+def _squeeze(attrs: Attrs, x: Array) -> Array:
+    return np.squeeze(x, axis=attrs["axis"])
+
+
+def _broadcast_to(attrs: Attrs, x: Array) -> Array:
+    wanted: tuple[int, ...] = attrs["shape"]
+    lead = len(wanted) - x.ndim
+    kept = (d if d >= 0 else x.shape[i - lead] for i, d in enumerate(wanted))  # a negative size is that of the array
+    return np.broadcast_to(x, tuple(kept))
+
+
+def _flip(attrs: Attrs, x: Array) -> Array:
+    return np.flip(x, attrs["axis"])
+
+
+def _rot90(attrs: Attrs, x: Array) -> Array:
+    return np.rot90(x, attrs["k"], attrs["axes"] or (0, 1))
+
+
+def _diagonal(attrs: Attrs, x: Array) -> Array:
+    return np.diagonal(x, attrs["offset"], attrs["axis1"], attrs["axis2"])
+
+
+def copy(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The array as it is."""
+    return x
+
+
+def roll(context: Context, attrs: Attrs, x: Array) -> Array:
+    """Numbers moved along axes, or through the flattened array, what falls off coming back in front."""
+    if attrs["shift"] is None:
+        raise KernelError("roll needs a shift")
+    shift: tuple[int, ...] = attrs["shift"]
+    return np.roll(x, shift if attrs["axis"] is not None else shift[0], attrs["axis"])
+
+
+def tril(context: Context, attrs: Attrs, x: Array) -> Array:
+    """Zeros above diagonal ``k`` of the last two axes; an array of one axis is every row of a matrix."""
+    return np.tril(x, attrs["k"])
+
+
+def _tril_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape = inputs[0]
+    if shape is None or len(shape) == 1:
+        return inputs, outputs if shape is None else [(shape[0], shape[0])]
+    return same_shapes(attrs, inputs, outputs)
+
+
+def diag(context: Context, attrs: Attrs, x: Array) -> Array:
+    """A diagonal of two axes, put last; of one axis the matrix that has it on diagonal ``k``."""
+    if x.ndim == 1:
+        return np.diag(x, attrs["k"])
+    return np.ascontiguousarray(np.diagonal(x, attrs["k"], attrs.get("axis1", 0), attrs.get("axis2", 1)))
+
+
+def _diag_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape, k = inputs[0], attrs["k"]
+    if shape is None:
+        return inputs, outputs
+    if len(shape) == 1:
+        side = None if shape[0] is None else shape[0] + abs(k)
+        return inputs, [unify((side, side), outputs[0])]
+    first, second = (axis_of(attrs.get(key, i), len(shape)) for i, key in enumerate(("axis1", "axis2")))
+    rows, columns = shape[first], shape[second]
+    rest = tuple(d for i, d in enumerate(shape) if i not in (first, second))
+    length = None if rows is None or columns is None else min(rows + min(k, 0), columns - max(k, 0))
+    if length is not None and length <= 0:
+        raise KernelError(f"there is no diagonal {k} in {format_shape(shape)}")
+    return inputs, [unify((*rest, length), outputs[0])]
+
+
+def diagflat(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The matrix that has all numbers on diagonal ``k``."""
+    return np.diagflat(x, attrs["k"])
+
+
+def _diagflat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    size = size_of(inputs[0])
+    side = None if size is None else size + abs(attrs["k"])
+    return inputs, [unify((side, side), outputs[0])]
+
+
+def trace(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The sum of a diagonal."""
+    return np.asarray(np.trace(x, attrs["offset"], attrs["axis1"], attrs["axis2"], dtype=x.dtype))
+
+
+def _trace_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    found = _views(_diagonal)[1](attrs, inputs, [None])[1][0]
+    return inputs, outputs if found is None else [unify(found[:-1], outputs[0])]
+
+
+def reshape(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The numbers in their order under another shape."""
+    return x.reshape(_reshaped(attrs, x.shape))
+
+
+def _reshape_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape = inputs[0]
+    if shape is None or not is_known(shape):
+        return inputs, outputs
+    return inputs, [unify(_reshaped(attrs, tuple(d or 0 for d in shape)), outputs[0])]
+
+
+def _reshaped(attrs: Attrs, shape: tuple[int, ...]) -> tuple[int, ...]:
+    codes = list(attrs["newshape"])
+    turn = -1 if attrs.get("reverse") else 1
+    found = _by_codes(codes[::turn], shape[::turn])[::turn]
+    if prod(found) != prod(shape):
+        raise KernelError(f"{format_shape(shape)} cannot become {format_shape(found)}")
+    return found
+
+
+def _by_codes(codes: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """-1 what is left, -2 this axis, -3 leave out an axis of 1, -4 all that follow, -5 two axes as one, -6 one axis as two."""
+    found: list[int] = []
+    at, steps = 0, iter(codes)
+    try:
+        for code in steps:
+            if code >= -1:
+                found.append(code)
+                at += 1
+            elif code == -2:
+                found.append(shape[at])
+                at += 1
+            elif code == -3:
+                if shape[at] != 1:
+                    raise KernelError(f"-3 leaves out an axis of 1, not of {shape[at]}")
+                at += 1
+            elif code == -4:
+                found += shape[at:]
+                at = len(shape)
+            elif code == -5:
+                found.append(shape[at] * shape[at + 1])
+                at += 2
+            elif code == -6:
+                found += _split(shape[at], next(steps), next(steps))
+                at += 1
+            else:
+                raise KernelError(f"newshape has {code}; codes go from -1 to -6")
+    except (IndexError, StopIteration):
+        raise KernelError(f"newshape {tuple(codes)} speaks of more axes than {format_shape(shape)} has") from None
+    if found.count(-1) > 1:
+        raise KernelError(f"newshape {tuple(codes)} leaves more than one axis open")
+    if -1 in found:
+        known = prod(d for d in found if d != -1)
+        if not known or prod(shape) % known:
+            raise KernelError(f"{format_shape(shape)} cannot become {format_shape(tuple(found))}")
+        found[found.index(-1)] = prod(shape) // known
+    return tuple(found)
+
+
+def _split(size: int, left: int, right: int) -> tuple[int, int]:
+    if left == right == -1 or 0 in (left, right):
+        raise KernelError(f"an axis of {size} cannot be split into {left} and {right}")
+    left, right = (size // right if left == -1 else left), (size // left if right == -1 else right)
+    if left * right != size:
+        raise KernelError(f"an axis of {size} cannot be split into {left} and {right}")
+    return left, right
+
+
+def _at_least(rank: int) -> Kernel:
+    """Each array with as many axes of 1 as it lacks."""
+    view = (np.atleast_1d, np.atleast_2d, np.atleast_3d)[rank - 1]
+
+    def forward(context: Context, attrs: Attrs, *arrays: Array) -> tuple[Array, ...]:
+        return tuple(view(x) for x in arrays)
+
+    def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+        return inputs, [unify(_filled(a), b) for a, b in zip(inputs, outputs, strict=False)]
+
+    def _filled(shape: Shape) -> Shape:
+        if shape is None or len(shape) >= rank:
+            return shape
+        one: tuple[Dim, ...] = (1,) * (rank - len(shape))
+        if rank == 3:  # (N,) is (1, N, 1), and (M, N) is (M, N, 1)
+            return (1, *shape, 1)[3 - rank :] if len(shape) == 1 else (*shape, *one)
+        return (*one, *shape)
+
+    return Kernel(f"_np_atleast_{rank}d", forward, shapes, _each_its_type)
+
+
+def _each_its_type(attrs: Attrs, inputs: Any, outputs: Any) -> Any:
+    return inputs, [a or b for a, b in zip(inputs, outputs, strict=False)]
+
+
+_VIEWS: dict[str, View] = {
+    "_np_moveaxis": _moveaxis,
+    "_np_squeeze": _squeeze,
+    "_npi_broadcast_to": _broadcast_to,
+    "_npi_flip": _flip,
+    "_npi_rot90": _rot90,
+    "_np_diagonal": _diagonal,
+}
+
+
+KERNELS = (
+    *(Kernel(operator, *_views(view), same_types) for operator, view in _VIEWS.items()),
+    *map(_at_least, (1, 2, 3)),
+    Kernel("_np_copy", copy, same_shapes, same_types),
+    Kernel("_np_roll", roll, same_shapes, same_types),
+    Kernel("_npi_tril", tril, _tril_shapes, same_types),
+    Kernel("_np_diag", diag, _diag_shapes, same_types),
+    Kernel("diag", diag, _diag_shapes, same_types),
+    Kernel("_np_diagflat", diagflat, _diagflat_shapes, same_types),
+    Kernel("_np_trace", trace, _trace_shapes, same_types),
+    Kernel("_np_reshape", reshape, _reshape_shapes, same_types),
+    Kernel("_npx_reshape", reshape, _reshape_shapes, same_types),
+)

@@ -1,0 +1,186 @@
+"""Pooling over windows: one spatial axis after the other, a step of the window at a time.
+
+The sum and the largest of a window are those of its rows' sums and largest, so each axis is reduced on its own; the cells of a
+step are a slice of the image. Steps that reach over the border are cut, so nothing is padded.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.unification import same_types
+from graphshare.ops.windows import (
+    Window,
+    agreed,
+    cells_of,
+    channels_back,
+    channels_second,
+    computed_in,
+    is_channels_last,
+    span_of,
+    window_of,
+)
+
+_OR_NAN = "max or NaN"
+"""The pool_type of a Pooling_v1 of type max."""
+
+
+_PART = 1 << 18
+"""How many numbers are reduced at a time."""
+
+
+def pooling(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The largest, mean, sum or root of the sum of powers in every window."""
+    first = 1 if is_channels_last(attrs.get("layout")) else 2
+    axes = range(first, first + x.ndim - 2)
+    if attrs["global_pool"]:
+        window = Window(tuple(x.shape[a] for a in axes), (1,) * len(axes), (1,) * len(axes), (0,) * len(axes))
+    else:
+        window = window_of(attrs)
+    convention = "valid" if attrs["global_pool"] else attrs["pooling_convention"]
+    counts = tuple(_positions(x.shape[a], window, i, convention) for i, a in enumerate(axes))
+    result = context.empty((*x.shape[:first], *counts, *x.shape[first + len(axes) :]), x.dtype)
+    for part in _parts(x.shape, first):
+        result[part] = pooled(
+            x[part], attrs["pool_type"], axes, window, counts, attrs.get("count_include_pad") is not False, attrs.get("p_value")
+        )
+    return result
+
+
+def _parts(shape: tuple[int, ...], first: int) -> list[tuple[slice, ...]]:
+    """Some channels of a sample at a time, so that what lies between stays in the cache; all if they are last."""
+    inner = prod(shape[2:])
+    if first == 1 or inner * shape[1] <= _PART:
+        return [(slice(None),)]
+    step = max(1, _PART // max(1, inner))
+    return [(slice(n, n + 1), slice(c, c + step)) for n in range(shape[0]) for c in range(0, shape[1], step)]
+
+
+def pooling_v1(context: Context, attrs: Attrs, x: Array) -> Array:
+    """As Pooling, but the border counts: as zeros for the largest, and a mean is over all cells of a window. NaN is largest."""
+    if attrs["pool_type"] == "max":
+        attrs = {**attrs, "pool_type": _OR_NAN}
+    if attrs["global_pool"] or attrs["pool_type"] == "sum":
+        return pooling(context, attrs, x)
+    window = window_of(attrs)
+    if attrs["pool_type"] == _OR_NAN:
+        if any(window.pad):
+            x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in window.pad)])
+        return pooling(context, {**attrs, "pad": ()}, x)
+    total = pooling(context, {**attrs, "pool_type": "sum"}, x)
+    total *= total.dtype.type(1 / prod(window.kernel))
+    return total
+
+
+def pooled(
+    x: Array,
+    kind: str,
+    axes: range,
+    window: Window,
+    counts: tuple[int, ...],
+    with_border: bool = True,
+    power: int | None = None,
+) -> Array:
+    """``kind`` (max, avg, sum, lp) over the windows, ``counts`` of them along each of ``axes``."""
+    if kind == "max":
+        return _greatest(x, axes, window, counts)
+    if kind == _OR_NAN:
+        return _reduced(x, np.maximum, -np.inf, axes, window, counts)
+    given = x.dtype
+    x = computed_in(x)
+    if kind == "lp":
+        if power not in (1, 2, 3):
+            raise KernelError(f"p_value is {power}; pool_type lp takes 1, 2 or 3")
+        powers = _reduced(x if power == 1 else x**power, np.add, 0, axes, window, counts)
+        roots = powers if power == 1 else np.sqrt(powers) if power == 2 else np.cbrt(powers)
+        return roots.astype(given, copy=False)
+    total = _reduced(x, np.add, 0, axes, window, counts)
+    if kind == "avg":
+        for i, axis in enumerate(axes):
+            cells = cells_of(x.shape[axis], window, i, counts[i], with_border).astype(total.dtype)
+            total /= cells.reshape(-1, *(1,) * (total.ndim - 1 - axis))
+    return total.astype(given, copy=False)
+
+
+def _greatest(x: Array, axes: range, window: Window, counts: tuple[int, ...]) -> Array:
+    """The largest in every window; NaN is passed over, and nothing is less than the least finite number."""
+    if x.dtype.kind != "f":
+        return _reduced(x, np.maximum, np.iinfo(x.dtype).min, axes, window, counts)
+    low = -np.finfo(x.dtype).max
+    found = _reduced(x, np.maximum, low, axes, window, counts)
+    if found.size and not found.min() > low:
+        found = np.fmax(_reduced(x, np.fmax, low, axes, window, counts), low)
+    return found
+
+
+def _reduced(x: Array, combine: Any, start: Any, axes: range, window: Window, counts: tuple[int, ...]) -> Array:
+    """``combine`` over the windows, axis by axis."""
+    for i, axis in enumerate(axes):
+        size, count = x.shape[axis], counts[i]
+        kernel, stride, pad = window.kernel[i], window.stride[i], window.pad[i]
+        if count == 1 and pad == 0 and kernel >= size:
+            x = combine.reduce(x, axis=axis, keepdims=True)
+            continue
+        spans = [span_of(size, tap - pad, stride, count) for tap in range(kernel)]
+        whole = next((span for span in spans if span[:2] == (0, count)), None)
+        if whole is None:
+            out = np.full((*x.shape[:axis], count, *x.shape[axis + 1 :]), start, x.dtype)
+        else:
+            out = np.array(x[_along(axis, whole[2])], order="C")
+        for span in spans:
+            first, last, cells = span
+            if span is not whole and first < last:
+                part = out[_along(axis, slice(first, last))]
+                combine(part, x[_along(axis, cells)], out=part)
+        x = out
+    return x
+
+
+def _along(axis: int, cells: slice) -> tuple[slice, ...]:
+    return (*(slice(None),) * axis, cells)
+
+
+def _positions(size: int, window: Window, i: int, convention: str) -> int:
+    kernel, stride, pad = window.kernel[i], window.stride[i], window.pad[i]
+    if convention == "same":
+        return -(-(size + 2 * pad) // stride)
+    room = size + 2 * pad - kernel
+    if room < 0:
+        raise KernelError(f"a window of {kernel} cells does not fit into {size} with a border of {pad} on each side")
+    return (-(-room // stride) if convention == "full" else room // stride) + 1
+
+
+def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """The output from the data; samples and channels both ways."""
+    data, out = inputs[0], outputs[0]
+    known = out if data is None else data
+    if known is None:
+        return inputs, outputs
+    last, rank = is_channels_last(attrs.get("layout")), len(known)
+    if not 3 <= rank <= 5:
+        raise KernelError(f"data has {rank} axes; pooling takes 3 to 5: samples, channels, 1 to 3 spatial axes")
+    if not attrs["global_pool"] and len(attrs["kernel"]) != rank - 2:
+        raise KernelError(f"kernel {attrs['kernel']} does not fit data with {rank - 2} spatial axes")
+    data = channels_second((None,) * rank if data is None else data, last)
+    out = channels_second((None,) * rank if out is None else out, last)
+    if len(data) != len(out):
+        raise KernelError(f"data has {len(data)} axes where the output has {len(out)}")
+    window = None if attrs["global_pool"] else window_of(attrs)
+    spatial: list[Dim] = []
+    for i, (size, count) in enumerate(zip(data[2:], out[2:], strict=True)):
+        wanted: Dim = 1
+        if window is not None:
+            wanted = None if size is None else _positions(size, window, i, attrs["pooling_convention"])
+        spatial.append(agreed(count, wanted, "spatial axis of the output"))
+    front = tuple(agreed(a, b, "samples or channels of data and output") for a, b in zip(data[:2], out[:2], strict=True))
+    return [channels_back((*front, *data[2:]), last)], [channels_back((*front, *spatial), last)]
+
+
+KERNELS = (
+    Kernel("Pooling", pooling, pooling_shapes, same_types),
+    Kernel("Pooling_v1", pooling_v1, pooling_shapes, same_types),
+)

@@ -1,0 +1,32 @@
+"""Signatures of the operators of family ``pooling``."""
+
+from __future__ import annotations
+
+from graphshare.ops.signature import define
+from graphshare.ops.slot_rules import kernel_rank, pooled, without_zeros
+
+POOLING = (
+    "kernel:shape=[]; pool_type:{avg/lp/max/sum}=max; global_pool:bool=False; cudnn_off:bool=False; "
+    "pooling_convention:{full/same/valid}=valid; stride:shape=[]; pad:shape=[]; p_value:int?=None; "
+    "count_include_pad:bool?=None; layout:{None/NCDHW/NCHW/NCW/NDHWC/NHWC/NWC}=None"
+)
+
+OPERATORS = (
+    *define(
+        "Pooling(_npx_pooling)",
+        "data",
+        POOLING,
+        results=pooled,
+        load_checks=(without_zeros("kernel", "stride"), kernel_rank(1, 2, 3)),
+        couples_batch="never",
+    ),
+    *define(
+        "Pooling_v1",
+        "data",
+        "kernel:shape=[]; pool_type:{avg/max/sum}=max; global_pool:bool=False; pooling_convention:{full/valid}=valid; "
+        "stride:shape=[]; pad:shape=[]",
+        load_checks=(without_zeros("kernel", "stride"), kernel_rank(1, 2, 3)),
+        couples_batch="never",
+        is_operator_property=True,
+    ),
+)

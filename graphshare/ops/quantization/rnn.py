@@ -1,0 +1,177 @@
+"""LSTM layers of 8-bit integers as the oneDNN build computes them: data and hidden states are uint8, weights int8.
+
+``(q - shift) / scale`` is what an integer of data or hidden state stands for; all layers hand integers on, and only the results
+are floats again. Cell states, biases and gates are float32. Rounding is half to even, and what is beyond a type's ends becomes
+the end. Each row of each gate has one number of steps per 1, the same in all layers and directions.
+
+MXNet 1.9.1 refuses to run it on processors with instructions of their own for such products (VNNI), unless oneDNN is told to
+leave these alone (``DNNL_MAX_CPU_ISA=AVX2``). What it computes without them is what is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelError, Shapes, Types
+from graphshare.ops.rnn.kernel import Cell, cells, directions, rnn_shapes, sigmoid
+from graphshare.ops.unification import unify
+
+_ONE = (1,)
+
+
+_HALF = (-(1 << 15), (1 << 15) - 1)
+
+
+_BLOCK = 1 << 20
+"""How many sums of two products are held at a time."""
+
+
+class Steps(NamedTuple):
+    """How floats become uint8: steps per 1, and what stands for 0."""
+
+    scale: Any
+    shift: Any
+
+    def whole(self, x: Array) -> Array:
+        """Floats as integers from 0 to 255, in float32."""
+        result: Array = np.clip(np.rint(x * self.scale + self.shift), 0, 255)
+        return result
+
+    def floats(self, whole: Array) -> Array:
+        """What integers stand for."""
+        result: Array = (whole - self.shift) / self.scale
+        return result
+
+
+def quantized_rnn(
+    context: Context, attrs: Attrs, x: Array, parameters: Array, state: Array, cell: Array, scale: Array, shift: Array
+) -> Array | tuple[Array, ...]:
+    """All layers over uint8 ``(T, N, in)``: float32 ``(T, N, directions*H)``, with ``state_outputs`` the last states as well.
+
+    Raises:
+        KernelError: MXNet would read beyond the parameters.
+    """
+    steps, sides = Steps(scale.ravel()[0], shift.ravel()[0]), directions(attrs)
+    layers = cells(attrs, x.shape[2], parameters)
+    units = _units(attrs, x.shape[2], parameters)
+    last: list[Array] = []
+    last_c: list[Array] = []
+    with np.errstate(all="ignore"):
+        whole, hidden = x.astype(np.float32), steps.whole(state)
+        for first in range(0, len(layers), sides):
+            results = []
+            for number in range(first, first + sides):
+                order = slice(None, None, -1 if number > first else 1)
+                out, c = _run(layers[number], units, steps, whole[order], hidden[number], cell[number])
+                last.append(out[-1])
+                last_c.append(c)
+                results.append(out[order])
+            whole = np.concatenate(results, axis=2)
+    y = steps.floats(whole)
+    return (y, steps.floats(np.stack(last)), np.stack(last_c)) if attrs["state_outputs"] else y
+
+
+def _run(cell: Cell, units: Array, steps: Steps, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    """One layer in one direction: the hidden states ``(T, N, H)`` as integers, and the last cell state."""
+    w, u = (_weights(weight, units) for weight in (cell.w_input, cell.w_state))
+    # What the shift adds to every sum is taken off in the bias.
+    shifted = (w.whole.sum(axis=1) + u.whole.sum(axis=1)).astype(np.float32) * steps.shift
+    product = units * steps.scale
+    bias = (cell.b_input + cell.b_state) - shifted / product
+    out: Array = np.empty((*x.shape[:2], h.shape[1]), np.float32)
+    for t, step in enumerate(x):
+        sums = (w.times(step) + u.times(h)).astype(np.float32)
+        taken, kept, new, shown = np.split(sums / product + bias, 4, axis=1)
+        c = sigmoid(kept) * c + sigmoid(taken) * np.tanh(new)
+        h = out[t] = steps.whole(sigmoid(shown) * np.tanh(c))
+    return out, c
+
+
+class Weights(NamedTuple):
+    """Rows of weights as integers, in float64; and of which pairs of neighbours in which rows 16 bits may not hold the sum."""
+
+    whole: Array
+    rows: Array
+    pairs: Array
+
+    def times(self, x: Array) -> Array:
+        """``x`` ``(N, in)`` times the rows, in float64.
+
+        Without instructions of their own for it, processors add products by twos in 16 bits and cut the sum off at their ends.
+        """
+        x = x.astype(np.float64)
+        sums: Array = x @ self.whole.T
+        block = max(1, _BLOCK // max(1, len(x)))
+        for first in range(0, len(self.rows), block):
+            rows, pairs = (a[first : first + block] for a in (self.rows, self.pairs))
+            both = x[:, 2 * pairs] * self.whole[rows, 2 * pairs] + x[:, 2 * pairs + 1] * self.whole[rows, 2 * pairs + 1]
+            both -= np.clip(both, *_HALF)
+            starts = np.flatnonzero(np.diff(rows, prepend=-1))
+            sums[:, rows[starts]] -= np.add.reduceat(both, starts, axis=1)
+        return sums
+
+
+def _weights(weight: Array, units: Array) -> Weights:
+    """As integers. Rows of nothing but zeros have no steps, and stay zeros."""
+    whole = np.nan_to_num(np.clip(np.rint(weight * units[:, None]), -128, 127)).astype(np.float64)
+    even = whole.shape[1] // 2 * 2
+    left, right = whole[:, :even:2], whole[:, 1:even:2]
+    most, least = (255 * (end(left, 0) + end(right, 0)) for end in (np.maximum, np.minimum))
+    rows, pairs = np.nonzero((most > _HALF[1]) | (least < _HALF[0]))
+    return Weights(whole, rows, pairs)
+
+
+def _units(attrs: Attrs, inputs: int, vector: Array) -> Array:
+    """Steps per 1 of the rows of weights ``(4*H,)``: the largest weight becomes 127."""
+    size = attrs["state_size"]
+    largest = np.zeros(4 * size, np.float32)
+    for part in _looked_at(attrs, inputs, vector):
+        largest = np.maximum(largest, np.abs(part).max(axis=1, initial=0))
+    with np.errstate(divide="ignore"):
+        units: Array = np.float32(127) / largest
+    return units
+
+
+def _looked_at(attrs: Attrs, inputs: int, vector: Array) -> Iterator[Array]:
+    """The numbers, by rows, that MXNet looks at for the largest weight.
+
+    In the first layer these are its weights. After it MXNet takes as many numbers as the state has weights, from where each
+    matrix begins or, as it reckons, should begin; layers that are run as one count with their first alone.
+    """
+    size, sides = attrs["state_size"], directions(attrs)
+    rows, width = 4 * size, size * size * 4
+    each, later = rows * (inputs + size), rows * (sides * size + size)
+    for first in range(0, each * sides, each):
+        yield vector[first : first + rows * inputs].reshape(rows, inputs)
+        yield vector[first + rows * inputs : first + each].reshape(rows, size)
+    rest = attrs["num_layers"] - 1
+    if sides == 1:
+        rest = min(rest, int(inputs != size))
+    for layer in range(rest):
+        first = each * sides + layer * later * sides
+        second = first + (rows * inputs if layer == 0 else width)
+        if second + width > vector.size:
+            raise KernelError(f"with inputs of {inputs} and states of {size} MXNet reads beyond the parameters of this layer")
+        yield vector[first : first + width].reshape(rows, size)
+        yield vector[second : second + width].reshape(rows, size)
+
+
+def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    known, results = rnn_shapes(attrs, inputs[:4], outputs)
+    return [*known, *(unify(_ONE, x) for x in inputs[4:])], results
+
+
+def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    return ["uint8", *["float32"] * (len(inputs) - 1)], ["float32"] * len(outputs)
+
+
+def _refuses(attrs: Attrs, bodies: Bodies) -> str | None:
+    if attrs["mode"] == "lstm" and not attrs["projection_size"] and not attrs["use_sequence_length"]:
+        return None
+    return "MXNet computes it for an LSTM without projection and sequence lengths only"
+
+
+KERNELS = (Kernel("_contrib_quantized_rnn", quantized_rnn, _shapes, _types, refuses=_refuses),)

@@ -1,0 +1,135 @@
+"""Signatures of the operators of family ``quantization``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphshare.ops.activation.signature import ACTIVATION
+from graphshare.ops.batch_norm.signature import BATCH_NORM
+from graphshare.ops.convolution.signature import CONVOLUTION
+from graphshare.ops.indexing.signature import EMBEDDING
+from graphshare.ops.matmul.signature import FULLY_CONNECTED
+from graphshare.ops.pooling.signature import POOLING
+from graphshare.ops.rnn.signature import RECURRENT
+from graphshare.ops.signature import define
+from graphshare.ops.slot_rules import count_of, kernel_rank, ranks_agree, without_zeros
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphshare.ops.signature import Attributes, Signature
+
+
+def paired_ranges(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+    """All arrays first, then the least and greatest value of each."""
+    names = [f"arg{i}" for i in range(count_of(signature, attrs, "num_args"))]
+    return (*names, *(f"{name}_{end}" for name in names for end in ("min", "max")))
+
+
+OPERATORS = (
+    *define(
+        "_contrib_calibrate_entropy",
+        "hist hist_edges",
+        "num_quantized_bins:int=255",
+        results="threshold divergence",
+        couples_batch="always",
+        no_kernel="it serves calibration, not inference",
+    ),
+    *define("_contrib_dequantize", "data min_range max_range", "out_type:{float32}=float32"),
+    *define("_contrib_quantize", "data min_range max_range", "out_type:{int8/uint8}=uint8", results="output0 output1 output2"),
+    *define(
+        "_contrib_quantize_asym",
+        "data",
+        "min_calib_range:float?=None; max_calib_range:float?=None",
+        results="output scale shift",
+    ),
+    *define(
+        "_contrib_quantize_v2",
+        "data",
+        "out_type:{auto/int8/uint8}=int8; min_calib_range:float?=None; max_calib_range:float?=None",
+        results="output0 output1 output2",
+    ),
+    *define(
+        "_contrib_quantized_act",
+        "data min_data max_data",
+        ACTIVATION,
+        results="output min_output max_output",
+        couples_batch="never",
+    ),
+    *define(
+        "_contrib_quantized_batch_norm",
+        "data gamma beta moving_mean moving_var min_data max_data",
+        BATCH_NORM,
+        results="output min_output max_output",
+        mutable=(3, 4),
+        couples_batch="never",
+    ),
+    *define(
+        "_contrib_quantized_concat",
+        paired_ranges,
+        "num_args:int[1:]=!; dim:int=1",
+        results="output min_output max_output",
+        couples_batch="axis",
+    ),
+    *define(
+        "_contrib_quantized_conv",
+        "data weight bias[!no_bias] min_data max_data min_weight max_weight min_bias[!no_bias] max_bias[!no_bias]",
+        CONVOLUTION,
+        results="output min_output max_output",
+        load_checks=(kernel_rank(1, 2, 3), ranks_agree("stride", "dilate", "pad")),
+        couples_batch="never",
+    ),
+    *define(
+        "_contrib_quantized_elemwise_add",
+        "lhs rhs lhs_min lhs_max rhs_min rhs_max",
+        "min_calib_range:float?=None; max_calib_range:float?=None",
+        results="output min_output max_output",
+        couples_batch="never",
+    ),
+    *define(
+        "_contrib_quantized_elemwise_mul",
+        "lhs rhs lhs_min lhs_max rhs_min rhs_max",
+        "min_calib_range:float?=None; max_calib_range:float?=None; enable_float_output:bool=False",
+        results="output min_output[!enable_float_output] max_output[!enable_float_output]",
+        couples_batch="never",
+    ),
+    *define(
+        "_contrib_quantized_embedding",
+        "data weight min_weight max_weight",
+        EMBEDDING,
+        results="output min_output max_output",
+        couples_batch="never",
+    ),
+    *define(
+        "_contrib_quantized_flatten", "data min_data max_data", results="output min_output max_output", couples_batch="never"
+    ),
+    *define(
+        "_contrib_quantized_fully_connected",
+        "data weight bias[!no_bias] min_data max_data min_weight max_weight min_bias[!no_bias] max_bias[!no_bias]",
+        FULLY_CONNECTED,
+        results="output min_output max_output",
+        couples_batch="never",
+    ),
+    *define(
+        "_contrib_quantized_pooling",
+        "data min_data max_data",
+        POOLING,
+        results="output min_output max_output",
+        load_checks=(without_zeros("kernel", "stride"), kernel_rank(1, 2, 3)),
+        couples_batch="never",
+    ),
+    *define(
+        "_contrib_quantized_rnn",
+        "data parameters state state_cell[mode=lstm] min_data max_data",
+        RECURRENT,
+        results="output state_output[state_outputs] statecell_ouput[state_outputs&mode=lstm]",
+        couples_batch="always",
+        is_operator_property=True,
+    ),
+    *define(
+        "_contrib_requantize",
+        "data min_range max_range",
+        "out_type:{auto/int8/uint8}=int8; min_calib_range:float?=None; max_calib_range:float?=None",
+        results="output0 output1 output2",
+    ),
+)

@@ -1,0 +1,260 @@
+"""Reductions over axes. What is reduced over everything has the shape ``(1,)``; the numpy interface gives ``()``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphshare.ops.conversion import convert
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Forward, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.unification import axis_of, same_types, unify
+
+Reduce = Callable[[Array, tuple[int, ...], bool], Array]
+
+
+def axes_of(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
+    """The axes that vanish: those named, all when none is, with ``exclude`` all others."""
+    given = attrs[key]
+    if given is None or given == ():
+        return tuple(range(rank))
+    named = _named((given,) if isinstance(given, int) else given, rank)
+    return tuple(axis for axis in range(rank) if (axis in named) != attrs.get("exclude", False))
+
+
+def np_axes_of(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
+    """The axes that vanish in the numpy interface: those named, which may be none at all; all where nothing is said."""
+    given = attrs[key]
+    if given is None:
+        return tuple(range(rank))
+    return tuple(sorted(_named((given,) if isinstance(given, int) else given, rank)))
+
+
+def _named(given: Sequence[int], rank: int) -> set[int]:
+    if not rank and tuple(given) in ((0,), (-1,)):  # a number without axes lets itself be reduced along its first
+        return set()
+    named = {axis_of(axis, rank) for axis in given}
+    if len(named) < len(given):
+        raise KernelError(f"axes {tuple(given)} of an array with {rank} axes name one of them twice")
+    return named
+
+
+def _reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool, scalar: tuple[Dim, ...]) -> Shape:
+    if shape is None:
+        return None
+    if keepdims:
+        return tuple(1 if axis in axes else d for axis, d in enumerate(shape))
+    return tuple(d for axis, d in enumerate(shape) if axis not in axes) or scalar
+
+
+def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape = inputs[0]
+    if shape is None:
+        return inputs, outputs
+    return inputs, [unify(_reduced(shape, axes_of(attrs, len(shape)), attrs["keepdims"], (1,)), outputs[0])]
+
+
+def np_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """What is left after reduced axes; over everything the shape ``()``."""
+    shape = inputs[0]
+    if shape is None:
+        return inputs, outputs
+    return inputs, [unify(_reduced(shape, np_axes_of(attrs, len(shape)), attrs["keepdims"], ()), outputs[0])]
+
+
+def _forward(reduce: Reduce, shapes: Any = _shapes, axes_named: Any = axes_of) -> Callable[[Context, Attrs, Array], Array]:
+    def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        axes = axes_named(attrs, x.ndim)
+        with np.errstate(all="ignore"):
+            result = reduce(x, axes, attrs["keepdims"])
+        return np.reshape(result, shapes(attrs, [x.shape], [None])[1][0])
+
+    return forward
+
+
+def _wide(x: Array) -> Any:
+    """The type to add up in: integers wrap in their own."""
+    return np.float64 if x.dtype.kind == "f" else x.dtype
+
+
+def add_up(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    """The sum."""
+    return convert(np.asarray(np.sum(x, axis=axes, keepdims=keepdims, dtype=_wide(x))), x.dtype)
+
+
+def multiply_up(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    """The product."""
+    return convert(np.asarray(np.prod(x, axis=axes, keepdims=keepdims, dtype=_wide(x))), x.dtype)
+
+
+def average(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    """The mean; of integers the (wrapped) sum divided without the fraction."""
+    total = np.asarray(np.sum(x, axis=axes, keepdims=keepdims, dtype=_wide(x)))
+    count = x.size // total.size if total.size else 1
+    if x.dtype.kind in "iu":
+        return np.asarray(np.sign(total) * (np.abs(total) // count)).astype(x.dtype)
+    return convert(total / np.float64(count), x.dtype)
+
+
+def _largest(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return np.asarray(np.max(x, axis=axes, keepdims=keepdims))
+
+
+def _smallest(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return np.asarray(np.min(x, axis=axes, keepdims=keepdims))
+
+
+def _without_nan(reduce: Reduce, neutral: int) -> Reduce:
+    def forward(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+        known = np.where(np.isnan(x), x.dtype.type(neutral), x) if x.dtype.kind == "f" else x
+        return reduce(known, axes, keepdims)
+
+    return forward
+
+
+def norm(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The sum of absolute values (``ord`` 1) or the root of the sum of squares (2).
+
+    MXNet adds squares relative to the largest, so of integers only those as large as the largest count.
+    """
+    axes, keep = axes_of(attrs, x.ndim), attrs["keepdims"]
+    size = np.abs(x)
+    if attrs["ord"] == 1:
+        result = add_up(size, axes, keep)
+    elif x.dtype.kind == "f":
+        square = np.square(size, dtype=np.float64)
+        result = convert(np.sqrt(np.asarray(np.sum(square, axis=axes, keepdims=keep))), x.dtype)
+    else:
+        largest = np.max(size, axis=axes, keepdims=True)
+        count = np.sum(size == largest, axis=axes, keepdims=keep)
+        result = convert(np.asarray(largest.reshape(np.shape(count)) * np.sqrt(count)), x.dtype)
+    result = result.reshape(_shapes(attrs, [x.shape], [None])[1][0])
+    return convert(result, attrs["out_dtype"] or x.dtype)
+
+
+def _norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    if attrs["ord"] not in (1, 2):
+        raise KernelError(f"norm of order {attrs['ord']}; there are 1 and 2")
+    return _shapes(attrs, inputs, outputs)
+
+
+def _norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    return (inputs, [attrs["out_dtype"]]) if attrs["out_dtype"] else same_types(attrs, inputs, outputs)
+
+
+def moments(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
+    """Mean and (biased) variance."""
+    axes = axes_of(attrs, x.ndim, "axes")
+    wide = x.astype(np.float64) if x.dtype.kind == "f" else x
+    mean = average(wide, axes, True)
+    variance = average(np.square(wide - mean), axes, True)
+    shape = _moments_shapes(attrs, [x.shape], [None, None])[1][0]
+    return convert(mean, x.dtype).reshape(shape), convert(variance, x.dtype).reshape(shape)
+
+
+def _moments_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    if not attrs["axes"]:
+        raise KernelError("moments needs axes; all of them for moments over everything")
+    shape = inputs[0]
+    if shape is None:
+        return inputs, outputs
+    result = _reduced(shape, axes_of(attrs, len(shape), "axes"), attrs["keepdims"], (1,))
+    return inputs, [unify(result, known) for known in outputs]
+
+
+def _position(function: Any, dtype: Any = None) -> Forward:
+    """The place of the greatest or least, along an axis or in the whole; NaN is both."""
+
+    def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        axis = attrs["axis"]
+        found = np.asarray(function(x.reshape(-1) if axis is None else x, axis=0 if axis is None else axis))
+        shapes = np_shapes if dtype else _shapes
+        return found.astype(dtype or x.dtype).reshape(shapes(attrs, [x.shape], [None])[1][0])
+
+    return forward
+
+
+def argmax_channel(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The place of the greatest along axis 1."""
+    return np.asarray(np.argmax(x, axis=1)).astype(x.dtype)
+
+
+def _channel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    return _shapes({"axis": 1, "keepdims": False}, inputs, outputs)
+
+
+def cumsum(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The running sum along an axis, or of the flattened array."""
+    (dtype,) = _np_types(attrs, [str(x.dtype)], [None])[1]
+    return np.cumsum(x, axis=attrs["axis"], dtype=dtype)
+
+
+def _cumsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape, axis = inputs[0], attrs["axis"]
+    if shape is None:
+        return inputs, outputs
+    if axis is not None:
+        axis_of(axis, len(shape))
+        return inputs, [unify(shape, outputs[0])]
+    size: Dim = 1
+    for d in shape:
+        size = None if size is None or d is None else size * d
+    return inputs, [(size,)]
+
+
+def _np_reduction(reduce: Reduce, *, floating: bool = False) -> Forward:
+    def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        if attrs["initial"] is not None:
+            raise KernelError("MXNet has no initial value for reductions")
+        rule = _np_mean_types if floating else _np_types
+        (dtype,) = rule(attrs, [str(x.dtype)], [None])[1]
+        if not x.size:  # of nothing also the product is 0
+            return np.zeros(np_shapes(attrs, [x.shape], [None])[1][0], dtype)  # type: ignore[arg-type]
+        return _forward(reduce, np_shapes, np_axes_of)(context, attrs, convert(x, dtype))
+
+    return forward
+
+
+def _np_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    name = attrs.get("dtype") or inputs[0]
+    return inputs, ["int64" if name == "bool" else name]
+
+
+def _np_mean_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    if attrs.get("dtype"):
+        return inputs, [attrs["dtype"]]
+    return inputs, [inputs[0] if inputs[0] is None or inputs[0].startswith("float") else "float32"]
+
+
+def _int64(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    return inputs, ["int64"]
+
+
+_REDUCTIONS: dict[str, Reduce] = {
+    "sum": add_up,
+    "mean": average,
+    "max": _largest,
+    "min": _smallest,
+    "prod": multiply_up,
+    "nansum": _without_nan(add_up, 0),
+    "nanprod": _without_nan(multiply_up, 1),
+}
+
+
+KERNELS = (
+    *(Kernel(operator, _forward(reduce), _shapes, same_types) for operator, reduce in _REDUCTIONS.items()),
+    Kernel("norm", norm, _norm_shapes, _norm_types),
+    Kernel("moments", moments, _moments_shapes, same_types),
+    Kernel("argmax", _position(np.argmax), _shapes, same_types),
+    Kernel("argmin", _position(np.argmin), _shapes, same_types),
+    Kernel("argmax_channel", argmax_channel, _channel_shapes, same_types),
+    Kernel("_npi_argmax", _position(np.argmax, np.int64), np_shapes, _int64),
+    Kernel("_npi_argmin", _position(np.argmin, np.int64), np_shapes, _int64),
+    Kernel("_np_cumsum", cumsum, _cumsum_shapes, _np_types),
+    Kernel("_np_sum", _np_reduction(add_up), np_shapes, _np_types),
+    Kernel("_np_prod", _np_reduction(multiply_up), np_shapes, _np_types),
+    Kernel("_np_max", _forward(_largest, np_shapes, np_axes_of), np_shapes, same_types),
+    Kernel("_np_min", _forward(_smallest, np_shapes, np_axes_of), np_shapes, same_types),
+    Kernel("_npi_mean", _np_reduction(average, floating=True), np_shapes, _np_mean_types),
+)

@@ -1,0 +1,157 @@
+"""Operators by name: signature, kernel, gradient and batch-axis rule, each family loaded when a graph first uses it.
+
+Other packages add kernels and gradients through the entry point groups ``graphshare.kernels`` and ``graphshare.gradients``:
+objects that are tuples of :class:`~graphshare.ops.kernel.Kernel` or :class:`~graphshare.ops.gradient.Gradient`. In Python,
+:func:`register_kernel` and :func:`register_gradient` do the same. They prevail over the families' own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from graphshare.ops.index import ALIASES, FAMILY_OF
+from graphshare.ops.signature import Signature
+
+if TYPE_CHECKING:
+    from graphshare.ops.gradient import Gradient, NoGradient
+    from graphshare.ops.kernel import Kernel
+
+FOREIGN_FAMILY = "foreign"
+"""The family of operators that real files use and MXNet 1.9.1 does not register."""
+
+
+def canonical(name: str) -> str:
+    """Return the name that MXNet writes back: the operator behind an alias, any other name unchanged."""
+    return ALIASES.get(name, name)
+
+
+def lookup(name: str) -> Signature | None:
+    """Return the signature behind a canonical name or an alias, None for an unknown operator.
+
+    Foreign operators have a signature too; their ``registered`` is False.
+    """
+    name = ALIASES.get(name, name)
+    family = FAMILY_OF.get(name)
+    return None if family is None else _signatures(family)[name]
+
+
+def known_names() -> Iterable[str]:
+    """Return every name that :func:`lookup` answers: canonical names, foreign ones included, then aliases."""
+    return (*FAMILY_OF, *ALIASES)
+
+
+def registered_names() -> Iterable[str]:
+    """Return the canonical names of the operators that MXNet 1.9.1 registers."""
+    return (name for name, family in FAMILY_OF.items() if family != FOREIGN_FAMILY)
+
+
+@cache
+def registered_signatures() -> Mapping[str, Signature]:
+    """Return the signatures of all operators that MXNet 1.9.1 registers, by canonical name. Loads every family."""
+    return MappingProxyType({name: _signatures(FAMILY_OF[name])[name] for name in registered_names()})
+
+
+@cache
+def foreign_signatures() -> Mapping[str, Signature]:
+    """Return the signatures of operators of real files that MXNet 1.9.1 does not register, by name."""
+    return MappingProxyType(_signatures(FOREIGN_FAMILY))
+
+
+@cache
+def _signatures(family: str) -> dict[str, Signature]:
+    return {row.name: row for row in import_module(f"graphshare.ops.{family}.signature").OPERATORS}
+
+
+def find_batch_rule(name: str) -> Any:
+    """Return the batch-axis rule of an operator, by any of its names; None where its signature alone decides."""
+    name = canonical(name)
+    family = FAMILY_OF.get(name)
+    return None if family is None else _family_table(family, "batch_axis", "RULES", {}).get(name)
+
+
+class ForOperator(Protocol):
+    """Anything that belongs to one operator."""
+
+    @property
+    def operator(self) -> str: ...
+
+
+Item = TypeVar("Item", bound=ForOperator)
+
+
+class Contributions(Generic[Item]):
+    """The kernels or gradients of the families, of installed packages, and those registered in this process."""
+
+    def __init__(self, group: str, file: str, table: str) -> None:
+        self._group, self._file, self._table = group, file, table
+        self.registered: dict[str, Item] = {}
+        self._installed: dict[str, Item] | None = None
+
+    def find(self, operator: str) -> Item | None:
+        """Return the item of an operator, by any of its names; None when there is none."""
+        name = canonical(operator)
+        return self.registered.get(name) or self.installed().get(name) or self._of_family(FAMILY_OF.get(name)).get(name)
+
+    def register(self, item: Item) -> None:
+        """Add ``item``, or replace the one for the same operator."""
+        self.registered[canonical(item.operator)] = item
+
+    def installed(self) -> dict[str, Item]:
+        """Return what installed packages contribute, by canonical name; looked up once."""
+        if self._installed is None:
+            from importlib.metadata import entry_points  # start-up: only graphs that are executed need it
+
+            points = entry_points(group=self._group)
+            self._installed = {canonical(item.operator): item for point in points for item in point.load()}
+        return self._installed
+
+    def forget_installed(self) -> None:
+        """Look installed packages up again at the next question, as after an installation."""
+        self._installed = None
+
+    def all(self) -> dict[str, Item]:
+        """Return the items of all families and installed packages, by canonical name. Loads every family."""
+        items: dict[str, Item] = {}
+        for family in dict.fromkeys(FAMILY_OF.values()):
+            items |= self._of_family(family)
+        return items | self.installed()
+
+    def _of_family(self, family: str | None) -> dict[str, Item]:
+        return {} if family is None else _family_items(family, self._file, self._table)
+
+
+@cache
+def _family_items(family: str, file: str, table: str) -> dict[str, Any]:
+    items: dict[str, Any] = {}
+    for item in _family_table(family, file, table, ()):
+        assert item.operator not in items, f"{family}/{file}.py has {item.operator} twice"
+        assert FAMILY_OF.get(item.operator) == family, f"{family}/{file}.py has {item.operator}, which is not of this family"
+        items[item.operator] = item
+    return items
+
+
+@cache
+def _has_file(family: str, file: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(f"graphshare.ops.{family}.{file}") is not None
+
+
+def _family_table(family: str, file: str, table: str, default: Any) -> Any:
+    """Return ``table`` of a family's ``file``, or ``default`` for a family without that file."""
+    return getattr(import_module(f"graphshare.ops.{family}.{file}"), table) if _has_file(family, file) else default
+
+
+KERNELS: Contributions[Kernel] = Contributions("graphshare.kernels", "kernel", "KERNELS")
+GRADIENTS: Contributions[Gradient | NoGradient] = Contributions("graphshare.gradients", "gradient", "GRADIENTS")
+
+find_kernel = KERNELS.find
+find_gradient = GRADIENTS.find
+register_kernel = KERNELS.register
+register_gradient = GRADIENTS.register
+known_kernels = KERNELS.all
+known_gradients = GRADIENTS.all

@@ -1,0 +1,44 @@
+"""Gradients of images resized by interpolation, averaging or transposed convolution."""
+
+from __future__ import annotations
+
+from graphshare.ops.deconvolution.gradient import _gradients
+from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
+from graphshare.ops.kernel import Array
+from graphshare.ops.resize.kernel import along_both, between, bilinear_attrs, bin_counts, means
+
+
+def upsampling(entry: TapeEntry, dy: Array) -> Gradients:
+    """Each image's gradient summed over the cells that a pixel became."""
+    if entry.attrs["sample_type"] == "bilinear":
+        return _gradients(bilinear_attrs(entry.attrs), entry, dy)
+    found, first = [], 0
+    total = entry.attrs["multi_input_mode"] == "sum" and len(entry.inputs) > 1
+    for x in entry.inputs:
+        part = dy if total else dy[:, first : first + x.shape[1]]
+        first += x.shape[1]
+        down, right = dy.shape[2] // x.shape[2], dy.shape[3] // x.shape[3]
+        blocks = part.reshape(*x.shape[:3], down, x.shape[3], right)
+        found.append(blocks.sum(axis=(3, 5)))
+    return found
+
+
+def adaptive_average(entry: TapeEntry, dy: Array) -> Array:
+    """To the cells of each mean."""
+    (x,) = entry.inputs
+    height, width = bin_counts(entry.attrs)
+    return along_both(dy, means(x.shape[2], height).T, means(x.shape[3], width).T)
+
+
+def bilinear_resize(entry: TapeEntry, dy: Array) -> Array:
+    """To the four pixels that each was interpolated between."""
+    x, corners = entry.inputs[0], entry.attrs["align_corners"]
+    rows, columns = (between(x.shape[axis], dy.shape[axis], corners).T for axis in (2, 3))
+    return along_both(dy, rows, columns)
+
+
+GRADIENTS = (
+    Gradient("_contrib_AdaptiveAvgPooling2D", adaptive_average, reads_outputs=False),
+    Gradient("_contrib_BilinearResize2D", bilinear_resize, reads_outputs=False),
+    Gradient("UpSampling", upsampling, reads_outputs=False),
+)

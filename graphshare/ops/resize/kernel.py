@@ -1,0 +1,185 @@
+"""Images brought to another size by means or by interpolation: a product along the height and one along the width."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from graphshare.ops.deconvolution.kernel import _known, deconvolution, deconvolution_shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.unification import dims, same_types, unify
+from graphshare.ops.windows import (
+    agreed,
+    computed_in,
+)
+
+
+def bilinear_attrs(attrs: Attrs) -> dict[str, object]:
+    """The attributes of the Deconvolution that bilinear upsampling is."""
+    scale, filters = attrs["scale"], attrs["num_filter"]
+    kernel, pad = 2 * scale - scale % 2, -(-(scale - 1) // 2)
+    return {
+        "kernel": (kernel, kernel),
+        "stride": (scale, scale),
+        "pad": (pad, pad),
+        "num_filter": filters,
+        "num_group": filters,
+        "layout": None,
+    }
+
+
+def upsampling(context: Context, attrs: Attrs, *arrays: Array) -> Array:
+    """Each image (N, C, H, W) brought to ``scale`` times the first one's size; several are concatenated or summed."""
+    if attrs["sample_type"] == "bilinear":
+        return deconvolution(context, bilinear_attrs(attrs), *arrays)
+    height = arrays[0].shape[2] * attrs["scale"]
+    total = attrs["multi_input_mode"] == "sum"
+    if len(arrays) == 1 or not total:
+        channels = sum(x.shape[1] for x in arrays)
+        out = np.empty((len(arrays[0]), channels, height, arrays[0].shape[3] * attrs["scale"]), arrays[0].dtype)
+    else:
+        out = np.zeros((*arrays[0].shape[:2], height, arrays[0].shape[3] * attrs["scale"]), arrays[0].dtype)
+    first = 0
+    for x in arrays:
+        factor = height // x.shape[2]
+        goal = out if total else out[:, first : first + x.shape[1]]
+        first += x.shape[1]
+        blocks = goal.reshape(*goal.shape[:2], x.shape[2], factor, x.shape[3], factor)
+        wide = x[:, :, :, None, :, None]
+        if total and len(arrays) > 1:
+            blocks += wide
+        else:
+            blocks[...] = wide
+    return out
+
+
+def upsampling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """The output from the images, and the weight of the bilinear kind."""
+    if attrs["sample_type"] == "bilinear":
+        return deconvolution_shapes(bilinear_attrs(attrs), inputs, outputs)
+    shapes = [dims(shape, 4) for shape in inputs]
+    scale, first = attrs["scale"], shapes[0]
+    height, width = (None if n is None else n * scale for n in first[2:])
+    batch, channels = dims(outputs[0], 4)[0], None
+    for shape in shapes:
+        batch = agreed(shape[0], batch, "samples")
+        for own, common, axis in ((shape[2], height, "height"), (shape[3], width, "width")):
+            if own is not None and common is not None and common % own:
+                raise KernelError(f"an input of {axis} {own} does not divide {common}, which is scale times that of the first")
+    if attrs["multi_input_mode"] == "sum":
+        for shape in shapes:
+            channels = agreed(shape[1], channels, "channels of images that are summed")
+        shapes = [(s[0], channels, *s[2:]) for s in shapes]
+    else:
+        counts = [s[1] for s in shapes]
+        channels = None if None in counts else sum(_known(tuple(counts)))
+    return [(batch, *s[1:]) for s in shapes], [unify((batch, channels, height, width), outputs[0])]
+
+
+def adaptive_average(context: Context, attrs: Attrs, x: Array) -> Array:
+    """Means over ``output_size`` bins (N, C, H, W), which overlap where they do not divide the image."""
+    height, width = bin_counts(attrs)
+    return along_both(x, means(x.shape[2], height), means(x.shape[3], width))
+
+
+def bilinear_resize(context: Context, attrs: Attrs, x: Array, like: Array | None = None) -> Array:
+    """Interpolation between the four nearest pixels (N, C, H, W)."""
+    height, width = _resized(attrs, x.shape, None if like is None else like.shape)
+    assert height is not None
+    assert width is not None
+    corners = attrs["align_corners"]
+    return along_both(x, between(x.shape[2], height, corners), between(x.shape[3], width, corners))
+
+
+def along_both(x: Array, rows: Array, columns: Array) -> Array:
+    """``rows`` @ x @ ``columns`` transposed, for each image."""
+    wide = computed_in(x)
+    out: Array = np.matmul(np.matmul(rows.astype(wide.dtype), wide), columns.T.astype(wide.dtype))
+    return out.astype(x.dtype, copy=False)
+
+
+@lru_cache(maxsize=64)
+def means(size: int, bins: int) -> Array:
+    """(bins, size): what each cell contributes to each mean."""
+    cell, bin_ = np.arange(size), np.arange(bins)[:, None]
+    inside = (cell >= bin_ * size // bins) & (cell < -(-(bin_ + 1) * size // bins))
+    shares: Array = inside / inside.sum(axis=1, keepdims=True)
+    return shares
+
+
+@lru_cache(maxsize=64)
+def between(size: int, count: int, corners: bool) -> Array:
+    """(count, size): what each cell contributes to each interpolated one."""
+    if count == 1:
+        place = np.zeros(1, dtype=np.float32)
+    elif corners:
+        scale = np.float32(size - 1) / np.float32(count - 1)
+        place = scale * np.arange(count, dtype=np.float32)
+    else:
+        place = np.maximum(
+            (np.arange(count, dtype=np.float32) + np.float32(0.5)) * np.float32(size / count) - np.float32(0.5), 0
+        )
+    lower = np.minimum(place.astype(np.int64), size - 1)
+    part = place - lower
+    weights = np.zeros((count, size))
+    np.add.at(weights, (np.arange(count), lower), 1 - part)
+    np.add.at(weights, (np.arange(count), np.minimum(lower + 1, size - 1)), part)
+    return weights
+
+
+def bin_counts(attrs: Attrs) -> tuple[int, int]:
+    """The bins along height and width."""
+    size = attrs["output_size"] or (1,)
+    if len(size) > 2 or min(size) < 1:
+        raise KernelError(f"output_size is {size}; one or two sizes of at least 1 are wanted")
+    return size[0], size[-1]
+
+
+def _resized(attrs: Attrs, shape: tuple[Dim, ...], like: tuple[Dim, ...] | None) -> tuple[Dim, Dim]:
+    mode = attrs["mode"]
+    found: list[Dim] = []
+    for axis, name in ((2, "height"), (3, "width")):
+        size, scale = shape[axis], attrs[f"scale_{name}"]
+        if mode == "like":
+            found.append(None if like is None else like[axis])
+        elif mode == "size" and scale is None:
+            found.append(attrs[name])
+        elif size is None:
+            found.append(None)
+        elif mode in ("size", "odd_scale"):
+            if scale is None:
+                raise KernelError(f"mode odd_scale needs scale_{name}")
+            odd = mode == "odd_scale" and size % 2
+            found.append(
+                int(np.float32(size - 1) * np.float32(scale)) + 1 if odd else int(np.float32(scale) * np.float32(size))
+            )
+        else:
+            wanted = 0 if "even" in mode else 1
+            found.append(size if size % 2 == wanted else size + (-1 if mode.endswith("down") else 1))
+    return found[0], found[1]
+
+
+def adaptive_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """The output from ``output_size``; samples and channels both ways."""
+    return _framed(inputs, outputs, bin_counts(attrs))
+
+
+def resize_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """The output from the mode; samples and channels both ways."""
+    like = dims(inputs[1], 4) if len(inputs) > 1 else None
+    return _framed(inputs, outputs, _resized(attrs, dims(inputs[0], 4), like))
+
+
+def _framed(inputs: Shapes, outputs: Shapes, size: tuple[Dim, Dim]) -> tuple[Shapes, Shapes]:
+    data, out = dims(inputs[0], 4), dims(outputs[0], 4)
+    front = tuple(agreed(a, b, "samples or channels of data and output") for a, b in zip(data[:2], out[:2], strict=True))
+    spatial = tuple(agreed(a, b, "height or width of the output") for a, b in zip(out[2:], size, strict=True))
+    return [(*front, *data[2:]), *inputs[1:]], [(*front, *spatial)]
+
+
+KERNELS = (
+    Kernel("_contrib_AdaptiveAvgPooling2D", adaptive_average, adaptive_shapes, same_types),
+    Kernel("_contrib_BilinearResize2D", bilinear_resize, resize_shapes, same_types),
+    Kernel("UpSampling", upsampling, upsampling_shapes, same_types),
+)

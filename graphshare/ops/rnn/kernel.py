@@ -1,0 +1,217 @@
+"""Recurrent layers: RNN in its four modes.
+
+The parameter vector holds, for every layer and then for every direction, the weights of the input ``(gates*H, in)``, of the
+state ``(gates*H, R)`` and, with a projection, of the projection ``(R, H)``; after all weights, in the same order, the two
+biases ``(gates*H,)``. ``H`` is ``state_size`` and ``R`` the size of what is handed on: ``projection_size``, else ``H``. Gates
+are i, f, c, o of an LSTM and r, z, n of a GRU. MXNet's CPU kernels take no notice of ``lstm_state_clip_*`` and
+``use_sequence_length``, and neither does this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Types
+from graphshare.ops.unification import dims, same_types, unify
+
+GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
+
+
+class Cell(NamedTuple):
+    """The weights of one layer in one direction: views of the parameter vector."""
+
+    w_input: Array
+    w_state: Array
+    w_projection: Array | None
+    b_input: Array
+    b_state: Array
+
+
+def directions(attrs: Attrs) -> int:
+    """2 for a layer that runs both ways, else 1."""
+    return 2 if attrs["bidirectional"] else 1
+
+
+def _handed_on(attrs: Attrs) -> int:
+    size: int = attrs["projection_size"] or attrs["state_size"]
+    return size
+
+
+def parameter_size(attrs: Attrs, inputs: int) -> int:
+    """How long the parameter vector is for inputs of this size."""
+    hidden, layers, sides, out = attrs["state_size"], attrs["num_layers"], directions(attrs), _handed_on(attrs)
+    rows = GATES[attrs["mode"]] * hidden * sides
+    size: int = rows * (inputs + out + 2) + (layers - 1) * rows * (sides * out + out + 2)
+    return size + layers * sides * out * hidden if attrs["projection_size"] else size
+
+
+def input_size(attrs: Attrs, size: int) -> int:
+    """The way back: the input size that a parameter vector of this length is for.
+
+    Raises:
+        KernelError: there is none.
+    """
+    least = parameter_size(attrs, 1)
+    step = least - parameter_size(attrs, 0)
+    found, rest = divmod(size - least, step)
+    if rest or found < 0:
+        raise KernelError(f"{size} parameters fit no input size; size 1 takes {least}, and each further one {step} more")
+    return found + 1
+
+
+def cells(attrs: Attrs, inputs: int, vector: Array) -> list[Cell]:
+    """The cells by layer, then by direction."""
+    if vector.shape != (parameter_size(attrs, inputs),):
+        raise KernelError(f"{vector.size} parameters where inputs of size {inputs} take {parameter_size(attrs, inputs)}")
+    hidden, sides, out = attrs["state_size"], directions(attrs), _handed_on(attrs)
+    rows, at = GATES[attrs["mode"]] * hidden, 0
+
+    def take(*shape: int) -> Array:
+        nonlocal at
+        size = int(np.prod(shape))
+        part: Array = vector[at : at + size].reshape(shape)
+        at += size
+        return part
+
+    weights = []
+    for number in range(attrs["num_layers"] * sides):
+        width = inputs if number < sides else out * sides
+        weights.append((take(rows, width), take(rows, out), take(out, hidden) if attrs["projection_size"] else None))
+    return [Cell(*three, take(rows), take(rows)) for three in weights]
+
+
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x)), in place."""
+    np.negative(x, out=x)
+    np.exp(x, out=x)
+    x += 1
+    result: Array = np.reciprocal(x, out=x)
+    return result
+
+
+Layer = Callable[[Cell, Array, Array, Array], tuple[Array, Array]]
+
+
+def _plain(act: Callable[[Array], Array]) -> Layer:
+    """``h = act(W x + b + U h + c)``."""
+
+    def run(cell: Cell, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+        steps = x @ cell.w_input.T + (cell.b_input + cell.b_state)
+        u = cell.w_state.T
+        for step in steps:
+            step += h @ u
+            h = step[...] = act(step)
+        return steps, c
+
+    return run
+
+
+def _lstm(cell: Cell, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    steps = x @ cell.w_input.T + (cell.b_input + cell.b_state)
+    u, size = cell.w_state.T, c.shape[1]
+    out: Array = np.empty((*x.shape[:2], h.shape[1]), x.dtype)
+    for t, step in enumerate(steps):
+        step += h @ u
+        taken, kept = np.split(sigmoid(step[:, : 2 * size]), 2, axis=1)
+        c = kept * c + taken * np.tanh(step[:, 2 * size : 3 * size])
+        h = sigmoid(step[:, 3 * size :]) * np.tanh(c)
+        if cell.w_projection is not None:
+            h = h @ cell.w_projection.T
+        out[t] = h
+    return out, c
+
+
+def _gru(cell: Cell, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    """``n = tanh(W x + b + r * (U h + c))`` and ``h = (1 - z) * n + z * h``."""
+    steps = x @ cell.w_input.T + cell.b_input
+    u, size = cell.w_state.T, h.shape[1]
+    out: Array = np.empty((*x.shape[:2], size), x.dtype)
+    for t, step in enumerate(steps):
+        state = h @ u + cell.b_state
+        reset, update = np.split(sigmoid(step[:, : 2 * size] + state[:, : 2 * size]), 2, axis=1)
+        new = np.tanh(step[:, 2 * size :] + reset * state[:, 2 * size :])
+        h = out[t] = (1 - update) * new + update * h
+    return out, c
+
+
+_LAYERS: dict[str, Layer] = {
+    "rnn_relu": _plain(lambda x: np.maximum(x, x.dtype.type(0))),
+    "rnn_tanh": _plain(np.tanh),
+    "lstm": _lstm,
+    "gru": _gru,
+}
+
+
+def rnn(context: Context, attrs: Attrs, x: Array, parameters: Array, state: Array, *more: Array) -> Array | tuple[Array, ...]:
+    """All layers over ``(T, N, in)``: ``(T, N, directions*R)``, with ``state_outputs`` the last states as well.
+
+    While training, ``p`` drops values between layers by ``context.rng``, another stream than MXNet's.
+    """
+    run, sides = _LAYERS[attrs["mode"]], directions(attrs)
+    c_state = more[0] if attrs["mode"] == "lstm" else state
+    last: list[Array] = []
+    last_c: list[Array] = []
+    layers = cells(attrs, x.shape[2], parameters)
+    with np.errstate(over="ignore"):
+        for first in range(0, len(layers), sides):
+            source = _dropped(context, attrs["p"], x) if first else x
+            results = []
+            for side in range(sides):
+                number = first + side
+                steps = source[::-1] if side else source
+                out, c = run(layers[number], steps, state[number], c_state[number])
+                last.append(out[-1])
+                last_c.append(c)
+                results.append(out[::-1] if side else out)
+            x = np.concatenate(results, axis=2) if sides == 2 else results[0]
+    if not attrs["state_outputs"]:
+        return x
+    states = (np.stack(last), np.stack(last_c)) if attrs["mode"] == "lstm" else (np.stack(last),)
+    return (x, *states)
+
+
+def _dropped(context: Context, p: float, x: Array) -> Array:
+    if not context.training or p == 0:
+        return x
+    rng = context.rng or np.random.default_rng()
+    result: Array = x * ((rng.random(x.shape) >= p) / (1 - p)).astype(x.dtype)
+    return result
+
+
+def rnn_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Data, parameters, states and results tell of each other; so do sequence lengths."""
+    lstm, sides, out = attrs["mode"] == "lstm", directions(attrs), _handed_on(attrs)
+    stacked, hidden = attrs["num_layers"] * sides, attrs["state_size"]
+    steps, batch, width = dims(inputs[0], 3)
+    (size,) = dims(inputs[1], 1)
+    if size is not None:
+        (width,) = dims(unify((width,), (input_size(attrs, size),)), 1)
+    result = dims(unify((steps, batch, out * sides), outputs[0]), 3)
+    steps, batch = result[:2]
+    batches = [shape[1] for shape in (*inputs[2 : 3 + lstm], *outputs[1:]) if shape is not None and len(shape) == 3]
+    for other in batches:
+        (batch,) = dims(unify((batch,), (other,)), 1)
+    state, cell = (stacked, batch, out), (stacked, batch, hidden)
+    known: list[tuple[Dim, ...]] = [
+        (steps, batch, width),
+        (None if width is None else parameter_size(attrs, width),),
+        state,
+        *[cell] * lstm,
+        *[(batch,)] * attrs["use_sequence_length"],
+    ]
+    found = [unify(a, b) for a, b in zip(known, inputs, strict=True)]
+    wanted = [(steps, batch, out * sides), state, cell][: len(outputs)]
+    return found, [unify(a, b) for a, b in zip(wanted, outputs, strict=True)]
+
+
+def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """One type; sequence lengths have their own."""
+    count = len(inputs) - attrs["use_sequence_length"]
+    known, results = same_types(attrs, inputs[:count], outputs)
+    return [*known, *inputs[count:]], results
+
+
+KERNELS = (Kernel("RNN", rnn, rnn_shapes, _types),)

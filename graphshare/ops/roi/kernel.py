@@ -1,0 +1,186 @@
+"""Regions of feature maps pooled to one size. A region is a row (sample, x1, y1, x2, y2) in the coordinates of the image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
+from graphshare.ops.roi.rotated import KERNELS as ROTATED_KERNELS
+from graphshare.ops.unification import dims, same_types, unify
+
+Span = tuple[int, int]
+
+
+def rounded(x: Array) -> Array:
+    """Half away from 0."""
+    result: Array = np.copysign(np.floor(np.abs(x) + 0.5), x)
+    return result
+
+
+def _sample(x: Array, region: Array) -> Array:
+    number = int(region[0])
+    if not 0 <= number < x.shape[0]:
+        raise KernelError(f"a region names sample {number}, but there are {x.shape[0]}")
+    sample: Array = x[number]
+    return sample
+
+
+def bins_of(start: float, size: float, count: int, limit: int) -> list[tuple[int, int]]:
+    """Where each of ``count`` bins begins and ends, cut off at 0 and ``limit``."""
+    each = np.float32(size) / np.float32(count)
+    edges = [(np.floor(np.float32(i) * each) + start, np.ceil(np.float32(i + 1) * each) + start) for i in range(count)]
+    return [(int(min(max(a, 0), limit)), int(min(max(b, 0), limit))) for a, b in edges]
+
+
+def roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
+    """The greatest value of each bin, 0 in an empty one: ``(R, C, h, w)``. Corners are rounded to whole pixels."""
+    height, width = attrs["pooled_size"]
+    out: Array = np.zeros((len(rois), x.shape[1], height, width), x.dtype)
+    corners = rounded(rois[:, 1:] * x.dtype.type(attrs["spatial_scale"]))
+    for result, region, (x1, y1, x2, y2) in zip(out, rois, corners, strict=True):
+        if region[0] < 0:
+            continue
+        sample = _sample(x, region)
+        columns = bins_of(x1, max(x2 - x1 + 1, 1), width, x.shape[3])
+        for i, (top, bottom) in enumerate(bins_of(y1, max(y2 - y1 + 1, 1), height, x.shape[2])):
+            for j, (left, right) in enumerate(columns):
+                if top < bottom and left < right:
+                    result[:, i, j] = sample[:, top:bottom, left:right].max(axis=(1, 2))
+    return out
+
+
+def ps_roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
+    """The mean of each bin, every bin from channels of its own: ``(R, output_dim, p, p)``."""
+    size, count = attrs["pooled_size"], attrs["output_dim"]
+    group = attrs["group_size"] or size
+    out: Array = np.zeros((len(rois), count, size, size), x.dtype)
+    for result, region in zip(out, rois, strict=True):
+        sample = _sample(x, region).reshape(count, group, group, *x.shape[2:])
+        for i, j, (top, bottom), (left, right) in sensitive_bins(attrs, region, x.shape[2:]):
+            result[:, i[0], j[0]] = sample[:, i[1], j[1], top:bottom, left:right].mean(axis=(1, 2))
+    return out
+
+
+def sensitive_bins(attrs: Attrs, region: Array, limits: tuple[int, ...]) -> Iterator[tuple[Span, Span, Span, Span]]:
+    """The bins of a region that are not empty: row and column, each of the bin and of its channels, and the pixels of both."""
+    size, scale = attrs["pooled_size"], attrs["spatial_scale"]
+    group = attrs["group_size"] or size
+    cells = [min(max(i * group // size, 0), group - 1) for i in range(size)]
+    x1, y1 = rounded(region[1:3]) * scale
+    x2, y2 = (rounded(region[3:5]) + 1) * scale
+    columns = _fractional_bins(x1, max(x2 - x1, 0.1), size, limits[1])
+    for i, rows in enumerate(_fractional_bins(y1, max(y2 - y1, 0.1), size, limits[0])):
+        for j, pixels in enumerate(columns):
+            if rows[0] < rows[1] and pixels[0] < pixels[1]:
+                yield (i, cells[i]), (j, cells[j]), rows, pixels
+
+
+def _fractional_bins(start: float, size: float, count: int, limit: int) -> list[tuple[int, int]]:
+    each = np.float32(size) / np.float32(count)
+    edges = [(np.floor(np.float32(i) * each + start), np.ceil(np.float32(i + 1) * each + start)) for i in range(count)]
+    return [(int(min(max(a, 0), limit)), int(min(max(b, 0), limit))) for a, b in edges]
+
+
+def roi_align(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
+    """The mean of evenly spread bilinear samples of each bin: ``(R, C, h, w)``; zeros for sample -1.
+
+    ``position_sensitive`` takes each bin from channels of its own: ``(R, C / (h*w), h, w)``.
+    """
+    height, width = attrs["pooled_size"]
+    sensitive = attrs["position_sensitive"]
+    channels = x.shape[1] // (height * width) if sensitive else x.shape[1]
+    out: Array = np.zeros((len(rois), channels, height, width), x.dtype)
+    for result, region in zip(out, rois, strict=True):
+        if region[0] < 0:
+            continue
+        pooled = _aligned(attrs, _sample(x, region), region)
+        if sensitive:
+            i, j = np.indices((height, width))
+            pooled = pooled.reshape(channels, height, width, height, width)[:, i, j, i, j]
+        result[...] = pooled
+    return out
+
+
+def aligned_along(
+    attrs: Attrs, size: tuple[int, ...], region: Array, dtype: Any
+) -> tuple[tuple[Array, int], tuple[Array, int]]:
+    """For both axes of an image, what each pixel gives to each sample of a region's bins, and the first pixel that counts."""
+    shift = 0.5 if attrs["aligned"] else 0.0
+    start_x, start_y, end_x, end_y = (
+        region[1:].astype(np.float32) * np.float32(attrs["spatial_scale"]) - np.float32(shift)
+    ).tolist()
+    size_x, size_y = end_x - start_x, end_y - start_y
+    if attrs["aligned"]:
+        if size_x < 0 or size_y < 0:
+            raise KernelError("a region ends before it begins")
+    else:
+        size_x, size_y = max(size_x, 1.0), max(size_y, 1.0)
+    height, width = attrs["pooled_size"]
+    rows = _samples(start_y, size_y, height, attrs["sample_ratio"])
+    columns = _samples(start_x, size_x, width, attrs["sample_ratio"])
+    return _interpolation(rows, size[0], dtype), _interpolation(columns, size[1], dtype)
+
+
+def _aligned(attrs: Attrs, sample: Array, region: Array) -> Array:
+    """All bins of one region: ``(C, h, w)``."""
+    (down, top), (along, left) = aligned_along(attrs, sample.shape[1:], region, sample.dtype)
+    height, width = attrs["pooled_size"]
+    seen = down @ sample[:, top : top + down.shape[1], left : left + along.shape[1]] @ along.T
+    bins = seen.reshape(sample.shape[0], height, len(down) // height, width, len(along) // width)
+    result: Array = bins.mean(axis=(2, 4), dtype=np.float64).astype(sample.dtype)
+    return result
+
+
+def _samples(start: float, size: float, count: int, ratio: int) -> Array:
+    """Where along one axis the samples of all bins lie, ``ratio`` a bin (else as many as it has pixels, rounded up)."""
+    each = size / count
+    number = ratio if ratio > 0 else int(np.ceil(each))
+    found: Array = start + np.arange(count * number).reshape(count, number) // number * each
+    inner = (np.arange(number) + 0.5) * each / max(number, 1)
+    result: Array = (found + inner).reshape(-1)
+    return result
+
+
+def _interpolation(places: Array, size: int, dtype: np.dtype[np.generic]) -> tuple[Array, int]:
+    """A matrix that interpolates at ``places`` between the pixels it needs, and the first of these.
+
+    There are ``size`` pixels; a place more than 1 outside counts as 0.
+    """
+    inside = (places >= -1) & (places <= size)
+    places = places.clip(0, size - 1)
+    low = places.astype(np.intp)
+    high, part, row = np.minimum(low + 1, size - 1), places - low, np.arange(len(places))
+    first = int(low.min(initial=size - 1))
+    matrix: Array = np.zeros((len(places), int(high.max(initial=0)) - first + 1))
+    np.add.at(matrix, (row, low - first), np.where(inside, 1 - part, 0))
+    np.add.at(matrix, (row, high - first), np.where(inside, part, 0))
+    return matrix.astype(dtype), first
+
+
+def _pooled_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    height, width = attrs["pooled_size"]
+    channels = dims(inputs[0], 4)[1]
+    if channels is not None and attrs.get("position_sensitive"):
+        channels //= height * width
+    return _of_regions(inputs, outputs, (channels, height, width))
+
+
+def _ps_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    return _of_regions(inputs, outputs, (attrs["output_dim"], attrs["pooled_size"], attrs["pooled_size"]))
+
+
+def _of_regions(inputs: Shapes, outputs: Shapes, rest: tuple[int | None, ...]) -> tuple[Shapes, Shapes]:
+    regions = dims(unify(inputs[1], (None, 5)), 2)
+    output = dims(unify((regions[0], *rest), outputs[0]), 4)
+    return [dims(inputs[0], 4), (output[0], 5)], [output]
+
+
+KERNELS = (
+    Kernel("ROIPooling", roi_pooling, _pooled_shapes, same_types),
+    Kernel("_contrib_PSROIPooling", ps_roi_pooling, _ps_shapes, same_types),
+    Kernel("_contrib_ROIAlign", roi_align, _pooled_shapes, same_types),
+    *ROTATED_KERNELS,
+)

@@ -1,0 +1,55 @@
+"""Regions that are turned by an angle, pooled to one size: a row (sample, x, y, width, height, degrees) by its centre."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
+from graphshare.ops.spatial_transform.kernel import bilinear
+from graphshare.ops.unification import dims, same_types, unify
+
+
+def rotated_align(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
+    """The mean of points sampled in each bin of every region: ``(R, C, h, w)``. Beyond the border by more than 1 all is 0."""
+    rows, columns = attrs["pooled_size"]
+    height, width = x.shape[2:]
+    scale = x.dtype.type(attrs["spatial_scale"])
+    out: Array = np.zeros((len(rois), x.shape[1], rows, columns), x.dtype)
+    for result, region in zip(out, rois, strict=True):
+        number = int(region[0])
+        if not 0 <= number < len(x):
+            raise KernelError(f"a region names sample {number}, but there are {len(x)}")
+        middle, size = region[1:3] * scale, np.maximum(region[3:5] * scale, 1)
+        angle = x.dtype.type(np.float64(region[5]) * np.pi / 180)
+        down, right = _points(size[1], rows, attrs["sampling_ratio"]), _points(size[0], columns, attrs["sampling_ratio"])
+        yy, xx = np.meshgrid(down, right, indexing="ij")
+        across = xx * np.cos(angle) + yy * np.sin(angle) + middle[0]
+        along = yy * np.cos(angle) - xx * np.sin(angle) + middle[1]
+        inside = (along >= -1) & (along <= height) & (across >= -1) & (across <= width)
+        seen = bilinear(x[number], along.clip(0, height - 1), across.clip(0, width - 1)) * inside
+        parts = seen.reshape(x.shape[1], rows, len(down) // rows, columns, len(right) // columns)
+        result[...] = parts.mean(axis=(2, 4))
+    return out
+
+
+def _points(size: Any, bins: int, ratio: int) -> Array:
+    """Where along an axis samples are taken, from the centre of the region: equally many in each bin.
+
+    Reckoned in the type of ``size`` step by step as MXNet does: a point on the very border is in or out by its last bit.
+    """
+    number = size.dtype.type
+    each = ratio if ratio > 0 else int(np.ceil(size / bins))
+    width = size / number(bins)
+    steps = (np.arange(each).astype(size.dtype) + number(0.5)) * width / number(each)
+    starts = -size / number(2) + np.arange(bins).astype(size.dtype) * width
+    return np.asarray(starts[:, None] + steps).reshape(-1)
+
+
+def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    channels, (count, _) = dims(inputs[0], 4)[1], dims(unify(inputs[1], (None, 6)), 2)
+    return [inputs[0], (count, 6)], [unify((count, channels, *attrs["pooled_size"]), outputs[0])]
+
+
+KERNELS = (Kernel("_contrib_RROIAlign", rotated_align, _shapes, same_types),)

@@ -1,0 +1,99 @@
+"""Operators on padded sequences: time along one of the first two axes, samples along the other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphshare.ops.buffers import target
+from graphshare.ops.conversion import convert
+from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.unification import unify
+from graphshare.text.format import format_shape
+
+
+def _lengths(length: Array, steps: int, least: int) -> Array:
+    counts = convert(length, np.int64)
+    if counts.size and not (counts.min() >= least and counts.max() <= steps):
+        raise KernelError(f"lengths of {counts.min()} to {counts.max()} in sequences of {steps} steps")
+    return counts
+
+
+def sequence_mask(context: Context, attrs: Attrs, data: Array, length: Array | None = None) -> Array:
+    """``value`` from each sample's length on."""
+    if length is None:
+        return data
+    axis = attrs["axis"]
+    steps = np.arange(data.shape[axis])
+    counts = convert(length, np.int64)
+    over = steps[:, None] >= counts if axis == 0 else steps >= counts[:, None]
+    out = target(context, data)
+    result = data.copy() if out is None else out
+    result[over] = convert(np.asarray(attrs["value"]), data.dtype)
+    return result
+
+
+def sequence_last(context: Context, attrs: Attrs, data: Array, length: Array | None = None) -> Array:
+    """The last step of each sample."""
+    axis = attrs["axis"]
+    if length is None:
+        return np.asarray(np.take(data, -1, axis))
+    last = _lengths(length, data.shape[axis], 1) - 1
+    samples = np.arange(len(last))
+    return np.asarray(data[last, samples] if axis == 0 else data[samples, last])
+
+
+def sequence_reverse(context: Context, attrs: Attrs, data: Array, length: Array | None = None) -> Array:
+    """Each sample's steps in reverse, what is behind its length as it was."""
+    if length is None:
+        return np.asarray(data[::-1].copy())
+    counts = _lengths(length, data.shape[0], 0)
+    steps = np.arange(data.shape[0])[:, None]
+    order = np.where(steps < counts, counts - 1 - steps, steps)
+    return np.asarray(data[order, np.arange(len(counts))])
+
+
+def _mask_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    data = unify(inputs[0], outputs[0])
+    return _with_lengths(attrs, [data, *inputs[1:]]), [data]
+
+
+def _last_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    known = _with_lengths(attrs, inputs)
+    data = known[0]
+    if data is None:
+        return known, outputs
+    return known, [unify(data[1:] if attrs["axis"] == 0 else (data[0], *data[2:]), outputs[0])]
+
+
+def _reverse_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    if attrs["axis"] != 0:
+        raise KernelError(f"SequenceReverse along axis {attrs['axis']}; MXNet has it for axis 0 alone")
+    return _mask_shapes(attrs, inputs, outputs)
+
+
+def _with_lengths(attrs: Attrs, inputs: Shapes) -> Shapes:
+    data = inputs[0]
+    if attrs["axis"] not in (0, 1):
+        raise KernelError(f"time along axis {attrs['axis']}; it is 0 or 1")
+    if data is None:
+        return inputs
+    if len(data) < 2:
+        raise KernelError(f"{format_shape(data)} has no axes for time and samples")
+    samples: Shape = (data[1 - attrs["axis"]],)
+    try:
+        return [data, *(unify(length, samples) for length in inputs[1:])]
+    except KernelError:
+        raise KernelError(f"sequence_length {format_shape(inputs[1])} where {format_shape(samples)} is wanted") from None
+
+
+def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """Lengths are of the data's type unless something else is known."""
+    dtype = inputs[0] or outputs[0]
+    return [dtype, *(length or dtype for length in inputs[1:])], [dtype]
+
+
+KERNELS = (
+    Kernel("SequenceMask", sequence_mask, _mask_shapes, _types),
+    Kernel("SequenceLast", sequence_last, _last_shapes, _types),
+    Kernel("SequenceReverse", sequence_reverse, _reverse_shapes, _types),
+)

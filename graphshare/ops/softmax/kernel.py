@@ -1,0 +1,124 @@
+"""The softmax family."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphshare.ops.buffers import room, target
+from graphshare.ops.conversion import convert, floating
+from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shapes, Types
+from graphshare.ops.unification import axis_of, dims, same_shapes, same_types, unify
+
+
+def softmax_along(x: Array, axis: int, out: Array | None = None, temperature: float = 1.0) -> Array:
+    """``exp(x / temperature)`` divided by its sum along an axis; zeros where all of it is minus infinity."""
+    if not x.size:
+        return x
+    with np.errstate(all="ignore"):
+        largest = np.max(x, axis=axis, keepdims=True)
+        if largest.dtype.kind == "f":
+            largest = np.where(largest == -np.inf, largest.dtype.type(0), largest)
+        result: Array = np.asarray(np.subtract(x, largest, out=out))
+        if temperature != 1:
+            result /= result.dtype.type(temperature)
+        np.exp(result, out=result)
+        total = np.sum(result, axis=axis, keepdims=True)
+        np.divide(result, np.where(total == 0, total.dtype.type(1), total), out=result)
+    return result
+
+
+def log_softmax_along(x: Array, axis: int, out: Array | None = None, temperature: float = 1.0) -> Array:
+    """The logarithm of :func:`softmax_along`."""
+    if not x.size:
+        return x
+    with np.errstate(all="ignore"):
+        result = np.asarray(np.subtract(x, np.max(x, axis=axis, keepdims=True), out=out))
+        if temperature != 1:
+            result /= result.dtype.type(temperature)
+        result -= np.log(np.sum(np.exp(result), axis=axis, keepdims=True))
+    return np.asarray(result)
+
+
+def _prepared(context: Context, attrs: Attrs, x: Array, sign: int) -> tuple[Array, Array | None]:
+    """What goes into the exponential, in a type to compute in, and a buffer for the result."""
+    wanted = np.dtype(attrs["dtype"] or x.dtype)
+    data = x.astype(np.float64) if wanted == np.float64 else floating(x)
+    if sign != 1:
+        data = np.asarray(np.negative(data))
+        return data, data
+    return data, room(context, data) if data is x else None
+
+
+def _member(along: Forward, sign: int = 1) -> Forward:
+    def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        data, out = _prepared(context, attrs, x, sign)
+        result: Array = along(data, attrs["axis"], out, _temperature(attrs))  # type: ignore[assignment]
+        return convert(result, attrs["dtype"] or x.dtype)
+
+    return forward
+
+
+def _temperature(attrs: Attrs) -> float:
+    return 1.0 if attrs["temperature"] is None else float(attrs["temperature"])
+
+
+def softmax(context: Context, attrs: Attrs, x: Array, length: Array | None = None) -> Array:
+    """Along ``axis``; with ``use_length`` over as many first elements as ``length`` says, 0 for the others."""
+    if length is None:
+        return np.asarray(_member(softmax_along)(context, attrs, x))
+    data, _ = _prepared(context, attrs, x, 1)
+    axis = axis_of(attrs["axis"], x.ndim)
+    places = np.arange(x.shape[axis]).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
+    masked = np.where(places < np.expand_dims(length, axis), data, data.dtype.type(-np.inf))
+    return convert(softmax_along(masked, axis, masked, _temperature(attrs)), attrs["dtype"] or x.dtype)
+
+
+def softmax_activation(context: Context, attrs: Attrs, x: Array) -> Array:
+    """Over the channels at each place, or over the last axis."""
+    axis = 1 if attrs["mode"] == "channel" else -1
+    return convert(softmax_along(floating(x), axis, target(context, x) if x.dtype != np.float16 else None), x.dtype)
+
+
+def _softmax_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape = unify(inputs[0], outputs[0])
+    if shape is None:
+        return inputs, outputs
+    axis = axis_of(attrs["axis"], len(shape))
+    if len(inputs) == 1:
+        return [shape], [shape]
+    rest = tuple(d for i, d in enumerate(shape) if i != axis)
+    try:
+        return [shape, unify(inputs[1], rest)], [shape]
+    except KernelError as error:
+        raise KernelError(f"length has a number for each row that is not along axis {attrs['axis']}: {error}") from None
+
+
+def _single_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    if attrs["use_length"]:
+        raise KernelError("use_length is for softmax alone; this operator takes no length")
+    return _softmax_shapes(attrs, inputs, outputs)
+
+
+def _channel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    (shape,), _ = same_shapes(attrs, inputs, outputs)
+    if attrs["mode"] == "channel" and shape is not None and len(shape) < 3:
+        raise KernelError(f"softmax over channels of an array with {len(dims(shape, len(shape)))} axes; it takes 3 or more")
+    return [shape], [shape]
+
+
+def _softmax_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    for dtype, kinds, words in zip(inputs, (("float",), ("int", "uint")), ("floating point", "integers"), strict=False):
+        if dtype is not None and not dtype.startswith(kinds):
+            raise KernelError(f"{dtype} where {words} are wanted")
+    if attrs["dtype"] is not None:
+        return inputs, [attrs["dtype"]]
+    known = inputs[0] if inputs[0] is not None else outputs[0]
+    return [known, *inputs[1:]], [known]
+
+
+KERNELS = (
+    Kernel("softmax", softmax, _softmax_shapes, _softmax_types),
+    Kernel("log_softmax", _member(log_softmax_along), _single_shapes, _softmax_types),
+    Kernel("softmin", _member(softmax_along, -1), _single_shapes, _softmax_types),
+    Kernel("SoftmaxActivation", softmax_activation, _channel_shapes, same_types),
+)

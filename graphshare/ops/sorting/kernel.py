@@ -1,0 +1,99 @@
+"""Sorting. Equal values keep their order.
+
+In MXNet they do so up to 16 values; beyond, their order is an accident of its C++ library.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.unification import axis_of, same_types, size_of, unify
+
+
+def _order(x: Array, axis: int, ascending: bool) -> Array:
+    """The places of the values in order, along one axis."""
+    if ascending:
+        return np.asarray(np.argsort(x, axis=axis, kind="stable"))
+    backwards = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
+    return np.asarray(x.shape[axis] - 1 - np.flip(backwards, axis))
+
+
+def _along(attrs: Attrs, x: Array) -> tuple[Array, int]:
+    """The array to order and its axis: without one, all values in a row."""
+    return (x.reshape(-1), 0) if attrs["axis"] is None else (x, axis_of(attrs["axis"], x.ndim))
+
+
+def sort(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The values in order."""
+    data, axis = _along(attrs, x)
+    return np.take_along_axis(data, _order(data, axis, attrs["is_ascend"]), axis)
+
+
+def argsort(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The places of the values in order."""
+    data, axis = _along(attrs, x)
+    return _order(data, axis, attrs["is_ascend"]).astype(attrs["dtype"])
+
+
+def topk(context: Context, attrs: Attrs, x: Array) -> Array | tuple[Array, Array]:
+    """The ``k`` greatest or least values, their places, both, or a mask of them."""
+    data, axis = _along(attrs, x)
+    count = _count(attrs, data.shape[axis])
+    places = np.take(_order(data, axis, attrs["is_ascend"]), range(count or 0), axis)
+    wanted = attrs["ret_typ"]
+    if wanted == "mask":
+        mask = np.zeros_like(data)
+        np.put_along_axis(mask, places, 1, axis)
+        return mask.reshape(x.shape)
+    indices = places.astype(attrs["dtype"])
+    return indices if wanted == "indices" else (np.take_along_axis(data, places, axis), indices)
+
+
+def _count(attrs: Attrs, size: Dim) -> Dim:
+    k: int = attrs["k"]
+    if size is not None and k > size:
+        raise KernelError(f"the {k} first of {size} values; k may be at most {size}, and 0 for all")
+    return k if k > 0 else size
+
+
+def _flat(shape: Shape) -> Shape:
+    return (size_of(shape),)
+
+
+def _sort_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape = inputs[0]
+    if shape is None:
+        return inputs, outputs
+    if attrs["axis"] is None:
+        return inputs, [_flat(shape)]
+    axis_of(attrs["axis"], len(shape))
+    return inputs, [unify(shape, outputs[0])]
+
+
+def _topk_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape = inputs[0]
+    if shape is None or attrs["ret_typ"] == "mask":
+        return inputs, [shape] * len(outputs)
+    if attrs["axis"] is None:
+        return inputs, [(_count(attrs, size_of(shape)),)] * len(outputs)
+    axis = axis_of(attrs["axis"], len(shape))
+    result = (*shape[:axis], _count(attrs, shape[axis]), *shape[axis + 1 :])
+    return inputs, [unify(result, known) for known in outputs]
+
+
+def _argsort_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    return inputs, [attrs["dtype"]]
+
+
+def _topk_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    index = attrs["dtype"]
+    results = {"indices": [index], "mask": [inputs[0]]}.get(attrs["ret_typ"], [inputs[0], index])
+    return inputs, results[: len(outputs)]
+
+
+KERNELS = (
+    Kernel("sort", sort, _sort_shapes, same_types),
+    Kernel("argsort", argsort, _sort_shapes, _argsort_types),
+    Kernel("topk", topk, _topk_shapes, _topk_types),
+)

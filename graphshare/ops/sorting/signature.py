@@ -1,0 +1,46 @@
+"""Signatures of the operators of family ``sorting``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphshare.ops.signature import Outputs, define
+from graphshare.ops.slot_rules import numbered
+
+if TYPE_CHECKING:
+    from graphshare.ops.signature import Attributes, Signature
+
+
+def top_k(signature: Signature, attrs: Attributes) -> Outputs:
+    """Values come with their indices, which ``value`` alone then hides."""
+    kind = signature.value(attrs, "ret_typ")
+    return numbered(2, 2 if kind == "both" else 1) if kind in ("both", "value") else numbered(1)
+
+
+OPERATORS = (
+    *define(
+        "argsort(_npi_argsort)",
+        "data",
+        "axis:int?=-1; is_ascend:bool=True; dtype:{float16/float32/float64/int32/int64/uint8}=float32",
+        registers_inputs=False,
+        couples_batch="axis",
+    ),
+    *define(
+        "sort(_npi_sort)",
+        "data",
+        "axis:int?=-1; is_ascend:bool=True",
+        results="output0 output1",
+        visible=1,
+        registers_inputs=False,
+        couples_batch="axis",
+    ),
+    *define(
+        "topk(_npx_topk)",
+        "data",
+        "axis:int?=-1; k:int=1; ret_typ:{both/indices/mask/value}=indices; is_ascend:bool=False; "
+        "dtype:{float16/float32/float64/int32/int64/uint8}=float32",
+        results=top_k,
+        registers_inputs=False,
+        couples_batch="axis",
+    ),
+)

@@ -1,0 +1,27 @@
+"""Operators for sparse arrays on the dense ones that there are here: what they compute of those."""
+
+from __future__ import annotations
+
+from graphshare.ops.binary.kernel import ARITHMETIC, forward_of, types
+from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError
+from graphshare.ops.unification import same_shapes, same_types
+
+
+def divide(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
+    """x / y, of a row-sparse x only in its rows."""
+    return ARITHMETIC["div"](context, x, y)
+
+
+def cast_storage(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The array as it is; there are no sparse ones."""
+    if attrs["stype"] != "default":
+        raise KernelError(f"an array cannot become {attrs['stype']}: only dense arrays are computed with")
+    return x
+
+
+KERNELS = (
+    Kernel("cast_storage", cast_storage, same_shapes, same_types),
+    Kernel("_scatter_elemwise_div", divide, same_shapes, same_types),
+    Kernel("_scatter_plus_scalar", forward_of("add", False), same_shapes, types),
+    Kernel("_scatter_minus_scalar", forward_of("sub", False), same_shapes, types),
+)

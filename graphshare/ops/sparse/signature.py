@@ -1,0 +1,92 @@
+"""Signatures of the operators of family ``sparse``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphshare.ops.binary.signature import SCALAR
+from graphshare.ops.signature import Outputs, define
+from graphshare.ops.slot_rules import count_of, numbered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphshare.ops.signature import Attributes, OutputRule, Signature
+
+NO_KERNEL = "it takes sparse arrays, and only dense ones are computed with"
+
+
+def sampled_subgraphs(arrays: int, others: int) -> OutputRule:
+    """Graph sampling: ``arrays`` outputs for every seed; ``others`` inputs are no seeds."""
+    return lambda signature, attrs: numbered(arrays * max(0, count_of(signature, attrs, "num_args") - others))
+
+
+def mapped_subgraphs(signature: Signature, attrs: Attributes) -> Outputs:
+    """One sub-graph for every list of vertices, and its mapping on request."""
+    graphs = max(0, count_of(signature, attrs, "num_args") - 1)
+    return numbered(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)
+
+
+def compacted_graphs(signature: Signature, attrs: Attributes) -> Outputs:
+    """One graph for every graph given, and its mapping on request."""
+    graphs = count_of(signature, attrs, "num_args") // 2
+    return numbered(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)
+
+
+def compacted_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+    """The graphs, then the vertices of each."""
+    graphs = range(count_of(signature, attrs, "num_args") // 2)
+    return (*(f"graph{i}" for i in graphs), *(f"varray{i}" for i in graphs))
+
+
+def subgraph_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+    """The graph, then a list of vertices for every sub-graph."""
+    return ("graph", *(f"varray{i}" for i in range(count_of(signature, attrs, "num_args") - 1)))
+
+
+OPERATORS = (
+    *define("_contrib_dgl_adjacency", "data", no_kernel=NO_KERNEL),
+    *define(
+        "_contrib_dgl_csr_neighbor_non_uniform_sample",
+        "csr_matrix probability seed_arrays",
+        "num_args:int[2:]=!; num_hops:int64=1; num_neighbor:int64=2; max_num_vertices:int64=100",
+        results=sampled_subgraphs(4, 2),
+        registers_inputs=False,
+        no_kernel=NO_KERNEL,
+    ),
+    *define(
+        "_contrib_dgl_csr_neighbor_uniform_sample",
+        "csr_matrix seed_arrays",
+        "num_args:int[2:]=!; num_hops:int64=1; num_neighbor:int64=2; max_num_vertices:int64=100",
+        results=sampled_subgraphs(3, 1),
+        registers_inputs=False,
+        no_kernel=NO_KERNEL,
+    ),
+    *define(
+        "_contrib_dgl_graph_compact",
+        compacted_inputs,
+        "num_args:int[2:]=!; return_mapping:bool=!; graph_sizes:tuple64=!",
+        results=compacted_graphs,
+        no_kernel=NO_KERNEL,
+    ),
+    *define(
+        "_contrib_dgl_subgraph",
+        subgraph_inputs,
+        "num_args:int[2:]=!; return_mapping:bool=!",
+        results=mapped_subgraphs,
+        no_kernel=NO_KERNEL,
+    ),
+    *define("_contrib_edge_id", "data u v", no_kernel=NO_KERNEL),
+    *define("_contrib_getnnz", "data", "axis:int?=None", registers_inputs=False, no_kernel=NO_KERNEL),
+    *define("_scatter_elemwise_div", "lhs rhs"),
+    *define("_scatter_minus_scalar _scatter_plus_scalar", "data", SCALAR, registers_inputs=False),
+    *define("_sparse_retain", "data indices", no_kernel=NO_KERNEL),
+    *define(
+        "_square_sum",
+        "data",
+        "axis:shape?=None; keepdims:bool=False; exclude:bool=False",
+        registers_inputs=False,
+        no_kernel=NO_KERNEL,
+    ),
+    *define("cast_storage(_sparse_cast_storage)", "data", "stype:{csr/default/row_sparse}=!", registers_inputs=False),
+)

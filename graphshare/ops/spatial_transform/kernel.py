@@ -1,0 +1,169 @@
+"""Sampling feature maps at any point: grids, bilinear sampling, deformable convolution, correlation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.unification import dims, same_types, unify
+
+
+def bilinear(x: Array, rows: Array, columns: Array) -> Array:
+    """``x`` ``(C, H, W)`` at fractional places ``(...)``: ``(C, ...)``. What lies outside counts as 0."""
+    height, width = x.shape[1:]
+    top, left = np.floor(rows), np.floor(columns)
+    out: Array = np.zeros((x.shape[0], *rows.shape), x.dtype)
+    for down in (0, 1):
+        for right in (0, 1):
+            r, c = top + down, left + right
+            weight = (1 - np.abs(rows - r)) * (1 - np.abs(columns - c))
+            inside = (r >= 0) & (r < height) & (c >= 0) & (c < width)
+            r, c = np.where(inside, r, 0).astype(np.intp), np.where(inside, c, 0).astype(np.intp)
+            out += x[:, r, c] * np.where(inside, weight, 0).astype(x.dtype)
+    return out
+
+
+def held(x: Array, rows: Array, columns: Array) -> Array:
+    """As :func:`bilinear`, but the last row and column reach on to the array's end, and before the first all is 0."""
+    height, width = x.shape[1:]
+    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+    return np.where(inside, bilinear(x, rows.clip(0, height - 1), columns.clip(0, width - 1)), x.dtype.type(0))
+
+
+def unit_grid(height: int, width: int, dtype: np.dtype[np.generic]) -> Array:
+    """x, y and 1 of every pixel, -1 to 1 with both ends: ``(3, H*W)``."""
+    with np.errstate(all="ignore"):  # one place has no distance to a next one, and MXNet makes it NaN
+        x = -1 + np.arange(width) * np.divide(2, width - 1)
+        y = -1 + np.arange(height) * np.divide(2, height - 1)
+    grid: Array = np.stack([*(a.reshape(-1) for a in np.meshgrid(x, y)), np.ones(height * width)]).astype(dtype)
+    return grid
+
+
+def affine_grid(theta: Array, height: int, width: int) -> Array:
+    """The grid ``(N, 2, H, W)`` of matrices ``(N, 6)``."""
+    grid: Array = theta.reshape(-1, 2, 3) @ unit_grid(height, width, theta.dtype)
+    return grid.reshape(-1, 2, height, width)
+
+
+def grid_generator(context: Context, attrs: Attrs, x: Array) -> Array:
+    """Places to sample at, x before y, -1 to 1: of affine matrices ``(N, 6)``, or of a flow ``(N, 2, H, W)`` in pixels."""
+    if attrs["transform_type"] == "affine":
+        return affine_grid(x, *attrs["target_shape"])
+    height, width = x.shape[2:]
+    flow = x + np.stack(np.meshgrid(np.arange(width), np.arange(height))).astype(x.dtype)
+    half = np.array([(width - 1) / 2, (height - 1) / 2], x.dtype).reshape(1, 2, 1, 1)
+    result: Array = flow / half - 1
+    return result
+
+
+def _grid_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    if attrs["transform_type"] == "warp":
+        shape = unify(unify(inputs[0], outputs[0]), (None, 2, None, None))
+        return [shape], [shape]
+    (n, _), (height, width) = dims(unify(inputs[0], (None, 6)), 2), target_of(attrs)
+    output = dims(unify((n, 2, height, width), outputs[0]), 4)
+    return [(output[0], 6)], [output]
+
+
+def target_of(attrs: Attrs) -> tuple[int, int]:
+    """Height and width of ``target_shape``. Raises KernelError where it is none."""
+    height, width = attrs["target_shape"] or (0, 0)
+    if height <= 0 or width <= 0:
+        raise KernelError(f"target_shape {attrs['target_shape']} must be a height and a width")
+    return height, width
+
+
+def _sampled(x: Array, grid: Array) -> Array:
+    height, width = x.shape[2:]
+    columns, rows = (grid[:, 0] + 1) * ((width - 1) / 2), (grid[:, 1] + 1) * ((height - 1) / 2)
+    out: Array = np.stack([bilinear(*sample) for sample in zip(x, rows, columns, strict=True)])
+    nowhere = np.isnan(rows + columns)
+    return np.where(nowhere[:, None], out.dtype.type(np.nan), out) if nowhere.any() else out
+
+
+def bilinear_sampler(context: Context, attrs: Attrs, x: Array, grid: Array) -> Array:
+    """``(N, C, H, W)`` at the places of a grid ``(N, 2, h, w)``: ``(N, C, h, w)``."""
+    return _sampled(x, grid)
+
+
+def _sampler_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    n, c, height, width = dims(inputs[0], 4)
+    grid = dims(unify(inputs[1], (n, 2, None, None)), 4)
+    output = dims(unify((grid[0], c, *grid[2:]), outputs[0]), 4)
+    return [(output[0], output[1], height, width), unify(grid, (output[0], 2, *output[2:]))], [output]
+
+
+def spatial_transformer(context: Context, attrs: Attrs, x: Array, theta: Array) -> Array:
+    """``(N, C, H, W)`` at the places that affine matrices ``(N, 6)`` give."""
+    return _sampled(x, affine_grid(theta, *target_of(attrs)))
+
+
+def _transformer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    n, c, height, width = dims(inputs[0], 4)
+    (m, _) = dims(unify(inputs[1], (n, 6)), 2)
+    output = dims(unify((m, c, *target_of(attrs)), outputs[0]), 4)
+    return [(*output[:2], height, width), (output[0], 6)], [output]
+
+
+def correlation_size(attrs: Attrs, height: Dim, width: Dim) -> tuple[Dim, Dim]:
+    """Height and width of the result. Raises KernelError where there is none."""
+    border = attrs["max_displacement"] + (attrs["kernel_size"] - 1) // 2
+    found: list[Dim] = []
+    for size in (height, width):
+        room = None if size is None else size + 2 * attrs["pad_size"] - 2 * border
+        if room is not None and room < 1:
+            raise KernelError(f"an axis of size {size} is too small for this displacement and kernel; pad_size would help")
+        found.append(None if room is None else -(-room // attrs["stride1"]))
+    return found[0], found[1]
+
+
+def correlation(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
+    """How patches of ``x`` match those of ``y`` moved by each displacement: ``(N, D*D, h, w)``, rows of displacements first.
+
+    The sum over patch and channels of products (of absolute differences unless ``is_multiply``), divided by their number.
+    """
+    kernel, stride, pad = attrs["kernel_size"], attrs["stride1"], attrs["pad_size"]
+    if kernel % 2 == 0:
+        raise KernelError(f"kernel_size {kernel} must be odd")
+    height, width = correlation_size(attrs, *x.shape[2:])
+    reach = attrs["max_displacement"] // attrs["stride2"]
+    borders = ((0, 0), (0, 0), (pad, pad), (pad, pad))
+    x, y = np.pad(x, borders), np.pad(y, borders)
+    h, w = (height or 0) * stride, (width or 0) * stride
+    out: Array = np.zeros((x.shape[0], (2 * reach + 1) ** 2, height or 0, width or 0), x.dtype)
+    first = attrs["max_displacement"]
+    for channel in range(out.shape[1]):
+        down, right = (attrs["stride2"] * (place - reach) for place in divmod(channel, 2 * reach + 1))
+        for r in range(first, first + kernel):
+            for c in range(first, first + kernel):
+                a = x[:, :, r : r + h : stride, c : c + w : stride]
+                b = y[:, :, r + down : r + down + h : stride, c + right : c + right + w : stride]
+                out[:, channel] += (a * b if attrs["is_multiply"] else np.abs(a - b)).sum(axis=1)
+    out /= kernel * kernel * x.shape[1]
+    return out
+
+
+def _correlation_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    both = dims(unify(*inputs), 4)
+    side = 2 * (attrs["max_displacement"] // attrs["stride2"]) + 1
+    output = dims(unify((both[0], side * side, *correlation_size(attrs, *both[2:])), outputs[0]), 4)
+    found = (output[0], *both[1:])
+    return [found, found], [output]
+
+
+def window_pairs(attrs: Attrs) -> tuple[tuple[int, int], ...]:
+    """Kernel, stride, dilate and pad, each by height and width."""
+    return (
+        tuple(attrs["kernel"]),
+        tuple(attrs["stride"] or (1, 1)),
+        tuple(attrs["dilate"] or (1, 1)),
+        tuple(attrs["pad"] or (0, 0)),
+    )
+
+
+KERNELS = (
+    Kernel("GridGenerator", grid_generator, _grid_shapes, same_types),
+    Kernel("BilinearSampler", bilinear_sampler, _sampler_shapes, same_types),
+    Kernel("SpatialTransformer", spatial_transformer, _transformer_shapes, same_types),
+    Kernel("Correlation", correlation, _correlation_shapes, same_types),
+)

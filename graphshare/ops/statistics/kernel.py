@@ -1,0 +1,242 @@
+"""The numpy interface's means, spreads, norms, counts and differences."""
+
+from __future__ import annotations
+
+from math import inf, isinf
+from typing import Any
+
+import numpy as np
+
+from graphshare.ops.conversion import convert
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.linear_algebra.kernel import decomposable
+from graphshare.ops.reduction.kernel import np_axes_of, np_shapes
+from graphshare.ops.unification import axis_of, is_known, same_types, size_of, unify
+
+
+def _tested(function: Any) -> Any:
+    def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        return np.asarray(function(x != 0, axis=np_axes_of(attrs, x.ndim), keepdims=attrs["keepdims"]))
+
+    return forward
+
+
+def _boolean(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    return inputs, ["bool"]
+
+
+def _spread(*, root: bool) -> Any:
+    """Mean square of what is left of the mean, ``ddof`` fewer counted, or its root; and the mean, of integers an integer."""
+
+    def forward(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
+        (dtype, *_) = _named_types(attrs, [str(x.dtype)], [None, None])[1]
+        axis, keep = np_axes_of(attrs, x.ndim), attrs["keepdims"]
+        wide = x.astype(np.float64)
+        mean = np.asarray(np.mean(wide, axis=axis, keepdims=True))
+        if x.dtype.kind != "f":
+            mean = np.trunc(mean)
+        found = np.asarray(np.square(wide - mean).sum(axis=axis, keepdims=keep))
+        found = found / (x.size // max(1, found.size) - attrs["ddof"])
+        mean = mean.reshape(found.shape)
+        return convert(np.sqrt(found) if root else found, dtype), convert(mean, dtype)
+
+    return forward
+
+
+def _spread_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    _, (found,) = np_shapes(attrs, inputs, outputs[:1])
+    return inputs, [found] * len(outputs)
+
+
+def _named_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    name = attrs["dtype"] or inputs[0]
+    return inputs, [name] * len(outputs)
+
+
+def average(context: Context, attrs: Attrs, x: Array, weights: Array | None = None) -> Array | tuple[Array, ...]:
+    """The mean, each number as often as its weight says; with ``returned`` the sum of weights too, one number unless all have
+    weights of their own.
+    """
+    axis = np_axes_of(attrs, x.ndim)
+    of_axis = weights is not None and weights.ndim != x.ndim
+    if weights is None:
+        mean = np.asarray(np.mean(x, axis=axis, dtype=np.float64))
+        count = np.asarray(x.size / max(1, mean.size))
+    else:
+        if of_axis:
+            weights = weights.reshape(*(-1 if i in axis else 1 for i in range(x.ndim)))
+        wide = np.broadcast_to(weights, x.shape).astype(np.float64)
+        count = np.asarray(wide.sum(axis=axis))
+        mean = (x * wide).sum(axis=axis) / count
+    found = convert(np.asarray(mean), x.dtype)
+    if not attrs["returned"]:
+        return found
+    return found, convert(count.reshape(-1)[:1].reshape(()) if of_axis else count, x.dtype)
+
+
+def _average_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    _, (found,) = np_shapes({**attrs, "keepdims": False}, inputs[:1], [None])
+    if found is None:
+        return inputs, outputs
+    each = len(inputs) > 1 and inputs[1] is not None and len(inputs[1]) == len(inputs[0] or ())
+    return inputs, [unify(a, b) for a, b in zip((found, found if each else ()), outputs, strict=False)]
+
+
+def norm_axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
+    """The axes of a norm: all of them for flag -2, else those named, or the last two, or the only one."""
+    axis = attrs["axis"]
+    if attrs["flag"] == -2:
+        return tuple(range(rank))
+    return tuple(range(max(0, rank - 2), rank)) if axis is None else tuple(axis_of(i, rank) for i in axis)
+
+
+def matrix_order(order: float) -> float:
+    """The order of a matrix norm: MXNet takes every other one above 0 for inf, all that is left for -inf."""
+    return order if order in (1, -1, 2, -2) else inf if order > 0 else -inf
+
+
+def _vector_norm(x: Array, order: float, axes: tuple[int, ...], keep: bool) -> Array:
+    """Zeros are passed over, so that an order below 0 is not 0 because of one."""
+    if isinf(order) or len(axes) != 1:
+        return np.asarray(np.linalg.norm(x, order, axes[0] if len(axes) == 1 else axes, keep))
+    if order == 0:
+        return np.asarray(np.count_nonzero(x, axis=axes, keepdims=keep))
+    powers = np.power(np.abs(x), order, where=x != 0, out=np.zeros_like(x))
+    found = np.asarray(powers.sum(axis=axes, keepdims=keep))
+    return np.asarray(np.power(found, 1 / order, where=found != 0, out=np.zeros_like(found)))
+
+
+def norm(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
+    """A norm of vectors along one axis or of matrices over two; what else it outputs serves a gradient."""
+    axes, keep, flag, order = norm_axes(attrs, x.ndim), attrs["keepdims"], attrs["flag"], attrs["ord"]
+    wide = x.astype(np.float64)
+    if flag == -2 or (flag == 1 and len(axes) == 2):
+        found = np.sqrt(np.square(wide).sum(axis=axes, keepdims=keep))
+    elif len(axes) == 2:
+        if order in (2, -2) and (x.dtype == np.float16 or x.shape[axes[0]] > x.shape[axes[1]]):
+            raise KernelError("MXNet has singular values of float32 or float64, and of matrices not higher than wide, alone")
+        named: Any = "nuc" if flag == 2 and order in (2, -2) else matrix_order(order)
+        found = np.linalg.norm(decomposable(wide) if named in ("nuc", 2, -2) else wide, named, axes, keep)
+    else:
+        found = _vector_norm(wide, order, axes, keep)
+    nothing = np.zeros((0,), x.dtype)
+    return convert(np.asarray(found), x.dtype), nothing, nothing, nothing
+
+
+def percentile(context: Context, attrs: Attrs, x: Array, q: Array | None = None) -> Array:
+    """What ``q`` percent of the numbers are not above; in float32 but of float64."""
+    wanted: Any = attrs["q_scalar"] if q is None else q
+    found = np.percentile(x, wanted, np_axes_of(attrs, x.ndim), method=attrs["interpolation"], keepdims=attrs["keepdims"])
+    return np.asarray(found).astype(x.dtype if x.dtype == np.float64 else np.float32)
+
+
+def _percentile_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    _, (found,) = np_shapes(attrs, inputs[:1], [None])
+    lead: Shape = () if len(inputs) == 1 else inputs[1]
+    if found is None or lead is None:
+        return inputs, outputs
+    return inputs, [unify((*lead, *found), outputs[0])]
+
+
+def _percentile_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    return inputs, [inputs[0] if inputs[0] in (None, "float64") else "float32"]
+
+
+def diff(context: Context, attrs: Attrs, x: Array) -> Array:
+    """Each number less the one before, ``n`` times over."""
+    return np.diff(x, attrs["n"], attrs["axis"])
+
+
+def _diff_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape = inputs[0]
+    if shape is None:
+        return inputs, outputs
+    at = axis_of(attrs["axis"], len(shape))
+    size = shape[at]
+    left = None if size is None else max(0, size - attrs["n"])
+    return inputs, [unify((*shape[:at], left, *shape[at + 1 :]), outputs[0])]
+
+
+def ediff1d(context: Context, attrs: Attrs, x: Array, *ends: Array) -> Array:
+    """Each number of the flattened array less the one before, between what ``to_begin`` and ``to_end`` say."""
+    given = list(ends)
+    parts = []
+    for key in ("to_begin", "to_end"):
+        scalar = attrs[f"{key}_scalar"]
+        part = given.pop(0) if attrs[f"{key}_arr_given"] else [] if scalar is None else [scalar]
+        parts.append(np.ravel(part).astype(x.dtype))
+    return np.concatenate([parts[0], np.diff(x.reshape(-1)), parts[1]])
+
+
+def _ediff1d_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    sizes = [size_of(shape) for shape in inputs]
+    if None in sizes:
+        return inputs, outputs
+    count = max(0, (sizes[0] or 0) - 1) + sum(size or 0 for size in sizes[1:])
+    count += sum(attrs[f"{k}_scalar"] is not None and not attrs[f"{k}_arr_given"] for k in ("to_begin", "to_end"))
+    return inputs, [unify((count,), outputs[0])]
+
+
+def histogram(context: Context, attrs: Attrs, x: Array, bins: Array | None = None) -> tuple[Array, Array]:
+    """How many numbers fall between edges, the last edge included; and the edges."""
+    if bins is None:
+        if attrs["bin_cnt"] is None or attrs["range"] is None:
+            raise KernelError("without bins, bin_cnt and range are wanted")
+        low, high = attrs["range"]
+        bins = np.linspace(low, high, attrs["bin_cnt"] + 1).astype(x.dtype)
+    counts, _ = np.histogram(x.reshape(-1).astype(np.float64), bins.astype(np.float64))
+    return counts.astype(np.int64), bins
+
+
+def _histogram_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    edges: Dim = None
+    if len(inputs) > 1:
+        edges = inputs[1][0] if inputs[1] else None
+    elif attrs["bin_cnt"] is not None:
+        edges = attrs["bin_cnt"] + 1
+    if edges is None:
+        return inputs, outputs
+    return inputs, [unify((edges - 1,), outputs[0]), unify((edges,), outputs[1])]
+
+
+def _histogram_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    known, _ = same_types(attrs, inputs, [])
+    return known, ["int64", known[0]]
+
+
+def allclose(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
+    """1 where all numbers are close, else 0."""
+    close = np.allclose(a, b, attrs["rtol"], attrs["atol"], attrs["equal_nan"])
+    return np.asarray(close, np.uint8)
+
+
+def _allclose_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape = unify(*inputs)
+    return [shape, shape], [unify((), outputs[0])] if is_known(shape) else outputs
+
+
+def _allclose_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    known, _ = same_types(attrs, inputs, [])
+    return known, ["uint8"]
+
+
+def _norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    if inputs[0] is None:
+        return inputs, outputs
+    _, (found,) = np_shapes({**attrs, "axis": norm_axes(attrs, len(inputs[0]))}, inputs, outputs[:1])
+    return inputs, [found, *outputs[1:]]
+
+
+KERNELS = (
+    Kernel("_np_all", _tested(np.all), np_shapes, _boolean),
+    Kernel("_np_any", _tested(np.any), np_shapes, _boolean),
+    Kernel("_npi_std", _spread(root=True), _spread_shapes, _named_types),
+    Kernel("_npi_var", _spread(root=False), _spread_shapes, _named_types),
+    Kernel("_npi_average", average, _average_shapes, same_types),
+    Kernel("_npi_norm", norm, _norm_shapes, same_types),
+    Kernel("_npi_percentile", percentile, _percentile_shapes, _percentile_types),
+    Kernel("_npi_diff", diff, _diff_shapes, same_types),
+    Kernel("_npi_ediff1d", ediff1d, _ediff1d_shapes, same_types),
+    Kernel("_histogram", histogram, _histogram_shapes, _histogram_types),
+    Kernel("_contrib_allclose", allclose, _allclose_shapes, _allclose_types),
+)

@@ -1,0 +1,71 @@
+"""Signatures of the operators of family ``statistics``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphshare.ops.signature import Outputs, define
+from graphshare.ops.slot_rules import asked_for, numbered
+
+if TYPE_CHECKING:
+    from graphshare.ops.signature import Attributes, Signature
+
+
+def averaged(signature: Signature, attrs: Attributes) -> Outputs:
+    """The average, and the sum of weights, shown on request."""
+    return numbered(2, 2 if signature.value(attrs, "returned") else 1)
+
+
+OPERATORS = (
+    *define("_np_all _np_any(_np_sometrue)", "data", "axis:tuple32?=None; keepdims:bool=False"),
+    *define(
+        "_npi_average", "a weights[weighted]", "axis:tuple32?=None; returned:bool=False; weighted:bool=True", results=averaged
+    ),
+    *define("_npi_diff", "a", "n:int=1; axis:int=-1"),
+    *define(
+        "_npi_ediff1d",
+        asked_for("", "to_begin_arr_given", "to_end_arr_given"),
+        "to_begin_arr_given:bool=False; to_end_arr_given:bool=False; to_begin_scalar:double?=None; to_end_scalar:double?=None",
+    ),
+    *define(
+        "_npi_norm",
+        "data",
+        "ord:double=2; axis:shape?=None; keepdims:bool=False; flag:int=-1",
+        results="output0 output1 output2 output3",
+        visible=1,
+        registers_inputs=False,
+    ),
+    *define(
+        "_npi_percentile",
+        "a q[q_scalar=None]",
+        "axis:tuple32?=None; interpolation:{higher/linear/lower/midpoint/nearest}=linear; keepdims:bool=False; "
+        "q_scalar:double?=None",
+    ),
+    *define(
+        "_npi_std",
+        "a",
+        "axis:tuple32?=None; dtype:{None/float16/float32/float64/int32/int64/int8}=None; ddof:int=0; keepdims:bool=False",
+        results="std mean",
+        visible=1,
+    ),
+    *define(
+        "_npi_var",
+        "a",
+        "axis:tuple32?=None; dtype:{None/float16/float32/float64/int32/int64/int8}=None; ddof:int=0; keepdims:bool=False",
+        results="var mean",
+        visible=1,
+    ),
+    *define(
+        "_contrib_allclose",
+        "a b",
+        "rtol:float=9.99999975e-06; atol:float=9.99999994e-09; equal_nan:bool=True",
+        couples_batch="always",
+    ),
+    *define(
+        "_histogram(_npi_histogram)",
+        "data bins[bin_cnt=None]",
+        "bin_cnt:int?=None; range:doubles?=None",
+        results="output0 output1",
+        couples_batch="always",
+    ),
+)

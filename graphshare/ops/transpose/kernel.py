@@ -1,0 +1,123 @@
+"""The same elements in another order. Results are views of the input wherever numpy has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.unification import axis_of, dims, same_types, unify
+
+Order = Callable[[Attrs, int], Sequence[int]]
+
+
+def _permuting(operator: str, order: Order, rank_of: Callable[[Attrs], int | None]) -> Kernel:
+    """A kernel whose output axis ``i`` is the input's axis ``order(attrs, rank)[i]``."""
+
+    def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        result: Array = x.transpose(order(attrs, x.ndim))
+        return result
+
+    def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+        x, y = inputs[0], outputs[0]
+        rank = next((len(shape) for shape in (x, y) if shape is not None), rank_of(attrs))
+        if rank is None:
+            return inputs, outputs
+        axes = order(attrs, rank)
+        known = dims(x, rank)
+        y = dims(unify(tuple(known[axis] for axis in axes), y), rank)
+        return [tuple(y[list(axes).index(axis)] for axis in range(rank))], [y]
+
+    return Kernel(operator, forward, shapes, same_types)
+
+
+def _transposed(attrs: Attrs, rank: int) -> Sequence[int]:
+    if not attrs["axes"]:
+        return range(rank)[::-1]
+    axes = [axis_of(axis, rank) for axis in attrs["axes"]]
+    if sorted(axes) != list(range(rank)):
+        raise KernelError(f"axes {attrs['axes']} are not those of an array with {rank} axes, each once")
+    return axes
+
+
+def _swapped(attrs: Attrs, rank: int) -> Sequence[int]:
+    axes = list(range(rank))
+    one, other = axis_of(attrs["dim1"], rank), axis_of(attrs["dim2"], rank)
+    axes[one], axes[other] = axes[other], axes[one]
+    return axes
+
+
+def reverse(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The other way round along ``axis``."""
+    result: Array = np.flip(x, tuple(axis_of(axis, x.ndim) for axis in attrs["axis"]))
+    return result
+
+
+def _unchanged(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape = unify(inputs[0], outputs[0])
+    return [shape], [shape]
+
+
+def _axis_count(attrs: Attrs) -> int | None:
+    return len(attrs["axes"]) if attrs["axes"] else None
+
+
+def _any_rank(attrs: Attrs) -> int | None:
+    return None
+
+
+def depth_to_space(context: Context, attrs: Attrs, x: Array) -> Array:
+    """``(N, b*b*C, H, W)`` to ``(N, C, b*H, b*W)``: channel ``(i*b + j)*C + c`` is pixel ``(i, j)`` of the block."""
+    b, (n, c, h, w) = attrs["block_size"], x.shape
+    blocks = x.reshape(n, b, b, c // (b * b), h, w)
+    result: Array = blocks.transpose(0, 3, 4, 1, 5, 2).reshape(n, c // (b * b), h * b, w * b)
+    return result
+
+
+def space_to_depth(context: Context, attrs: Attrs, x: Array) -> Array:
+    """``(N, C, b*H, b*W)`` to ``(N, b*b*C, H, W)``, the way back of :func:`depth_to_space`."""
+    b, (n, c, h, w) = attrs["block_size"], x.shape
+    blocks = x.reshape(n, c, h // b, b, w // b, b)
+    result: Array = blocks.transpose(0, 3, 5, 1, 2, 4).reshape(n, c * b * b, h // b, w // b)
+    return result
+
+
+def _times(size: Dim, factor: int) -> Dim:
+    return None if size is None else size * factor
+
+
+def _part(size: Dim, factor: int, what: str) -> Dim:
+    if size is not None and size % factor:
+        raise KernelError(f"{what} of size {size} cannot be divided into blocks of {factor}")
+    return None if size is None else size // factor
+
+
+def _deep(shape: Shape, b: int) -> tuple[Dim, ...]:
+    n, c, h, w = dims(shape, 4)
+    return n, _times(c, b * b), _part(h, b, "axis 2"), _part(w, b, "axis 3")
+
+
+def _wide(shape: Shape, b: int) -> tuple[Dim, ...]:
+    n, c, h, w = dims(shape, 4)
+    return n, _part(c, b * b, "axis 1"), _times(h, b), _times(w, b)
+
+
+def _depth_to_space_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    y = unify(_wide(inputs[0], attrs["block_size"]), outputs[0])
+    return [unify(inputs[0], _deep(y, attrs["block_size"]))], [y]
+
+
+def _space_to_depth_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    y = unify(_deep(inputs[0], attrs["block_size"]), outputs[0])
+    return [unify(inputs[0], _wide(y, attrs["block_size"]))], [y]
+
+
+KERNELS = (
+    _permuting("transpose", _transposed, _axis_count),
+    _permuting("_np_transpose", _transposed, _axis_count),
+    _permuting("SwapAxis", _swapped, _any_rank),
+    Kernel("reverse", reverse, _unchanged, same_types),
+    Kernel("depth_to_space", depth_to_space, _depth_to_space_shapes, same_types),
+    Kernel("space_to_depth", space_to_depth, _space_to_depth_shapes, same_types),
+)

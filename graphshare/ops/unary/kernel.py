@@ -1,0 +1,256 @@
+"""Mathematics on one array, element by element.
+
+Of integers MXNet computes in float32 what is not a whole number by nature, and cuts the fraction off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphshare.ops import special_functions as special
+from graphshare.ops.buffers import room
+from graphshare.ops.conversion import convert, floating
+from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, Shapes, Types
+from graphshare.ops.unification import same_shapes, same_types
+
+Function = Callable[[Array], Array]
+
+
+_DEGREE = np.float32(np.pi) / np.float32(180)  # in float32 whatever the type, as in MXNet
+
+
+_RADIAN = np.float32(180) / np.float32(np.pi)
+
+
+def _in_place(function: Any) -> Forward:
+    """A numpy function that knows the type as it is, whole numbers included."""
+
+    def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        with np.errstate(all="ignore"):
+            result: Array = function(x, out=room(context, x))
+        return result
+
+    return forward
+
+
+def _real(function: Any) -> Forward:
+    """A numpy function of real numbers."""
+
+    def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        with np.errstate(all="ignore"):
+            if x.dtype.kind == "f":
+                result: Array = function(x, out=room(context, x))
+                return result
+            return convert(function(x.astype(np.float64)).astype(np.float32), x.dtype)
+
+    return forward
+
+
+def _composed(function: Function) -> Forward:
+    """A function of our own, of float32 and float64."""
+
+    def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return convert(function(floating(x) if x.dtype.kind == "f" else x.astype(np.float64)), x.dtype)
+
+    return forward
+
+
+def _precise(function: Function) -> Forward:
+    """A function of our own, of float64 alone."""
+
+    def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        return convert(function(x.astype(np.float64)), x.dtype)
+
+    return forward
+
+
+def erfinv(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The inverse of the error function; outside ``[-1, 1]`` NaN, of integers 0."""
+    result = special.erfinv(x.astype(np.float64))
+    return convert(result if x.dtype.kind == "f" else np.nan_to_num(result, nan=0.0, posinf=np.inf, neginf=-np.inf), x.dtype)
+
+
+def _scaled(factor: np.float32) -> Any:
+    def scale(x: Array, out: Array | None = None) -> Array:
+        result: Array = np.multiply(x, x.dtype.type(factor), out=out)
+        return result
+
+    return scale
+
+
+def _whole(function: Function) -> Forward:
+    """A rounding, which leaves integers alone."""
+
+    def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        with np.errstate(invalid="ignore"):
+            return function(x) if x.dtype.kind == "f" else x
+
+    return forward
+
+
+def _away_from_zero(x: Array) -> Array:
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(x.dtype.type(1), x), whole)
+
+
+def _to_nearest(x: Array) -> Array:
+    """To the nearest whole number; of two equally near ones the lower."""
+    low, high = np.floor(x), np.ceil(x)
+    return np.where(x - low <= high - x, low, high)
+
+
+def _sign(context: Context, attrs: Attrs, x: Array) -> Array:
+    """-1, 0 or 1; 0 for NaN."""
+    return np.subtract(x > 0, x < 0, dtype=np.int8).astype(x.dtype)
+
+
+def _logical_not(context: Context, attrs: Attrs, x: Array) -> Array:
+    return np.equal(x, 0).astype(x.dtype)
+
+
+def _identity(context: Context, attrs: Attrs, x: Array) -> Array:
+    return x
+
+
+def _filled(value: int) -> Forward:
+    def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        return np.full_like(x, value)
+
+    return forward
+
+
+def _rooted(root: Any) -> Function:
+    def inverse(x: Array) -> Array:
+        result: Array = 1 / root(x)
+        return result
+
+    return inverse
+
+
+_REAL: dict[str, Any] = {
+    "arccos": np.arccos,
+    "arccosh": np.arccosh,
+    "arcsin": np.arcsin,
+    "arcsinh": np.arcsinh,
+    "arctan": np.arctan,
+    "arctanh": np.arctanh,
+    "cbrt": np.cbrt,
+    "cos": np.cos,
+    "cosh": np.cosh,
+    "degrees": _scaled(_RADIAN),
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "log2": np.log2,
+    "radians": _scaled(_DEGREE),
+    "reciprocal": np.reciprocal,
+    "sin": np.sin,
+    "sinh": np.sinh,
+    "sqrt": np.sqrt,
+    "tan": np.tan,
+}
+
+
+FORWARD: dict[str, Forward] = {
+    **{name: _real(function) for name, function in _REAL.items()},
+    "abs": _in_place(np.absolute),
+    "negative": _in_place(np.negative),
+    "square": _in_place(np.square),
+    "ceil": _whole(np.ceil),
+    "fix": _whole(np.trunc),
+    "floor": _whole(np.floor),
+    "rint": _whole(_to_nearest),
+    "round": _whole(_away_from_zero),
+    "trunc": _whole(np.trunc),
+    "_contrib_round_ste": _whole(_away_from_zero),
+    "erf": _composed(special.erf),
+    "erfinv": erfinv,
+    "gamma": _precise(special.gamma),
+    "gammaln": _precise(special.gammaln),
+    "rcbrt": _composed(_rooted(np.cbrt)),
+    "rsqrt": _composed(_rooted(np.sqrt)),
+    "sign": _sign,
+    "_contrib_sign_ste": _sign,
+    "logical_not": _logical_not,
+    "_copy": _identity,
+    "_copyto": _identity,
+    "BlockGrad": _identity,
+    "make_loss": _identity,
+    "_contrib_gradientmultiplier": _identity,
+    "zeros_like": _filled(0),
+    "ones_like": _filled(1),
+}
+
+
+def clip(context: Context, attrs: Attrs, x: Array) -> Array:
+    """``a_min <= x <= a_max``; for integers the fractions of the bounds are cut off."""
+    low, high = np.float32(attrs["a_min"]), np.float32(attrs["a_max"])
+    if x.dtype.kind == "f" and low <= high:
+        result: Array = np.clip(x, x.dtype.type(low), x.dtype.type(high), out=room(context, x))
+        return result
+    first, last = convert(np.asarray(low), x.dtype), convert(np.asarray(high), x.dtype)
+    return np.where(x > high, last, np.where(x < low, first, x))
+
+
+def hard_sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
+    """``alpha * x + beta`` within 0 and 1."""
+    result = floating(x) * np.float32(attrs["alpha"])
+    result += np.float32(attrs["beta"])
+    return convert(np.clip(result, 0, 1, out=result), x.dtype)
+
+
+def quadratic(context: Context, attrs: Attrs, x: Array) -> Array:
+    """``a x^2 + b x + c``."""
+    a, b, c = (convert(np.asarray(attrs[key]), x.dtype) for key in "abc")
+    result: Array = (a * x + b) * x + c
+    return result
+
+
+def smooth_l1(context: Context, attrs: Attrs, x: Array) -> Array:
+    """``(sigma x)^2 / 2`` near 0, ``|x| - 1 / (2 sigma^2)`` from ``1 / sigma^2`` on; ``scalar`` is sigma."""
+    data = floating(x)
+    sigma = data.dtype.type(convert(np.asarray(attrs["scalar"]), x.dtype))
+    with np.errstate(all="ignore"):
+        square = sigma * sigma
+        size = np.abs(data)
+        result = np.where(size > 1 / square, size - data.dtype.type(0.5) / square, size * size * square * data.dtype.type(0.5))
+    return convert(result, x.dtype)
+
+
+def shape_array(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The shape."""
+    return np.array(x.shape, np.int64)
+
+
+def size_array(context: Context, attrs: Attrs, x: Array) -> Array:
+    """The number of elements."""
+    return np.array([x.size], np.int64)
+
+
+def _rank_shape(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    return inputs, [None if inputs[0] is None else (len(inputs[0]),)]
+
+
+def _one_shape(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    return inputs, [(1,)]
+
+
+def _int64(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    return inputs, ["int64"]
+
+
+KERNELS = (
+    *(Kernel(operator, forward, same_shapes, same_types) for operator, forward in FORWARD.items()),
+    Kernel("clip", clip, same_shapes, same_types),
+    Kernel("hard_sigmoid", hard_sigmoid, same_shapes, same_types),
+    Kernel("_contrib_quadratic", quadratic, same_shapes, same_types),
+    Kernel("smooth_l1", smooth_l1, same_shapes, same_types),
+    Kernel("shape_array", shape_array, _rank_shape, _int64),
+    Kernel("size_array", size_array, _one_shape, _int64),
+)

@@ -1,0 +1,108 @@
+"""Shapes and types that are partly known: what two accounts agree on, and rules that many operators share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from graphshare.ops.kernel import Attrs, Dim, KernelError, Shape, Shapes, Types
+from graphshare.text.format import format_shape
+
+
+def unify(a: Shape, b: Shape) -> Shape:
+    """What both accounts of one shape say together.
+
+    Raises:
+        KernelError: they contradict each other.
+    """
+    if a is None or b is None:
+        return b if a is None else a
+    if a == b:
+        return a
+    if len(a) != len(b) or any(x is not None and y is not None and x != y for x, y in zip(a, b, strict=True)):
+        raise KernelError(f"{format_shape(a)} does not fit {format_shape(b)}")
+    return tuple(y if x is None else x for x, y in zip(a, b, strict=True))
+
+
+def is_known(shape: Shape) -> bool:
+    """Whether every dimension is known."""
+    return shape is not None and None not in shape
+
+
+def dims(shape: Shape, rank: int) -> tuple[Dim, ...]:
+    """The dimensions of a shape that must have this rank, unknown ones where it is unknown.
+
+    Raises:
+        KernelError: it has another rank.
+    """
+    if shape is None:
+        return (None,) * rank
+    if len(shape) != rank:
+        raise KernelError(f"{format_shape(shape)} has {len(shape)} axes where {rank} are wanted")
+    return shape
+
+
+def size_of(shape: Shape) -> Dim:
+    """The number of elements, None unless all dimensions are known."""
+    return None if shape is None or None in shape else prod(d for d in shape if d is not None)
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """``axis`` counted from the front.
+
+    Raises:
+        KernelError: there is no such axis.
+    """
+    if not -rank <= axis < rank:
+        raise KernelError(f"axis {axis} of an array with {rank} axes")
+    return axis % rank
+
+
+def same_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """All inputs and outputs have one shape."""
+    shape: Shape = None
+    for other in (*inputs, *outputs):
+        shape = unify(shape, other)
+    return [shape] * len(inputs), [shape] * len(outputs)
+
+
+def broadcast_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """The output is the inputs stretched over each other's axes of size 1, aligned at the last axis."""
+    if any(shape is None for shape in inputs):
+        return inputs, outputs
+    known: list[tuple[Dim, ...]] = [shape for shape in inputs if shape is not None]
+    rank = max(map(len, known))
+    padded = [(1,) * (rank - len(shape)) + shape for shape in known]
+    return inputs, [unify(tuple(_stretched(column) for column in zip(*padded, strict=True)), outputs[0])]
+
+
+def _stretched(column: Sequence[Dim]) -> Dim:
+    wide = {d for d in column if d is not None and d != 1}
+    if len(wide) > 1:
+        raise KernelError(f"sizes {' and '.join(map(str, sorted(wide)))} cannot be broadcast together")
+    if wide:
+        return wide.pop()
+    return None if None in column else 1
+
+
+def same_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """All inputs and outputs have one type.
+
+    Raises:
+        KernelError: they differ.
+    """
+    known = {dtype for dtype in (*inputs, *outputs) if dtype is not None}
+    if len(known) > 1:
+        raise KernelError(f"types {' and '.join(sorted(known))} do not fit")
+    dtype = known.pop() if known else None
+    return [dtype] * len(inputs), [dtype] * len(outputs)
+
+
+def first_type(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """The outputs have the type of the first input; the other inputs have their own.
+
+    Raises:
+        KernelError: an output has another type.
+    """
+    (dtype,), results = same_types(attrs, inputs[:1], outputs)
+    return [dtype, *inputs[1:]], results
