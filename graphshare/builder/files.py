@@ -10,7 +10,8 @@ from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.atomic import staged_outputs
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.written import differences
-from graphshare.formats.params.array_files import write_array_params
+from graphshare.formats.params.array_files import write_arrays
+from graphshare.formats.params.registry import FORMATS
 from graphshare.text.names import join_key
 
 
@@ -40,6 +41,6 @@ def save(session: Session, targets: Target | Sequence[Target], stem: str, *, epo
     paths = f"{stem}-symbol.json", f"{stem}-{epoch:04d}.params"
     with staged_outputs() as stage:
         stage.open(paths[0]).write(text)
-        write_array_params(arrays, stage.open(paths[1]))
+        write_arrays(arrays, stage.open(paths[1]), FORMATS["params"])
         stage.commit()
     return paths

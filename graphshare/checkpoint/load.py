@@ -18,8 +18,8 @@ import msgspec
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.nearby import GRAPHS, meant
-from graphshare.formats.params.files import read_index
 from graphshare.formats.params.records import ParameterFile
+from graphshare.formats.params.registry import read_index
 from graphshare.ir.graph import Graph
 
 STDIN = "<stdin>"

@@ -77,14 +77,14 @@ def _stage_graph(graph: Graph, target: str, stage: Staged) -> list[bytes] | None
 
 
 def _stage_params(parts: Sequence[tuple[ParameterFile, Plan]], target: str, stage: Staged, verify_bytes: bool) -> None:
-    from graphshare.formats.params.convert import SUFFIXES, join_params
+    from graphshare.formats.params.convert import stage_params
+    from graphshare.formats.params.registry import SUFFIXES
 
-    suffix = next((s for s in SUFFIXES if target.lower().endswith(s)), "")
     if target == "-":
         raise UsageError(Fault("parameters cannot go to standard output", hint="name a file with --params-out"))
     np_shape = len(parts) > 1 and any(record.layout == "V3" for _, plan in parts for record, _ in plan)
-    format_ = SUFFIXES.get(suffix, parts[0][0].format)
-    join_params(parts, stage, target, to=format_, np_shape=np_shape, verify_bytes=verify_bytes)
+    format_ = next((format_.name for suffix, format_ in SUFFIXES.items() if target.lower().endswith(suffix)), None)
+    stage_params(parts, stage, target, to=format_, np_shape=np_shape, verify_bytes=verify_bytes)
 
 
 def _under_new_names(source: ParameterFile, plan: Plan) -> ParameterFile:

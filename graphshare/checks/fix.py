@@ -57,11 +57,11 @@ def apply_fix(fix: Fix) -> None:
         if fix.graph is not None:
             stage.open(fix.target.graph).write(fix.graph)
         if fix.records is not None:
-            from graphshare.formats.params.convert import rewrite_params
-            from graphshare.formats.params.files import read_index
+            from graphshare.formats.params.convert import stage_params
+            from graphshare.formats.params.registry import read_index
 
             source = read_index(fix.target.params)
-            rewrite_params(source, fix.records, stage, fix.target.params, to=source.format, verify_bytes=False)
+            stage_params([(source, fix.records)], stage, fix.target.params)
         stage.commit()
 
 

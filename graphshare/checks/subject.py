@@ -12,8 +12,8 @@ from graphshare.analysis.roles import Kind, Role, assign_roles, implied_role
 from graphshare.checks.document import Reading, Steps, graphs_of, read
 from graphshare.checks.signatures import Facts, facts_of
 from graphshare.errors import Fault, InputError
-from graphshare.formats.params.files import read_index
 from graphshare.formats.params.records import ParameterFile, Record, format_record
+from graphshare.formats.params.registry import read_index
 from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.ir.walk import consumers, node_ids, reachable
 from graphshare.ops.registry import lookup

@@ -37,14 +37,14 @@ def not_finite(subject: Subject) -> Iterator[tuple[str, int, int]]:
 
 def unreadable(subject: Subject) -> Iterator[tuple[str, str]]:
     """Place of each record whose data cannot be decoded, and why."""
-    if subject.params is None or subject.params.format != "npz":
-        return  # only there is data that can fail to decode: a checksum, a compressed member
+    if subject.params is None:
+        return
     from graphshare.formats.params.arrays import ArrayReader
 
     with ArrayReader(subject.params) as reader:
         for held in subject.records:
             try:
-                if held.record.shape is not None:
+                if held.record.shape is not None and held.record.data_offset is None:  # compressed, with a checksum
                     reader.read(held.record)
             except GraphshareError as error:
                 yield held.place, error.faults[0].message

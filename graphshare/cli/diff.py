@@ -17,7 +17,8 @@ from graphshare.differences.diff import Difference
 from graphshare.differences.diff import diff as diff_graphs
 from graphshare.differences.words import names_of, spelled, told
 from graphshare.errors import Fault, GraphshareError, UsageError
-from graphshare.formats.params.files import detect_format
+from graphshare.formats.byte_source import open_source
+from graphshare.formats.params.registry import recognize_format
 from graphshare.reports.formats import default_format
 
 _NOTHING = "/dev/null"
@@ -125,9 +126,11 @@ def _driver_lines(old: str, new: str) -> list[Line]:
 
 def _is_parameters(path: str) -> bool:
     try:
-        return bool(detect_format(path))
+        with open_source(path) as source:
+            recognize_format(source)
     except GraphshareError:
         return False
+    return True
 
 
 def _lines(found: Difference) -> Iterator[Line]:

@@ -19,7 +19,7 @@ def _option(*names: str, **settings: Any) -> Callable[[F], F]:
 
 
 epoch = _option("--epoch", type=click.IntRange(min=0), metavar="N", help="Which parameter file of a stem: STEM-000N.params.")
-params = _option("--params", metavar="FILE", help="The graph's parameter file (.params, .npz, .safetensors).")
+params = _option("--params", metavar="FILE", help="The graph's parameter file, in any format that `params` reads.")
 out = _option("-o", "--out", metavar="OUT", help="A path, - for standard output, or a stem (siam for siam-symbol.json).")
 params_out = _option("--params-out", metavar="FILE", help="Where the rewritten parameters go; the suffix chooses the format.")
 map_out = _option("--map-out", metavar="FILE", help="Write which node became which, as JSON.")

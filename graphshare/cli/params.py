@@ -10,9 +10,11 @@ from graphshare.cli.console import put, put_colored, put_json, say
 from graphshare.cli.suggesting import SuggestingGroup
 from graphshare.cli.tables import put_table
 from graphshare.formats.params.convert import convert_params
+from graphshare.formats.params.registry import FORMATS
 from graphshare.inspection.params_list import ParameterListing, list_params
 from graphshare.text.format import escape_control, format_bytes, format_dims, format_number
 
+_TIED = ", ".join(format_.suffix for format_ in FORMATS.values() if format_.has_ties)
 select = click.option("--select", metavar="PATTERN", multiple=True, help="Only what this glob or =name matches; repeatable.")
 
 
@@ -20,8 +22,7 @@ select = click.option("--select", metavar="PATTERN", multiple=True, help="Only w
 def params() -> None:
     """List, compare, measure and convert parameter files.
 
-    .params (V0 to V3), .npz and .safetensors are told apart by what they hold, not by their names. No more than one array is
-    in memory at a time.
+    Formats are recognized by content, not by file name. No more than one array is in memory at a time.
     """
 
 
@@ -129,10 +130,10 @@ def diff_(left: str, right: str, prefix: str, atol: float, rtol: float, select: 
 @params.command("convert")
 @click.argument("source", metavar="SOURCE")
 @click.argument("target", metavar="TARGET")
-@click.option("--to", type=click.Choice(["params", "npz", "safetensors"]), help="The target's format [by its suffix].")
+@click.option("--to", type=click.Choice(list(FORMATS)), help="The target's format [by its suffix].")
 @click.option("--densify", is_flag=True, help="Write sparse arrays in dense form where the target has no sparse one.")
 @click.option("--np-shape", is_flag=True, help="Write V3 records, which MXNet reads with np-shape on.")
-@click.option("--tie", is_flag=True, help="Write equal arrays once, under several names (.safetensors).")
+@click.option("--tie", is_flag=True, help=f"Write equal arrays once, under several names ({_TIED}).")
 @select
 def convert(
     source: str, target: str, to: str | None, densify: bool, np_shape: bool, tie: bool, select: tuple[str, ...]
@@ -141,7 +142,7 @@ def convert(
 
     Ties of .safetensors (names that its metadata map to others, as safetensors.torch.save_model writes them) stay ties there.
     """
-    done = convert_params(source, target, to=to, densify=densify, np_shape=np_shape, select=select, tie=tie)  # type: ignore[arg-type]
+    done = convert_params(source, target, to=to, densify=densify, np_shape=np_shape, select=select, tie=tie)
     say(f"wrote {target}: {done.arrays} arrays as {done.format}" + (f", {len(done.tied)} of them tied" if done.tied else ""))
     for key in done.densified:
         say(f"{key!r} was sparse and is dense now", style="warning")

@@ -22,6 +22,7 @@ from graphshare.execute.run import run as run_graph
 from graphshare.execute.summary import OutputSummary, Profile, profile_of, summarize
 from graphshare.formats.atomic import staged_outputs
 from graphshare.formats.params.array_files import write_arrays
+from graphshare.formats.params.registry import ARRAY_ENDINGS, FORMATS
 from graphshare.text.format import escape_control, format_bytes, format_dims, format_number
 
 _LISTED = 30  # nodes of a profile that a person reads; JSON has them all
@@ -114,7 +115,8 @@ def _check_out(out: str | None, format_: str) -> None:
         raise UsageError(Fault("the arrays would go to the terminal", hint="add -o FILE.npz, or pipe them on"))
     if out == "-" and format_ == "json":
         raise UsageError(Fault("the arrays and the report would both go to standard output", hint="name a file with -o"))
-    if out is not None and out.lower().endswith((".npy", ".params", ".safetensors", ".json")):
+    others = tuple(ending for ending in (*ARRAY_ENDINGS, ".json") if ending != ".npz")
+    if out is not None and out.lower().endswith(others):
         raise UsageError(
             Fault("run writes .npz", where=out, hint="name it .npz (`graphshare params convert` turns it into others)")
         )
@@ -123,11 +125,11 @@ def _check_out(out: str | None, format_: str) -> None:
 def _write(outputs: Mapping[str, Any], out: str | None) -> None:
     if out == "-":
         buffer = io.BytesIO()
-        write_arrays(outputs, buffer)
+        write_arrays(outputs, buffer, FORMATS["npz"])
         write_stdout([buffer.getvalue()])
     elif out is not None:
         with staged_outputs() as stage:
-            write_arrays(outputs, stage.open(out))
+            write_arrays(outputs, stage.open(out), FORMATS["npz"])
             stage.commit()
         say(f"wrote {out}: {', '.join(escape_control(name) for name in outputs)}")
 

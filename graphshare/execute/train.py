@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 
 from graphshare.analysis.roles import Kind, Role
-from graphshare.errors import Fault, RefusedError, SelfCheckError
+from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import GivenShape
 from graphshare.execute.gradient import needs_head_gradient
 from graphshare.execute.prepare import Prepared, prepare
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.training import Trainer, batch_rescale, check_heads, first_data
 from graphshare.formats.atomic import staged_outputs
-from graphshare.formats.params.convert import format_of
-from graphshare.formats.params.files import read_index
+from graphshare.formats.params.array_files import write_arrays
+from graphshare.formats.params.convert import verify_written
 from graphshare.formats.params.lookup import RecordsByName
-from graphshare.formats.params.records import Format, ParameterFile
-from graphshare.formats.params.updated import write_updated
+from graphshare.formats.params.records import ParameterFile
+from graphshare.formats.params.registry import choose_format
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import item_progress
 from graphshare.text.format import format_names
@@ -143,13 +143,11 @@ def write_trained(trained: Trained, path: str, source: ParameterFile | None, *, 
         OutputError: it could not be written; what stood there before still stands.
         SelfCheckError: it does not read back as it was written.
     """
-    to: Format = format_of(path)
+    format_ = choose_format(path)
     np_shape = np_shape or (source is not None and any(record.layout == "V3" for record in source.records))
     with staged_outputs() as stage:
         out = stage.open(path)
-        plan = write_updated(source, trained.updated, out, to, np_shape=np_shape)
+        records = write_arrays(trained.updated, out, format_, base=source, np_shape=np_shape)
         if not out.direct:
-            found = [(r.key, r.shape, r.dtype) for r in read_index(out.name).records]
-            if found != [(r.key, r.shape, r.dtype) for r in plan]:
-                raise SelfCheckError(Fault("does not read back with the names, shapes and types that were written", where=path))
+            verify_written(out.name, [(record, record.key) for record in records], format_)
         stage.commit()

@@ -8,7 +8,6 @@ from graphshare.text.names import find_similar
 
 STEM_END = "-symbol.json"
 GRAPHS = (".json",)
-ARRAYS = (".params", ".npz", ".safetensors", ".npy")
 _MOST = 3
 
 

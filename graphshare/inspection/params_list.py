@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import msgspec
 
 from graphshare.errors import Fault
-from graphshare.formats.params.files import read_index
-from graphshare.formats.params.mxnet import UNLOADABLE_DTYPES
-from graphshare.formats.params.records import Format, ParameterFile, Record, format_record
+from graphshare.formats.params.mxnet_index import UNLOADABLE_DTYPES
+from graphshare.formats.params.records import ParameterFile, Record, format_record
+from graphshare.formats.params.registry import read_index
 from graphshare.text.names import split_key
 
 
@@ -31,7 +31,7 @@ class ParameterListing(msgspec.Struct, frozen=True):
     """What a parameter file holds. ``data_size`` counts the arrays' bytes as stored, without headers and names."""
 
     path: str
-    format: Format
+    format: str
     size: int
     named: bool
     arrays: tuple[ListedArray, ...]

@@ -9,8 +9,8 @@ import msgspec
 
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.equal import equal_arrays
-from graphshare.formats.params.files import read_index
-from graphshare.formats.params.records import Format, ParameterFile, Record
+from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.formats.params.registry import read_index
 from graphshare.formats.params.select import selection
 from graphshare.progress import task
 
@@ -39,7 +39,7 @@ class Shown(msgspec.Struct, frozen=True):
     """``arrays`` of the file, those that were selected. ``repeated`` counts the bytes that equal arrays take again."""
 
     path: str
-    format: Format
+    format: str
     arrays: tuple[ShownArray, ...]
     size: int
     repeated: int
@@ -59,7 +59,7 @@ class Measured(msgspec.Struct, frozen=True):
     """``arrays`` of the file, those that were selected."""
 
     path: str
-    format: Format
+    format: str
     arrays: tuple[MeasuredArray, ...]
 
 

@@ -20,7 +20,7 @@ from graphshare.checks.run import check_subject
 from graphshare.checks.subject import Subject
 from graphshare.errors import InputError
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.formats.params.files import read_index
+from graphshare.formats.params.registry import read_index
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import topological

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.files import read_index
+from graphshare.formats.params.registry import read_index
 from graphshare.formats.schema import explain
 from tests.processes import ROOT, done, graphshare, refused
 

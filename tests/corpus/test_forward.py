@@ -19,7 +19,7 @@ from graphshare.analysis.shapes import infer
 from graphshare.execute.plan import UnsupportedError, without_kernel
 from graphshare.execute.run import run
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.formats.params.files import read_index
+from graphshare.formats.params.registry import read_index
 from graphshare.ir.graph import Graph
 from graphshare.ir.walk import post_order
 from graphshare.ops.registry import canonical

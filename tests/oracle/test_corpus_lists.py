@@ -18,8 +18,8 @@ from graphshare.analysis.name_lists import NameLists
 from graphshare.formats.atomic import staged_outputs
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.convert import rewrite_params
-from graphshare.formats.params.files import read_index
+from graphshare.formats.params.convert import stage_params
+from graphshare.formats.params.registry import read_index
 from graphshare.ir.graph import Graph
 from tests.oracle.commands import in_process
 from tests.oracle.conversation import Oracle
@@ -133,7 +133,7 @@ def test_a_parameter_file(corpus: Path, oracle: Oracle, tmp_path: Path, name: st
         file = read_index(source)
         with staged_outputs() as stage:
             plan = [(record, prefix + record.key) for prefix in ("", PREFIX) for record in file.records]
-            rewrite_params(file, plan, stage, out, verify_bytes=True)
+            stage_params([(file, plan)], stage, out, verify_bytes=True)
             stage.commit()
         expected = {**single, **{PREFIX + key: array for key, array in single.items()}}
     else:

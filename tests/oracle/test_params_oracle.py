@@ -12,8 +12,8 @@ import pytest
 
 from graphshare.formats.atomic import staged_outputs
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.convert import convert_params, rewrite_params
-from graphshare.formats.params.files import read_index
+from graphshare.formats.params.convert import convert_params, stage_params
+from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
 from tests.surroundings import run_oracle
 
@@ -70,7 +70,7 @@ def sources(directory: Path) -> None:
         file = read_index(source)
         with staged_outputs() as stage:
             twice = [(record, f"{prefix}{record.key}") for prefix in ("", "sha-") for record in file.records]
-            rewrite_params(file, twice, stage, directory / f"{source.stem}-twice.params", verify_bytes=True)
+            stage_params([(file, twice)], stage, directory / f"{source.stem}-twice.params", verify_bytes=True)
             stage.commit()
     convert_params(plain, directory / "from.npz")
     convert_params(directory / "from.npz", directory / "from-npz.params")
@@ -86,7 +86,7 @@ def sources(directory: Path) -> None:
     convert_params(read_index(unnamed).path, directory / "nothing.params", to="params")
     file = read_index(unnamed)
     with staged_outputs() as stage:
-        rewrite_params(file, [], stage, directory / "nothing.params")
+        stage_params([(file, [])], stage, directory / "nothing.params")
         stage.commit()
     bfloat = directory / "bfloat.source"
     bfloat.write_bytes(build.container([build.dense((3,), "bfloat16", struct.pack("<3H", 0x3F80, 0xC000, 0x4049))], ["w"]))

@@ -13,12 +13,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphshare.errors import InputError
+from graphshare.formats.byte_source import open_source
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.byte_ranges import coalesced
+from graphshare.formats.params.byte_ranges import coalesce
 from graphshare.formats.params.convert import convert_params
-from graphshare.formats.params.files import read_index
-from graphshare.formats.params.mxnet_write import verify_written, write_params
+from graphshare.formats.params.mxnet_write import copy_records, verify_records
 from graphshare.formats.params.records import decode_key, encode_key
+from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
 
 DTYPES = st.sampled_from(sorted(build.FLAGS))
@@ -75,7 +76,7 @@ def test_reading_and_writing_gives_the_same_bytes(file: tuple[list[bytes], list[
         assert [record.size for record in index.records] == [len(record) for record in file[0]]
         assert [record.key_bytes for record in index.records if index.named] == file[1]
         out = io.BytesIO()
-        write_params(index, [(record, record.key) for record in index.records], out)
+        copy_records([(index, [(record, record.key) for record in index.records])], out)
         assert out.getvalue() == content
 
 
@@ -89,10 +90,11 @@ def test_a_plan_writes_exactly_the_records_it_names(file: tuple[list[bytes], lis
         plan = [(index.records[number], decode_key(name)) for number, name in zip(chosen, names, strict=True)]
         target = path + ".out"
         with open(target, "wb") as out:
-            write_params(index, plan, out)
+            copy_records([(index, plan)], out)
         with open(target, "rb") as result:
             assert result.read() == build.container([records[number] for number in chosen], names)
-        verify_written(target, index, plan, bytes_too=True)
+        with open_source(target) as source:
+            verify_records(source, [(index, plan)], verify_bytes=True)
 
 
 @given(NAMES)
@@ -104,7 +106,7 @@ def test_every_name_survives_as_text(name: bytes) -> None:
 @example([(0, 1), (0, 0), (1, 1)])
 def test_joined_ranges_are_the_same_bytes(ranges: list[tuple[int, int]]) -> None:
     content = bytes(range(71))
-    joined = list(coalesced(ranges))
+    joined = list(coalesce(ranges))
     assert b"".join(content[a : a + n] for a, n in joined) == b"".join(content[a : a + n] for a, n in ranges)
     assert all(size > 0 for _, size in joined)
     assert all(a + n != b for (a, n), (b, _) in pairwise(joined))

@@ -9,7 +9,7 @@ from graphshare.checks.model import Example, ExampleRecord, Found, Rule
 from graphshare.checks.rules.gs401_params_unreadable import DENSE
 from graphshare.checks.subject import Subject
 from graphshare.checks.values import unreadable
-from graphshare.formats.params.mxnet import UNLOADABLE_DTYPES
+from graphshare.formats.params.mxnet_index import UNLOADABLE_DTYPES
 from graphshare.reports.model import Level
 
 

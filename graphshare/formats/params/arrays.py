@@ -1,27 +1,26 @@
 """The arrays of a parameter file: as numpy arrays, or as a stream of bytes. Only this module's functions import numpy.
 
-Dense arrays of ``.params`` and ``.safetensors`` files are read-only views of the mapped file (unaligned where the file has them
-so); those of ``.npz`` are read through their checksum into memory.
+Dense arrays that lie in the file as they are (``.params``, ``.safetensors``) are read-only views of it (unaligned where the
+file stores them unaligned); others (``.npz``) are decoded into memory.
 """
 
 from __future__ import annotations
 
-import mmap
-from collections.abc import Iterator
-from io import FileIO
+from collections.abc import Iterable, Iterator
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.params.byte_ranges import CHUNK, open_unchanged
+from graphshare.formats.byte_source import ByteSource, reopen_source
+from graphshare.formats.params.format import CHUNK, Chunks
 from graphshare.formats.params.records import ParameterFile, Record, format_record
+from graphshare.formats.params.registry import FORMATS
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from graphshare.formats.params.npz import NpzReader
 
     Array = NDArray[Any]
 
@@ -40,7 +39,7 @@ class SparseArray(msgspec.Struct, frozen=True, eq=False):
 
 
 def read_array(file: ParameterFile, record: Record) -> Array:
-    """One array of ``file`` in dense form; bfloat16 comes as float32 by value. For several use :class:`ArrayReader`.
+    """Return one array of ``file`` in dense form, bfloat16 as float32 by value. For several use :class:`ArrayReader`.
 
     Raises InputError for a record that was never filled, cannot be decoded or does not fit into memory.
     """
@@ -49,37 +48,34 @@ def read_array(file: ParameterFile, record: Record) -> Array:
 
 
 class ArrayReader:
-    """Reads the arrays of one file. A context manager; arrays stay valid after it."""
+    """Reads the arrays of one file. A context manager; arrays stay valid after it.
+
+    Raises InputError when the file has changed since it was indexed, or changes until the end of the context.
+    """
 
     def __init__(self, file: ParameterFile) -> None:
         self.file = file
-        self._npz: NpzReader | None = None
-        self._bytes: FileIO | None = None
-        self._map: mmap.mmap | None = None
 
     def __enter__(self) -> ArrayReader:
-        path = self.file.path
-        if self.file.format == "npz":
-            from graphshare.formats.params.npz import NpzReader
-
-            open_unchanged(self.file).close()
-            self._npz = NpzReader(path)
-            return self
-        self._bytes = open_unchanged(self.file)
+        self._source: ByteSource = reopen_source(self.file.path, self.file.identity)
+        try:
+            self._chunks: Chunks = FORMATS[self.file.format].read(self._source)
+        except BaseException:
+            self._source.close()
+            raise
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._npz is not None:
-            self._npz.__exit__()
-        if self._bytes is not None:
-            self._bytes.close()
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        with self._source:
+            if kind is None:
+                self._source.check_unchanged()
 
     def read(self, record: Record) -> Array:
-        """The array in dense form. bfloat16 becomes float32 with the same values; all else keeps its dtype."""
+        """Return the array in dense form. bfloat16 becomes float32 with the same values; others keep their dtype."""
         return _by_value(self._raw(record), record.dtype)
 
     def read_sparse(self, record: Record) -> SparseArray:
-        """A sparse record as stored. Raises InputError when its indices do not fit its shape."""
+        """Return a sparse record as stored. Raises InputError when its indices do not fit its shape."""
         values = self._view(record.data_offset, record.storage_shape, _storage_dtype(record), record)
         parts = {part.role: self._view(part.offset, part.shape, part.dtype, record) for part in record.parts}
         array = SparseArray(record.storage, record.shape or (), values, parts["indices"], parts.get("indptr"))
@@ -88,42 +84,27 @@ class ArrayReader:
             raise self._fault(misfit, record)
         return msgspec.structs.replace(array, values=_by_value(values, record.dtype))
 
-    def chunks(self, record: Record) -> Iterator[bytes | memoryview]:
-        """The array's bytes in dense C order, little endian, in the file's dtype, in pieces of at most 1 MiB.
+    def chunks(self, record: Record) -> Iterable[bytes | memoryview]:
+        """Return the array's bytes in dense C order, little endian, in the file's dtype, in pieces of at most 1 MiB.
 
-        Dense arrays stream in flat memory; a sparse one, or one in Fortran order or big endian, is held once.
+        Dense arrays stream in flat memory; a sparse one, or one in Fortran order or big endian, is in memory once.
         """
         if record.storage == "default" and not record.fortran_order and not record.big_endian:
-            return self._streamed(record)
+            return self._chunks(record)
         import numpy as np
 
         little = self._raw(record).astype(np.dtype(_storage_dtype(record)).newbyteorder("<"), order="C", copy=False)
-        view = little.reshape(-1).view(np.uint8).data
-        return (view[start : start + CHUNK] for start in range(0, len(view), CHUNK))
-
-    def _streamed(self, record: Record) -> Iterator[bytes]:
-        if self._npz is not None:
-            yield from self._npz.chunks(record)
-            return
-        assert self._bytes is not None
-        self._bytes.seek(record.data_offset or 0)
-        left = record.data_size
-        while left:
-            chunk = self._bytes.read(min(CHUNK, left))
-            if not chunk:
-                raise self._fault("shrank while it was being read", record)
-            left -= len(chunk)
-            yield chunk
+        return _split(little.reshape(-1).view(np.uint8).data)
 
     def _raw(self, record: Record) -> Array:
-        """The dense array in native byte order; bfloat16 as the uint16 it is stored as."""
+        """Return the dense array in native byte order; bfloat16 as the uint16 it is stored as."""
         if record.shape is None or record.dtype is None:
             raise self._fault("was never filled: there is no array to read", record)
         try:
             if record.storage != "default":
                 return self._dense(record)
-            if self._npz is not None:
-                return self._from_npz(self._npz, record)
+            if record.data_offset is None:
+                return self._decode(record)
             return self._view(record.data_offset, record.shape, _storage_dtype(record), record)
         except (MemoryError, ValueError) as error:
             raise self._fault(f"cannot be held in memory as {record.shape}: {error}", record) from error
@@ -140,13 +121,13 @@ class ArrayReader:
             dense[rows, sparse.indices] = sparse.values
         return dense
 
-    def _from_npz(self, npz: NpzReader, record: Record) -> Array:
+    def _decode(self, record: Record) -> Array:
         import numpy as np
 
         shape, dtype = record.filled()
         raw = np.empty(record.data_size, np.uint8)
         place = 0
-        for chunk in npz.chunks(record):
+        for chunk in self._chunks(record):
             piece = np.frombuffer(chunk, np.uint8)
             raw[place : place + len(piece)] = piece
             place += len(piece)
@@ -161,23 +142,24 @@ class ArrayReader:
         count = int(np.prod(shape, dtype=object)) if shape else 1
         if count == 0:
             return np.empty(shape, little)
-        if self._map is None:
-            assert self._bytes is not None
-            self._map = mmap.mmap(self._bytes.fileno(), 0, access=mmap.ACCESS_READ)
-        return np.frombuffer(self._map, little, count, offset or 0).reshape(shape)
+        return np.frombuffer(self._source.view(offset or 0, count * little.itemsize), little).reshape(shape)
 
     def _fault(self, message: str, record: Record) -> InputError:
         number = next((i for i, other in enumerate(self.file.records) if other.offset == record.offset), 0)
         return InputError(Fault(message, where=self.file.path, path=format_record(record.key, number)))
 
 
+def _split(data: memoryview) -> Iterator[memoryview]:
+    return (data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
+
+
 def _storage_dtype(record: Record) -> str:
-    """The numpy dtype that holds the record's bytes."""
+    """Return the numpy dtype that holds the record's bytes."""
     return "uint16" if record.dtype == "bfloat16" else record.dtype or "float32"
 
 
 def _by_value(array: Array, dtype: str | None) -> Array:
-    """bfloat16, given as its bits, as float32: its bits are the upper half of the float32 of the same value."""
+    """Return bfloat16 bits as float32: they are the upper half of the float32 of the same value."""
     if dtype != "bfloat16":
         return array
     import numpy as np
@@ -187,7 +169,7 @@ def _by_value(array: Array, dtype: str | None) -> Array:
 
 
 def _misfit(array: SparseArray) -> str:
-    """What is wrong with a sparse array's indices, if anything."""
+    """Return what is wrong with a sparse array's indices; empty when nothing is."""
     if array.indices.dtype.kind not in "iu" or array.indices.ndim != 1:
         return "has indices that are not one row of integers"
     if array.indptr is None:

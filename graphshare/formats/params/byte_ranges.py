@@ -1,4 +1,4 @@
-"""Copying and comparing ranges of bytes between files: unread by Python where the system can, in flat memory otherwise."""
+"""Copy and compare ranges of bytes: by the system alone where it can, else through a buffer of constant size."""
 
 from __future__ import annotations
 
@@ -6,37 +6,23 @@ import contextlib
 import errno
 import os
 from collections.abc import Iterable, Iterator
-from io import FileIO
 from typing import BinaryIO
 
-from graphshare.errors import Fault, InputError
-from graphshare.formats.params.records import ParameterFile
+from graphshare.formats.byte_source import ByteSource, raise_shrunk
+from graphshare.formats.params.format import CHUNK
 from graphshare.progress import Advance, noop_progress
 
 Range = tuple[int, int]
 """Offset and size in bytes."""
 
-CHUNK = 1 << 20  # bytes per read and write where the system cannot copy by itself
 _SYSTEM_CHUNK = 1 << 24  # bytes per system call: a signal is never waited for long, and the disk starts early
 
 # What the system answers when it cannot copy between these two files itself. Anything else is a failure.
 _CANNOT = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.EPERM, errno.ETXTBSY})
 
 
-def open_unchanged(file: ParameterFile) -> FileIO:
-    """``file`` open for reading, unbuffered. Raises InputError when it is gone or has another size than when it was indexed."""
-    try:
-        opened = FileIO(file.path)
-    except OSError as error:
-        raise InputError(Fault(f"cannot be read: {error.strerror}", where=file.path)) from error
-    if os.fstat(opened.fileno()).st_size != file.size:
-        opened.close()
-        raise InputError(Fault("changed since it was indexed", where=file.path, hint="something else is writing this file"))
-    return opened
-
-
-def coalesced(ranges: Iterable[Range]) -> Iterator[Range]:
-    """The same bytes in the same order with neighbours joined and empty ranges left out."""
+def coalesce(ranges: Iterable[Range]) -> Iterator[Range]:
+    """Yield the same bytes in the same order, with neighbouring ranges joined and empty ones left out."""
     start = end = 0
     for offset, size in ranges:
         if offset == end or not size:
@@ -49,24 +35,23 @@ def coalesced(ranges: Iterable[Range]) -> Iterator[Range]:
         yield start, end - start
 
 
-def copy_ranges(source: FileIO, path: str, ranges: Iterable[Range], out: BinaryIO, *, advance: Advance = noop_progress) -> int:
-    """Append ``ranges`` of the file ``source`` to ``out``; returns the number of bytes.
+def copy_ranges(source: ByteSource, ranges: Iterable[Range], out: BinaryIO, *, advance: Advance = noop_progress) -> None:
+    """Append ``ranges`` of ``source`` to ``out``; ``advance`` receives the number of bytes as they are copied.
 
-    ``path`` names the source in complaints; ``advance`` is told of the bytes as they go. Raises InputError when the source is
-    shorter than a range, OSError when writing fails.
+    Raises InputError when the source is shorter than a range, OSError when writing fails.
     """
     out.flush()
+    descriptor = source.descriptor()
     target = _descriptor(out)
-    copied = 0
-    for offset, size in coalesced(ranges):
-        done = _copy_in_system(source.fileno(), offset, size, target, path, advance) if target is not None else 0
+    for offset, size in coalesce(ranges):
+        done = 0
+        if descriptor is not None and target is not None:
+            done = _copy_in_system(source.name, descriptor, offset, size, target, advance)
         if done < size:
             target = None
-            _copy_through_buffer(source, offset + done, size - done, out, path, advance)
-        copied += size
+            _copy_through_buffer(source, offset + done, size - done, out, advance)
     if target is not None and out.seekable():
-        out.seek(0, os.SEEK_CUR)  # a buffered writer must learn that the file moved on beneath it
-    return copied
+        out.seek(0, os.SEEK_CUR)  # the buffered writer must take over the new position of its descriptor
 
 
 def _descriptor(out: BinaryIO) -> int | None:
@@ -78,8 +63,8 @@ def _descriptor(out: BinaryIO) -> int | None:
         return None
 
 
-def _copy_in_system(source: int, offset: int, size: int, target: int, path: str, advance: Advance) -> int:
-    """Copy within the kernel; returns how many bytes that did, less than ``size`` where it cannot."""
+def _copy_in_system(name: str, source: int, offset: int, size: int, target: int, advance: Advance) -> int:
+    """Copy within the kernel; return how many bytes were copied, fewer than ``size`` where the kernel cannot."""
     done = 0
     while done < size:
         try:
@@ -91,7 +76,7 @@ def _copy_in_system(source: int, offset: int, size: int, target: int, path: str,
         if count == 0:
             if os.fstat(source).st_size >= offset + size:
                 return done  # some file systems answer 0 for what they cannot copy
-            raise _shrank(path, offset + done)
+            raise_shrunk(name, offset + done)
         done += count
         advance(count)
         _start_writing(target, count)
@@ -99,9 +84,9 @@ def _copy_in_system(source: int, offset: int, size: int, target: int, path: str,
 
 
 def _start_writing(target: int, count: int) -> None:
-    """Let the disk begin with the last ``count`` bytes, so that the closing fsync finds little left to do.
+    """Let the disk begin with the last ``count`` bytes, so that the closing fsync has little left to do.
 
-    On Linux this advice starts writing dirty pages out (and drops clean ones of the output, which nobody reads again soon).
+    On Linux this advice starts writing dirty pages out (and drops clean ones of the output, which is not read again soon).
     Measured with ``benchmarks/params_duplicate.py``: about two thirds of the time without it.
     """
     if count < _SYSTEM_CHUNK or not hasattr(os, "posix_fadvise"):
@@ -111,20 +96,13 @@ def _start_writing(target: int, count: int) -> None:
         os.posix_fadvise(target, end - count, count, os.POSIX_FADV_DONTNEED)
 
 
-def _copy_through_buffer(source: FileIO, offset: int, size: int, out: BinaryIO, path: str, advance: Advance) -> None:
+def _copy_through_buffer(source: ByteSource, offset: int, size: int, out: BinaryIO, advance: Advance) -> None:
     if out.seekable():
         out.seek(0, os.SEEK_CUR)
-    buffer = bytearray(min(CHUNK, size))
-    view = memoryview(buffer)
-    done = 0
-    source.seek(offset)
-    while done < size:
-        count = source.readinto(view[: min(len(buffer), size - done)])
-        if not count:
-            raise _shrank(path, offset + done)
-        write_all(out, view[:count])
-        done += count
-        advance(count)
+    for start in range(offset, offset + size, CHUNK):
+        data = source.read_at(start, min(CHUNK, offset + size - start))
+        write_all(out, data)
+        advance(len(data))
 
 
 def write_all(out: BinaryIO, data: bytes | memoryview) -> None:
@@ -137,22 +115,11 @@ def write_all(out: BinaryIO, data: bytes | memoryview) -> None:
         view = view[count:]
 
 
-def first_difference(source: BinaryIO, offset: int, size: int, other: BinaryIO, other_offset: int) -> int | None:
-    """How many bytes into the two ranges they first differ (a missing byte differs); None when they are equal."""
-    done = 0
-    source.seek(offset)
-    other.seek(other_offset)
-    while done < size:
-        count = min(CHUNK, size - done)
-        left, right = source.read(count), other.read(count)
-        if left != right or not left:
-            same = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
-            return done + same
-        done += len(left)
+def first_difference(source: ByteSource, offset: int, other: ByteSource, other_offset: int, size: int) -> int | None:
+    """Return how many bytes into two ranges of ``size`` bytes they first differ; None when they are equal."""
+    for start in range(0, size, CHUNK):
+        count = min(CHUNK, size - start)
+        left, right = source.read_at(offset + start, count), other.read_at(other_offset + start, count)
+        if left != right:
+            return start + next(i for i, (a, b) in enumerate(zip(left, right, strict=True)) if a != b)
     return None
-
-
-def _shrank(path: str, at: int) -> InputError:
-    return InputError(
-        Fault("shrank while it was being copied", where=path, path=f"byte {at}", hint="something else is writing this file")
-    )

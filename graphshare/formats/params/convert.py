@@ -1,8 +1,8 @@
 """Parameter files as a whole: convert one into another format, write one under new names.
 
 Keys keep their ``arg:`` and ``aux:`` in every format. A list without names gets the keys ``arr_0``, ``arr_1`` ... where the
-target needs some, as ``numpy.savez`` names what has no name: the position is all that a consumer of such a list knows, and it
-survives. Converting back gives a file with these names.
+target needs names, as ``numpy.savez`` does: the position is all that a consumer of such a list knows, and it survives.
+Converting back gives a file with these names.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
 from graphshare.formats.atomic import Staged, staged_outputs
+from graphshare.formats.byte_source import open_source
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.files import read_index
-from graphshare.formats.params.mxnet_write import Plan, params_refusal, verify_joined, write_dense_params, write_joined
-from graphshare.formats.params.records import Format, ParameterFile, Record, format_record
+from graphshare.formats.params.equal import equal_arrays
+from graphshare.formats.params.format import ParameterFormat, Parts, Plan, WriteOptions
+from graphshare.formats.params.records import ParameterFile, Record, format_record
+from graphshare.formats.params.registry import FORMATS, choose_format, read_index
 from graphshare.formats.params.select import selection
 from graphshare.progress import task
-
-SUFFIXES: dict[str, Format] = {".params": "params", ".npz": "npz", ".safetensors": "safetensors"}
 
 
 class Conversion(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class Conversion(msgspec.Struct, frozen=True):
 
     source: ParameterFile
     target: str
-    format: Format
+    format: str
     densified: tuple[str, ...] = ()
     named_by_position: tuple[str, ...] = ()
     arrays: int = 0
@@ -47,7 +47,7 @@ def convert_params(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
     *,
-    to: Format | None = None,
+    to: str | None = None,
     densify: bool = False,
     np_shape: bool = False,
     select: Sequence[str] = (),
@@ -57,43 +57,137 @@ def convert_params(
 
     ``.params`` from another format is what ``mx.nd.save`` writes: V3 records when ``np_shape``, else V2; a scalar needs V3.
     Within ``.params`` records are copied as they are, sparse ones too, unless ``densify`` makes those dense; the other formats
-    have no sparse form, so that they need ``densify``. ``select`` limits it to what these patterns match. With ``tie`` equal
-    arrays become one in ``.safetensors``, under the first of their names.
-    Streams one array at a time. Raises InputError, RefusedError (naming every record that has no place in the target),
+    have no sparse form, so that they need ``densify``. ``select`` limits the conversion to what these patterns match. With
+    ``tie`` equal arrays become one where the format has ties, under the first of their names.
+    Streams one array at a time. Raises InputError, RefusedError (naming every record that the target cannot hold),
     OutputError or SelfCheckError; ``target`` is then as it was.
     """
     target = os.fspath(target)
-    format_ = to or format_of(target)
+    format_ = choose_format(target) if to is None else FORMATS[to]
     file = read_index(source)
-    plan = _keyed(file, format_)
+    plan = _name_records(file, format_)
     if select:
         chosen = selection(file, select)
         plan = [(record, key) for record, key in plan if record.key in chosen]
     if tie:
-        plan = _tied(file, plan, format_)
+        plan = _tie_equal_arrays(file, plan, format_)
     with staged_outputs() as stage:
-        rewrite_params(file, plan, stage, target, to=format_, densify=densify, np_shape=np_shape)
+        stage_params([(file, plan)], stage, target, to=format_.name, densify=densify, np_shape=np_shape)
         stage.commit()
-    copies = _copies(file, plan, format_, densify)
+    copies = _can_copy(file, plan, format_, densify)
+    tied = tuple(key or "" for record, key in plan if record.tied_to is not None)
     return Conversion(
         source=file,
         target=target,
-        format=format_,
+        format=format_.name,
         densified=tuple(key or "" for record, key in plan if not copies and record.storage != "default"),
         named_by_position=tuple(key or "" for record, key in plan if record.key is None and key is not None),
         arrays=len(plan),
-        tied=tuple(key or "" for record, key in plan if record.tied_to is not None and format_ == "safetensors"),
-        untied=tuple(key or "" for record, key in plan if record.tied_to is not None and format_ != "safetensors"),
+        tied=tied if format_.has_ties else (),
+        untied=() if format_.has_ties else tied,
     )
 
 
-def _tied(file: ParameterFile, plan: Plan, format_: Format) -> list[tuple[Record, str | None]]:
-    """The plan with equal arrays tied. Raises RefusedError for a format that has no ties."""
-    if format_ != "safetensors":
-        hint = "in .params and .npz every name has an array of its own; a graph ties parameters by using one node"
-        raise RefusedError(Fault(f"{format_} has no ties", hint=hint))
-    from graphshare.formats.params.equal import equal_arrays
+def stage_params(
+    parts: Parts,
+    stage: Staged,
+    target: str | os.PathLike[str],
+    *,
+    to: str | None = None,
+    densify: bool = False,
+    np_shape: bool = False,
+    verify_bytes: bool = False,
+) -> ParameterFile | None:
+    """Stage one file with the planned records of several, file by file; return its index as read back.
 
+    The format is the first file's unless ``to`` names another. Within ``.params`` byte ranges are copied and nothing is
+    decoded; else one array at a time is in memory. None is returned for an output that cannot be read back (a pipe). Nothing
+    is in place before the caller commits ``stage``. ``verify_bytes`` compares the data too, where records were copied. Raises
+    RefusedError, InputError, OutputError, SelfCheckError.
+    """
+    format_ = FORMATS[to or parts[0][0].format]
+    refused = [fault for part in parts for fault in _refuse_plan(*part, format_, densify=densify, np_shape=np_shape)]
+    if refused:
+        raise RefusedError(refused)
+    out = stage.open(target)
+    copies = all(_can_copy(*part, format_, densify) for part in parts)
+    if copies:
+        format_.copy(parts, out)
+    else:
+        _convert(parts, out, format_, np_shape)
+    out.flush()
+    if out.direct:
+        return None
+    try:
+        if copies:
+            with open_source(out.name) as source:
+                written = format_.verify_copy(source, parts, verify_bytes=verify_bytes)
+        else:
+            written = verify_written(out.name, [item for _, plan in parts for item in plan], format_)
+    except SelfCheckError as error:  # name the file that was asked for, not the temporary one
+        raise SelfCheckError([msgspec.structs.replace(fault, where=out.target) for fault in error.faults]) from error
+    return msgspec.structs.replace(written, path=out.target)
+
+
+def verify_written(path: str, plan: Plan, format_: ParameterFormat) -> ParameterFile:
+    """Read the index of a written file and compare keys, shapes and dtypes with the plan. Raises SelfCheckError."""
+    try:
+        written = read_index(path)
+    except InputError as error:
+        raise SelfCheckError(error.faults) from error
+    actual = [(record.key, record.shape, record.dtype) for record in written.records]
+    expected = [(key, record.shape, record.dtype) for record, key in plan]
+    if format_.has_ties:  # tied names are read after the others
+        actual, expected = sorted(actual, key=repr), sorted(expected, key=repr)
+    if written.format != format_.name or actual != expected:
+        raise SelfCheckError("does not read back with the names, shapes and types that were written")
+    return written
+
+
+def refuse_record(
+    record: Record, key: str | None, format_: ParameterFormat, options: WriteOptions, *, densify: bool
+) -> Fault | None:
+    """Return why the format cannot hold ``record``; None when it can."""
+    if record.shape is None:
+        return Fault("was never filled: there is no array to write")
+    if record.storage != "default" and not densify:
+        return Fault(f"is sparse ({record.storage})", hint="convert it in dense form with densify")
+    if key is None and format_.unique_names:
+        return Fault(f"has no name, which {format_.name} needs")
+    return format_.refuse(record, key or "", options)
+
+
+def find_ties(plan: Plan) -> dict[str, str]:
+    """Return the planned keys that are second names in the source, with the keys that they are second names for.
+
+    The plan is of one file. It may hold records several times (a copy for each branch): then each round has ties of its own.
+    """
+    rounds: dict[str | None, list[str]] = {}
+    for record, key in plan:
+        if record.tied_to is None:
+            rounds.setdefault(record.key, []).append(key or "")
+    ties: dict[str, str] = {}
+    met: dict[str | None, int] = {}
+    for record, key in plan:
+        if record.tied_to is not None:
+            number = met[record.key] = met.get(record.key, -1) + 1
+            kept = rounds.get(record.tied_to, [])
+            if number < len(kept):
+                ties[key or ""] = kept[number]
+    return ties
+
+
+def _name_records(file: ParameterFile, format_: ParameterFormat) -> list[tuple[Record, str | None]]:
+    if file.named or not format_.unique_names:
+        return [(record, record.key) for record in file.records]
+    return [(record, f"arr_{number}") for number, record in enumerate(file.records)]
+
+
+def _tie_equal_arrays(file: ParameterFile, plan: Plan, format_: ParameterFormat) -> list[tuple[Record, str | None]]:
+    """Return the plan with equal arrays tied. Raises RefusedError for a format that has no ties."""
+    if not format_.has_ties:
+        hint = f"in {format_.suffix} every name has an array of its own; a graph ties parameters by using one node"
+        raise RefusedError(Fault(f"{format_.name} has no ties", hint=hint))
     kept = {key: kept for kept, others in equal_arrays(file, [record for record, _ in plan]) for key in others}
     records = {record.key: record for record, _ in plan}
     return [
@@ -103,85 +197,19 @@ def _tied(file: ParameterFile, plan: Plan, format_: Format) -> list[tuple[Record
     ]  # fmt: skip
 
 
-def format_of(path: str) -> Format:
-    """The format a file is to have by its suffix. Raises RefusedError for a suffix that says nothing."""
-    suffix = os.path.splitext(path)[1].lower()
-    if suffix not in SUFFIXES:
-        raise RefusedError(
-            Fault(
-                f"the suffix {suffix!r} names no format", where=path, hint=f"end it in {', '.join(SUFFIXES)} or give the format"
-            )
-        )
-    return SUFFIXES[suffix]
-
-
-def rewrite_params(
-    source: ParameterFile,
-    plan: Plan,
-    stage: Staged,
-    target: str | os.PathLike[str],
-    *,
-    to: Format | None = None,
-    densify: bool = False,
-    np_shape: bool = False,
-    verify_bytes: bool = False,
-) -> ParameterFile | None:
-    """Stage ``target`` with the planned records of ``source`` under their new keys; returns its index as read back.
-
-    The format is the source's unless ``to`` says otherwise. Within ``.params`` byte ranges are copied and nothing is decoded.
-    None is returned for an output that cannot be read back (a pipe). Nothing is in place before the caller commits ``stage``.
-    ``verify_bytes`` compares the data too, for a ``.params`` file from one. Raises RefusedError, InputError, OutputError,
-    SelfCheckError.
-    """
-    parts = [(source, plan)]
-    return join_params(parts, stage, target, to=to, densify=densify, np_shape=np_shape, verify_bytes=verify_bytes)
-
-
-def join_params(
-    parts: Sequence[tuple[ParameterFile, Plan]],
-    stage: Staged,
-    target: str | os.PathLike[str],
-    *,
-    to: Format | None = None,
-    densify: bool = False,
-    np_shape: bool = False,
-    verify_bytes: bool = False,
-) -> ParameterFile | None:
-    """Stage one file with the planned records of several, file by file: :func:`rewrite_params` of more than one source.
-
-    The format is the first one's unless ``to`` says otherwise. No two arrays are in memory at a time.
-    """
-    format_ = to or parts[0][0].format
-    refused = [f for part in parts for f in refusals(*part, format_, densify=densify, np_shape=np_shape)]
-    if refused:
-        raise RefusedError(refused)
-    out = stage.open(target)
-    copies = all(_copies(*part, format_, densify) for part in parts)
-    if copies:
-        write_joined(parts, out)
-    else:
-        _convert(parts, out, format_, np_shape)
-    out.flush()
-    if out.direct:
-        return None
-    try:
-        if copies:
-            written = verify_joined(out.name, parts, bytes_too=verify_bytes)
-        else:
-            written = _verify_converted(out.name, [item for _, plan in parts for item in plan], format_)
-    except SelfCheckError as error:  # speak of the file that was asked for, not of the one beside it
-        raise SelfCheckError([msgspec.structs.replace(fault, where=out.target) for fault in error.faults]) from error
-    return msgspec.structs.replace(written, path=out.target)
-
-
-def _copies(source: ParameterFile, plan: Plan, format_: Format, densify: bool) -> bool:
-    """Whether records are copied as they are, header and all."""
+def _can_copy(source: ParameterFile, plan: Plan, format_: ParameterFormat, densify: bool) -> bool:
+    """Return whether records are copied as they are, header and all."""
     sparse = densify and any(record.storage != "default" for record, _ in plan)
-    return source.format == format_ == "params" and not sparse
+    return format_.copies_records and source.format == format_.name and not sparse
 
 
-def _convert(parts: Sequence[tuple[ParameterFile, Plan]], out: BinaryIO, format_: Format, np_shape: bool) -> None:
+def _convert(parts: Parts, out: BinaryIO, format_: ParameterFormat, np_shape: bool) -> None:
     plan = [item for _, items in parts for item in items]
+    options = WriteOptions(
+        np_shape=np_shape,
+        metadata={key: value for source, _ in reversed(parts) for key, value in source.metadata.items()},
+        ties={key: kept for _, plan in parts for key, kept in find_ties(plan).items()} if format_.has_ties else {},
+    )
     with ExitStack() as files:
         readers = [(files.enter_context(ArrayReader(source)), plan) for source, plan in parts]
         # Records of two files may be equal; which file an object is of is known by its identity.
@@ -193,74 +221,23 @@ def _convert(parts: Sequence[tuple[ParameterFile, Plan]], out: BinaryIO, format_
                 yield chunk
                 advance(len(chunk))
 
-        if format_ == "params":
-            write_dense_params(plan, out, chunks, np_shape=np_shape)
-            return
-        named = [(record, key or "") for record, key in plan]
-        if format_ == "npz":
-            from graphshare.formats.params.npz_write import write_npz
-
-            write_npz(named, out, chunks)
-            return
-        from graphshare.formats.params.safetensors import ties_in, write_safetensors
-
-        metadata = {key: value for source, _ in reversed(parts) for key, value in source.metadata.items()}
-        ties = {key: kept for _, plan in parts for key, kept in ties_in(plan).items()}
-        write_safetensors(named, out, chunks, metadata=metadata, ties=ties)
+        format_.write(plan, out, chunks, options)
 
 
-def _verify_converted(path: str, plan: Plan, format_: Format) -> ParameterFile:
-    """Read the staged file's index and hold keys, shapes and dtypes against the plan."""
-    try:
-        written = read_index(path)
-    except InputError as error:
-        raise SelfCheckError(error.faults) from error
-    found = [(record.key, record.shape, record.dtype) for record in written.records]
-    wanted = [(key, record.shape, record.dtype) for record, key in plan]
-    if format_ == "safetensors":  # tied names stand behind the others
-        found, wanted = sorted(found, key=repr), sorted(wanted, key=repr)
-    if written.format != format_ or found != wanted:
-        raise SelfCheckError("does not read back with the names, shapes and types that were written")
-    return written
-
-
-def _keyed(file: ParameterFile, format_: Format) -> list[tuple[Record, str | None]]:
-    if file.named or format_ == "params":
-        return [(record, record.key) for record in file.records]
-    return [(record, f"arr_{number}") for number, record in enumerate(file.records)]
-
-
-def refusals(file: ParameterFile, plan: Plan, format_: Format, *, densify: bool, np_shape: bool) -> list[Fault]:
-    """Every reason why a planned record has no place in the target format; empty when all have one."""
-    if _copies(file, plan, format_, densify):
+def _refuse_plan(file: ParameterFile, plan: Plan, format_: ParameterFormat, *, densify: bool, np_shape: bool) -> list[Fault]:
+    """Return every reason why the format cannot hold a planned record; none when it can hold all."""
+    if _can_copy(file, plan, format_, densify):
         return []
-    faults = [] if format_ == "params" else list(_repeated(plan))
+    options = WriteOptions(np_shape=np_shape)
+    faults = list(_repeated_names(plan)) if format_.unique_names else []
     for number, (record, key) in enumerate(plan):
-        fault = _refusal(record, key, format_, densify, np_shape)
+        fault = refuse_record(record, key, format_, options, densify=densify)
         if fault is not None:
             faults.append(msgspec.structs.replace(fault, path=format_record(key, number)))
     return [msgspec.structs.replace(fault, where=file.path) for fault in faults]
 
 
-def _refusal(record: Record, key: str | None, format_: Format, densify: bool, np_shape: bool) -> Fault | None:
-    if record.shape is None:
-        return Fault("was never filled: there is no array to convert")
-    if record.storage != "default" and not densify:
-        return Fault(f"is sparse ({record.storage})", hint="convert it in dense form with densify")
-    if format_ == "params":
-        return params_refusal(record, np_shape=np_shape)
-    if key is None:
-        return Fault(f"has no name, which {format_} needs")
-    if format_ == "npz":
-        from graphshare.formats.params.npz_write import npz_refusal
-
-        return npz_refusal(record, key)
-    from graphshare.formats.params.safetensors import safetensors_refusal
-
-    return safetensors_refusal(record, key)
-
-
-def _repeated(plan: Sequence[tuple[Record, str | None]]) -> Iterator[Fault]:
+def _repeated_names(plan: Plan) -> Iterator[Fault]:
     seen: set[str] = set()
     for number, (_, key) in enumerate(plan):
         if key is not None and key in seen:

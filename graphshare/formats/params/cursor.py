@@ -1,12 +1,12 @@
-"""A cursor over a binary file of known size: reads headers through a small window, never reads or moves past the end."""
+"""A cursor over the headers of a binary file: reads through a small window, never reads or moves past the end."""
 
 from __future__ import annotations
 
-from io import FileIO
 from struct import Struct
 from typing import NoReturn
 
 from graphshare.errors import Fault, InputError
+from graphshare.formats.byte_source import ByteSource
 from graphshare.text.format import format_count
 
 DAMAGED = "the file is damaged or cut short; get or save it again"
@@ -14,22 +14,22 @@ _WINDOW = 16 * 1024  # bytes per read: many small headers at once, little waste 
 
 
 class Cursor:
-    """A place in a file. Every method that takes ``what`` names with it, in the complaint, what was being read.
+    """A place in a source. Each ``what`` names, for the error message, what is being read.
 
-    ``record`` is the number of the array being read, -1 before and after them. Raises InputError throughout.
+    ``record`` is the number of the array being read, -1 before and after them. Every method raises InputError at the end.
     """
 
-    __slots__ = ("ambiguous", "buffer", "file", "path", "position", "record", "size", "start")
+    __slots__ = ("ambiguous", "buffer", "position", "record", "size", "source", "start")
 
-    def __init__(self, file: FileIO, path: str, size: int) -> None:
-        self.file, self.path, self.size = file, path, size
+    def __init__(self, source: ByteSource) -> None:
+        self.source, self.size = source, source.size
         self.position = self.start = 0
         self.buffer = b""
         self.record = -1
         self.ambiguous = False
 
     def unpack(self, layout: Struct, what: str) -> tuple[int, ...]:
-        """The next integers; ``what`` names them in the complaint."""
+        """Return the next integers."""
         index = self.position - self.start
         if index + layout.size > len(self.buffer):
             index = self._fill(layout.size, what)
@@ -37,7 +37,7 @@ class Cursor:
         return layout.unpack_from(self.buffer, index)
 
     def take(self, count: int, what: str) -> bytes:
-        """The next ``count`` bytes; only for counts that are bounded."""
+        """Return the next ``count`` bytes; only for counts that are bounded."""
         index = self.position - self.start
         if index + count > len(self.buffer):
             index = self._fill(count, what)
@@ -45,7 +45,7 @@ class Cursor:
         return self.buffer[index : index + count]
 
     def skip(self, count: int, what: str) -> int:
-        """Go past ``count`` bytes unread; returns where they start."""
+        """Go past ``count`` bytes unread and return where they start."""
         start = self.position
         if count > self.size - start:
             self.cut_short(count, what)
@@ -53,31 +53,21 @@ class Cursor:
         return start
 
     def _fill(self, count: int, what: str) -> int:
-        if count > self.size - self.position:
+        left = self.size - self.position
+        if count > left:
             self.cut_short(count, what)
-        chunks: list[bytes] = []
-        wanted = max(count, _WINDOW)
-        have = 0
-        self.file.seek(self.position)
-        while have < count:
-            chunk = self.file.read(wanted - have)
-            if not chunk:
-                self.fail(f"shrank while {what} was being read", hint="something else is writing this file")
-            chunks.append(chunk)
-            have += len(chunk)
-        self.buffer = b"".join(chunks)
+        self.buffer = self.source.read_at(self.position, min(left, max(count, _WINDOW)))
         self.start = self.position
         return 0
 
     def cut_short(self, count: int, what: str) -> NoReturn:
+        """Raise InputError: the file ends before the next ``count`` bytes do."""
         left = self.size - self.position
-        self.fail(
-            f"ends inside {what}: expected {format_count(count, 'byte')}, {left:,} left",
-            hint=DAMAGED,
-        )
+        self.fail(f"ends inside {what}: expected {format_count(count, 'byte')}, {left:,} left", hint=DAMAGED)
 
     def fail(self, message: str, *, at: int | None = None, hint: str = "") -> NoReturn:
+        """Raise InputError for what was read at byte ``at`` (here by default)."""
         place = f"byte {self.position if at is None else at}"
         if self.record >= 0:
             place = f"record {self.record}, {place}"
-        raise InputError(Fault(message, where=self.path, path=place, hint=hint))
+        raise InputError(Fault(message, where=self.source.name, path=place, hint=hint))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.files import read_index
 from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.formats.params.registry import read_index
 from graphshare.formats.params.select import selection
 from graphshare.progress import task
 from graphshare.text.format import format_dims

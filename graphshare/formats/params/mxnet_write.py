@@ -1,71 +1,62 @@
-"""Writing ``.params`` files: known records under new names by copying byte ranges, and new dense arrays.
+"""Write ``.params`` files: known records under new names by copying byte ranges, and new dense arrays.
 
-A record is copied whole, header and data, so that the array's form, its device word and whatever else its header says stay as
-they are; only the count in front and the names behind are new. :mod:`graphshare.formats.params.mxnet` describes the format.
+A record is copied whole, header and data, so that its form, its device word and everything else in its header stay as they are;
+only the count at the start and the names at the end are new. :mod:`graphshare.formats.params.mxnet_index` describes the format.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import BinaryIO
 
 import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
 from graphshare.formats.atomic import output_error
-from graphshare.formats.params.byte_ranges import copy_ranges, first_difference, open_unchanged, write_all
-from graphshare.formats.params.mxnet import (
-    HEADER_SIZE,
+from graphshare.formats.byte_source import ByteSource, reopen_source
+from graphshare.formats.params.byte_ranges import copy_ranges, first_difference, write_all
+from graphshare.formats.params.format import Chunks, Parts, Plan
+from graphshare.formats.params.mxnet_index import (
     MAGIC,
     MAGIC_V2,
     MAGIC_V3,
     MAX_NAME_SIZE,
     TYPE_FLAGS,
-    UNLOADABLE_DTYPES,
-    read_params_index,
+    index_params,
 )
-from graphshare.formats.params.records import MAX_RANK, MAX_RECORDS, Chunks, ParameterFile, Record, encode_key, format_record
+from graphshare.formats.params.records import MAX_RANK, MAX_RECORDS, ParameterFile, Record, encode_key, format_record
 from graphshare.progress import task
-
-Plan = Sequence[tuple[Record, str | None]]
-"""Which records to write, in order, and under what key; all keys None for a list without names."""
 
 _FLAGS = {name: flag for flag, name in TYPE_FLAGS.items()}
 
 
-def write_params(source: ParameterFile, plan: Plan, out: BinaryIO) -> int:
-    """Write the planned records of ``source`` (a ``.params`` file) to ``out``; returns the number of bytes written.
+def copy_records(parts: Parts, out: BinaryIO) -> None:
+    """Write the planned records of several ``.params`` files to ``out``, file by file.
 
     A record may occur several times, and keys may repeat. Memory does not grow with the arrays. Raises RefusedError for a plan
-    that mixes keys and None or has a name that no reader would take, InputError when the source changed since it was indexed,
+    that mixes keys and None or has a name that is too long to be read, InputError when a source changed since it was indexed,
     OutputError when writing fails.
     """
-    return write_joined([(source, plan)], out)
-
-
-def write_joined(parts: Sequence[tuple[ParameterFile, Plan]], out: BinaryIO) -> int:
-    """Write the planned records of several ``.params`` files to ``out``, file by file, as :func:`write_params` does of one."""
     plan = [item for _, items in parts for item in items]
-    names = planned_names(plan)
-    size = HEADER_SIZE
+    names = encode_keys(plan)
     try:
         write_all(out, encode_header(len(plan), parts[0][0].reserved))
         with task("copying parameters", sum(record.size for record, _ in plan), "B") as advance:
-            for source, items in parts:
+            for file, items in parts:
                 ranges = ((record.offset, record.size) for record, _ in items)
-                with open_unchanged(source) as file:
-                    size += copy_ranges(file, source.path, ranges, out, advance=advance)
-        tail = encode_names(names)
-        write_all(out, tail)
+                with reopen_source(file.path, file.identity) as source:
+                    copy_ranges(source, ranges, out, advance=advance)
+                    source.check_unchanged()
+        write_all(out, encode_names(names))
         out.flush()
     except OSError as error:
-        raise output_error(error, _target(out)) from error
-    return size + len(tail)
+        raise output_error(error, str(getattr(out, "target", "") or getattr(out, "name", ""))) from error
 
 
-def planned_names(plan: Plan) -> list[bytes]:
-    """The keys of ``plan`` as they are written; empty for a list without names. Raises RefusedError as :func:`write_params`."""
+def encode_keys(plan: Plan) -> list[bytes]:
+    """Return the keys of ``plan`` as bytes; none for a list without names. Raises RefusedError as :func:`copy_records`."""
     if len(plan) > MAX_RECORDS:
         raise RefusedError(f"{len(plan):,} arrays are to be written; graphshare reads up to {MAX_RECORDS:,}")
     keys = [key for _, key in plan]
@@ -86,12 +77,12 @@ def planned_names(plan: Plan) -> list[bytes]:
 
 
 def encode_header(count: int, reserved: int = 0) -> bytes:
-    """The first 24 bytes of a file with ``count`` arrays."""
+    """Return the first 24 bytes of a file with ``count`` arrays."""
     return struct.pack("<QQQ", MAGIC, reserved, count)
 
 
 def encode_names(names: Sequence[bytes]) -> bytes:
-    """What stands behind the last array."""
+    """Return the bytes after the last array."""
     parts = [struct.pack("<Q", len(names))]
     for name in names:
         parts.append(struct.pack("<Q", len(name)))
@@ -100,63 +91,46 @@ def encode_names(names: Sequence[bytes]) -> bytes:
 
 
 def encode_dense_header(shape: tuple[int, ...], dtype: str, *, np_shape: bool) -> bytes:
-    """The header of a dense record as MXNet 1.9.1 writes it on a CPU: V3 when ``np_shape``, V2 otherwise.
+    """Return the header of a dense record as MXNet 1.9.1 writes it on a CPU: V3 when ``np_shape``, V2 otherwise.
 
     Raises RefusedError for what the form cannot hold: a scalar in V2, a rank above 255.
     """
     if not shape and not np_shape:
-        raise RefusedError("a scalar has no place in a V2 record", hint="write V3 records (np_shape)")
+        raise RefusedError("a V2 record cannot hold a scalar", hint="write V3 records (np_shape)")
     if len(shape) > MAX_RANK:
         raise RefusedError(f"has rank {len(shape)}; ranks go up to {MAX_RANK}")
     magic = MAGIC_V3 if np_shape else MAGIC_V2
     return struct.pack(f"<Iii{len(shape)}qiii", magic, 0, len(shape), *shape, 1, 0, _FLAGS[dtype])
 
 
-def write_dense_params(plan: Plan, out: BinaryIO, chunks: Chunks, *, np_shape: bool) -> None:
-    """Write each record's dense form under its key, as ``mx.nd.save`` of MXNet 1.9.1 does, from the bytes ``chunks`` gives.
-
-    The caller has made sure that each has a place (:func:`params_refusal`). Memory does not grow with the arrays.
-    """
-    names = planned_names(plan)
+def write_dense_records(plan: Plan, out: BinaryIO, chunks: Chunks, *, np_shape: bool) -> None:
+    """Write each record's dense form under its key, as ``mx.nd.save`` of MXNet 1.9.1 does, with the bytes from ``chunks``."""
+    names = encode_keys(plan)
     write_all(out, encode_header(len(plan)))
     for record, _ in plan:
-        shape, dtype = record.filled()
-        write_all(out, encode_dense_header(shape, dtype, np_shape=np_shape))
+        write_all(out, encode_dense_header(*record.filled(), np_shape=np_shape))
         for chunk in chunks(record):
             write_all(out, chunk)
     write_all(out, encode_names(names))
 
 
-def params_refusal(record: Record, *, np_shape: bool) -> Fault | None:
-    """Why MXNet 1.9.1 could not load ``record`` from a ``.params`` file, if so."""
-    if record.dtype in UNLOADABLE_DTYPES:
-        return Fault(f"is {record.dtype}, which MXNet neither saves nor loads", hint="cast it first, for instance to int32")
-    if record.shape == () and not np_shape:
-        return Fault("is a scalar, which only np-shape (V3) files hold", hint="write V3 records (np_shape), or make it (1,)")
-    return None
+def verify_records(written: ByteSource, parts: Parts, *, verify_bytes: bool = False) -> ParameterFile:
+    """Read back what :func:`copy_records` wrote, compare it with the plan and return its index.
 
-
-def verify_written(path: str, source: ParameterFile, plan: Plan, *, bytes_too: bool = False) -> ParameterFile:
-    """Read back what :func:`write_params` wrote to ``path`` and hold it against the plan; returns the new file's index.
-
-    Headers, names and sizes always; the records' bytes as well with ``bytes_too`` (in flat memory). Raises SelfCheckError.
+    Headers, names and sizes are always compared; the records' bytes with ``verify_bytes`` (in flat memory). Raises
+    SelfCheckError.
     """
-    return verify_joined(path, [(source, plan)], bytes_too=bytes_too)
-
-
-def verify_joined(path: str, parts: Sequence[tuple[ParameterFile, Plan]], *, bytes_too: bool = False) -> ParameterFile:
-    """Read back what :func:`write_joined` wrote to ``path``, as :func:`verify_written` does of one file."""
     plan = [item for _, items in parts for item in items]
     try:
-        written = read_params_index(path)
+        index = index_params(written)
     except InputError as error:
         raise SelfCheckError(error.faults) from error
-    faults = list(_differences(written, plan))
-    if not faults and bytes_too:
-        faults = list(_byte_differences(written, parts))
+    faults = list(_differences(index, plan))
+    if not faults and verify_bytes:
+        faults = list(_byte_differences(written, index, parts))
     if faults:
-        raise SelfCheckError([msgspec.structs.replace(fault, where=path) for fault in faults])
-    return written
+        raise SelfCheckError([msgspec.structs.replace(fault, where=written.name) for fault in faults])
+    return index
 
 
 def _differences(written: ParameterFile, plan: Plan) -> Iterator[Fault]:
@@ -165,16 +139,16 @@ def _differences(written: ParameterFile, plan: Plan) -> Iterator[Fault]:
         return
     if written.trailing:
         yield Fault(f"has {written.trailing} bytes behind the last name")
-    for number, (found, (wanted, key)) in enumerate(zip(written.records, plan, strict=True)):
+    for number, (record, (source, key)) in enumerate(zip(written.records, plan, strict=True)):
         place = format_record(key, number)
-        if found.key != key and (found.key is None or key is None or found.key_bytes != encode_key(key)):
-            yield Fault(f"reads back under the name {found.key!r}", path=place)
-        if _content(found) != _content(wanted):
+        if record.key != key and (record.key is None or key is None or record.key_bytes != encode_key(key)):
+            yield Fault(f"reads back under the name {record.key!r}", path=place)
+        if _content(record) != _content(source):
             yield Fault("reads back with another shape, type or size", path=place)
 
 
 def _content(record: Record) -> tuple[object, ...]:
-    """What a copied record must have in common with its source: all but the name and the place."""
+    """Return what a copied record must have in common with its source: everything but the name and the place."""
     parts: tuple[object, ...] = ()
     if record.parts:
         parts = tuple((part.role, part.dtype, part.shape, part.size, part.offset - record.offset) for part in record.parts)
@@ -182,18 +156,15 @@ def _content(record: Record) -> tuple[object, ...]:
     return record.layout, record.storage, record.shape, record.dtype, record.storage_shape, record.size, place, parts
 
 
-def _byte_differences(written: ParameterFile, parts: Sequence[tuple[ParameterFile, Plan]]) -> Iterator[Fault]:
-    records = enumerate(written.records)
-    total = sum(record.size for record in written.records)
-    with open(written.path, "rb") as new, task("comparing bytes", total, "B") as advance:
-        for source, plan in parts:
-            with open(source.path, "rb") as old:
-                for (wanted, key), (number, found) in zip(plan, records, strict=False):
-                    at = first_difference(old, wanted.offset, wanted.size, new, found.offset)
-                    if at is not None:
-                        yield Fault(f"differs from its source at byte {at} of the record", path=format_record(key, number))
-                    advance(wanted.size)
-
-
-def _target(out: BinaryIO) -> str:
-    return str(getattr(out, "target", "") or getattr(out, "name", ""))
+def _byte_differences(written: ByteSource, index: ParameterFile, parts: Parts) -> Iterator[Fault]:
+    records = enumerate(index.records)
+    total = sum(record.size for record in index.records)
+    with ExitStack() as stack:
+        advance = stack.enter_context(task("comparing bytes", total, "B"))
+        for file, plan in parts:
+            source = stack.enter_context(reopen_source(file.path, file.identity))
+            for (planned, key), (number, record) in zip(plan, records, strict=False):
+                at = first_difference(source, planned.offset, written, record.offset, planned.size)
+                if at is not None:
+                    yield Fault(f"differs from its source at byte {at} of the record", path=format_record(key, number))
+                advance(planned.size)

@@ -1,20 +1,18 @@
 """What is known of an array in a parameter file without reading it.
 
-A parameter file (``.params``, ``.npz`` or ``.safetensors``) is read as an index: names, shapes, types and where the bytes are.
+A parameter file is read as an index: names, shapes, dtypes and where the bytes are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
 
 from graphshare.errors import RefusedError
+from graphshare.formats.byte_source import Identity
 from graphshare.text.format import escape_surrogates, shorten
 
-Format = Literal["params", "npz", "safetensors"]
-Layout = Literal["V0", "V1", "V2", "V3", "npy", "safetensors"]
 Storage = Literal["default", "row_sparse", "csr"]
 
 #: Bounds on what is read, beyond those of the formats, so that a small hostile file stays cheap.
@@ -52,18 +50,19 @@ class SparsePart(msgspec.Struct, frozen=True, gc=False):
 class Record(msgspec.Struct, frozen=True, gc=False):
     """One array of a parameter file. Offsets and sizes are in bytes, counted from the start of the file.
 
-    ``key`` is the name as the file has it (``arg:conv1_weight``), None in a list without names. Bytes that are not UTF-8 are
-    kept as lone surrogates (``surrogateescape``). ``shape`` is None for an array that was never filled: it has a name and no
-    content, and then ``dtype`` is None too. ``offset`` and ``size`` span the whole record with its header; ``data_offset`` is
-    None where the data cannot be addressed in the file (a compressed member), ``data_size`` counts the data without the sparse
-    parts. ``storage_shape`` is the shape of the stored values of a sparse array. ``tied_to`` names the record whose bytes
-    this one is a second name for.
+    ``key`` is the name in the file (``arg:conv1_weight``), None in a list without names. Bytes that are not UTF-8 are kept as
+    lone surrogates (``surrogateescape``). ``shape`` is None for an array that was never filled: it has a name and no content,
+    and then ``dtype`` is None too. ``layout`` is the form of the record: ``V0`` to ``V3`` in ``.params``, ``npy`` in ``.npz``,
+    else the format. ``offset`` and ``size`` span the whole record with its header; ``data_offset`` is None where the data
+    cannot be addressed in the file (a compressed member), ``data_size`` counts the data without the sparse parts.
+    ``storage_shape`` is the shape of the stored values of a sparse array. ``tied_to`` names the record whose bytes this one
+    is a second name for.
     """
 
     key: str | None
     shape: tuple[int, ...] | None
     dtype: str | None
-    layout: Layout
+    layout: str
     offset: int
     size: int
     data_offset: int | None
@@ -95,7 +94,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class ParameterFile(msgspec.Struct, frozen=True):
-    """The index of one parameter file. ``size`` is in bytes.
+    """The index of one parameter file. ``size`` is in bytes; ``identity`` tells whether the file is still the one indexed.
 
     ``named`` is False for a list without names (and for an empty file, where nothing tells). ``trailing`` counts bytes after
     the last name, which MXNet ignores and a rewrite drops; ``reserved`` is the header's unused word, kept by a rewrite.
@@ -103,20 +102,17 @@ class ParameterFile(msgspec.Struct, frozen=True):
 
     path: str
     size: int
-    format: Format
+    format: str
     records: tuple[Record, ...]
     named: bool
     reserved: int = 0
     trailing: int = 0
     metadata: dict[str, str] = {}
+    identity: Identity = ()
 
     def by_key(self) -> dict[str, Record]:
-        """Records by name; of records with one name the last, as ``mx.nd.load`` has it."""
+        """Return the records by name; of records with one name the last, as ``mx.nd.load`` does."""
         return {record.key: record for record in self.records if record.key is not None}
-
-
-Chunks = Callable[[Record], Iterable[bytes | memoryview]]
-"""Gives an array's bytes in dense C order, little endian, piece by piece."""
 
 
 def element_count(shape: tuple[int, ...]) -> int:
@@ -141,7 +137,7 @@ def encode_key(key: str) -> bytes:
 
 
 def format_record(key: str | None, number: int | None) -> str:
-    """How a message names record ``number`` (from 0): ``record 12 "arg:w"``, lone surrogates escaped."""
+    """Return how messages call record ``number`` (from 0): ``record 12 "arg:w"``, with lone surrogates escaped."""
     place = "record" if number is None else f"record {number}"
     if key is None:
         return place

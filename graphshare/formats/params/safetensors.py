@@ -16,16 +16,17 @@ wants all arrays at once; an index needs a few kilobytes, and a conversion strea
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Annotated, BinaryIO
 
 import msgspec
 
 from graphshare.errors import Fault, InputError
+from graphshare.formats.byte_source import ByteSource
 from graphshare.formats.params.byte_ranges import write_all
 from graphshare.formats.params.cursor import DAMAGED, Cursor
-from graphshare.formats.params.records import ITEM_SIZES, MAX_RANK, Chunks, ParameterFile, Record, element_count, format_record
+from graphshare.formats.params.format import Chunks, ParameterFormat, Plan, WriteOptions
+from graphshare.formats.params.records import ITEM_SIZES, MAX_RANK, ParameterFile, Record, element_count, format_record
 
 MAX_HEADER_SIZE = 100_000_000  # bytes; the limit of the format's own library
 METADATA = "__metadata__"
@@ -57,33 +58,82 @@ class _Entry(msgspec.Struct, frozen=True):
     data_offsets: tuple[_Count, _Count]
 
 
-def read_safetensors_index(path: str) -> ParameterFile:
-    """The index of the ``.safetensors`` file at ``path``. Raises InputError with everything that is wrong."""
-    try:
-        with open(path, "rb", buffering=0) as file:
-            size = os.fstat(file.fileno()).st_size
-            cursor = Cursor(file, path, size)
-            length = int.from_bytes(cursor.take(8, "the header's length"), "little")
-            if length > size - 8:
-                cursor.cut_short(length, "the header")
-            if length > MAX_HEADER_SIZE:
-                cursor.fail(f"has a header of {length:,} bytes; the format allows {MAX_HEADER_SIZE:,}", at=0)
-            header = cursor.take(length, "the header")
-    except OSError as error:
-        raise InputError(Fault(f"cannot be read: {error.strerror}", where=path)) from error
-    try:
-        entries, metadata = _decode(header)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(Fault(f"has a header that is not as it should be: {error}", where=path, path="byte 8")) from error
-    start = 8 + length
-    faults = list(_misfits(entries, size - start))
-    if faults:
-        raise InputError([msgspec.structs.replace(fault, where=path) for fault in faults])
-    records = {key: _record(key, entry, start) for key, entry in entries.items()}
-    ties = {key: kept for key, kept in metadata.items() if key not in entries and kept in entries}
-    tied = [msgspec.structs.replace(records[kept], key=key, tied_to=kept) for key, kept in ties.items()]
-    rest = {key: value for key, value in metadata.items() if key not in ties}
-    return ParameterFile(path, size, "safetensors", (*records.values(), *tied), named=bool(records), metadata=rest)
+class Safetensors(ParameterFormat):
+    """Files of the ``safetensors`` package. A tie is a key of the metadata whose text is the key of an array."""
+
+    name = "safetensors"
+    suffix = ".safetensors"
+    has_ties = True
+
+    def sniff(self, start: bytes) -> bool:
+        return len(start) > 8 and start[8:9] == b"{" and 0 < int.from_bytes(start[:8], "little") < 1 << 40
+
+    def index(self, source: ByteSource) -> ParameterFile:
+        header = _read_header(source)
+        try:
+            entries, metadata = _decode(header)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise InputError(Fault(f"has a malformed header: {error}", where=source.name, path="byte 8")) from error
+        start = 8 + len(header)
+        faults = list(_misfits(entries, source.size - start))
+        if faults:
+            raise InputError([msgspec.structs.replace(fault, where=source.name) for fault in faults])
+        records = {key: _record(key, entry, start) for key, entry in entries.items()}
+        ties = {key: kept for key, kept in metadata.items() if key not in entries and kept in entries}
+        tied = [msgspec.structs.replace(records[kept], key=key, tied_to=kept) for key, kept in ties.items()]
+        return ParameterFile(
+            source.name,
+            source.size,
+            self.name,
+            (*records.values(), *tied),
+            named=bool(records),
+            metadata={key: value for key, value in metadata.items() if key not in ties},
+            identity=source.identity,
+        )
+
+    def write(self, plan: Plan, out: BinaryIO, chunks: Chunks, options: WriteOptions) -> None:
+        """Write each record under its key.
+
+        The array of a tie is written once, and the metadata map each further name to the one in the header, as
+        ``safetensors.torch.save_model`` does.
+        """
+        arrays = [(record, key or "") for record, key in plan if key not in options.ties]
+        placed = sorted(arrays, key=lambda item: -ITEM_SIZES[item[0].dtype or "bool"])  # stable: else in the plan's order
+        offsets: dict[str, tuple[int, int]] = {}
+        end = 0
+        for record, key in placed:
+            offsets[key] = (end, end + record.dense_size)
+            end += record.dense_size
+        metadata = {**options.metadata, **options.ties}
+        header: dict[str, object] = {METADATA: metadata} if metadata else {}
+        for record, key in arrays:
+            shape, dtype = record.filled()
+            header[key] = _Entry(_CODES[dtype], shape, offsets[key])
+        encoded = msgspec.json.encode(header)
+        encoded += b" " * (-len(encoded) % 8)
+        write_all(out, len(encoded).to_bytes(8, "little") + encoded)
+        for record, _ in placed:
+            for chunk in chunks(record):
+                write_all(out, chunk)
+
+    def refuse(self, record: Record, key: str, options: WriteOptions) -> Fault | None:
+        if key == METADATA:
+            return Fault(f"has the name {METADATA}, which the format reserves", hint="rename it first")
+        try:
+            key.encode()
+        except UnicodeEncodeError:
+            return Fault("has a name that is not UTF-8", hint="rename it first")
+        return None
+
+
+def _read_header(source: ByteSource) -> bytes:
+    cursor = Cursor(source)
+    length = int.from_bytes(cursor.take(8, "the header's length"), "little")
+    if length > source.size - 8:
+        cursor.cut_short(length, "the header")
+    if length > MAX_HEADER_SIZE:
+        cursor.fail(f"has a header of {length:,} bytes; the format allows {MAX_HEADER_SIZE:,}", at=0)
+    return cursor.take(length, "the header")
 
 
 def _decode(header: bytes) -> tuple[dict[str, _Entry], dict[str, str]]:
@@ -109,82 +159,13 @@ def _misfits(entries: Mapping[str, _Entry], data_size: int) -> Iterator[Fault]:
         elif stop - begin != element_count(entry.shape) * ITEM_SIZES[dtype]:
             yield Fault(f"has {stop - begin:,} bytes, which is not what its shape and dtype need", path=place)
         if begin != end:
-            yield Fault(f"starts at byte {begin:,} of the data, where {end:,} was due", path=place, hint=DAMAGED)
+            yield Fault(f"starts at byte {begin:,} of the data, expected byte {end:,}", path=place, hint=DAMAGED)
         end = max(stop, end)
     if end != data_size:
-        yield Fault(f"has {data_size:,} bytes of data; its header speaks of {end:,}", hint=DAMAGED)
+        yield Fault(f"has {data_size:,} bytes of data; its header describes {end:,}", hint=DAMAGED)
 
 
 def _record(key: str, entry: _Entry, start: int) -> Record:
     begin, stop = entry.data_offsets
     offset, size = start + begin, stop - begin
     return Record(key, entry.shape, _DTYPES[entry.dtype], "safetensors", offset, size, offset, size)
-
-
-def write_safetensors(
-    plan: Sequence[tuple[Record, str]],
-    out: BinaryIO,
-    chunks: Chunks,
-    *,
-    metadata: Mapping[str, str] | None = None,
-    ties: Mapping[str, str] | None = None,
-) -> None:
-    """Write each record under its key. Keys differ and are text (:func:`safetensors_refusal`); memory does not grow.
-
-    ``ties`` are names for what stands under another name (:func:`ties_in`): it is written once, and the metadata map each
-    further name to the one that stands in the header, as ``safetensors.torch.save_model`` does.
-    """
-    ties = ties or {}
-    plan = [(record, key) for record, key in plan if key not in ties]
-    metadata = {**(metadata or {}), **ties}
-    placed = sorted(plan, key=lambda item: -ITEM_SIZES[item[0].dtype or "bool"])  # stable: else in the plan's order
-    offsets: dict[str, tuple[int, int]] = {}
-    end = 0
-    for record, key in placed:
-        offsets[key] = (end, end + record.dense_size)
-        end += record.dense_size
-    header: dict[str, object] = {METADATA: dict(metadata)} if metadata else {}
-    for record, key in plan:
-        shape, dtype = record.filled()
-        header[key] = _Entry(_CODES[dtype], shape, offsets[key])
-    encoded = msgspec.json.encode(header)
-    encoded += b" " * (-len(encoded) % 8)
-    write_all(out, len(encoded).to_bytes(8, "little") + encoded)
-    for record, _ in placed:
-        _write_chunks(out, chunks(record))
-
-
-def ties_in(plan: Sequence[tuple[Record, str | None]]) -> dict[str, str]:
-    """The planned keys that are second names in the source, with the keys that they are second names for.
-
-    The plan is of one file. It may hold records several times (a copy for each branch): then each round has ties of its own.
-    """
-    rounds: dict[str | None, list[str]] = {}
-    for record, key in plan:
-        if record.tied_to is None:
-            rounds.setdefault(record.key, []).append(key or "")
-    ties: dict[str, str] = {}
-    met: dict[str | None, int] = {}
-    for record, key in plan:
-        if record.tied_to is not None:
-            number = met[record.key] = met.get(record.key, -1) + 1
-            kept = rounds.get(record.tied_to, [])
-            if number < len(kept):
-                ties[key or ""] = kept[number]
-    return ties
-
-
-def _write_chunks(out: BinaryIO, chunks: Iterable[bytes | memoryview]) -> None:
-    for chunk in chunks:
-        write_all(out, chunk)
-
-
-def safetensors_refusal(record: Record, key: str) -> Fault | None:
-    """Why ``record`` has no place in a ``.safetensors`` file under ``key``, if so."""
-    if key == METADATA:
-        return Fault(f"is called {METADATA}, which the format keeps for itself", hint="rename it first")
-    try:
-        key.encode()
-    except UnicodeEncodeError:
-        return Fault("has a name that is not UTF-8", hint="rename it first")
-    return None

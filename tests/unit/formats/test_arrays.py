@@ -10,7 +10,7 @@ import pytest
 
 from graphshare.errors import InputError
 from graphshare.formats.params.arrays import ArrayReader, read_array
-from graphshare.formats.params.files import read_index
+from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
 
 

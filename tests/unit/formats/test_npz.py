@@ -13,9 +13,11 @@ import pytest
 
 from graphshare.errors import InputError
 from graphshare.formats.params.arrays import ArrayReader, read_array
-from graphshare.formats.params.npz import read_npz_index
-from graphshare.formats.params.npz_write import npy_header, npz_refusal, write_npz
+from graphshare.formats.params.format import WriteOptions
+from graphshare.formats.params.npy import encode_npy_header
+from graphshare.formats.params.npz import Npz
 from graphshare.formats.params.records import Record
+from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
 
 
@@ -24,7 +26,7 @@ def index(tmp_path: Path):
     def read(content: bytes):
         path = tmp_path / "x.npz"
         path.write_bytes(content)
-        return read_npz_index(str(path))
+        return read_index(path)
 
     return read
 
@@ -47,7 +49,7 @@ def test_what_numpy_writes_is_read(tmp_path: Path, save) -> None:
         "层/..": np.ones(3, "i2"),
     }
     save(tmp_path / "x.npz", **arrays)
-    file = read_npz_index(str(tmp_path / "x.npz"))
+    file = read_index(tmp_path / "x.npz")
     assert {record.key: (record.shape, record.dtype) for record in file.records} == {
         key: (np.shape(array), array.dtype.name) for key, array in arrays.items()
     }
@@ -71,7 +73,7 @@ def test_what_is_written_numpy_reads_and_is_always_the_same(tmp_path: Path) -> N
     outs = []
     for _ in range(2):
         outs.append(io.BytesIO())
-        write_npz(plan, outs[-1], chunks)
+        Npz().write(plan, outs[-1], chunks, WriteOptions())
     assert outs[0].getvalue() == outs[1].getvalue()
     (tmp_path / "x.npz").write_bytes(outs[0].getvalue())
     with np.load(tmp_path / "x.npz") as loaded:
@@ -79,13 +81,13 @@ def test_what_is_written_numpy_reads_and_is_always_the_same(tmp_path: Path) -> N
         for record, key in plan:
             assert loaded[key].shape == record.shape
             assert loaded[key].tobytes() == build.pattern(record.data_size)
-    assert [record.key for record in read_npz_index(str(tmp_path / "x.npz")).records] == keys
+    assert [record.key for record in read_index(tmp_path / "x.npz").records] == keys
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (1,) * 64])
 @pytest.mark.parametrize("dtype", ["float32", "bool", "uint64"])
 def test_the_npy_header_is_one_numpy_reads_and_aligned(shape: tuple[int, ...], dtype: str) -> None:
-    header = npy_header(shape, dtype)
+    header = encode_npy_header(shape, dtype)
     assert len(header) % 64 == 0
     stream = io.BytesIO(header)
     assert np.lib.format.read_magic(stream) == (1, 0)
@@ -195,7 +197,7 @@ def test_a_flipped_bit_in_the_data_fails_the_checksum(index) -> None:
 
 def test_what_has_no_place_in_an_npz() -> None:
     def refusal(key: str = "a", shape: tuple[int, ...] = (1,), dtype: str = "float32") -> str:
-        fault = npz_refusal(Record(key, shape, dtype, "V2", 0, 0, 0, 4), key)
+        fault = Npz().refuse(Record(key, shape, dtype, "V2", 0, 0, 0, 4), key, WriteOptions())
         return fault.message if fault else ""
 
     assert refusal() == ""

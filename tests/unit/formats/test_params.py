@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from graphshare.errors import InputError
-from graphshare.formats.params.files import read_index
-from graphshare.formats.params.mxnet import read_params_index
+from graphshare.formats.byte_source import open_source
+from graphshare.formats.params.mxnet_params import MxnetParams
+from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
 
 
@@ -20,7 +21,8 @@ def index(tmp_path: Path):
     def read(content: bytes):
         path = tmp_path / "x.params"
         path.write_bytes(content)
-        return read_params_index(str(path))
+        with open_source(path) as source:
+            return MxnetParams().index(source)
 
     return read
 
@@ -218,7 +220,7 @@ def test_a_directory_a_missing_file_and_a_device_are_input_errors(tmp_path: Path
 def test_importing_the_index_side_does_not_import_numpy() -> None:
     code = (
         "import sys; before = set(sys.modules); "  # an environment may load some of them at its start
-        "import graphshare.formats.params.files, graphshare.formats.params.mxnet_write, graphshare.formats.atomic, "
+        "import graphshare.formats.params.registry, graphshare.formats.params.mxnet_write, graphshare.formats.atomic, "
         "graphshare.formats.params.convert; new = set(sys.modules) - before; "
         "print([m for m in ('numpy', 'zipfile', 'dataclasses') if m in new])"
     )

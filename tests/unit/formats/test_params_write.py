@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from graphshare.errors import InputError, OutputError, RefusedError, SelfCheckError
+from graphshare.formats.byte_source import open_source
 from graphshare.formats.params import byte_ranges
-from graphshare.formats.params.mxnet import read_params_index
-from graphshare.formats.params.mxnet_write import encode_dense_header, verify_written, write_params
+from graphshare.formats.params.mxnet_write import copy_records, encode_dense_header, verify_records
+from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
 
 
@@ -21,7 +22,12 @@ def source(tmp_path: Path):
     records, names = build.every_form()
     path = tmp_path / "source.params"
     path.write_bytes(build.container(records, names, reserved=5))
-    return read_params_index(str(path))
+    return read_index(path)
+
+
+def verify(target: Path, source, plan, **options):
+    with open_source(target) as written:
+        return verify_records(written, [(source, plan)], **options)
 
 
 def identity(file):
@@ -30,9 +36,8 @@ def identity(file):
 
 def test_an_identity_plan_gives_the_same_bytes(source) -> None:
     out = io.BytesIO()
-    size = write_params(source, identity(source), out)
+    copy_records([(source, identity(source))], out)
     assert out.getvalue() == Path(source.path).read_bytes()
-    assert size == len(out.getvalue())
 
 
 def test_a_duplicate_holds_each_record_twice_and_keeps_the_device_word(source, tmp_path: Path) -> None:
@@ -40,57 +45,58 @@ def test_a_duplicate_holds_each_record_twice_and_keeps_the_device_word(source, t
     plan = [(record, f"{key}{suffix}") for suffix in ("", "-2") for record, key in identity(source)]
     target = tmp_path / "twice.params"
     with open(target, "wb") as out:
-        write_params(source, plan, out)
+        copy_records([(source, plan)], out)
     assert target.read_bytes() == build.container(records * 2, names + [f"{name}-2" for name in names], reserved=5)
-    assert [record.key for record in verify_written(str(target), source, plan, bytes_too=True).records] == [k for _, k in plan]
+    assert [record.key for record in verify(target, source, plan, verify_bytes=True).records] == [k for _, k in plan]
 
 
 def test_records_can_be_dropped_reordered_and_given_one_name(source) -> None:
     records, _ = build.every_form()
     out = io.BytesIO()
-    write_params(source, [(source.records[i], "same") for i in (3, 1, 1, 0)], out)
+    copy_records([(source, [(source.records[i], "same") for i in (3, 1, 1, 0)])], out)
     assert out.getvalue() == build.container([records[i] for i in (3, 1, 1, 0)], ["same"] * 4, reserved=5)
 
 
 def test_names_may_be_taken_away_given_and_need_not_be_text(source) -> None:
     records, _ = build.every_form()
     out = io.BytesIO()
-    write_params(source, [(source.records[0], None)], out)
+    copy_records([(source, [(source.records[0], None)])], out)
     assert out.getvalue() == build.container(records[:1], reserved=5)
     out = io.BytesIO()
-    write_params(source, [(source.records[0], "\udcff\0")], out)
+    copy_records([(source, [(source.records[0], "\udcff\0")])], out)
     assert out.getvalue() == build.container(records[:1], [b"\xff\0"], reserved=5)
 
 
 def test_an_empty_plan_writes_the_32_bytes_of_an_empty_file(source) -> None:
     out = io.BytesIO()
-    assert write_params(source, [], out) == 32
+    copy_records([(source, [])], out)
+    assert len(out.getvalue()) == 32
 
 
 def test_a_plan_with_and_without_names_is_refused_with_every_record_at_fault(source) -> None:
     plan = [(source.records[0], "a"), (source.records[1], None), (source.records[2], None)]
     with pytest.raises(RefusedError) as caught:
-        write_params(source, plan, io.BytesIO())
+        copy_records([(source, plan)], io.BytesIO())
     assert [fault.path for fault in caught.value.faults] == ["record 1", "record 2"]
 
 
 def test_a_name_no_reader_takes_is_refused(source) -> None:
     with pytest.raises(RefusedError, match="1,048,576"):
-        write_params(source, [(source.records[0], "x" * ((1 << 20) + 1))], io.BytesIO())
+        copy_records([(source, [(source.records[0], "x" * ((1 << 20) + 1))])], io.BytesIO())
 
 
 def test_a_source_that_changed_since_it_was_indexed_is_not_copied(source) -> None:
     with open(source.path, "ab") as file:
         file.write(b"more")
     with pytest.raises(InputError, match="changed"):
-        write_params(source, identity(source), io.BytesIO())
+        copy_records([(source, identity(source))], io.BytesIO())
 
 
 def test_a_full_disk_is_an_output_error(source) -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full here")
     with open("/dev/full", "wb", buffering=0) as out, pytest.raises(OutputError, match="the disk is full"):
-        write_params(source, identity(source), out)
+        copy_records([(source, identity(source))], out)
 
 
 @pytest.mark.parametrize("answer", [errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP])
@@ -100,7 +106,7 @@ def test_where_the_system_cannot_copy_python_does(source, tmp_path: Path, monkey
 
     monkeypatch.setattr(os, "copy_file_range", refuse, raising=False)
     with open(tmp_path / "out", "wb") as out:
-        write_params(source, identity(source), out)
+        copy_records([(source, identity(source))], out)
     assert (tmp_path / "out").read_bytes() == Path(source.path).read_bytes()
 
 
@@ -118,10 +124,10 @@ def test_short_copies_go_on_where_they_stopped(source, tmp_path: Path, monkeypat
 
     monkeypatch.setattr(os, "copy_file_range", short)
     with open(tmp_path / "out", "wb") as out:
-        write_params(source, [(source.records[i], "x") for i in (3, 1, 2, 0)], out)
+        copy_records([(source, [(source.records[i], "x") for i in (3, 1, 2, 0)])], out)
     monkeypatch.undo()
     expected = io.BytesIO()
-    write_params(source, [(source.records[i], "x") for i in (3, 1, 2, 0)], expected)
+    copy_records([(source, [(source.records[i], "x") for i in (3, 1, 2, 0)])], expected)
     assert (tmp_path / "out").read_bytes() == expected.getvalue()
     assert calls
 
@@ -139,14 +145,14 @@ def test_short_writes_go_on_where_they_stopped(source) -> None:
             return len(taken)
 
     out = Slow()
-    write_params(source, identity(source), out)
+    copy_records([(source, identity(source))], out)
     assert out.content == Path(source.path).read_bytes()
 
 
 def test_what_is_written_before_and_after_into_the_same_buffered_file_stays_in_order(source, tmp_path: Path) -> None:
     with open(tmp_path / "out", "w+b") as out:
         out.write(b"before")
-        write_params(source, identity(source), out)
+        copy_records([(source, identity(source))], out)
         assert out.tell() == 6 + source.size
         out.write(b"after")
     assert (tmp_path / "out").read_bytes() == b"before" + Path(source.path).read_bytes() + b"after"
@@ -155,14 +161,14 @@ def test_what_is_written_before_and_after_into_the_same_buffered_file_stays_in_o
 def test_it_writes_into_a_pipe(source) -> None:
     reader, writer = os.pipe()
     with open(writer, "wb") as out:
-        write_params(source, identity(source), out)
+        copy_records([(source, identity(source))], out)
     with open(reader, "rb") as file:
         assert file.read() == Path(source.path).read_bytes()
 
 
 def test_neighbouring_ranges_become_one() -> None:
-    assert list(byte_ranges.coalesced([(0, 4), (4, 0), (4, 6), (20, 1), (0, 2), (2, 1)])) == [(0, 10), (20, 1), (0, 3)]
-    assert list(byte_ranges.coalesced([(5, 0)])) == []
+    assert list(byte_ranges.coalesce([(0, 4), (4, 0), (4, 6), (20, 1), (0, 2), (2, 1)])) == [(0, 10), (20, 1), (0, 3)]
+    assert list(byte_ranges.coalesce([(5, 0)])) == []
 
 
 @pytest.mark.parametrize(
@@ -177,7 +183,7 @@ def test_the_check_fails_on_what_was_not_planned(source, tmp_path: Path, spoil, 
     target = tmp_path / "out.params"
     target.write_bytes(spoil(Path(source.path).read_bytes()))
     with pytest.raises(SelfCheckError, match=message):
-        verify_written(str(target), source, identity(source))
+        verify(target, source, identity(source))
 
 
 def test_the_check_fails_on_another_shape_or_number_of_arrays(source, tmp_path: Path) -> None:
@@ -186,9 +192,9 @@ def test_the_check_fails_on_another_shape_or_number_of_arrays(source, tmp_path: 
     swapped = [*identity(source)[1:2], *identity(source)[:1], *identity(source)[2:]]
     plan = [(record, key) for (record, _), (_, key) in zip(swapped, identity(source), strict=True)]
     with pytest.raises(SelfCheckError, match="another shape"):
-        verify_written(str(target), source, plan)
+        verify(target, source, plan)
     with pytest.raises(SelfCheckError, match="not the 1 "):
-        verify_written(str(target), source, identity(source)[:1])
+        verify(target, source, identity(source)[:1])
 
 
 def test_only_the_check_of_the_bytes_sees_another_value(source, tmp_path: Path) -> None:
@@ -197,9 +203,9 @@ def test_only_the_check_of_the_bytes_sees_another_value(source, tmp_path: Path) 
     record = source.records[1]
     content[record.data_offset + 3] ^= 1
     target.write_bytes(content)
-    verify_written(str(target), source, identity(source))
+    verify(target, source, identity(source))
     with pytest.raises(SelfCheckError, match=f"differs from its source at byte {record.data_offset + 3 - record.offset}"):
-        verify_written(str(target), source, identity(source), bytes_too=True)
+        verify(target, source, identity(source), verify_bytes=True)
 
 
 def test_the_header_of_a_dense_record() -> None:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.difference import Distance, distance
-from graphshare.formats.params.files import read_index
 from graphshare.formats.params.pieces import side_by_side
+from graphshare.formats.params.registry import read_index
 from graphshare.formats.params.statistics import Statistics, statistics
 
 DTYPES = ("float32", "float64", "float16", "int8", "uint8", "int32", "int64", "bool")

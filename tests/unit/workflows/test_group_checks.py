@@ -15,10 +15,11 @@ import graphshare
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import RefusedError, SelfCheckError
 from graphshare.formats.atomic import staged_outputs
+from graphshare.formats.byte_source import open_source
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.formats.params.convert import join_params
-from graphshare.formats.params.files import read_index
-from graphshare.formats.params.mxnet_write import verify_joined, write_joined
+from graphshare.formats.params.convert import stage_params
+from graphshare.formats.params.mxnet_write import copy_records, verify_records
+from graphshare.formats.params.registry import read_index
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.rewrite import batch_plan as batch_workflow
 from graphshare.rewrite import group_plan as group_workflow
@@ -122,23 +123,19 @@ def test_joined_records_are_those_of_their_files(tmp_path: Path) -> None:
     b = read_index(write_params(tmp_path / "b.params", ["arg:c"]))
     parts = [(a, [(record, record.key) for record in a.records]), (b, [(b.records[0], "arg:x"), (b.records[0], "arg:y")])]
     out = io.BytesIO()
-    size = write_joined(parts, out)
+    copy_records(parts, out)
     path = tmp_path / "joined.params"
     path.write_bytes(out.getvalue())
-    assert size == len(out.getvalue())
-    assert [record.key for record in verify_joined(str(path), parts, bytes_too=True).records] == [
-        "arg:a",
-        "arg:b",
-        "arg:x",
-        "arg:y",
-    ]
+    with open_source(path) as source:
+        index = verify_records(source, parts, verify_bytes=True)
+    assert [record.key for record in index.records] == ["arg:a", "arg:b", "arg:x", "arg:y"]
     written = read_index(path)
     assert written.records[3].data_offset is not None
     data = bytearray(out.getvalue())
     data[written.records[3].data_offset] ^= 1
     path.write_bytes(data)
-    with pytest.raises(SelfCheckError, match="differs from its source at byte"):
-        verify_joined(str(path), parts, bytes_too=True)
+    with open_source(path) as source, pytest.raises(SelfCheckError, match="differs from its source at byte"):
+        verify_records(source, parts, verify_bytes=True)
 
 
 @pytest.mark.parametrize("suffix", [".params", ".npz", ".safetensors"])
@@ -153,7 +150,7 @@ def test_files_of_different_formats_are_joined_one_array_at_a_time(tmp_path: Pat
     target = tmp_path / f"out{suffix}"
     tracemalloc.start()
     with staged_outputs() as stage:
-        join_params(parts, stage, target, to={".params": "params", ".npz": "npz", ".safetensors": "safetensors"}[suffix])  # type: ignore[arg-type]
+        stage_params(parts, stage, target, to=suffix[1:])
         stage.commit()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -12,10 +12,10 @@ import pytest
 
 from graphshare.errors import InputError, OutputError, RefusedError, SelfCheckError
 from graphshare.formats.atomic import staged_outputs
-from graphshare.formats.params import convert as params_files
+from graphshare.formats.params import mxnet_params
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.convert import convert_params, rewrite_params
-from graphshare.formats.params.files import read_index
+from graphshare.formats.params.convert import convert_params, stage_params
+from graphshare.formats.params.registry import read_index
 from graphshare.inspection.params_list import list_params
 from tests import params_bytes as build
 
@@ -230,7 +230,7 @@ def test_a_rename_within_each_format(plain: Path, tmp_path: Path, format_: str) 
     file = read_index(source)
     plan = [(record, f"arg:b-{number}") for number, record in enumerate(file.records)]
     with staged_outputs() as stage:
-        written = rewrite_params(file, plan, stage, source, verify_bytes=True)
+        written = stage_params([(file, plan)], stage, source, verify_bytes=True)
         assert content(source) == content(plain), "nothing is in place before the commit"
         stage.commit()
     assert [record.key for record in written.records] == [key for _, key in plan]
@@ -238,13 +238,13 @@ def test_a_rename_within_each_format(plain: Path, tmp_path: Path, format_: str) 
 
 
 def test_a_file_that_reads_back_otherwise_is_not_put_in_place(plain: Path, tmp_path: Path, monkeypatch) -> None:
-    real = params_files.write_dense_params
+    real = mxnet_params.write_dense_records
 
     def wrong(plan, *rest, **options) -> None:
         real([(record, f"{key}!") for record, key in plan], *rest, **options)
 
     convert_params(plain, tmp_path / "x.npz")
-    monkeypatch.setattr(params_files, "write_dense_params", wrong)
+    monkeypatch.setattr(mxnet_params, "write_dense_records", wrong)
     before = plain.read_bytes()
     with pytest.raises(SelfCheckError) as caught:
         convert_params(tmp_path / "x.npz", plain)

@@ -44,18 +44,16 @@ Limits beyond the format, so that a small hostile file stays cheap: rank 255, na
 
 from __future__ import annotations
 
-import os
-from io import FileIO
 from struct import Struct
 from typing import Literal, NoReturn
 
-from graphshare.errors import Fault, InputError
+from graphshare.errors import InputError
+from graphshare.formats.byte_source import ByteSource
 from graphshare.formats.params.cursor import DAMAGED, Cursor
 from graphshare.formats.params.records import (
     ITEM_SIZES,
     MAX_RANK,
     MAX_RECORDS,
-    Layout,
     ParameterFile,
     Record,
     SparsePart,
@@ -102,30 +100,22 @@ _DIMS = tuple(Struct(f"<{rank}q") for rank in range(MAX_RANK + 1))
 _DIMS_V0 = tuple(Struct(f"<{rank}I") for rank in range(MAX_RANK + 1))
 
 
-def read_params_index(path: str) -> ParameterFile:
-    """The index of the ``.params`` file at ``path``.
+def index_params(source: ByteSource) -> ParameterFile:
+    """Return the index of a ``.params`` file.
 
-    Raises InputError when it is no such file, is cut short or holds what cannot be; the fault says the record and the byte.
+    Raises InputError, with the record and the byte, for a file that is cut short or contradicts itself.
     """
-    try:
-        with open(path, "rb", buffering=0) as file:
-            return _read(file, path, os.fstat(file.fileno()).st_size)
-    except OSError as error:
-        raise InputError(Fault(f"cannot be read: {error.strerror}", where=path)) from error
-
-
-def _read(file: FileIO, path: str, size: int) -> ParameterFile:
-    cursor = Cursor(file, path, size)
+    cursor = Cursor(source)
     try:
         return _read_file(cursor, bare=False)
     except InputError:
         if not cursor.ambiguous:
             raise
         try:
-            return _read_file(Cursor(file, path, size), bare=True)
+            return _read_file(Cursor(source), bare=True)
         except InputError:
             pass
-        raise  # neither fits: the complaint about MXNet's own reading stands
+        raise  # neither reading fits: report the fault of MXNet's own
 
 
 def _read_file(cursor: Cursor, *, bare: bool) -> ParameterFile:
@@ -148,7 +138,8 @@ def _read_file(cursor: Cursor, *, bare: bool) -> ParameterFile:
     if names:
         records = tuple(_named(record, name) for record, name in zip(anonymous, names, strict=True))
     return ParameterFile(
-        path=cursor.path,
+        path=cursor.source.name,
+        identity=cursor.source.identity,
         size=cursor.size,
         format="params",
         records=records,
@@ -159,7 +150,7 @@ def _read_file(cursor: Cursor, *, bare: bool) -> ParameterFile:
 
 
 def _named(record: Record, key: str) -> Record:
-    # Spelled out: msgspec.structs.replace takes four times as long, and there may be 100,000 records.
+    # Field by field: msgspec.structs.replace takes four times as long, and there may be 100,000 records.
     return Record(
         key,
         record.shape,
@@ -209,7 +200,7 @@ def _read_record(cursor: Cursor, number: int, bare: bool) -> Record:
     return _read_legacy(cursor, offset, "V0", cursor.unpack(_DIMS_V0[word], "the dimensions"), bare)
 
 
-def _read_legacy(cursor: Cursor, offset: int, layout: Layout, shape: tuple[int, ...] | None, bare: bool) -> Record:
+def _read_legacy(cursor: Cursor, offset: int, layout: str, shape: tuple[int, ...] | None, bare: bool) -> Record:
     if shape == ():
         cursor.ambiguous = True
     if shape is None or (bare and shape == ()):
@@ -217,7 +208,7 @@ def _read_legacy(cursor: Cursor, offset: int, layout: Layout, shape: tuple[int, 
     return _read_dense(cursor, offset, layout, shape)
 
 
-def _read_modern(cursor: Cursor, offset: int, layout: Layout) -> Record:
+def _read_modern(cursor: Cursor, offset: int, layout: str) -> Record:
     (flag,) = cursor.unpack(_I32, "the storage type")
     storage = _STORAGES.get(flag)
     if storage is None:
@@ -257,12 +248,12 @@ def _known(shape: tuple[int, ...] | None) -> tuple[int, ...]:
     return shape
 
 
-def _never_filled(cursor: Cursor, offset: int, layout: Layout, storage: Storage = "default") -> Record:
+def _never_filled(cursor: Cursor, offset: int, layout: str, storage: Storage = "default") -> Record:
     end = cursor.position
     return Record(None, None, None, layout, offset, end - offset, end, 0, storage)
 
 
-def _read_dense(cursor: Cursor, offset: int, layout: Layout, shape: tuple[int, ...]) -> Record:
+def _read_dense(cursor: Cursor, offset: int, layout: str, shape: tuple[int, ...]) -> Record:
     dtype = _read_dtype(cursor)
     size = element_count(shape) * ITEM_SIZES[dtype]
     data_offset = cursor.skip(size, "the data")
@@ -281,7 +272,7 @@ def _unknown_type(cursor: Cursor, flag: int) -> NoReturn:
 def _read_sparse(
     cursor: Cursor,
     offset: int,
-    layout: Layout,
+    layout: str,
     storage: Storage,
     storage_shape: tuple[int, ...],
     shape: tuple[int, ...],

@@ -1,0 +1,187 @@
+"""Where bytes are read from. A format sees no path: it reads ranges of a :class:`ByteSource`.
+
+A local file is the one kind of source today; another (a URL) is one class more and one branch in :func:`open_source`.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import mmap
+import os
+import stat
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import TYPE_CHECKING, NoReturn
+
+from graphshare.errors import Fault, InputError
+from graphshare.formats.nearby import meant
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+Identity = tuple[int, ...]
+"""Equal for as long as the content of a source is the same."""
+
+BUSY = "another process is writing this file"
+
+
+class ByteSource(ABC):
+    """Bytes that are read by ranges. A context manager.
+
+    ``name`` is what messages call the source (the path of a file), ``size`` its number of bytes, ``identity`` what changes with
+    its content.
+    """
+
+    name: str
+    size: int
+    identity: Identity
+
+    @abstractmethod
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Return the ``length`` bytes from ``offset`` on. Raises InputError when they are not there or cannot be read."""
+
+    @abstractmethod
+    def check_unchanged(self) -> None:
+        """Raise InputError when the content has changed since the source was opened."""
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return the bytes of a range, not copied where the source allows that. They stay valid after ``close``."""
+        return memoryview(self.read_at(offset, length))
+
+    def descriptor(self) -> int | None:
+        """Return a file descriptor from which the system can copy ranges by itself; None where there is none."""
+        return None
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what the source holds."""
+
+    def __enter__(self) -> ByteSource:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class LocalFile(ByteSource):
+    """A regular file. Its identity is its size and the time of its last change."""
+
+    def __init__(self, path: str, *, endings: tuple[str, ...] = ()) -> None:
+        self.name = path
+        try:
+            self._file = io.FileIO(path, opener=_open_without_waiting)
+        except FileNotFoundError as error:
+            raise InputError(Fault("does not exist", where=path, hint=meant(path, endings) if endings else "")) from error
+        except IsADirectoryError as error:
+            raise self._irregular("a directory") from error
+        except (OSError, ValueError) as error:
+            raise _unreadable(path, error) from error
+        status = os.fstat(self._file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            self.close()
+            raise self._irregular("not a regular file")
+        self.size = status.st_size
+        self.identity = _identity(status)
+        self._map: mmap.mmap | None = None
+
+    def _irregular(self, kind: str) -> InputError:
+        return InputError(Fault(f"is {kind}", where=self.name, hint="this file is read by seeking: give a regular file"))
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        parts: list[bytes] = []
+        left = length
+        try:
+            self._file.seek(offset)
+            while left:  # the system may return fewer bytes than there are
+                part = self._file.read(left)
+                if not part:
+                    raise_shrunk(self.name, offset + length - left)
+                parts.append(part)
+                left -= len(part)
+        except OSError as error:
+            raise _unreadable(self.name, error) from error
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def view(self, offset: int, length: int) -> memoryview:
+        if offset + length > self.size:
+            raise_shrunk(self.name, self.size)
+        if self._map is None:
+            self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        return memoryview(self._map)[offset : offset + length]
+
+    def descriptor(self) -> int | None:
+        return self._file.fileno()
+
+    def check_unchanged(self) -> None:
+        if _identity(os.fstat(self._file.fileno())) != self.identity:
+            raise InputError(Fault("changed while it was being read", where=self.name, hint=BUSY))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class SourceFile(io.RawIOBase):
+    """A source as a file object, for libraries that read from one."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._source.size}[whence]
+        if start + offset < 0:
+            raise OSError(errno.EINVAL, f"the position {start + offset} is before the start")
+        self._position = start + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        view = memoryview(buffer).cast("B")
+        count = max(0, min(len(view), self._source.size - self._position))
+        view[:count] = self._source.read_at(self._position, count)
+        self._position += count
+        return count
+
+
+def open_source(path: str | os.PathLike[str], *, endings: tuple[str, ...] = ()) -> ByteSource:
+    """Open the bytes at ``path``; where there are none, the error suggests files nearby that end in one of ``endings``.
+
+    Raises InputError when the file does not exist, is not a regular file or cannot be read.
+    """
+    return LocalFile(os.fspath(path), endings=endings)
+
+
+def reopen_source(path: str, identity: Identity) -> ByteSource:
+    """Open a source that was read before. Raises InputError when it is gone or has another identity now."""
+    source = open_source(path)
+    if source.identity != identity:
+        source.close()
+        raise InputError(Fault("changed since it was indexed", where=path, hint=BUSY))
+    return source
+
+
+def raise_shrunk(name: str, at: int) -> NoReturn:
+    """Raise InputError for a source that ends at byte ``at`` and was longer when it was opened."""
+    raise InputError(Fault("shrank while it was being read", where=name, path=f"byte {at}", hint=BUSY))
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe without a writer is not waited for."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _identity(status: os.stat_result) -> Identity:
+    return status.st_size, status.st_mtime_ns
+
+
+def _unreadable(path: str, error: Exception) -> InputError:
+    return InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path))

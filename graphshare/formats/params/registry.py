@@ -1,0 +1,67 @@
+"""The parameter formats: which one a file has (by content, never by its name), and the index of a file."""
+
+from __future__ import annotations
+
+import os
+
+from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.formats.byte_source import ByteSource, open_source
+from graphshare.formats.params.format import ParameterFormat
+from graphshare.formats.params.mxnet_params import MxnetParams
+from graphshare.formats.params.npz import Npz
+from graphshare.formats.params.records import ParameterFile
+from graphshare.formats.params.safetensors import Safetensors
+from graphshare.text.names import did_you_mean
+
+FORMATS: dict[str, ParameterFormat] = {
+    format_.name: format_
+    for format_ in (
+        MxnetParams(),
+        Npz(),
+        Safetensors(),
+    )
+}
+SUFFIXES = {format_.suffix: format_ for format_ in FORMATS.values()}
+#: What the names of files with arrays end in; an ``.npy`` file holds one array without a name.
+ARRAY_ENDINGS = (*SUFFIXES, ".npy")
+
+
+def read_index(path: str | os.PathLike[str]) -> ParameterFile:
+    """Return the index of the parameter file at ``path``: names, shapes, dtypes, places. No array is read.
+
+    Raises InputError when the file is not a parameter file, is cut short or contradicts itself.
+    """
+    with open_source(path, endings=ARRAY_ENDINGS) as source:
+        return recognize_format(source).index(source)
+
+
+def recognize_format(source: ByteSource) -> ParameterFormat:
+    """Return the format of a file, by its first bytes. Raises InputError when no format has such a start."""
+    start = source.read_at(0, min(16, source.size))
+    for format_ in FORMATS.values():
+        if format_.sniff(start):
+            return format_
+    *most, last = (format_.description or format_.suffix for format_ in FORMATS.values())
+    raise InputError(Fault(_explain_start(start), where=source.name, hint=f"known are {', '.join(most)} and {last}"))
+
+
+def choose_format(path: str) -> ParameterFormat:
+    """Return the format that a file of this name is written in. Raises RefusedError for a suffix of no format."""
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix in SUFFIXES:
+        return SUFFIXES[suffix]
+    hint = did_you_mean(suffix, SUFFIXES) or f"end it in {', '.join(SUFFIXES)} or give the format"
+    raise RefusedError(Fault(f"the suffix {suffix!r} names no format", where=path, hint=hint))
+
+
+def _explain_start(start: bytes) -> str:
+    if not start:
+        return "is empty"
+    for format_ in FORMATS.values():
+        if any(len(start) < len(whole) and whole.startswith(start) for whole in format_.starts):
+            return f"ends after {len(start)} bytes, inside the header of a {format_.suffix} file"
+    if start.startswith(b"\x93NUMPY"):
+        return "is a single .npy array, not a parameter file"
+    if start.lstrip()[:1] in (b"{", b"["):
+        return "is JSON, not a parameter file"
+    return f"is not a parameter file: it starts with {start[:8].hex(' ')}"
