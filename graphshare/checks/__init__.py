@@ -1,1 +1,1 @@
-"""Find faults in graphs and parameter files."""
+"""Checks: rules that find faults in graphs and parameter files."""

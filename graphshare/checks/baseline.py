@@ -1,6 +1,6 @@
-"""A baseline: findings that are known, so that a run reports what is new.
+"""Baselines: known findings, so that a run reports only new ones.
 
-A finding is known by its code, file, node and message, and as often as it was found; not by its line, which moves.
+A finding is identified by code, file, node and message, and counted; its line may change.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from graphshare.text.format import escape_surrogates
 Key = tuple[str, str, str | None, str]
 
 
-def baseline_text(findings: Iterable[Finding], path: str) -> str:
-    """The baseline file, to lie at ``path``, that holds ``findings``."""
+def format_baseline(findings: Iterable[Finding], path: str) -> str:
+    """Return the text of a baseline file at ``path`` that contains ``findings``."""
     counts = Counter(_key(finding, path) for finding in findings)
     items = [
         {"code": code, "file": file, "node": node, "message": message, "count": count}
@@ -32,37 +32,37 @@ def baseline_text(findings: Iterable[Finding], path: str) -> str:
 
 
 def read_baseline(path: str) -> Counter[Key]:
-    """What the baseline at ``path`` knows, with how often.
+    """Return the known findings of the baseline at ``path``, with their counts.
 
     Raises:
-        InputError: it cannot be read or is no baseline; every fault is listed.
+        InputError: the file cannot be read or is not a baseline; every fault is listed.
     """
     try:
         with open(path, "rb") as file:
-            found: Any = msgspec.json.decode(file.read())
+            document: Any = msgspec.json.decode(file.read())
     except OSError as error:
         hint = "write one with --write-baseline"
         raise InputError(Fault(f"cannot be read: {error.strerror or error}", where=path, hint=hint)) from error
     except (ValueError, RecursionError) as error:
-        raise InputError(Fault(f"is no baseline: {error}", where=path)) from None
-    faults = explain(found, "check-baseline")
+        raise InputError(Fault(f"is not a baseline: {error}", where=path)) from None
+    faults = explain(document, "check-baseline")
     if faults:
         raise InputError(faults).with_location(path)
     known: Counter[Key] = Counter()
-    for item in found["findings"]:
+    for item in document["findings"]:
         known[item["code"], item["file"], item["node"], item["message"]] += item["count"]
     return known
 
 
-def without_known(findings: Iterable[Finding], known: Counter[Key], path: str) -> tuple[list[Finding], int]:
-    """The findings that the baseline at ``path`` does not hold, and how many it holds."""
-    left = Counter(known)
+def drop_known(findings: Iterable[Finding], known: Counter[Key], path: str) -> tuple[list[Finding], int]:
+    """Return the findings that the baseline at ``path`` does not contain, and the number of those it contains."""
+    remaining = Counter(known)
     fresh = []
     count = 0
     for finding in findings:
         key = _key(finding, path)
-        if left[key] > 0:
-            left[key] -= 1
+        if remaining[key] > 0:
+            remaining[key] -= 1
             count += 1
         else:
             fresh.append(finding)

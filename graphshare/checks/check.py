@@ -1,4 +1,4 @@
-"""``check``: files held against rules, in this process or several, with what a configuration and a baseline say."""
+"""``check``: run rules on files, in one process or several, under a configuration."""
 
 from __future__ import annotations
 
@@ -8,36 +8,37 @@ from functools import partial
 import msgspec
 
 from graphshare.checkpoint.load import STDIN, read_source
-from graphshare.checks.config import Config
-from graphshare.checks.registry import RULES, selected
-from graphshare.checks.run import check_subject
-from graphshare.checks.subject import Subject
+from graphshare.checks.config import CheckConfig
+from graphshare.checks.context import CheckContext, PartialShape
+from graphshare.checks.engine import run_rules
+from graphshare.checks.registry import RULES, select_codes
 from graphshare.checks.targets import Target
 from graphshare.errors import Fault, GraphshareError, InputError
 from graphshare.progress import task
 from graphshare.reports.model import Finding, Report
 
-GivenShape = tuple[int | None, ...]
-_CHUNK = 16  # files handed to a process at once
+_CHUNK = 16  # files that a process gets at once
 
 
-class Settings(msgspec.Struct, frozen=True):
-    """What holds for every file. ``select`` and ``ignore`` are those of the command line; ``select`` replaces the
-    configuration's, ``ignore`` adds to it."""
+class CheckOptions(msgspec.Struct, frozen=True):
+    """The options for all files.
+
+    ``select`` and ``ignore`` are those of the command line: ``select`` replaces the configuration's, ``ignore`` adds to it.
+    """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    config: Config = Config()
-    shapes: Mapping[str, GivenShape] = {}
+    config: CheckConfig = CheckConfig()
+    shapes: Mapping[str, PartialShape] = {}
 
     def codes_for(self, path: str) -> frozenset[str]:
-        """The rules that a file is held against. Raises UsageError for codes that there are not."""
+        """Return the codes of the rules to run on a file. Raises UsageError for codes of no rule."""
         ignored = (*self.ignore, *self.config.ignore, *self.config.ignored_at(path))
-        return selected(self.select or self.config.select, ignored)
+        return select_codes(self.select or self.config.select, ignored)
 
 
-class Checked(msgspec.Struct, frozen=True):
-    """What was found in one file. ``faults`` say why it could not be read at all."""
+class TargetResult(msgspec.Struct, frozen=True):
+    """The findings of one target, and how many the file suppresses; ``faults`` where the graph file could not be read."""
 
     target: Target
     findings: tuple[Finding, ...] = ()
@@ -45,66 +46,67 @@ class Checked(msgspec.Struct, frozen=True):
     faults: tuple[Fault, ...] = ()
 
 
-def subject_of(target: Target, settings: Settings) -> Subject:
-    """The files of a target as what rules look at. Raises InputError where the graph file cannot be read."""
+def read_context(target: Target, options: CheckOptions) -> CheckContext:
+    """Read the files of a target. Raises InputError where the graph file cannot be read."""
     path = STDIN if target.graph == "-" else target.graph
-    return Subject(path, read_source(path), params_path=target.params, given=settings.shapes)
+    return CheckContext(path, read_source(path), params_path=target.params, given_shapes=options.shapes)
 
 
-def check_target(target: Target, settings: Settings) -> Checked:
-    """What the rules find in one target."""
+def check_target(target: Target, options: CheckOptions) -> TargetResult:
+    """Run the rules on one target."""
     try:
-        subject = subject_of(target, settings)
+        context = read_context(target, options)
     except GraphshareError as error:
-        return Checked(target, faults=error.faults)
-    codes = settings.codes_for(subject.where)
-    findings, suppressed = check_subject(subject, codes)
-    vars(subject).clear()  # it holds itself in a circle, and collections are off
-    return Checked(target, tuple(findings), suppressed)
+        return TargetResult(target, faults=error.faults)
+    findings, suppressed = run_rules(context, options.codes_for(context.where))
+    vars(context).clear()  # it refers to itself, and garbage collection is off
+    return TargetResult(target, tuple(findings), suppressed)
 
 
-def check_targets(targets: Sequence[Target], settings: Settings, *, jobs: int = 1) -> list[Checked]:
-    """What the rules find in every target, in their order, ``jobs`` at a time.
+def check_targets(targets: Sequence[Target], options: CheckOptions, *, jobs: int = 1) -> list[TargetResult]:
+    """Run the rules on all targets, ``jobs`` at a time; the results are in the order of ``targets``.
 
     Raises:
         InputError: graph files that cannot be read; all are listed.
-        UsageError: there is no such rule.
+        UsageError: a code of no rule.
     """
-    selected(settings.select, settings.ignore)
-    if len(targets) == 1:  # how far it is read tells more than that it is not done
-        done = [check_target(targets[0], settings)]
+    select_codes(options.select, options.ignore)
+    if len(targets) == 1:  # reading shows its own progress
+        results = [check_target(targets[0], options)]
     else:
-        done = []
+        results = []
         with task("checking", len(targets), "files") as advance:
-            for checked in _run(targets, settings, min(jobs, -(-len(targets) // _CHUNK))):
-                done.append(checked)
+            for result in _run(targets, options, min(jobs, -(-len(targets) // _CHUNK))):
+                results.append(result)
                 advance(1)
-    faults = [fault for checked in done for fault in checked.faults]
+    faults = [fault for result in results for fault in result.faults]
     if faults:
         raise InputError(faults)
-    return done
+    return results
 
 
-def _run(targets: Sequence[Target], settings: Settings, jobs: int) -> Iterator[Checked]:
-    work = partial(check_target, settings=settings)
+def _run(targets: Sequence[Target], options: CheckOptions, jobs: int) -> Iterator[TargetResult]:
+    work = partial(check_target, options=options)
     if jobs <= 1:
         yield from map(work, targets)
         return
-    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures import ProcessPoolExecutor  # start-up: most runs need one process
 
     with ProcessPoolExecutor(jobs) as pool:
         yield from pool.map(work, targets, chunksize=_CHUNK)
 
 
-def report_of(done: Sequence[Checked], *, known: int = 0, fixed: int = 0, findings: Sequence[Finding] | None = None) -> Report:
-    """The report of a run; ``findings`` are those to report where a baseline holds some of them."""
-    every = [finding for checked in done for finding in checked.findings]
+def make_report(
+    results: Sequence[TargetResult], *, known: int = 0, fixed: int = 0, findings: Sequence[Finding] | None = None
+) -> Report:
+    """Return the report of a run; ``findings`` are those to report if a baseline contains the others."""
+    every = [finding for result in results for finding in result.findings]
     return Report(
         command="check",
-        files=tuple(STDIN if checked.target.graph == "-" else checked.target.graph for checked in done),
+        files=tuple(STDIN if result.target.graph == "-" else result.target.graph for result in results),
         findings=tuple(every if findings is None else findings),
         rules=tuple(rule.info for rule in RULES.values()),
-        ignored=sum(checked.suppressed for checked in done),
+        ignored=sum(result.suppressed for result in results),
         known=known,
         fixed=fixed,
     )

@@ -1,6 +1,6 @@
-"""Configuration of ``check``: which rules, where not, and the baseline; from ``graphshare.toml`` or ``pyproject.toml``.
+"""Configuration of ``check``: selected and ignored rules and the baseline, from ``graphshare.toml`` or ``pyproject.toml``.
 
-The nearest file counts, looked for from the working directory upwards. Globs and paths in it are relative to its folder.
+The nearest file at or above the working directory is read. Globs and paths in it are relative to its folder.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 
 import msgspec
 
-from graphshare.checks.registry import selected
+from graphshare.checks.registry import select_codes
 from graphshare.errors import Fault, InputError, UsageError
 from graphshare.formats.schema import explain
 from graphshare.formats.toml import read_toml
 
-_OWN, _SHARED = "graphshare.toml", "pyproject.toml"
+_OWN_FILE, _SHARED_FILE = "graphshare.toml", "pyproject.toml"
 
 
-class Config(msgspec.Struct, frozen=True):
-    """What the configuration says. ``folder`` is where it lies; ``where`` names the file, empty without one."""
+class CheckConfig(msgspec.Struct, frozen=True):
+    """A configuration. ``where`` names its file and ``folder`` the file's folder; both are empty without a file."""
 
     where: str = ""
     folder: str = ""
@@ -32,41 +32,41 @@ class Config(msgspec.Struct, frozen=True):
     per_path_ignore: Mapping[str, tuple[str, ...]] = {}
 
     def ignored_at(self, path: str) -> tuple[str, ...]:
-        """The codes that are ignored for the file at ``path``."""
+        """Return the codes that are ignored for the file at ``path``."""
         relative = os.path.relpath(os.path.abspath(path), self.folder or ".").replace(os.sep, "/")
-        found = (
+        ignored = (
             codes
             for glob, codes in self.per_path_ignore.items()
             if fnmatchcase(relative, glob) or fnmatchcase(os.path.basename(relative), glob)
         )
-        return tuple(code for codes in found for code in codes)
+        return tuple(code for codes in ignored for code in codes)
 
 
-def find_config(start: str = ".") -> Config:
-    """The nearest configuration at ``start`` or above; an empty one where there is none. Raises as :func:`read_config`."""
+def find_config(start: str = ".") -> CheckConfig:
+    """Read the nearest configuration at ``start`` or above; an empty one if there is none. Raises as :func:`read_config`."""
     folder = os.path.abspath(start)
     while True:
-        own = os.path.join(folder, _OWN)
+        own = os.path.join(folder, _OWN_FILE)
         if os.path.isfile(own):
             return read_config(own)
-        shared = os.path.join(folder, _SHARED)
-        if os.path.isfile(shared) and b"[tool.graphshare" in _bytes(shared):
+        shared = os.path.join(folder, _SHARED_FILE)
+        if os.path.isfile(shared) and b"[tool.graphshare" in _read_bytes(shared):
             return read_config(shared)
         above = os.path.dirname(folder)
         if above == folder:
-            return Config()
+            return CheckConfig()
         folder = above
 
 
-def read_config(path: str) -> Config:
-    """The configuration in the file at ``path``.
+def read_config(path: str) -> CheckConfig:
+    """Read the configuration file at ``path``.
 
     Raises:
-        InputError: it cannot be read, or holds what means nothing; every fault is listed.
+        InputError: the file cannot be read or is not valid; every fault is listed.
     """
-    table: Any = read_toml(_bytes(path), where=path)
+    table: Any = read_toml(_read_bytes(path), where=path)
     prefix = "$"
-    for key in ("tool", "graphshare", "check") if os.path.basename(path) == _SHARED else ("check",):
+    for key in ("tool", "graphshare", "check") if os.path.basename(path) == _SHARED_FILE else ("check",):
         table = table.get(key, {}) if isinstance(table, dict) else {}
         prefix += f".{key}"
     faults = [
@@ -78,7 +78,7 @@ def read_config(path: str) -> Config:
     folder = os.path.dirname(os.path.abspath(path))
     ignores = {glob: tuple(codes) for glob, codes in table.get("per-path-ignore", {}).items()}
     baseline = os.path.join(folder, table["baseline"]) if table.get("baseline") else ""
-    found = Config(
+    config = CheckConfig(
         path,
         folder,
         tuple(table.get("select", ())),
@@ -87,18 +87,18 @@ def read_config(path: str) -> Config:
         os.path.relpath(baseline) if baseline else "",
         ignores,
     )
-    _check_codes(found)
-    return found
+    _check_codes(config)
+    return config
 
 
-def _check_codes(config: Config) -> None:
+def _check_codes(config: CheckConfig) -> None:
     try:
-        selected(config.select, (*config.ignore, *(code for codes in config.per_path_ignore.values() for code in codes)))
+        select_codes(config.select, (*config.ignore, *(code for codes in config.per_path_ignore.values() for code in codes)))
     except UsageError as error:
         raise InputError(error.faults).with_location(config.where) from None
 
 
-def _bytes(path: str) -> bytes:
+def _read_bytes(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             return file.read()

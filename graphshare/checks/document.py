@@ -1,7 +1,7 @@
-"""The JSON of a symbol file as far as it can be read: the document, keys that stand twice, and faults in order of their depth.
+"""The JSON of a symbol file as far as it can be read: the document, duplicate keys, and the faults of the failed stage.
 
-A file that cannot become a graph is looked at stage by stage: is it JSON, has it the form of a graph, do its ids refer to
-nodes, is it free of circles. Each stage lists all its faults; the first that has any is the last that is looked at.
+A file that is not a graph is checked in stages: it must be JSON, match the schema, refer only to nodes that exist, and have no
+cycle. Each stage lists all its faults, and a stage with faults is the last one.
 """
 
 from __future__ import annotations
@@ -17,99 +17,119 @@ from graphshare.formats.mxnet.dialects import dialect_of
 from graphshare.formats.mxnet.links import building_order, check_ids
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import VARIABLE, Graph
-from graphshare.reports.model import Step, format_path, parse_path
+from graphshare.reports.model import Steps, format_path, parse_path
 
 BOM = b"\xef\xbb\xbf"
-Steps = tuple[Step, ...]
 
 
 class Reading(msgspec.Struct, eq=False):
-    """What could be read. ``graph`` is None unless everything holds, a wrong ``arg_nodes`` aside, which is set right here.
+    """What could be read of a file, and the faults of each stage.
 
-    ``value`` is the JSON value, ``doubled`` the places of keys that stand twice in one object, ``controls`` whether strings
-    hold raw control characters.
+    ``graph`` is None where a stage has faults, except for a wrong ``arg_nodes``, which is corrected here. ``value`` is the JSON
+    value; ``duplicate_keys`` are the places of keys that occur twice in one object; ``has_raw_controls`` tells of raw control
+    characters inside strings. ``missing_arguments`` and ``operator_arguments`` are the ids in ``arg_nodes`` without a node and
+    those of operators.
     """
 
     text: str | None = None
     value: Any = None
-    doubled: list[Steps] = []
-    controls: bool = False
-    malformed: list[Fault] = []
-    misshapen: list[Fault] = []
-    unlinked: list[Fault] = []
-    wrong_arguments: list[Fault] = []
-    circles: list[Fault] = []
+    duplicate_keys: list[Steps] = []
+    has_raw_controls: bool = False
+    json_faults: list[Fault] = []
+    schema_faults: list[Fault] = []
+    id_faults: list[Fault] = []
+    missing_arguments: list[Fault] = []
+    operator_arguments: list[Fault] = []
+    cycles: list[Fault] = []
     graph: Graph | None = None
 
 
-def read(data: bytes) -> Reading:
-    """Reads as much of a symbol file as there is; a byte order mark is passed over."""
+def read_document(data: bytes) -> Reading:
+    """Read as much of a symbol file as possible, after a byte order mark if it has one."""
     body = data.removeprefix(BOM)
-    found = Reading()
-    refusal = InputError("is not JSON")
+    reading = Reading()
+    error = InputError("is not JSON")
     try:
-        found.graph = read_symbol(body)
-    except InputError as error:
-        refusal = error
+        reading.graph = read_symbol(body)
+    except InputError as refusal:
+        error = refusal
     try:
-        found.text = body.decode("utf-8")
-        found.value, found.doubled, found.controls = _load(found.text)
+        reading.text = body.decode("utf-8")
+        reading.value, reading.duplicate_keys, reading.has_raw_controls = _load(reading.text)
     except (ValueError, RecursionError):
-        found.graph = None  # what the fast pass lets through must be JSON all the same
-        found.malformed = list(refusal.faults)
-        return found
-    if found.graph is None:
-        _classify(found, refusal, body)
-    return found
+        reading.graph = None  # the fast reader accepts more than JSON
+        reading.json_faults = list(error.faults)
+        return reading
+    if reading.graph is None:
+        _classify_faults(reading, error, body)
+    return reading
 
 
-def _classify(found: Reading, refusal: InputError, body: bytes) -> None:
-    """Sorts the faults of a document that is JSON and no sound graph."""
-    from graphshare.formats.schema import explain
+def _classify_faults(reading: Reading, error: InputError, body: bytes) -> None:
+    """Sort the faults of a document that is JSON and not a graph into their stages."""
+    from graphshare.formats.schema import explain  # start-up: sound files need no schema
 
     try:
-        found.misshapen = explain(found.value, "symbol")
+        reading.schema_faults = explain(reading.value, "symbol")
     except RecursionError:
-        found.malformed = list(refusal.faults)
+        reading.json_faults = list(error.faults)
         return
-    if found.misshapen:
+    if reading.schema_faults:
         return
-    for steps, graph in graphs_of(found.value):
-        try:
-            check_ids(graph, graph["nodes"])
-            building_order(graph["nodes"])
-        except InputError as error:
-            for fault in error.faults:
-                moved = msgspec.structs.replace(fault, path=_moved(steps, fault.path))
-                _kind_of(found, fault).append(moved)
-    if found.wrong_arguments and not (found.unlinked or found.circles):
-        _set_arguments_right(found, body)
-    elif not (found.unlinked or found.circles):
-        found.malformed = list(refusal.faults)  # nested too deeply, or half of a character
+    for steps, graph in walk_documents(reading.value):
+        _check_references(reading, steps, graph)
+    if reading.id_faults or reading.cycles:
+        return
+    if reading.missing_arguments or reading.operator_arguments:
+        _correct_arguments(reading, body)
+    else:
+        reading.json_faults = list(error.faults)  # nested too deeply, or half of a character
 
 
-def _kind_of(found: Reading, fault: Fault) -> list[Fault]:
-    if "needs its own output" in fault.message:
-        return found.circles
-    return found.wrong_arguments if fault.path.startswith("$.arg_nodes") else found.unlinked
-
-
-def _set_arguments_right(found: Reading, body: bytes) -> None:
-    """Goes on with ``arg_nodes`` as they should be: they carry nothing that the nodes do not say."""
-    for _, inner in graphs_of(found.value):
-        inner["arg_nodes"] = [i for i, node in enumerate(inner["nodes"]) if node["op"] == VARIABLE]
+def _check_references(reading: Reading, steps: Steps, graph: dict[str, Any]) -> None:
+    """Add the faults of the ids and the first cycle of one graph object, with their places in the whole document."""
     try:
-        graph = read_symbol(json.dumps(found.value).encode())
+        check_ids(graph, graph["nodes"])
     except InputError as error:
-        found.malformed = list(error.faults)
+        for fault in error.faults:
+            _stage_of(reading, graph, fault).append(_relocate(steps, fault))
+        return
+    try:
+        building_order(graph["nodes"])
+    except InputError as error:
+        reading.cycles += [_relocate(steps, fault) for fault in error.faults]
+
+
+def _stage_of(reading: Reading, graph: dict[str, Any], fault: Fault) -> list[Fault]:
+    """Return the list of ``reading`` that a fault of an id belongs to."""
+    key, *rest = parse_path(fault.path) or ("",)
+    if key != "arg_nodes":
+        return reading.id_faults
+    names_a_node = graph["arg_nodes"][rest[0]] < len(graph["nodes"])
+    return reading.operator_arguments if names_a_node else reading.missing_arguments
+
+
+def _relocate(steps: Steps, fault: Fault) -> Fault:
+    inner = parse_path(fault.path)
+    return fault if inner is None else msgspec.structs.replace(fault, path=format_path((*steps, *inner)))
+
+
+def _correct_arguments(reading: Reading, body: bytes) -> None:
+    """Read the graph with correct ``arg_nodes``: they follow from the nodes."""
+    for _, document in walk_documents(reading.value):
+        document["arg_nodes"] = [i for i, node in enumerate(document["nodes"]) if node["op"] == VARIABLE]
+    try:
+        graph = read_symbol(json.dumps(reading.value).encode())
+    except InputError as error:
+        reading.json_faults = list(error.faults)
         return
     dialect = dialect_of(body)
     changes = {key: getattr(dialect, key) for key in ("layout", "indent", "newline", "tail", "escapes")}
-    found.graph = msgspec.structs.replace(graph, dialect=msgspec.structs.replace(graph.dialect, **changes), verbatim=None)
+    reading.graph = msgspec.structs.replace(graph, dialect=msgspec.structs.replace(graph.dialect, **changes), verbatim=None)
 
 
-def graphs_of(value: Any) -> Iterator[tuple[Steps, dict[str, Any]]]:
-    """The graph objects of a document of the right form, sub-graphs after the graph they are in."""
+def walk_documents(value: Any) -> Iterator[tuple[Steps, dict[str, Any]]]:
+    """Yield the graph objects of a document that matches the schema, subgraphs after the graph that contains them."""
     pending: list[tuple[Steps, dict[str, Any]]] = [((), value)]
     while pending:
         steps, graph = pending.pop()
@@ -119,44 +139,39 @@ def graphs_of(value: Any) -> Iterator[tuple[Steps, dict[str, Any]]]:
             pending.extend(((*steps, "nodes", i, "subgraphs", k), part) for k, part in enumerate(inner))
 
 
-def _moved(steps: Steps, path: str) -> str:
-    inner = parse_path(path)
-    return path if inner is None else format_path((*steps, *inner))
-
-
 class _Pairs(list[tuple[str, Any]]):
-    """An object with all its pairs, those of a key that comes again too."""
+    """A JSON object with all its pairs, also those of a repeated key."""
 
 
 def _load(text: str) -> tuple[Any, list[Steps], bool]:
-    """The value, of keys that stand twice the last; where such keys stand; whether strings hold raw control characters.
+    """Return the value with the last of repeated keys, the places of repeated keys, and whether strings hold raw controls.
 
     Raises:
-        ValueError: the text is no JSON, those characters aside.
+        ValueError: the text is not JSON, apart from those characters.
     """
-    twice = False
+    has_duplicates = False
 
     def hook(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal twice
-        found = dict(pairs)
-        twice = twice or len(found) != len(pairs)
-        return found
+        nonlocal has_duplicates
+        value = dict(pairs)
+        has_duplicates = has_duplicates or len(value) != len(pairs)
+        return value
 
-    controls = False
+    has_raw_controls = False
     try:
-        value = json.loads(text, object_pairs_hook=hook, parse_constant=_no_constant)
+        value = json.loads(text, object_pairs_hook=hook, parse_constant=_refuse_constant)
     except json.JSONDecodeError:
-        value = json.loads(text, strict=False, object_pairs_hook=hook, parse_constant=_no_constant)
-        controls = True
-    return value, _doubled(text) if twice else [], controls
+        value = json.loads(text, strict=False, object_pairs_hook=hook, parse_constant=_refuse_constant)
+        has_raw_controls = True
+    return value, _find_duplicate_keys(text) if has_duplicates else [], has_raw_controls
 
 
-def _no_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(name)
 
 
-def _doubled(text: str) -> list[Steps]:
-    found: list[Steps] = []
+def _find_duplicate_keys(text: str) -> list[Steps]:
+    places: list[Steps] = []
     pending: list[tuple[Steps, Any]] = [((), json.loads(text, strict=False, object_pairs_hook=_Pairs))]
     while pending:
         steps, value = pending.pop()
@@ -164,9 +179,9 @@ def _doubled(text: str) -> list[Steps]:
             seen: set[str] = set()
             for key, part in value:
                 if key in seen:
-                    found.append((*steps, key))
+                    places.append((*steps, key))
                 seen.add(key)
                 pending.append(((*steps, key), part))
         elif isinstance(value, list):
             pending.extend(((*steps, i), part) for i, part in enumerate(value))
-    return found
+    return places

@@ -1,26 +1,39 @@
-"""``check --fix``: what is safe to mend, written in place or shown as a difference."""
+"""``check --fix``: rewrites that leave the graph as MXNet reads it, written in place or shown as a diff.
+
+Outputs, their order and everything they need stay unchanged; the new bytes are read back and compared before they are written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import unified_diff
 
 import msgspec
 
-from graphshare.checks.check import Settings, subject_of
+from graphshare.analysis.name_lists import total_outputs
+from graphshare.checks.check import CheckOptions, read_context
+from graphshare.checks.context import CheckContext
 from graphshare.checks.document import BOM
-from graphshare.checks.fixes import fixed_graph, fixed_records
-from graphshare.checks.run import check_subject
+from graphshare.checks.engine import run_rules
 from graphshare.checks.targets import Target
-from graphshare.errors import Fault, UsageError
+from graphshare.errors import Fault, RefusedError, SelfCheckError, UsageError
 from graphshare.formats.atomic import staged_outputs
+from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.records import Record
+from graphshare.ir.compare import compare_structure
+from graphshare.ir.graph import EMPTY, Dialect, Graph
+from graphshare.ir.rebuild import rebuild, relink_all
+from graphshare.ir.walk import reachable, topological
 
-MAX_DIFFED = 1 << 22  # bytes of a file whose lines are compared
+MAX_DIFFED = 1 << 22  # bytes; the lines of a larger file are not compared
+# Rewriting the file is enough: the writer escapes strings as MXNet reads them, and writes each key once.
+_FIXED_BY_WRITING = frozenset(("GS004", "GS005", "GS009", "GS107"))
+GRAPH_FIXES = _FIXED_BY_WRITING | {"GS003", "GS103", "GS104", "GS108", "GS109"}
 
 
 class Fix(msgspec.Struct, frozen=True, eq=False):
-    """New contents for the files of a target; None for one that stays. ``before`` are the graph file's bytes as they are."""
+    """New contents for the files of a target, None for a file that stays; ``before`` are the graph file's present bytes."""
 
     target: Target
     before: bytes
@@ -31,33 +44,33 @@ class Fix(msgspec.Struct, frozen=True, eq=False):
         return self.graph is not None or self.records is not None
 
 
-def plan_fixes(targets: Sequence[Target], settings: Settings) -> list[Fix]:
-    """What can be mended in the targets, those left out in which nothing can.
+def plan_fixes(targets: Sequence[Target], options: CheckOptions) -> list[Fix]:
+    """Return the fixes of those targets that have fixable findings.
 
     Raises:
         InputError: a graph file cannot be read.
-        UsageError: standard input is among them.
+        UsageError: a target is standard input.
     """
     if any(target.graph == "-" for target in targets):
-        raise UsageError(Fault("--fix writes files in place, and standard input is none", hint="name a file"))
-    return [fix for target in targets if (fix := _plan(target, settings))]
+        raise UsageError(Fault("--fix writes files in place, and cannot fix standard input", hint="name a file"))
+    return [fix for target in targets if (fix := _plan_fix(target, options))]
 
 
-def _plan(target: Target, settings: Settings) -> Fix:
-    subject = subject_of(target, settings)
-    findings, _ = check_subject(subject, settings.codes_for(subject.where))
+def _plan_fix(target: Target, options: CheckOptions) -> Fix:
+    context = read_context(target, options)
+    findings, _ = run_rules(context, options.codes_for(context.where))
     codes = {finding.code for finding in findings if finding.fixable}
-    graph = fixed_graph(subject, codes)
-    return Fix(target, subject.data, graph if graph != subject.data else None, fixed_records(subject, codes))
+    graph = fix_graph(context, codes)
+    return Fix(target, context.data, graph if graph != context.data else None, fix_records(context, codes))
 
 
 def apply_fix(fix: Fix) -> None:
-    """Writes a fix, graph and parameter file together or neither. Raises OutputError, and then all is as it was."""
+    """Write the files of a fix, both or neither. Raises OutputError, and then both files are unchanged."""
     with staged_outputs() as stage:
         if fix.graph is not None:
             stage.open(fix.target.graph).write(fix.graph)
         if fix.records is not None:
-            from graphshare.formats.params.convert import stage_params
+            from graphshare.formats.params.convert import stage_params  # start-up: few fixes touch parameters
             from graphshare.formats.params.registry import read_index
 
             source = read_index(fix.target.params)
@@ -65,15 +78,15 @@ def apply_fix(fix: Fix) -> None:
         stage.commit()
 
 
-def fix_lines(fix: Fix) -> list[str]:
-    """What a fix changes: a unified diff of the graph file, and the keys of records that change."""
+def format_fix(fix: Fix) -> list[str]:
+    """Return the lines that show a fix: a unified diff of the graph file, and the record keys that change."""
     lines: list[str] = []
     path = fix.target.graph
     if fix.graph is not None:
         if max(len(fix.before), len(fix.graph)) > MAX_DIFFED:
-            lines.append(f"{path}: would be written anew ({len(fix.before):,} bytes, then {len(fix.graph):,})")
+            lines.append(f"{path}: would be rewritten ({len(fix.before):,} bytes before, {len(fix.graph):,} after)")
         else:
-            before, after = (_lines(data) for data in (fix.before, fix.graph))
+            before, after = (_split_lines(data) for data in (fix.before, fix.graph))
             lines += [line.rstrip("\n") for line in unified_diff(before, after, path, path, n=1)]
     for record, key in fix.records or ():
         if key != record.key:
@@ -81,6 +94,80 @@ def fix_lines(fix: Fix) -> list[str]:
     return lines
 
 
-def _lines(data: bytes) -> list[str]:
+def _split_lines(data: bytes) -> list[str]:
     text = data.decode("utf-8", "backslashreplace")
     return text.replace("\ufeff", "\\ufeff", 1).split("\n") if data.startswith(BOM) else text.split("\n")
+
+
+def fix_graph(context: CheckContext, codes: Collection[str]) -> bytes | None:
+    """Return the graph file without the findings of ``codes``; None where nothing is fixable.
+
+    Raises:
+        SelfCheckError: the new file would be another graph.
+    """
+    fixes = GRAPH_FIXES.intersection(codes)
+    if not fixes or not context.has_graph:
+        return None
+    if fixes == {"GS003"}:
+        return context.data.removeprefix(BOM)
+    try:
+        data = b"".join(write_symbol(_rewrite_graph(context, fixes)))
+    except RefusedError:
+        return None  # a NUL, which no file for MXNet can contain
+    if context.data.startswith(BOM) and "GS003" not in fixes:
+        data = BOM + data
+    _check_fixed_graph(context, data)
+    return data
+
+
+def fix_records(context: CheckContext, codes: Collection[str]) -> list[tuple[Record, str | None]] | None:
+    """Return the records of the parameter file with their right keys; None where no key changes."""
+    if "GS404" not in codes or context.params is None:
+        return None
+    keys = {record.number: key for record, key in context.misfiled_records}
+    taken = {record.key for record in context.params.records}
+    if not keys or taken.intersection(keys.values()):
+        return None
+    return [(record, keys.get(i, record.key)) for i, record in enumerate(context.params.records)]
+
+
+def _rewrite_graph(context: CheckContext, fixes: Collection[str]) -> Graph:
+    graph = context.graph
+    dialect = msgspec.structs.replace(graph.dialect, escapes="mxnet")
+    nodes = topological(graph) if "GS103" in fixes else graph.nodes
+    if "GS104" in fixes:
+        needed = set(context.reachable)
+        nodes = tuple(node for node in nodes if node in needed)
+    if nodes != graph.nodes or not {"GS107", "GS108"}.isdisjoint(fixes):
+        dialect = _regularize(dialect, "arg_nodes")
+    fixed = msgspec.structs.replace(graph, nodes=nodes, dialect=dialect, verbatim=None)
+    return _recount_outputs(fixed) if nodes != graph.nodes or "GS109" in fixes else fixed
+
+
+def _regularize(dialect: Dialect, key: str) -> Dialect:
+    """Return the dialect in which the list ``key`` follows from the nodes."""
+    rest = {name: value for name, value in dialect.irregular.items() if name != key}
+    return msgspec.structs.replace(dialect, irregular=rest or EMPTY)
+
+
+def _recount_outputs(graph: Graph) -> Graph:
+    """Return the graph with new output counts, or without ``node_row_ptr`` where an operator's count is unknown."""
+    dialect = _regularize(graph.dialect, "node_row_ptr")
+    counts = [total_outputs(node) for node in graph.nodes]
+    if None in counts:
+        keys = tuple(key for key in dialect.keys if key != "node_row_ptr")
+        return msgspec.structs.replace(graph, dialect=msgspec.structs.replace(dialect, keys=keys))
+    numbers = dict(zip(graph.nodes, counts, strict=True))
+    images = rebuild(graph.nodes, lambda node: msgspec.structs.replace(node, num_outputs=numbers[node]))
+    nodes = tuple([images[node] for node in graph.nodes])
+    return msgspec.structs.replace(graph, nodes=nodes, heads=relink_all(graph.heads, images), dialect=dialect)
+
+
+def _check_fixed_graph(context: CheckContext, data: bytes) -> None:
+    """Read the new bytes back and compare them with the graph, names included."""
+    again = read_symbol(data.removeprefix(BOM), where=context.where)
+    pairing = compare_structure(context.graph.heads, again.heads) if len(again.heads) == len(context.graph.heads) else None
+    has_same_names = pairing is not None and all(a.name == b.name and a.attrs == b.attrs for a, b in pairing.pairs)
+    if not pairing or not has_same_names or len(pairing.pairs) != len(reachable(context.graph)):
+        hint = "this is a bug of graphshare; nothing was written, please report it"
+        raise SelfCheckError(Fault("would not be the same graph after --fix", where=context.where, hint=hint))

@@ -1,4 +1,4 @@
-"""Shapes and types of a checked graph: what follows from the graph alone, and with the parameter file; or a contradiction."""
+"""Shapes and dtypes of a checked graph: inferred from the graph alone and with the parameter file, or a contradiction."""
 
 from __future__ import annotations
 
@@ -13,83 +13,81 @@ from graphshare.ir.walk import reachable
 from graphshare.rewrite.upgrade import upgrade
 
 if TYPE_CHECKING:
-    from graphshare.checks.subject import Held, Subject
+    from graphshare.checks.context import CheckContext, NamedRecord, PartialShape
 
-_MEANS_THE_SAME = 905  # from here on loading changes no input and no attribute that shapes depend on
-GivenShape = tuple[int | None, ...]
+_STABLE_SINCE = 905  # loading a file of this version or later changes no input and no attribute that shapes depend on
 
 
 class Shapes:
-    """Asked only of graphs whose operators are known and fit (``Subject.sound`` and no error among the operators' rules)."""
+    """The inferred shapes and dtypes of a graph; only where ``CheckContext.can_infer_shapes`` is true."""
 
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
+    def __init__(self, context: CheckContext) -> None:
+        self._context = context
 
     @cached_property
     def graph(self) -> Graph | None:
-        """The graph as MXNet holds it after loading, implied variables as nodes; None where it refuses the file."""
-        graph = self._subject.graph
+        """The graph as MXNet loads it, implied variables as nodes; None where MXNet refuses the file."""
+        graph = self._context.graph
         try:
-            return upgrade(graph, keep_amp_cast=True).graph if (graph.version or 0) < _MEANS_THE_SAME else graph
+            return upgrade(graph, keep_amp_cast=True).graph if (graph.version or 0) < _STABLE_SINCE else graph
         except GraphshareError:
             return None
 
     @cached_property
     def _nodes(self) -> list[Node]:
-        if self.graph is self._subject.graph:
-            return self._subject.reachable
+        if self.graph is self._context.graph:
+            return self._context.reachable
         return reachable(self.graph) if self.graph is not None else []
 
     @cached_property
-    def records(self) -> dict[Node, Held]:
-        """The records that variables take their values from."""
-        auxiliary = {v.node for v in self._subject.lists.variables if v.auxiliary}
-        found = {}
+    def records(self) -> dict[Node, NamedRecord]:
+        """The record of each variable that has one with a shape."""
+        auxiliary = {v.node for v in self._context.name_lists.variables if v.auxiliary}
+        records = {}
         for node in self._nodes:
             if node.is_variable:
-                role = self._subject.roles.get(node)
+                role = self._context.roles.get(node)
                 aux = node in auxiliary or (role is not None and role.kind is Kind.AUXILIARY)
-                held = self._subject.record_of(node.name, ("aux", "") if aux else ("arg", ""))
-                if held is not None and held.record.shape is not None:
-                    found[node] = held
-        return found
+                record = self._context.find_record(node.name, ("aux", "") if aux else ("arg", ""))
+                if record is not None and record.shape is not None:
+                    records[node] = record
+        return records
 
-    def _given(self) -> dict[Node, GivenShape]:
-        return {
-            node: self._subject.given[node.name]
-            for node in self._nodes
-            if node.is_variable and node.name in self._subject.given
-        }
+    def _given_shapes(self) -> dict[Node, PartialShape]:
+        given = self._context.given_shapes
+        return {node: given[node.name] for node in self._nodes if node.is_variable and node.name in given}
 
-    def _infer(self, shapes: dict[Node, GivenShape], types: dict[Node, str] | None) -> Inference | Fault | None:
+    def _known_shapes(self) -> dict[Node, PartialShape]:
+        stored = {node: record.shape for node, record in self.records.items() if record.shape is not None}
+        return {**stored, **self._given_shapes()}
+
+    def _infer(self, shapes: dict[Node, PartialShape], dtypes: dict[Node, str] | None) -> Inference | Fault | None:
         if self.graph is None:
             return None
         try:
-            return infer(self.graph, shapes, types, nodes=self._nodes, default_type=None)
+            return infer(self.graph, shapes, dtypes, nodes=self._nodes, default_type=None)
         except GraphshareError as error:
             return error.faults[0]
         except (ArithmeticError, LookupError, TypeError, ValueError):
-            return None  # attributes that parse and mean nothing (a kernel of no axes): nothing can be told
+            return None  # readable attributes without meaning, as a kernel without axes: nothing is known
 
     @cached_property
     def alone(self) -> Inference | Fault | None:
-        """What follows without the parameter file; a Fault where it contradicts itself, None where nothing can be told."""
-        return self._infer(self._given(), None)
+        """Inferred without the parameter file; a Fault where shapes contradict each other, None where nothing is known."""
+        return self._infer(self._given_shapes(), None)
 
     @cached_property
     def with_shapes(self) -> Inference | Fault | None:
-        """What follows with the shapes of the parameter file, as :attr:`alone`."""
-        held = {node: held.record.shape for node, held in self.records.items() if held.record.shape is not None}
-        return self._infer({**held, **self._given()}, None)
+        """Inferred with the shapes of the parameter file; otherwise as :attr:`alone`."""
+        return self._infer(self._known_shapes(), None)
 
     @cached_property
-    def with_types(self) -> Inference | Fault | None:
-        """What follows with the shapes and types of the parameter file, as :attr:`alone`."""
-        held = {node: held.record.shape for node, held in self.records.items() if held.record.shape is not None}
-        types = {node: dtype for node, held in self.records.items() if (dtype := held.record.dtype) is not None}
-        types = {node: "float32" if dtype == "bfloat16" else dtype for node, dtype in types.items()}
-        return self._infer({**held, **self._given()}, types)
+    def with_dtypes(self) -> Inference | Fault | None:
+        """Inferred with the shapes and dtypes of the parameter file; otherwise as :attr:`alone`."""
+        dtypes = {node: record.dtype for node, record in self.records.items() if record.dtype is not None}
+        dtypes = {node: "float32" if dtype == "bfloat16" else dtype for node, dtype in dtypes.items()}
+        return self._infer(self._known_shapes(), dtypes)
 
-    def original(self, name: str | None) -> Node | None:
-        """The node of the file that a fault names."""
-        return next((node for node in self._subject.graph.nodes if node.name == name and not node.is_variable), None)
+    def find_operator(self, name: str | None) -> Node | None:
+        """Return the operator of the file that has the name ``name``; None if there is none."""
+        return next((node for node in self._context.graph.nodes if node.name == name and not node.is_variable), None)

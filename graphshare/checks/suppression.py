@@ -1,31 +1,30 @@
-"""Suppression inside a file: the node attribute ``__graphshare_ignore__`` with codes, or ``*`` for all of them.
+"""Suppression inside a file: the node attribute ``__graphshare_ignore__`` lists codes, or ``*`` for all of them.
 
-MXNet lets any key pass that begins and ends with two underscores, so a file keeps its suppressions through MXNet.
+MXNet accepts any key that begins and ends with two underscores, so a file that passes through MXNet keeps its suppressions.
 """
 
 from __future__ import annotations
 
 import re
 
+from graphshare.checks.rules import rule_modules
 from graphshare.ir.graph import Node
 
 KEY = "__graphshare_ignore__"
 _CODE = re.compile(r"[^\s,;]+")
 
 
-def codes_of(node: Node) -> tuple[str, ...]:
-    """The codes that a node suppresses; ``*`` alone stands for all."""
+def suppressed_codes(node: Node) -> tuple[str, ...]:
+    """Return the codes that a node suppresses; ``*`` stands for all."""
     text = node.attrs.get(KEY)
     return tuple(_CODE.findall(text)) if text is not None else ()
 
 
-def suppresses(node: Node, code: str) -> bool:
-    """Whether findings of ``code`` at ``node`` are not wanted; ``GS2`` speaks of all that begin so."""
-    return any(part == "*" or code.startswith(part) for part in codes_of(node))
+def is_suppressed(node: Node, code: str) -> bool:
+    """Whether ``node`` suppresses findings of ``code``; ``GS2`` stands for all codes that begin so."""
+    return any(part == "*" or code.startswith(part) for part in suppressed_codes(node))
 
 
-def known_code(code: str) -> bool:
+def is_known_code(code: str) -> bool:
     """Whether ``code`` is ``*``, a rule's code or the beginning of one."""
-    from graphshare.checks.registry import RULES
-
-    return code == "*" or any(known.startswith(code) for known in RULES)
+    return code == "*" or any(known.startswith(code) for known in rule_modules())

@@ -1,4 +1,4 @@
-"""The files that the words of a ``check`` command line mean: paths, stems, folders and globs."""
+"""The files named by arguments of ``check``: paths, stems, folders and globs."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ from graphshare.errors import Fault, GraphshareError, InputError, UsageError
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A graph file and its parameter file, an empty text where there is none."""
+    """A graph file and its parameter file, an empty text if it has none."""
 
     graph: str
     params: str = ""
 
 
-def targets_of(words: Iterable[str], *, params: str | None = None, epoch: int | None = None) -> list[Target]:
-    """The files to check, each once, in order.
+def find_targets(arguments: Iterable[str], *, params: str | None = None, epoch: int | None = None) -> list[Target]:
+    """Return the files to check, each once, in order.
 
-    A stem brings its parameter file along; a folder stands for every ``*-symbol.json`` below it, a glob for what it matches.
+    A stem includes its parameter file; a folder means every ``*-symbol.json`` below it, a glob its matches.
 
     Raises:
-        InputError: words that mean no file; all are listed.
-        UsageError: ``params`` or ``epoch`` beside several graphs; a stem with several parameter files and no ``epoch``.
+        InputError: arguments that name no file; all are listed.
+        UsageError: ``params`` or ``epoch`` with several graphs; a stem with several parameter files and no ``epoch``.
     """
-    found: dict[str, Target] = {}
+    targets: dict[str, Target] = {}
     faults: list[Fault] = []
-    for word in words:
+    for argument in arguments:
         try:
-            for target in _targets(word, params, epoch):
-                found.setdefault(os.path.normpath(target.graph), target)
+            for target in _find_targets(argument, params, epoch):
+                targets.setdefault(os.path.normpath(target.graph), target)
         except UsageError:
             raise
         except GraphshareError as error:
             faults += error.faults
     if faults:
         raise InputError(faults)
-    if len(found) > 1 and (params is not None or epoch is not None):
+    if len(targets) > 1 and (params is not None or epoch is not None):
         option = "--params" if params is not None else "--epoch"
-        raise UsageError(Fault(f"{option} speaks of one graph, and there are {len(found)}", hint="check them one by one"))
-    return list(found.values())
+        raise UsageError(Fault(f"{option} needs a single graph, and there are {len(targets)}", hint="check them one at a time"))
+    return list(targets.values())
 
 
-def _targets(word: str, params: str | None, epoch: int | None) -> list[Target]:
-    if os.path.isdir(word) and not os.path.exists(f"{word}-symbol.json"):
-        files = sorted(glob.glob(os.path.join(glob.escape(word), "**", "*-symbol.json"), recursive=True))
-        return [Target(path) for path in _some(files, word, "holds no *-symbol.json")]
-    if glob.has_magic(word) and not os.path.exists(word) and not os.path.exists(f"{word}-symbol.json"):
-        files = sorted(path for path in glob.glob(word, recursive=True) if not os.path.isdir(path))
-        return [Target(path) for path in _some(files, word, "matches no file")]
-    path, stem = graph_path(word)
+def _find_targets(argument: str, params: str | None, epoch: int | None) -> list[Target]:
+    if os.path.isdir(argument) and not os.path.exists(f"{argument}-symbol.json"):
+        files = sorted(glob.glob(os.path.join(glob.escape(argument), "**", "*-symbol.json"), recursive=True))
+        return [Target(path) for path in _require(files, argument, "contains no *-symbol.json")]
+    if glob.has_magic(argument) and not os.path.exists(argument) and not os.path.exists(f"{argument}-symbol.json"):
+        files = sorted(path for path in glob.glob(argument, recursive=True) if not os.path.isdir(path))
+        return [Target(path) for path in _require(files, argument, "matches no file")]
+    path, stem = graph_path(argument)
     if path == STDIN:
         return [Target("-", params or "")]
     beside = sibling_params(stem, epoch) if stem and params is None else params
     if not stem and epoch is not None and params is None:
         hint = "name the parameter file with --params"
-        raise UsageError(Fault(f"--epoch {epoch} needs a stem, but {word!r} is a file", hint=hint))
+        raise UsageError(Fault(f"--epoch {epoch} needs a stem, but {argument!r} is a file", hint=hint))
     return [Target(path, beside or "")]
 
 
-def _some(files: list[str], word: str, why: str) -> list[str]:
+def _require(files: list[str], argument: str, message: str) -> list[str]:
     if not files:
-        raise InputError(Fault(why, where=word, hint="name symbol files, stems, folders or globs"))
+        raise InputError(Fault(message, where=argument, hint="name symbol files, stems, folders or globs"))
     return files

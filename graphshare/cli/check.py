@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import click
 
-from graphshare.checks.check import Settings, check_targets, report_of
-from graphshare.checks.config import Config, find_config, read_config
-from graphshare.checks.targets import Target, targets_of
+from graphshare.checks.check import CheckOptions, check_targets, make_report
+from graphshare.checks.config import CheckConfig, find_config, read_config
+from graphshare.checks.targets import Target, find_targets
 from graphshare.cli import options
 from graphshare.cli.check_rules import explain_rule, list_rules
 from graphshare.cli.console import put, say
@@ -26,7 +26,7 @@ from graphshare.errors import Fault, UsageError
 @click.option("--config", metavar="FILE", help="The configuration [the nearest graphshare.toml or pyproject.toml].")
 @click.option("--isolated", is_flag=True, help="Read no configuration.")
 @click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
-@click.option("--fix", is_flag=True, help="Mend in place what is safe to mend.")
+@click.option("--fix", is_flag=True, help="Fix in place what is safely fixable.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
 @click.option("--baseline", metavar="FILE", help="Do not report what this file knows.")
 @click.option("--write-baseline", metavar="FILE", help="Write everything found as known.")
@@ -65,9 +65,9 @@ def check(
         return list_rules(format_) if list_ else explain_rule(explain or "", format_)
     if not graphs:
         raise UsageError(Fault("nothing to check", hint="name symbol files, stems, folders or globs, or - for standard input"))
-    found = Config() if isolated else read_config(config) if config else find_config()
-    settings = Settings(_codes(select), _codes(ignore), found, _shapes(shapes))
-    targets = targets_of(graphs, params=params, epoch=epoch)
+    found = CheckConfig() if isolated else read_config(config) if config else find_config()
+    settings = CheckOptions(_codes(select), _codes(ignore), found, _shapes(shapes))
+    targets = find_targets(graphs, params=params, epoch=epoch)
     baseline = baseline or found.baseline or None
     if diff:
         return _show_fixes(targets, settings)
@@ -75,17 +75,17 @@ def check(
     if fix:
         _apply_fixes(targets, settings)
     done = check_targets(targets, settings, jobs=jobs)
-    report = report_of(done)
+    report = make_report(done)
     if write_baseline is not None:
         return _write_baseline(report.findings, write_baseline)
     fixed = max(0, before - len(report.findings))
     if baseline is not None:
-        from graphshare.checks.baseline import read_baseline, without_known
+        from graphshare.checks.baseline import drop_known, read_baseline
 
-        fresh, known = without_known(report.findings, read_baseline(baseline), baseline)
-        report = report_of(done, findings=fresh, known=known, fixed=fixed)
+        fresh, known = drop_known(report.findings, read_baseline(baseline), baseline)
+        report = make_report(done, findings=fresh, known=known, fixed=fixed)
     elif fixed:
-        report = report_of(done, fixed=fixed)
+        report = make_report(done, fixed=fixed)
     put_report(report, format_, out=out)
     return report.exit_code(strict=strict or found.strict)
 
@@ -102,33 +102,33 @@ def _shapes(texts: tuple[str, ...]) -> dict[str, tuple[int | None, ...]]:
     return parse_shapes(texts)
 
 
-def _findings(targets: list[Target], settings: Settings, jobs: int) -> list[object]:
+def _findings(targets: list[Target], settings: CheckOptions, jobs: int) -> list[object]:
     return [finding for checked in check_targets(targets, settings, jobs=jobs) for finding in checked.findings]
 
 
-def _apply_fixes(targets: list[Target], settings: Settings) -> None:
+def _apply_fixes(targets: list[Target], settings: CheckOptions) -> None:
     from graphshare.checks.fix import apply_fix, plan_fixes
 
     for fix in plan_fixes(targets, settings):
         apply_fix(fix)
 
 
-def _show_fixes(targets: list[Target], settings: Settings) -> int:
-    from graphshare.checks.fix import fix_lines, plan_fixes
+def _show_fixes(targets: list[Target], settings: CheckOptions) -> int:
+    from graphshare.checks.fix import format_fix, plan_fixes
 
     fixes = plan_fixes(targets, settings)
     for fix in fixes:
-        put(fix_lines(fix))
+        put(format_fix(fix))
     say(f"{len(fixes)} of {len(targets)} targets would change")
     return int(bool(fixes))
 
 
 def _write_baseline(findings: tuple[object, ...], path: str) -> int:
-    from graphshare.checks.baseline import baseline_text
+    from graphshare.checks.baseline import format_baseline
     from graphshare.formats.atomic import staged_outputs
 
     with staged_outputs() as stage:
-        stage.open(path).write(baseline_text(findings, path).encode())  # type: ignore[arg-type]
+        stage.open(path).write(format_baseline(findings, path).encode())  # type: ignore[arg-type]
         stage.commit()
     say(f"wrote {path}: {len(findings)} findings are known")
     return 0

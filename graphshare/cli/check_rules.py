@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.checks.model import Example, ExampleRecord, Rule
 from graphshare.checks.registry import RULES
+from graphshare.checks.rule import CheckRule, Example, ExampleRecord
 from graphshare.cli.console import put, put_json
 from graphshare.errors import Fault, UsageError
 from graphshare.text.format import format_dims
@@ -38,11 +38,11 @@ def explain_rule(text: str, format_: str | None) -> int:
     return 0
 
 
-def _plain(rule: Rule) -> dict[str, object]:
+def _plain(rule: CheckRule) -> dict[str, object]:
     return {"code": rule.code, "name": rule.name, "level": rule.level.value, "summary": rule.summary, "fix": rule.fix or None}
 
 
-def _lines(rule: Rule) -> Iterator[str]:
+def _lines(rule: CheckRule) -> Iterator[str]:
     yield f"{rule.code} {rule.name} ({rule.level.value})"
     yield ""
     yield f"{rule.summary}."

@@ -16,6 +16,7 @@ from graphshare.errors import Fault
 from graphshare.text.format import format_count
 
 Step = str | int
+Steps = tuple[Step, ...]
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*")
 _STEP = re.compile(r'\.([A-Za-z_]\w*)|\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]')
 

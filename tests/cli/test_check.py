@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from graphshare.checks.document import BOM
-from graphshare.checks.model import Example
+from graphshare.checks.engine import run_rules
 from graphshare.checks.registry import RULES
-from graphshare.checks.run import check_subject
+from graphshare.checks.rule import Example
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.schema import explain
 from graphshare.ir.compare import compare_structure
-from tests.check.examples import graph_bytes, params_file, subject_of
 from tests.processes import ROOT, done, files_in, graphshare, keys_of, refused
 from tests.symbols import mxnet_text, siamese, two_layers
+from tests.unit.checks.examples import graph_bytes, params_file, read_context
 
 FIXES = sorted(code for code, rule in RULES.items() if rule.fix)
 
@@ -51,7 +51,7 @@ def test_exit_codes(folder: Path) -> None:
     refused(graphshare("check", "models/none", "models/good", "nothing*", cwd=folder), "models/none", "matches no file")
     refused(graphshare("check", cwd=folder), "nothing to check")
     refused(graphshare("check", "models/good", "--select", "GS9", "--ignore", "nonsense", cwd=folder), "'GS9'", "'nonsense'")
-    refused(graphshare("check", "models", "--params", "a.params", cwd=folder), "--params speaks of one graph")
+    refused(graphshare("check", "models", "--params", "a.params", cwd=folder), "--params needs a single graph")
 
 
 @pytest.mark.parametrize("words", [["models"], ["models/*.json"], ["**/*-symbol.json"], ["models/good", "models/w*", "models"]])
@@ -170,7 +170,7 @@ def test_a_configuration_is_refused(folder: Path) -> None:
 def test_fixes(code: str, tmp_path: Path) -> None:
     """--fix takes the finding away and leaves the graph what it is; --diff shows it and writes nothing."""
     example = RULES[code].fails
-    before = subject_of(example, tmp_path)
+    before = read_context(example, tmp_path)
     files = files_in(tmp_path)
     kept = [(tmp_path / name).read_bytes() for name in files]
     arguments = ("a", "--select", code) if example.params is not None else ("a-symbol.json", "--select", code)
@@ -218,8 +218,8 @@ def test_rules_explain_themselves(tmp_path: Path) -> None:
 def test_an_example_may_be_copied_from_the_explanation(tmp_path: Path) -> None:
     shown = json.loads(check("--explain", "GS105", "--format", "json", cwd=tmp_path))
     for key, expected in (("fails", ["GS105"]), ("passes", [])):
-        subject = subject_of(Example(shown[key]), tmp_path)
-        assert [finding.code for finding in check_subject(subject)[0]] == expected
+        context = read_context(Example(shown[key]), tmp_path)
+        assert [finding.code for finding in run_rules(context)[0]] == expected
 
 
 def test_format_check_reports(tmp_path: Path) -> None:

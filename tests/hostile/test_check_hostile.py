@@ -7,16 +7,16 @@ from random import Random
 
 import pytest
 
+from graphshare.checks.context import CheckContext
+from graphshare.checks.engine import run_rules
 from graphshare.checks.registry import RULES
-from graphshare.checks.run import check_subject
-from graphshare.checks.subject import Subject
 from graphshare.reports.formats import FORMATS, render
 from graphshare.reports.model import Level, Report
 from tests.symbols import document, mxnet_text, operator, siamese, two_layers, variable
 
 
 def codes(data: bytes) -> set[str]:
-    found, _ = check_subject(Subject("a.json", data))
+    found, _ = run_rules(CheckContext("a.json", data))
     for format_ in FORMATS:
         render(Report(command="check", files=("a.json",), findings=tuple(found)), format_)
     return {finding.code for finding in found}

@@ -15,8 +15,8 @@ import pytest
 
 from graphshare.checks.registry import RULES
 from graphshare.formats.schema import explain
-from tests.check.examples import graph_bytes
 from tests.surroundings import ROOT, missing
+from tests.unit.checks.examples import graph_bytes
 
 pytestmark = pytest.mark.slow
 

@@ -9,14 +9,14 @@ from random import Random
 
 import pytest
 
+from graphshare.checks.context import CheckContext
+from graphshare.checks.engine import run_rules
 from graphshare.checks.registry import RULES
-from graphshare.checks.run import check_subject
-from graphshare.checks.subject import Subject
 from graphshare.reports.model import Level
-from tests.check.examples import graph_bytes
-from tests.check.mutations import GRAPH_KINDS
 from tests.oracle.conversation import CrashError, Oracle
 from tests.surroundings import NONE, corpus_stems, recorded
+from tests.unit.checks.examples import graph_bytes
+from tests.unit.checks.mutations import GRAPH_KINDS
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 
@@ -27,7 +27,7 @@ LATER = {"GS001", "GS005", "GS102", "GS105", "GS201", "GS202", "GS306", "GS307",
 
 
 def errors_of(data: bytes) -> set[str]:
-    found, _ = check_subject(Subject("a.json", data))
+    found, _ = run_rules(CheckContext("a.json", data))
     return {finding.code for finding in found if finding.level is Level.ERROR}
 
 

@@ -1,22 +1,22 @@
-"""GS002: JSON that is no graph."""
+"""GS002: JSON that is not a graph."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.subject import Subject
+from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level, parse_path
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Every place that departs from the schema."""
-    for fault in subject.reading.misshapen:
-        yield Found(fault.message, parse_path(fault.path) or (), hint=fault.hint, name=fault.node)
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield every place that does not match the schema."""
+    for fault in context.reading.schema_faults:
+        yield Violation(fault.message, parse_path(fault.path) or (), hint=fault.hint, name=fault.node)
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS002",
     name="not-a-graph",
     level=Level.ERROR,

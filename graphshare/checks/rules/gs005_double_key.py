@@ -1,27 +1,27 @@
-"""GS005: a key that stands twice in one object."""
+"""GS005: a key that occurs twice in one object."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.subject import Subject
+from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Every key that comes again."""
-    for steps in subject.reading.doubled:
-        yield Found(f"the key {steps[-1]!r} stands twice; the last wins", steps, hint="remove the one that is not meant")
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield every repeated key."""
+    for steps in context.reading.duplicate_keys:
+        yield Violation(f"the key {steps[-1]!r} occurs twice; the last one counts", steps, hint="remove the wrong one")
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS005",
     name="double-key",
     level=Level.ERROR,
-    summary="A JSON object has one key twice",
-    why="MXNet and this tool take the last, other readers the first or none: the file does not say one thing.",
+    summary="A JSON object has the same key twice",
+    why="MXNet and this tool use the last value, other readers the first or neither: the file is ambiguous.",
     find=find,
     fails=Example(dense().replace('"name": "fc_bias"', '"name": "fc_bia", "name": "fc_bias"')),
     passes=Example(dense()),

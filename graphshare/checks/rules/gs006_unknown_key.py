@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.subject import Subject
+from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.formats.mxnet.document import GRAPH_KEYS, NODE_KEYS
 from graphshare.reports.model import Level
 from graphshare.text.names import did_you_mean
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Every such key of graphs and nodes."""
-    for steps, graph in subject.documents:
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield every such key of graphs and nodes."""
+    for steps, graph in context.documents:
         for key in graph.keys() - GRAPH_KEYS if not GRAPH_KEYS.issuperset(graph) else ():
-            yield Found(f"the graph has the unknown key {key!r}", (*steps, key), hint=_hint(key, GRAPH_KEYS))
+            yield Violation(f"the graph has the unknown key {key!r}", (*steps, key), hint=_hint(key, GRAPH_KEYS))
         for i, node in enumerate(graph["nodes"]):
             if not NODE_KEYS.issuperset(node):
                 for key in [key for key in node if key not in NODE_KEYS]:
                     place = (*steps, "nodes", i, key)
-                    yield Found(f"the node has the unknown key {key!r}", place, name=node["name"], hint=_hint(key, NODE_KEYS))
+                    yield Violation(
+                        f"the node has the unknown key {key!r}", place, name=node["name"], hint=_hint(key, NODE_KEYS)
+                    )
 
 
 def _hint(key: str, known: frozenset[str]) -> str:
     return did_you_mean(key, sorted(known)) or "remarks belong in a node's attributes, under a key like __note__"
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS006",
     name="unknown-key",
     level=Level.ERROR,

@@ -1,13 +1,13 @@
-"""GS007: graph attributes that are no pair of type and value."""
+"""GS007: graph attributes that are not a pair of a type and a value."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.subject import Subject
+from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 
 
@@ -24,33 +24,33 @@ _TAGS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Every attribute of a graph that MXNet does not read."""
-    for steps, graph in subject.documents:
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield every graph attribute that MXNet does not read."""
+    for steps, graph in context.documents:
         for key, value in graph.get("attrs", {}).items():
             message = _fault(key, value)
             if message:
-                yield Found(
+                yield Violation(
                     message, (*steps, "attrs", key), hint='graph attributes look like {"mxnet_version": ["int", 10901]}'
                 )
 
 
 def _fault(key: str, value: Any) -> str:
     if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str):
-        return f"the graph attribute {key!r} is no pair of a type and a value"
+        return f"the graph attribute {key!r} is not a pair of a type and a value"
     tag, content = value
     if tag not in _TAGS:
-        return f"the graph attribute {key!r} has the type {tag!r}; MXNet knows {', '.join(_TAGS)}"
+        return f"the graph attribute {key!r} has the type {tag!r}; MXNet reads {', '.join(_TAGS)}"
     if not _TAGS[tag](content):
         return f"the graph attribute {key!r} is not of its type {tag}"
     return f"{key} has the type {tag!r}, not int" if key in ("mxnet_version", "is_np_shape") and tag != "int" else ""
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS007",
     name="graph-attribute",
     level=Level.ERROR,
-    summary="An attribute of the graph is no pair of a known type and a value",
+    summary="An attribute of the graph is not a pair of a known type and a value",
     why='MXNet refuses the file; mxnet_version in particular is ["int", 10901].',
     find=find,
     fails=Example(dense().replace('["int", 10901]', "10901")),

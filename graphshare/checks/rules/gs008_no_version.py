@@ -1,34 +1,34 @@
-"""GS008: no version, in a file that is younger than the format's first."""
+"""GS008: a file newer than the first format generation that has no version."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.subject import Subject
+from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """The file, where it lacks a version that its own generation wrote."""
-    if subject.sound and subject.graph.version is None and not _is_oldest(subject):
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield the file if it lacks the version that its generation of files contains."""
+    if context.has_graph and context.graph.version is None and not _is_oldest(context):
         hint = 'add "attrs": {"mxnet_version": ["int", N]} with the version that wrote it, 10901 for 1.9.1'
-        yield Found("has no mxnet_version, so MXNet takes it for 0.8.0 and upgrades it", hint=hint)
+        yield Violation("has no mxnet_version, so MXNet treats it as a file of 0.8.0 and upgrades it", hint=hint)
 
 
-def _is_oldest(subject: Subject) -> bool:
-    """Files of 2015 have no version and need none: their nodes have ``param``."""
-    return any(node.form is not None and "param" in node.form.keys for node in subject.graph.nodes)
+def _is_oldest(context: CheckContext) -> bool:
+    """Whether the file is of 2015: its nodes have ``param``, and it needs no version."""
+    return any(node.form is not None and "param" in node.form.keys for node in context.graph.nodes)
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS008",
     name="no-version",
     level=Level.WARNING,
     summary="The graph does not say which MXNet wrote it",
-    why="MXNet takes such a file for one of 0.8.0: it invents missing inputs, argmax along axis -1 becomes flat, hidden keys "
-    "are moved. Files of 2015, whose nodes have param, never had a version and are left alone.",
+    why="MXNet treats such a file as one of 0.8.0: it adds missing inputs, makes argmax along axis -1 flat and moves hidden "
+    "keys. Files of 2015, whose nodes have param, never had a version and are not reported.",
     find=find,
     fails=Example(dense().replace(',\n "attrs": {"mxnet_version": ["int", 10901]}', "")),
     passes=Example(dense()),

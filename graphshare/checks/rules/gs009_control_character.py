@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.subject import Subject
+from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.formats.mxnet.places import line_and_column
 from graphshare.reports.model import Level
 
@@ -17,16 +17,16 @@ _REST = re.compile(r'(?:[^"\\]|\\.)*"', re.DOTALL)
 _NAMES = {"\n": "a raw line feed", "\r": "a raw carriage return", "\0": "a NUL"}
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """The first such character of each string, and NULs that are written as escapes."""
-    reading = subject.reading
-    if reading.text is None or reading.malformed:
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield the first such character of each string, and NULs written as escapes."""
+    reading = context.reading
+    if reading.text is None or reading.json_faults:
         return
     text, at = reading.text, 0
     place = next((m.start() for m in _ESCAPE.finditer(text) if m[1] == "u0000"), -1) if "\\u0000" in text else -1
     if place >= 0:
-        yield Found("a string holds a NUL, which ends it for MXNet", hint="remove it", at=line_and_column(text, place))
-    if not reading.controls:
+        yield Violation("a string contains a NUL, where MXNet ends it", hint="remove it", at=line_and_column(text, place))
+    if not reading.has_raw_controls:
         return
     while (start := text.find('"', at)) >= 0:
         match = _STRING.match(text, start)
@@ -34,18 +34,18 @@ def find(subject: Subject) -> Iterator[Found]:
         at = match.end() + 1
         if match[1] is not None:
             hint = "write \\n or \\r instead" if match[1] != "\0" else "remove it"
-            yield Found(f"a string holds {_NAMES[match[1]]}", hint=hint, at=line_and_column(text, match.end() - 1))
+            yield Violation(f"a string contains {_NAMES[match[1]]}", hint=hint, at=line_and_column(text, match.end() - 1))
             rest = _REST.match(text, match.end())
             at = rest.end() if rest else len(text)
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS009",
     name="control-character",
     level=Level.ERROR,
-    summary="A string holds a raw line break or a NUL",
-    why="MXNet stops at a raw line feed or carriage return inside a string, and ends the string at a NUL. "
-    "Other control characters it reads and writes as they are.",
+    summary="A string contains a raw line break or a NUL",
+    why="MXNet refuses a raw line feed or carriage return inside a string, and ends the string at a NUL. "
+    "It reads and writes other control characters unchanged.",
     find=find,
     fails=Example(dense().replace("fc_bias", "fc\nbias")),
     passes=Example(dense().replace("fc_bias", "fc\\nbias")),

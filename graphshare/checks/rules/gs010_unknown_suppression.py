@@ -1,32 +1,32 @@
-"""GS010: a suppression that suppresses nothing, or names no rule."""
+"""GS010: a suppression that names no rule."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.subject import Subject
-from graphshare.checks.suppression import KEY, codes_of, known_code
+from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.suppression import KEY, is_known_code, suppressed_codes
 from graphshare.reports.model import Level
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Every code that no rule has."""
-    for steps, graph in subject.graphs:
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield every suppressed code that no rule has."""
+    for steps, graph in context.graphs:
         for i, node in enumerate(graph.nodes):
-            for code in codes_of(node) if KEY in node.attrs else ():
-                if not known_code(code):
+            for code in suppressed_codes(node) if KEY in node.attrs else ():
+                if not is_known_code(code):
                     hint = "codes are listed by `graphshare check --list`"
-                    yield Found(f"{KEY} names {code!r}, which is no rule", (*steps, "nodes", i), node, hint=hint)
+                    yield Violation(f"{KEY} names {code!r}, which is not a rule", (*steps, "nodes", i), node, hint=hint)
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS010",
     name="unknown-suppression",
     level=Level.WARNING,
     summary="A node suppresses a rule that does not exist",
-    why="The suppression is probably misspelt and does nothing.",
+    why="The suppression is probably misspelled and has no effect.",
     find=find,
     fails=Example(dense().replace('"num_hidden": "2"', '"__graphshare_ignore__": "GS9999", "num_hidden": "2"')),
     passes=Example(dense().replace('"num_hidden": "2"', '"__graphshare_ignore__": "GS504", "num_hidden": "2"')),

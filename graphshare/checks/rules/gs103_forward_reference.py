@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.subject import Subject
+from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.ir.graph import Node
 from graphshare.reports.model import Level
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Each node that refers to a later one."""
-    for steps, graph in subject.graphs:
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each node that refers to a later one."""
+    for steps, graph in context.graphs:
         seen: set[Node] = set()
         for i, node in enumerate(graph.nodes):
             late = [e.node for e in node.inputs if e.node not in seen] + [d for d in node.control_deps if d not in seen]
             if late:
                 hint = "put every node after its inputs"
-                yield Found(f"needs {late[0].name!r}, which comes later in the file", (*steps, "nodes", i), node, hint=hint)
+                yield Violation(f"needs {late[0].name!r}, which comes later in the file", (*steps, "nodes", i), node, hint=hint)
             seen.add(node)
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS103",
     name="forward-reference",
     level=Level.WARNING,
     summary="A node comes before one of its inputs",
-    why="MXNet loads such a file and writes it back in another order, with other ids; tools that read it in one pass fail.",
+    why="MXNet loads such a file and writes it back in another order, with other ids; tools that read in one pass fail.",
     find=find,
     fails=Example(symbol(operator("relu", "a", 1), variable("data"), heads=[0])),
     passes=Example(symbol(variable("data"), operator("relu", "a", 0))),

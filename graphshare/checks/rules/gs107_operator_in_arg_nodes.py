@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.subject import Subject
+from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level, parse_path
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Each id that names an operator."""
-    for fault in subject.reading.wrong_arguments:
-        if "operator" in fault.message:
-            yield Found(fault.message, parse_path(fault.path) or (), hint=fault.hint, name=fault.node)
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each id that names an operator."""
+    for fault in context.reading.operator_arguments:
+        yield Violation(fault.message, parse_path(fault.path) or (), hint=fault.hint, name=fault.node)
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS107",
     name="operator-in-arg-nodes",
     level=Level.ERROR,
     summary="arg_nodes lists an operator",
-    why="It is the one thing about arg_nodes that MXNet looks at, and it refuses the file for it.",
+    why="MXNet checks nothing else of arg_nodes, but refuses a file for this.",
     find=find,
     fails=Example(dense().replace('"arg_nodes": [0, 1, 2]', '"arg_nodes": [0, 1, 3]')),
     passes=Example(dense()),

@@ -4,33 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.subject import Subject
+from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.ir.graph import VARIABLE
 from graphshare.reports.model import Level
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """The list of each graph that disagrees with its nodes."""
-    if subject.reading.wrong_arguments:
-        return  # said as an error
-    for steps, graph in subject.documents if subject.sound else ():
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield the list of each graph that disagrees with its nodes."""
+    if context.reading.missing_arguments or context.reading.operator_arguments:
+        return  # reported as errors by GS101 and GS107
+    for steps, graph in context.documents if context.has_graph else ():
         variables = [i for i, node in enumerate(graph["nodes"]) if node["op"] == VARIABLE]
         listed = graph["arg_nodes"]
         if listed != variables:
             missing, extra = sorted(set(variables) - set(listed)), len(listed) - len(set(listed))
-            what = (
+            problem = (
                 f"leaves out {len(missing)} of {len(variables)} variables, node {missing[0]} first"
                 if missing
                 else f"lists {extra} ids twice"
                 if extra
                 else "is not in the order of the nodes"
             )
-            yield Found(f"arg_nodes {what}", (*steps, "arg_nodes"), hint="it lists the ids of all variables (op null) in order")
+            yield Violation(
+                f"arg_nodes {problem}", (*steps, "arg_nodes"), hint="it lists the ids of all variables (op null) in order"
+            )
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS108",
     name="arg-nodes",
     level=Level.WARNING,

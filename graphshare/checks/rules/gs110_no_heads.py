@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.subject import Subject
+from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """The empty list of heads."""
-    if subject.sound and not subject.graph.heads:
-        yield Found("has no outputs", ("heads",), hint="list the output entries, as [[id, 0, 0]]")
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield the empty list of heads."""
+    if context.has_graph and not context.graph.heads:
+        yield Violation("has no outputs", ("heads",), hint="list the output entries, as [[id, 0, 0]]")
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS110",
     name="no-heads",
     level=Level.WARNING,

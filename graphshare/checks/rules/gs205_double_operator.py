@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.naming import repeated
-from graphshare.checks.subject import Subject
+from graphshare.checks.names import find_repeats
+from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Each operator whose name an earlier one has."""
-    if subject.sound:
-        operators = [(node.name, node) for node in subject.reachable if not node.is_variable]
-        for name, first, later in repeated(operators):
-            message = f"the operator {name!r} has the name of node {subject.ids[first]}"
-            yield Found(message, subject.steps_of(later), later, hint="rename it if you address outputs by name")
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each operator whose name an earlier one has."""
+    if context.has_graph:
+        operators = [(node.name, node) for node in context.reachable if not node.is_variable]
+        for name, first, later in find_repeats(operators):
+            message = f"the operator {name!r} has the name of node {context.ids[first]}"
+            yield Violation(message, context.node_steps(later), later, hint="rename it if you address outputs by name")
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS205",
     name="double-operator",
     level=Level.NOTE,
-    summary="Two operators have one name",
+    summary="Two operators have the same name",
     why="MXNet runs the graph, and Gluon itself exports such graphs when a block is called twice; "
     "but get_internals()['a_output'] finds two outputs and refuses.",
     find=find,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.checks.attributes import find_attribute_faults, find_refused_hidden_keys
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.subject import Subject
+from graphshare.checks.operators import find_attribute_faults, find_refused_hidden_keys
+from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.ops.registry import lookup
 from graphshare.reports.model import Level
 from graphshare.text.names import did_you_mean
@@ -15,17 +15,17 @@ from graphshare.text.names import did_you_mean
 _FREE = "keys that begin and end with two underscores are free"
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Each such attribute."""
-    for steps, node, fault in find_attribute_faults(subject, "unknown"):
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each such attribute."""
+    for steps, node, fault in find_attribute_faults(context, "unknown"):
         signature = lookup(node.op)
         names = [parameter.name for parameter in signature.parameters or ()] if signature is not None else []
-        yield Found(fault.message, steps, node, hint=did_you_mean(fault.key, names) or _FREE)
-    for steps, node, key in find_refused_hidden_keys(subject):
-        yield Found(f"unknown attribute {key!r}: no input of that name is a variable", steps, node, hint=_FREE)
+        yield Violation(fault.message, steps, node, hint=did_you_mean(fault.key, names) or _FREE)
+    for steps, node, key in find_refused_hidden_keys(context):
+        yield Violation(f"unknown attribute {key!r}: no input of that name is a variable", steps, node, hint=_FREE)
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS303",
     name="unknown-attribute",
     level=Level.ERROR,

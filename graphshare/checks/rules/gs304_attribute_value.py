@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.checks.attributes import find_attribute_faults
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.subject import Subject
+from graphshare.checks.operators import find_attribute_faults
+from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Each such attribute, and attributes that contradict each other."""
-    for steps, node, fault in find_attribute_faults(subject, "unreadable", "constraint"):
-        yield Found(fault.message, steps, node)
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each such attribute, and attributes that contradict each other."""
+    for steps, node, fault in find_attribute_faults(context, "unreadable", "constraint"):
+        yield Violation(fault.message, steps, node)
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS304",
     name="attribute-value",
     level=Level.ERROR,
-    summary="The value of an attribute is not spelled as its operator reads it",
+    summary="The operator cannot read the value of an attribute",
     why="MXNet refuses the file: Invalid Parameter format.",
     find=find,
     fails=Example(dense().replace('"num_hidden": "2"', '"num_hidden": "2.0"')),

@@ -1,27 +1,25 @@
-"""GS305: a required attribute is not there."""
+"""GS305: a required attribute is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.checks.attributes import find_attribute_faults
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.subject import Subject
-from graphshare.ops.registry import canonical
+from graphshare.checks.operators import find_attribute_faults, find_reshapes_without_shape
+from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Each attribute that is missing."""
-    for steps, node, fault in find_attribute_faults(subject, "missing"):
-        yield Found(fault.message, steps, node)
-    for steps, node in subject.operators():
-        if canonical(node.op) == "Reshape" and not ("shape" in node.attrs or "target_shape" in node.attrs):
-            yield Found("missing attribute 'shape': nothing says what to reshape to", steps, node)
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each missing attribute."""
+    for steps, node, fault in find_attribute_faults(context, "missing"):
+        yield Violation(fault.message, steps, node)
+    for steps, node in find_reshapes_without_shape(context):
+        yield Violation("missing attribute 'shape': nothing tells what to reshape to", steps, node)
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS305",
     name="missing-attribute",
     level=Level.ERROR,

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense, operator, symbol, variable
-from graphshare.checks.model import Example, ExampleRecord, Found, Rule
-from graphshare.checks.subject import Subject
+from graphshare.checks.rule import CheckRule, Example, ExampleRecord, Violation
 from graphshare.errors import Fault
 from graphshare.reports.model import Level
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """The first operator whose shapes cannot be."""
-    if not subject.inferable:
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield the first operator whose shapes contradict each other."""
+    if not context.can_infer_shapes:
         return
-    shapes = subject.shapes
-    found = shapes.alone
-    if not isinstance(found, Fault) and subject.params is not None:
-        found = shapes.with_shapes
-    if isinstance(found, Fault):
-        node = shapes.original(found.node)
-        yield Found(found.message, subject.steps_of(node), node, hint=found.hint, name=found.node)
+    shapes = context.shapes
+    result = shapes.alone
+    if not isinstance(result, Fault) and context.params is not None:
+        result = shapes.with_shapes
+    if isinstance(result, Fault):
+        node = shapes.find_operator(result.node)
+        yield Violation(result.message, context.node_steps(node), node, hint=result.hint, name=result.node)
 
 
 _CHAIN = symbol(
@@ -32,13 +32,13 @@ _CHAIN = symbol(
     operator("FullyConnected", "b", 2, 3, num_hidden="2", no_bias="True"),
 )
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS307",
     name="shape-contradiction",
     level=Level.ERROR,
     summary="The shapes of the graph contradict each other",
-    why="MXNet refuses to bind it. Known are the shapes that variables declare (__shape__), those of the parameter file, and "
-    "what --shape says.",
+    why="MXNet refuses to bind it. The known shapes are those that variables declare (__shape__), those of the parameter "
+    "file, and those of --shape.",
     find=find,
     fails=Example(_CHAIN),
     passes=Example(dense(), (ExampleRecord("arg:fc_weight", (2, 3)), ExampleRecord("arg:fc_bias", (2,)))),

@@ -1,48 +1,48 @@
-"""GS311: an operator that lacks an attribute, or has another value of one, unlike all others of its kind."""
+"""GS311: one operator that, unlike all others of its kind, lacks an attribute or has another value."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.subject import Subject
+from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.ir.graph import Node
 from graphshare.ops.registry import canonical
 from graphshare.reports.model import Level
 
-_LEAST = 5  # how many others there must be
+_MIN_OTHERS = 5
 # Attributes that networks set once for all operators of a kind.
 _UNIFORM = frozenset(("eps", "momentum", "use_global_stats"))
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Each such operator of the outermost graph."""
-    if not subject.sound:
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each such operator of the outermost graph."""
+    if not context.has_graph:
         return
     kinds: dict[str, list[Node]] = {}
-    for node in subject.reachable:
+    for node in context.reachable:
         if not node.is_variable:
             kinds.setdefault(canonical(node.op), []).append(node)
     for op, nodes in kinds.items():
-        if len(nodes) > _LEAST:
+        if len(nodes) > _MIN_OTHERS:
             counts = Counter(key for node in nodes for key in node.attrs)
             for key in [key for key, count in counts.items() if count >= len(nodes) - 1 and not key.startswith("__")]:
-                yield from _found(subject, op, key, nodes)
+                yield from _compare(context, op, key, nodes)
 
 
-def _found(subject: Subject, op: str, key: str, nodes: list[Node]) -> Iterator[Found]:
+def _compare(context: CheckContext, op: str, key: str, nodes: list[Node]) -> Iterator[Violation]:
     values = Counter(node.attrs.get(key) for node in nodes)
     for node in nodes:
         value = node.attrs.get(key)
         others = f"the {len(nodes) - 1} other {op}"
         if value is None:
-            hint = "if the default is meant, write it"
-            yield Found(f"{node.name!r} does not say {key}, and {others} do", subject.steps_of(node), node, hint=hint)
+            hint = "write the default value if it is intended"
+            yield Violation(f"{node.name!r} has no {key}, and {others} have one", context.node_steps(node), node, hint=hint)
         elif key in _UNIFORM and len(values) == 2 and values[value] == 1:
             message = f"{node.name!r} has {key} {value!r}, and {others} have {next(v for v in values if v != value)!r}"
-            yield Found(message, subject.steps_of(node), node, hint="is it meant?")
+            yield Violation(message, context.node_steps(node), node, hint="check that the difference is intended")
 
 
 def _chain(last: dict[str, str]) -> str:
@@ -53,12 +53,12 @@ def _chain(last: dict[str, str]) -> str:
     return symbol(*nodes)
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS311",
     name="odd-one-out",
     level=Level.NOTE,
-    summary="One operator alone lacks an attribute that all others of its kind have, or has another value of it",
-    why="Whoever wrote the file set it everywhere else: it may have been lost, and the default is another value.",
+    summary="One operator lacks an attribute that all others of its kind have, or has another value",
+    why="Every other operator of the kind has it: it may have been lost, and the default differs.",
     find=find,
     fails=Example(_chain({"alpha": "0.2"})),
     passes=Example(_chain({"alpha": "0.2", "beta": "0.5"})),

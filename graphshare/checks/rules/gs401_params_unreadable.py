@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, ExampleRecord, Found, Rule
-from graphshare.checks.subject import Subject
+from graphshare.checks.context import CheckContext
+from graphshare.checks.examples import DENSE_RECORDS, dense
+from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 
-DENSE = (ExampleRecord("arg:fc_weight", (2, 3)), ExampleRecord("arg:fc_bias", (2,)))
+
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield the reasons that the reader gives."""
+    for fault in context.params_faults:
+        yield Violation(fault.message, hint=fault.hint, record=fault.path)
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """The reasons that the reader gives."""
-    for fault in subject.params_faults:
-        yield Found(fault.message, hint=fault.hint, record=fault.path)
-
-
-RULE = Rule(
+RULE = CheckRule(
     code="GS401",
     name="params-unreadable",
     level=Level.ERROR,
-    summary="The parameter file is damaged or is none",
-    why="MXNet says just: Invalid NDArray file format.",
+    summary="The parameter file is damaged or of another format",
+    why="MXNet only reports: Invalid NDArray file format.",
     find=find,
-    fails=Example(dense(), DENSE, damaged=True),
-    passes=Example(dense(), DENSE),
+    fails=Example(dense(), DENSE_RECORDS, damaged=True),
+    passes=Example(dense(), DENSE_RECORDS),
 )

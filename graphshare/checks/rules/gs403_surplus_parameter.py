@@ -1,35 +1,34 @@
-"""GS403: a record that no variable of the graph is called."""
+"""GS403: a record without a variable."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, ExampleRecord, Found, Rule
-from graphshare.checks.rules.gs401_params_unreadable import DENSE
-from graphshare.checks.subject import Subject
+from graphshare.checks.context import CheckContext
+from graphshare.checks.examples import DENSE_RECORDS, dense
+from graphshare.checks.rule import CheckRule, Example, ExampleRecord, Violation
 from graphshare.reports.model import Level
 from graphshare.text.names import did_you_mean
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Each record for which there is no variable."""
-    if not subject.sound:
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each record that matches no variable."""
+    if not context.has_graph:
         return
-    missing = [name for name in subject.wanted if name not in subject.held]
-    for held in subject.records:
-        if held.name not in subject.kinds:
-            hint = did_you_mean(held.name, missing) or "remove it, or check that the file belongs to the graph"
-            yield Found(f"no variable of the graph is called {held.name!r}", hint=hint, record=held.place)
+    missing = [name for name in context.expected_parameters if name not in context.records_by_name]
+    for record in context.records:
+        if record.name not in context.prefixes:
+            hint = did_you_mean(record.name, missing) or "remove it, or check that the file belongs to the graph"
+            yield Violation(f"no variable of the graph has the name {record.name!r}", hint=hint, record=record.place)
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS403",
     name="surplus-parameter",
     level=Level.WARNING,
-    summary="The parameter file holds what the graph does not use",
-    why="Module ignores it, Gluon's SymbolBlock refuses it unless ignore_extra is set; often a name is misspelt.",
+    summary="The parameter file contains a record that the graph does not use",
+    why="Module ignores it, Gluon's SymbolBlock refuses it unless ignore_extra is set; often a name is misspelled.",
     find=find,
-    fails=Example(dense(), (*DENSE, ExampleRecord("arg:fc2_weight", (2, 3)))),
-    passes=Example(dense(), DENSE),
+    fails=Example(dense(), (*DENSE_RECORDS, ExampleRecord("arg:fc2_weight", (2, 3)))),
+    passes=Example(dense(), DENSE_RECORDS),
 )

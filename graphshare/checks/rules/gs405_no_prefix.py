@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, ExampleRecord, Found, Rule
-from graphshare.checks.rules.gs401_params_unreadable import DENSE
-from graphshare.checks.subject import Subject
+from graphshare.checks.context import CheckContext
+from graphshare.checks.examples import DENSE_RECORDS, dense
+from graphshare.checks.rule import CheckRule, Example, ExampleRecord, Violation
 from graphshare.reports.model import Level
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """The first such key, with how many there are."""
-    bare = [held for held in subject.records if not held.kind]
-    if bare and subject.params is not None and subject.params.format == "params":
-        what = "all keys have" if len(bare) == len(subject.records) else f"{len(bare)} of {len(subject.records)} keys have"
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield the first such key, with their number."""
+    bare = [record for record in context.records if not record.prefix]
+    if bare and context.params is not None and context.params.format == "params":
+        subject = "all keys have" if len(bare) == len(context.records) else f"{len(bare)} of {len(context.records)} keys have"
         hint = "save with arg: and aux: (Gluon: net.export)"
-        yield Found(f"{what} neither arg: nor aux:, {bare[0].record.key!r} first", hint=hint, record=bare[0].place)
+        yield Violation(f"{subject} neither arg: nor aux:, {bare[0].key!r} first", hint=hint, record=bare[0].place)
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS405",
     name="no-prefix",
     level=Level.WARNING,
     summary="Keys of the parameter file have neither arg: nor aux:",
-    why="load_checkpoint fails on them (not enough values to unpack); SymbolBlock.imports takes them.",
+    why="load_checkpoint fails on them (not enough values to unpack); SymbolBlock.imports accepts them.",
     find=find,
     fails=Example(dense(), (ExampleRecord("fc_weight", (2, 3)), ExampleRecord("fc_bias", (2,)))),
-    passes=Example(dense(), DENSE),
+    passes=Example(dense(), DENSE_RECORDS),
 )

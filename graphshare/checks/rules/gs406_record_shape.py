@@ -1,46 +1,45 @@
-"""GS406: the shape of a record is not what the graph asks for."""
+"""GS406: the shape of a record differs from the graph's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, ExampleRecord, Found, Rule
-from graphshare.checks.rules.gs401_params_unreadable import DENSE
-from graphshare.checks.subject import Subject
+from graphshare.checks.context import CheckContext
+from graphshare.checks.examples import DENSE_RECORDS, dense
+from graphshare.checks.rule import CheckRule, Example, ExampleRecord, Violation
 from graphshare.errors import Fault
 from graphshare.reports.model import Level
 from graphshare.text.format import format_dims
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Each record that contradicts what follows from the graph alone."""
-    if subject.params is None or not subject.inferable:
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each record that contradicts the shapes inferred from the graph alone."""
+    if context.params is None or not context.can_infer_shapes:
         return
-    alone = subject.shapes.alone
+    alone = context.shapes.alone
     if alone is None or isinstance(alone, Fault):
         return
-    for node, held in subject.shapes.records.items():
-        wanted, shape = alone.shapes[node][0], held.record.shape
-        if wanted is None or shape is None:
+    for node, record in context.shapes.records.items():
+        expected, shape = alone.shapes[node][0], record.shape
+        if expected is None or shape is None:
             continue
-        if len(wanted) != len(shape) or any(a is not None and a != b for a, b in zip(wanted, shape, strict=True)):
-            hint = "the file is of another version of the graph"
-            yield Found(
-                f"is {format_dims(shape)}, but the graph asks for {format_dims(wanted)}",
+        if len(expected) != len(shape) or any(a is not None and a != b for a, b in zip(expected, shape, strict=True)):
+            hint = "the file belongs to another version of the graph"
+            yield Violation(
+                f"is {format_dims(shape)}, but the graph requires {format_dims(expected)}",
                 hint=hint,
-                record=held.place,
+                record=record.place,
                 name=node.name,
             )
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS406",
     name="record-shape",
     level=Level.ERROR,
-    summary="A parameter has another shape than the graph asks for",
-    why="Module refuses it (expected ..., got ...).",
+    summary="A parameter has another shape than the graph requires",
+    why="Module refuses the file (expected ..., got ...).",
     find=find,
-    fails=Example(dense(), (DENSE[0], ExampleRecord("arg:fc_bias", (3,)))),
-    passes=Example(dense(), DENSE),
+    fails=Example(dense(), (DENSE_RECORDS[0], ExampleRecord("arg:fc_bias", (3,)))),
+    passes=Example(dense(), DENSE_RECORDS),
 )

@@ -1,13 +1,12 @@
-"""GS407: the type of a record is not what the graph asks for."""
+"""GS407: the dtype of a record does not fit the graph."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, ExampleRecord, Found, Rule
-from graphshare.checks.rules.gs401_params_unreadable import DENSE
-from graphshare.checks.subject import Subject
+from graphshare.checks.context import CheckContext
+from graphshare.checks.examples import DENSE_RECORDS, dense
+from graphshare.checks.rule import CheckRule, Example, ExampleRecord, Violation
 from graphshare.errors import Fault
 from graphshare.reports.model import Level
 
@@ -15,28 +14,30 @@ _FLAGS = {"0": "float32", "1": "float64", "2": "float16", "3": "uint8", "4": "in
           "12": "bfloat16"}  # fmt: skip
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Each record that contradicts its variable's ``__dtype__``, and the first operator whose inputs do not go together."""
-    if subject.params is None or not subject.inferable:
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each record that contradicts its variable's ``__dtype__``, and the first operator whose inputs do not match."""
+    if context.params is None or not context.can_infer_shapes:
         return
-    for variable, held in subject.shapes.records.items():
+    for variable, record in context.shapes.records.items():
         declared = _FLAGS.get(variable.attrs.get("__dtype__", ""))
-        if declared is not None and declared != held.record.dtype:
-            message = f"is {held.record.dtype}, but its variable says {declared} (__dtype__)"
-            yield Found(message, record=held.place, hint="convert the array or correct __dtype__", name=variable.name)
-    found, shapes = subject.shapes.with_types, subject.shapes.with_shapes
-    if isinstance(found, Fault) and not isinstance(shapes, Fault):
-        node = subject.shapes.original(found.node)
-        yield Found(found.message, subject.steps_of(node), node, hint="convert the arrays to one type", name=found.node)
+        if declared is not None and declared != record.dtype:
+            message = f"is {record.dtype}, but its variable declares {declared} (__dtype__)"
+            yield Violation(message, record=record.place, hint="convert the array or correct __dtype__", name=variable.name)
+    dtypes, shapes = context.shapes.with_dtypes, context.shapes.with_shapes
+    if isinstance(dtypes, Fault) and not isinstance(shapes, Fault):
+        node = context.shapes.find_operator(dtypes.node)
+        yield Violation(
+            dtypes.message, context.node_steps(node), node, hint="convert the arrays to one dtype", name=dtypes.node
+        )
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS407",
     name="record-type",
     level=Level.ERROR,
-    summary="The types of parameters do not go together, or not with what the graph declares",
+    summary="The dtypes of parameters do not match each other or the graph's declarations",
     why="MXNet's type inference refuses them.",
     find=find,
-    fails=Example(dense(), (DENSE[0], ExampleRecord("arg:fc_bias", (2,), "float16"))),
-    passes=Example(dense(), DENSE),
+    fails=Example(dense(), (DENSE_RECORDS[0], ExampleRecord("arg:fc_bias", (2,), "float16"))),
+    passes=Example(dense(), DENSE_RECORDS),
 )

@@ -1,37 +1,36 @@
-"""GS410: a record that holds no array MXNet can use."""
+"""GS410: a record without an array that MXNet can use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, ExampleRecord, Found, Rule
-from graphshare.checks.rules.gs401_params_unreadable import DENSE
-from graphshare.checks.subject import Subject
-from graphshare.checks.values import unreadable
+from graphshare.checks.context import CheckContext
+from graphshare.checks.examples import DENSE_RECORDS, dense
+from graphshare.checks.record_values import find_unreadable
+from graphshare.checks.rule import CheckRule, Example, ExampleRecord, Violation
 from graphshare.formats.params.mxnet_index import UNLOADABLE_DTYPES
 from graphshare.reports.model import Level
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Each record that was never filled, has a type MXNet does not load, or cannot be decoded."""
-    for held in subject.records:
-        if held.record.shape is None:
-            yield Found("was never filled: it has no array", record=held.place, hint="initialise it before saving")
-        elif held.record.dtype in UNLOADABLE_DTYPES:
-            message = f"is {held.record.dtype}, which MXNet 1.9.1 does not load"
-            yield Found(message, record=held.place, hint="convert the array to another type")
-    for place, message in unreadable(subject):
-        yield Found(message, record=place, hint="the file is damaged: fetch or save it again")
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each record that was never filled, has a dtype MXNet does not load, or cannot be decoded."""
+    for record in context.records:
+        if record.shape is None:
+            yield Violation("was never filled: it has no array", record=record.place, hint="initialize it before saving")
+        elif record.dtype in UNLOADABLE_DTYPES:
+            message = f"is {record.dtype}, which MXNet 1.9.1 does not load"
+            yield Violation(message, record=record.place, hint="convert the array to another dtype")
+    for place, message in find_unreadable(context):
+        yield Violation(message, record=place, hint="the file is damaged: fetch or save it again")
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS410",
     name="unusable-record",
     level=Level.ERROR,
-    summary="A record is empty, damaged, or of a type that MXNet does not load",
-    why="It fails when first used (unknown storage type: -1), or the whole file does (Unknown type enum).",
+    summary="A record is empty, damaged, or of a dtype that MXNet does not load",
+    why="MXNet fails when it first uses the record (unknown storage type: -1), or refuses the whole file (Unknown type enum).",
     find=find,
-    fails=Example(dense(), (DENSE[0], ExampleRecord("arg:fc_bias", None))),
-    passes=Example(dense(), DENSE),
+    fails=Example(dense(), (DENSE_RECORDS[0], ExampleRecord("arg:fc_bias", None))),
+    passes=Example(dense(), DENSE_RECORDS),
 )

@@ -4,40 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.checks.examples import dense
-from graphshare.checks.model import Example, ExampleRecord, Found, Rule
-from graphshare.checks.rules.gs401_params_unreadable import DENSE
-from graphshare.checks.subject import Subject
+from graphshare.checks.context import CheckContext
+from graphshare.checks.examples import DENSE_RECORDS, dense
+from graphshare.checks.rule import CheckRule, Example, ExampleRecord, Violation
 from graphshare.reports.model import Level
 from graphshare.text.format import format_count
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """What is there and means nothing."""
-    file = subject.params
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield the bytes that have no meaning."""
+    file = context.params
     if file is None:
         return
     if file.trailing:
-        yield Found(
+        yield Violation(
             f"has {format_count(file.trailing, 'byte')} after the last name",
             record="",
             hint="graphshare params convert drops them",
         )
     if file.reserved:
-        yield Found(f"has {file.reserved:#x} in the reserved word of its header, where MXNet writes 0", record="")
-    for held in subject.records:
-        if held.record.key is not None and any("\udc80" <= c <= "\udcff" or c == "\0" for c in held.record.key):
-            message = "has a name with bytes that are not UTF-8" if "\0" not in held.record.key else "has a name with a NUL"
-            yield Found(message, record=held.place, hint="mx.nd.load cannot decode it, or cuts it short")
+        yield Violation(f"has {file.reserved:#x} in the reserved word of its header, where MXNet writes 0", record="")
+    for record in context.records:
+        if any("\udc80" <= c <= "\udcff" or c == "\0" for c in record.key):
+            message = "has a name with bytes that are not UTF-8" if "\0" not in record.key else "has a name with a NUL"
+            yield Violation(message, record=record.place, hint="mx.nd.load cannot decode the name, or truncates it")
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS412",
     name="stray-bytes",
     level=Level.WARNING,
-    summary="The parameter file holds bytes that MXNet does not write",
-    why="MXNet ignores them or fails to decode a name; they are the trace of damage or of another program.",
+    summary="The parameter file contains bytes that MXNet does not write",
+    why="MXNet ignores them or fails to decode a name; the file is damaged or from another program.",
     find=find,
-    fails=Example(dense(), (*DENSE, ExampleRecord("arg:\0", (2,)))),
-    passes=Example(dense(), DENSE),
+    fails=Example(dense(), (*DENSE_RECORDS, ExampleRecord("arg:\0", (2,)))),
+    passes=Example(dense(), DENSE_RECORDS),
 )

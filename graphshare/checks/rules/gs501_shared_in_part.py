@@ -1,33 +1,33 @@
-"""GS501: some of an operator's parameters are shared with another operator and some are not."""
+"""GS501: an operator that shares only some of its parameters with another."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.sharing import pairs_sharing
-from graphshare.checks.subject import Subject
+from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.sharing import find_sharing_pairs
 from graphshare.reports.model import Level
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Each operator that shares its weight with an earlier one of its kind, but not its bias; gamma and beta likewise."""
-    for pair in pairs_sharing(subject, ("weight", "bias", "gamma", "beta")):
-        if pair.apart:
-            message = f"shares {', '.join(pair.shared)} with {pair.first.name!r}, but not {', '.join(pair.apart)}"
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each operator that shares its weight but not its bias with an earlier one of its kind; gamma and beta likewise."""
+    for pair in find_sharing_pairs(context, ("weight", "bias", "gamma", "beta")):
+        if pair.separate:
+            message = f"shares {', '.join(pair.shared)} with {pair.first.name!r}, but not {', '.join(pair.separate)}"
             hint = "share both (graphshare share), or neither"
-            yield Found(message, subject.steps_of(pair.second), pair.second, hint=hint)
+            yield Violation(message, context.node_steps(pair.second), pair.second, hint=hint)
 
 
 _ATTRS = {"num_hidden": "2"}
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS501",
     name="shared-in-part",
     level=Level.WARNING,
-    summary="Two operators share a weight and not its bias",
-    why="The branches look shared and drift apart all the same.",
+    summary="Two operators share a weight but not its bias",
+    why="The branches look shared, but drift apart in training.",
     find=find,
     fails=Example(
         symbol(

@@ -1,28 +1,28 @@
-"""GS502: moving statistics and the scale that goes with them are not shared alike."""
+"""GS502: normalizations that share only scale or only moving statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.sharing import pairs_sharing
-from graphshare.checks.subject import Subject
+from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.checks.sharing import find_sharing_pairs
 from graphshare.reports.model import Level
 
 _SCALE, _STATISTICS = ("gamma", "beta"), ("moving_mean", "moving_var")
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Each normalisation that shares one pair with an earlier one and not the other, or half a pair."""
-    for pair in pairs_sharing(subject, (*_SCALE, *_STATISTICS)):
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each normalization that shares one pair with an earlier one but not the other, or half a pair."""
+    for pair in find_sharing_pairs(context, (*_SCALE, *_STATISTICS)):
         statistics = [formal for formal in pair.shared if formal in _STATISTICS]
-        own = [formal for formal in pair.apart if formal in _STATISTICS]
+        own = [formal for formal in pair.separate if formal in _STATISTICS]
         scale = [formal for formal in pair.shared if formal in _SCALE]
-        if (statistics and pair.apart) or (scale and own):
-            message = f"shares {', '.join(pair.shared)} with {pair.first.name!r}, but not {', '.join(pair.apart)}"
-            hint = "branches on different data may want statistics of their own: then suppress this; else share all four"
-            yield Found(message, subject.steps_of(pair.second), pair.second, hint=hint)
+        if (statistics and pair.separate) or (scale and own):
+            message = f"shares {', '.join(pair.shared)} with {pair.first.name!r}, but not {', '.join(pair.separate)}"
+            hint = "suppress this if the branches see different data; otherwise share all four"
+            yield Violation(message, context.node_steps(pair.second), pair.second, hint=hint)
 
 
 def _twins(*names: str) -> str:
@@ -33,12 +33,12 @@ def _twins(*names: str) -> str:
     return symbol(*first, *twins, heads=[n, n + 1])
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS502",
     name="shared-statistics",
     level=Level.WARNING,
-    summary="Two BatchNorms share scale and not moving statistics, or the other way round",
-    why="Shared statistics are updated by each branch in turn; separate ones make equal branches answer differently.",
+    summary="Two BatchNorms share the scale but not the moving statistics, or vice versa",
+    why="Shared statistics are updated by each branch in turn; separate ones give equal branches different outputs.",
     find=find,
     fails=Example(_twins("b_moving_mean", "b_moving_var")),
     passes=Example(_twins()),

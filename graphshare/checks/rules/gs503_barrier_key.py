@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.naming import repeated
-from graphshare.checks.subject import Subject
+from graphshare.checks.names import find_repeats
+from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 
 _OP = "_contrib_SyncBatchNorm"
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Each operator whose key an earlier one has."""
-    if subject.sound:
-        keyed = [(node.attrs.get("key", ""), node) for node in subject.reachable if node.op == _OP]
-        for key, first, later in repeated(keyed):
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each operator whose key an earlier one has."""
+    if context.has_graph:
+        keyed = [(node.attrs.get("key", ""), node) for node in context.reachable if node.op == _OP]
+        for key, first, later in find_repeats(keyed):
             message = f"has the key {key!r} of {first.name!r}"
-            yield Found(message, subject.steps_of(later), later, hint="give each its own key; duplicate does so")
+            yield Violation(message, context.node_steps(later), later, hint="give each its own key, as duplicate does")
 
 
 def _pair(second: str) -> str:
@@ -28,11 +28,11 @@ def _pair(second: str) -> str:
     return symbol(*map(variable, names), a, operator(_OP, "b", 9, 5, 6, 7, 8, key=second, ndev="2"))
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS503",
     name="barrier-key",
     level=Level.WARNING,
-    summary="Two SyncBatchNorms have one key",
+    summary="Two SyncBatchNorms have the same key",
     why="The key names a barrier of the process: with several devices the two wait for each other, and mix their statistics.",
     find=find,
     fails=Example(_pair("a")),

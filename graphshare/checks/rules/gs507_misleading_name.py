@@ -1,16 +1,16 @@
-"""GS507: a parameter whose name says what it is not."""
+"""GS507: a parameter whose name tells another use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import normalized
-from graphshare.checks.model import Example, Found, Rule
-from graphshare.checks.subject import Subject
+from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 
-# What the ends of names say, in both of MXNet's ways of speaking.
-_SAYS = {
+# The use that the ending of a name tells; MXNet has two names for statistics.
+_USE_BY_ENDING = {
     "weight": "weight",
     "bias": "bias",
     "gamma": "gamma",
@@ -20,32 +20,32 @@ _SAYS = {
     "moving_var": "variance",
     "running_var": "variance",
 }
-_MEANS = {**_SAYS, "mean": "mean", "var": "variance"}
+_USE_BY_FORMAL = {**_USE_BY_ENDING, "mean": "mean", "var": "variance"}
 
 
-def find(subject: Subject) -> Iterator[Found]:
-    """Each parameter that an operator takes for something else than its name says."""
-    if not subject.sound:
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each parameter that an operator uses for something else than its name tells."""
+    if not context.has_graph:
         return
-    for node in subject.reachable:
-        formals = subject.facts(node).formals if not node.is_variable else None
+    for node in context.reachable:
+        formals = context.facts(node).formals if not node.is_variable else None
         for k, (entry, formal) in enumerate(zip(node.inputs, formals or (), strict=False)):
-            if formal not in _MEANS:
+            if formal not in _USE_BY_FORMAL:
                 continue
-            says = next((said for end, said in _SAYS.items() if entry.node.name.endswith(f"_{end}")), None)
-            means = _MEANS.get(formal)
-            if entry.node.is_variable and says and means and says != means and len(subject.users[entry.node]) == 1:
-                message = f"{entry.node.name!r} is the {formal} of {node.name!r}, and its name says {says}"
-                place = (*subject.steps_of(node), "inputs", k)
-                yield Found(message, place, entry.node, hint="are two inputs, or two names, swapped?")
+            name_use = next((use for end, use in _USE_BY_ENDING.items() if entry.node.name.endswith(f"_{end}")), None)
+            is_misleading = name_use is not None and name_use != _USE_BY_FORMAL[formal]
+            if entry.node.is_variable and is_misleading and len(context.consumers[entry.node]) == 1:
+                message = f"{entry.node.name!r} is the {formal} of {node.name!r}, but its name tells {name_use}"
+                steps = (*context.node_steps(node), "inputs", k)
+                yield Violation(message, steps, entry.node, hint="are two inputs, or two names, swapped?")
 
 
-RULE = Rule(
+RULE = CheckRule(
     code="GS507",
     name="misleading-name",
     level=Level.WARNING,
-    summary="A parameter is used as something else than its name says",
-    why="Inputs or names changed places: the parameter file gives each the other's values, and initialisers go by the name.",
+    summary="A parameter is used for something else than its name tells",
+    why="Inputs or names are swapped: each gets the other's values, and initializers depend on the name.",
     find=find,
     fails=Example(normalized(mean="bn_moving_var", var="bn_moving_mean")),
     passes=Example(normalized()),

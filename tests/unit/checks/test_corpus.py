@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from graphshare.checks.run import check_subject
-from graphshare.checks.subject import Subject
+from graphshare.checks.context import CheckContext
+from graphshare.checks.engine import run_rules
 from graphshare.reports.model import Finding, Level
 from tests.surroundings import NONE, corpus_stems, recorded
 
@@ -43,7 +43,7 @@ WARNINGS = {
 def findings(corpus: Path, stem: str, *, params: bool = False) -> list[Finding]:
     path = corpus / "graphs" / f"{stem}.json"
     name = recorded(corpus, stem).get("params_file") if params else None
-    found, suppressed = check_subject(Subject(str(path), path.read_bytes(), params_path=str(corpus / name) if name else ""))
+    found, suppressed = run_rules(CheckContext(str(path), path.read_bytes(), params_path=str(corpus / name) if name else ""))
     assert suppressed == 0
     return found
 

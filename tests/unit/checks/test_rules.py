@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 import graphshare.checks.rules
-from graphshare.checks.registry import RULES, selected
-from graphshare.checks.run import check_subject
+from graphshare.checks.engine import run_rules
+from graphshare.checks.registry import RULES, select_codes
 from graphshare.errors import UsageError
 from graphshare.reports.model import Level
-from tests.check.examples import subject_of
+from tests.unit.checks.examples import read_context
 
 CODES = sorted(RULES)
 
 
 @pytest.mark.parametrize("code", CODES)
 def test_the_failing_example_fails(code: str, tmp_path: Path) -> None:
-    findings, _ = check_subject(subject_of(RULES[code].fails, tmp_path))
+    findings, _ = run_rules(read_context(RULES[code].fails, tmp_path))
     mine = [finding for finding in findings if finding.code == code]
     assert mine
     for finding in mine:
@@ -32,7 +32,7 @@ def test_the_failing_example_fails(code: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", CODES)
 def test_the_failing_example_fails_for_nothing_worse(code: str, tmp_path: Path) -> None:
     """An example shows one thing: where a warning is meant, no error hides it."""
-    findings, _ = check_subject(subject_of(RULES[code].fails, tmp_path))
+    findings, _ = run_rules(read_context(RULES[code].fails, tmp_path))
     expected = {"GS206": {"GS201"}}.get(code, set())  # what was meant as one has one name
     if RULES[code].level is not Level.ERROR:
         findings = [finding for finding in findings if finding.code not in expected]
@@ -41,7 +41,7 @@ def test_the_failing_example_fails_for_nothing_worse(code: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("code", CODES)
 def test_the_passing_example_passes(code: str, tmp_path: Path) -> None:
-    findings, _ = check_subject(subject_of(RULES[code].passes, tmp_path))
+    findings, _ = run_rules(read_context(RULES[code].passes, tmp_path))
     assert [finding for finding in findings if finding.code == code or finding.level is Level.ERROR] == []
 
 
@@ -63,9 +63,9 @@ def test_every_module_of_a_rule_is_registered() -> None:
 
 
 def test_a_selection() -> None:
-    assert selected() == frozenset(RULES)
-    assert selected(["GS4"], ["GS401", "missing-parameter"]) == {c for c in RULES if c[2] == "4"} - {"GS401", "GS402"}
+    assert select_codes() == frozenset(RULES)
+    assert select_codes(["GS4"], ["GS401", "missing-parameter"]) == {c for c in RULES if c[2] == "4"} - {"GS401", "GS402"}
     with pytest.raises(UsageError, match="GS999"):
-        selected(["GS999"])
+        select_codes(["GS999"])
     with pytest.raises(UsageError, match="there is no rule 'nothing'"):
-        selected([], ["nothing"])
+        select_codes([], ["nothing"])

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from graphshare.analysis.name_lists import NameLists
-from graphshare.checks.run import check_subject
-from graphshare.checks.subject import Subject
+from graphshare.checks.context import CheckContext
+from graphshare.checks.engine import run_rules
 from graphshare.errors import InputError
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.registry import read_index
@@ -28,8 +28,8 @@ from graphshare.ops.registry import lookup
 from graphshare.ops.signature import is_free_key
 from graphshare.reports.model import Level
 from tests import params_bytes
-from tests.check.mutations import GRAPH_KINDS, mutated
 from tests.surroundings import NONE, corpus_stems, recorded
+from tests.unit.checks.mutations import GRAPH_KINDS, mutated
 
 pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 
@@ -56,7 +56,9 @@ class Case:
     def __init__(self, corpus: Path, stem: str, folder: Path) -> None:
         meta = recorded(corpus, stem)
         self.graph = (corpus / "graphs" / f"{stem}.json").read_bytes()
-        self.given = {name: tuple(meta["arg_shapes"][name]) for name in meta["input_names"] if name in meta["arg_shapes"]}
+        self.given_shapes = {
+            name: tuple(meta["arg_shapes"][name]) for name in meta["input_names"] if name in meta["arg_shapes"]
+        }
         sides = (("arg", meta["arg_shapes"]), ("aux", meta["aux_shapes"]))
         shapes = {f"{kind}:{n}": s for kind, of in sides for n, s in of.items() if n not in meta["input_names"]}
         types = meta.get("arg_types") or {}
@@ -69,8 +71,8 @@ class Case:
     def findings(self, graph: bytes, params: bytes) -> Counter[tuple[str, str, str | None]]:
         path = self.folder / "a.params"
         path.write_bytes(params)
-        subject = Subject("a.json", graph, params_path=str(path), given=self.given)
-        found, _ = check_subject(subject)
+        context = CheckContext("a.json", graph, params_path=str(path), given_shapes=self.given)
+        found, _ = run_rules(context)
         self.errors = [finding for finding in found if finding.level is Level.ERROR]
         return Counter((finding.code, finding.message, finding.node) for finding in found)
 

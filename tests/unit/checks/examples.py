@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from graphshare.checks.model import Example, ExampleRecord
-from graphshare.checks.subject import Subject
+from graphshare.checks.context import CheckContext
+from graphshare.checks.rule import Example, ExampleRecord
 from tests import params_bytes
 
 _CODES = {"float32": "f", "float16": "e", "float64": "d"}
@@ -31,13 +31,13 @@ def _record(record: ExampleRecord) -> bytes:
     return params_bytes.dense(record.shape, record.dtype, data)
 
 
-def subject_of(example: Example, folder: Path) -> Subject:
+def read_context(example: Example, folder: Path) -> CheckContext:
     """The example as what rules look at, its files in ``folder``."""
     path = folder / "a-symbol.json"
     path.write_bytes(graph_bytes(example))
     params = folder / "a-0000.params"
     if example.params is not None:
         params.write_bytes(params_file(example))
-    return Subject(
-        str(path), path.read_bytes(), params_path=str(params) if example.params is not None else "", given=example.shapes
+    return CheckContext(
+        str(path), path.read_bytes(), params_path=str(params) if example.params is not None else "", given_shapes=example.shapes
     )

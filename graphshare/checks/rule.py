@@ -1,6 +1,6 @@
-"""What a rule is: a code, a level, one line of reason, a function that finds, and two examples.
+"""Check rules: a code, a level, a reason, a function that finds violations, and two examples.
 
-The examples are the rule's tests and its documentation: the first must make it speak, the second must not.
+The examples are the rule's tests and its documentation: it must report the first and must not report the second.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from graphshare.ir.graph import Node
-from graphshare.reports.model import Level, RuleInfo, Step
+from graphshare.reports.model import Level, RuleInfo, Steps
 
 if TYPE_CHECKING:
-    from graphshare.checks.subject import Subject
+    from graphshare.checks.context import CheckContext
 
 
-class Found(msgspec.Struct, frozen=True, eq=False):
-    """Something a rule found, at ``steps`` of the JSON document or, where ``record`` is set, at a record of the parameter file.
+class Violation(msgspec.Struct, frozen=True, eq=False):
+    """A place that breaks a rule: ``steps`` in the JSON document or, where ``record`` is set, a record of the parameter file.
 
-    ``record`` names the record as messages do; an empty text is the file as a whole. ``at`` is a line and a column where no
-    document tells the place.
+    ``record`` is the record's name in messages; an empty text is the file as a whole. ``at`` is a line and a column for places
+    that the steps cannot express.
     """
 
     message: str
-    steps: tuple[Step, ...] = ()
+    steps: Steps = ()
     node: Node | None = None
     hint: str = ""
     record: str | None = None
@@ -39,7 +39,7 @@ class Found(msgspec.Struct, frozen=True, eq=False):
 
 
 class ExampleRecord(msgspec.Struct, frozen=True):
-    """An array of an example's parameter file, all its elements ``value``. ``shape`` None: never filled."""
+    """An array in an example's parameter file, filled with ``value``; one whose ``shape`` is None was never filled."""
 
     key: str
     shape: tuple[int, ...] | None = (2,)
@@ -48,9 +48,9 @@ class ExampleRecord(msgspec.Struct, frozen=True):
 
 
 class Example(msgspec.Struct, frozen=True):
-    """A symbol file, and the records of its parameter file where the rule looks at one (``named``: they have names).
+    """A symbol file, and the records of its parameter file if the rule needs one.
 
-    ``damaged``: only half of the parameter file is there. ``shapes`` are what ``--shape`` gives.
+    ``named``: the records have names; ``damaged``: the parameter file is cut in half; ``shapes`` are those of ``--shape``.
     """
 
     graph: str | bytes
@@ -60,21 +60,21 @@ class Example(msgspec.Struct, frozen=True):
     shapes: Mapping[str, tuple[int | None, ...]] = {}
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """One rule. ``why`` says what goes wrong otherwise, ``fix`` what ``--fix`` does about it (empty: nothing)."""
+class CheckRule(msgspec.Struct, frozen=True, kw_only=True):
+    """One check. ``why`` tells what goes wrong otherwise, ``fix`` what ``--fix`` does (empty: nothing)."""
 
     code: str
     name: str
     level: Level
     summary: str
     why: str
-    find: Callable[[Subject], Iterable[Found]]
+    find: Callable[[CheckContext], Iterable[Violation]]
     fails: Example
     passes: Example
     fix: str = ""
 
     @property
     def info(self) -> RuleInfo:
-        """What reports say of the rule."""
+        """The description of the rule in reports."""
         text = f"{self.summary}. {self.why}" + (f" --fix {self.fix}." if self.fix else "")
         return RuleInfo(self.code, self.name, self.level, self.summary, text, bool(self.fix))

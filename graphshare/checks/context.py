@@ -1,0 +1,278 @@
+"""The context of a check: one graph file with its parameter file, and the facts that rules use, each computed at first use."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from graphshare.analysis.implied import implied_inputs, implied_variables, implies_variables
+from graphshare.analysis.name_lists import Listed, NameLists
+from graphshare.analysis.roles import Kind, Role, assign_roles, implied_role
+from graphshare.checks.document import Reading, read_document, walk_documents
+from graphshare.checks.operators import (
+    Facts,
+    find_attribute_faults,
+    find_missing_outputs,
+    find_reshapes_without_shape,
+    find_wrong_input_counts,
+    read_facts,
+)
+from graphshare.errors import Fault, InputError
+from graphshare.formats.params.records import ParameterFile, Record, format_record
+from graphshare.formats.params.registry import read_index
+from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.walk import consumers, node_ids, reachable
+from graphshare.reports.model import Steps
+from graphshare.text.names import join_key, split_key
+
+if TYPE_CHECKING:
+    from graphshare.checks.shapes import Shapes
+
+PartialShape = tuple[int | None, ...]
+
+
+class NamedRecord:
+    """A record of the parameter file that has a key.
+
+    ``number`` is its position in the file, ``prefix`` is ``arg``, ``aux`` or empty, ``name`` the rest of the key, and ``place``
+    the record's name in messages.
+    """
+
+    __slots__ = ("key", "name", "number", "place", "prefix", "record")
+
+    def __init__(self, number: int, key: str, record: Record) -> None:
+        self.number, self.key, self.record = number, key, record
+        self.prefix, self.name = split_key(key)
+        self.place = format_record(key, number)
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape; None for a record that was never filled."""
+        return self.record.shape
+
+    @property
+    def dtype(self) -> str | None:
+        """The dtype's name; None for a record that was never filled."""
+        return self.record.dtype
+
+
+class CheckContext:
+    """The files that are checked.
+
+    ``where`` is the path of the graph file and ``data`` its bytes; ``params_path`` names a parameter file or is empty;
+    ``given_shapes`` are the user's shapes by variable name. ``graph`` and all that follows from it exist only where
+    ``has_graph`` is true.
+    """
+
+    def __init__(
+        self, where: str, data: bytes, *, params_path: str = "", given_shapes: Mapping[str, PartialShape] | None = None
+    ) -> None:
+        self.where, self.data, self.params_path, self.given_shapes = where, data, params_path, given_shapes or {}
+        self._facts: dict[tuple[str, int], Facts] = {}
+
+    @cached_property
+    def reading(self) -> Reading:
+        return read_document(self.data)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of the text; none where it cannot be decoded."""
+        text = self.reading.text
+        return [] if text is None else [line.removesuffix("\r") for line in text.split("\n")]
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether the file could be read as a graph."""
+        return self.reading.graph is not None
+
+    @cached_property
+    def documents(self) -> list[tuple[Steps, dict[str, Any]]]:
+        """The graph objects of the JSON, subgraphs too; none where it does not match the schema."""
+        reading = self.reading
+        if reading.value is None or reading.schema_faults or reading.json_faults:
+            return []
+        return list(walk_documents(reading.value))
+
+    @property
+    def graph(self) -> Graph:
+        graph = self.reading.graph
+        assert graph is not None
+        return graph
+
+    @cached_property
+    def graphs(self) -> list[tuple[Steps, Graph]]:
+        """The graph and its subgraphs, with their places; none where there is no graph."""
+        if not self.has_graph:
+            return []
+        graphs: list[tuple[Steps, Graph]] = [((), self.graph)]
+        for steps, graph in graphs:  # grows during the loop
+            for i, node in enumerate(graph.nodes):
+                graphs.extend(((*steps, "nodes", i, "subgraphs", k), part) for k, part in enumerate(node.subgraphs))
+        return graphs
+
+    def operators(self) -> Iterator[tuple[Steps, Node]]:
+        """Yield every operator node of the graph and its subgraphs, with its place."""
+        for steps, graph in self.graphs:
+            for i, node in enumerate(graph.nodes):
+                if node.op != VARIABLE:
+                    yield (*steps, "nodes", i), node
+
+    @cached_property
+    def ids(self) -> dict[Node, int]:
+        return node_ids(self.graph)
+
+    def node_steps(self, node: Node | None) -> Steps:
+        """Return the place of a node of the outermost graph; the document's for None and for nodes that are not in the file."""
+        return ("nodes", self.ids[node]) if node is not None and node in self.ids else ()
+
+    @cached_property
+    def reachable(self) -> list[Node]:
+        """The nodes that the heads need, in MXNet's order."""
+        return reachable(self.graph)
+
+    @cached_property
+    def name_lists(self) -> NameLists:
+        return NameLists(self.graph)
+
+    @cached_property
+    def variables(self) -> list[tuple[Listed, Node]]:
+        """The variables in MXNet's order, each with its node; an implied one with the operator that implies it."""
+        implies = implies_variables(self.graph)
+        owners: list[Node] = []
+        for node in self.reachable:
+            if node.is_variable:
+                owners.append(node)
+            elif implies:
+                owners += [node for _ in implied_inputs(node)]
+        return list(zip(self.name_lists.variables, owners, strict=True))
+
+    @cached_property
+    def roles(self) -> dict[Node, Role]:
+        names = None if self.params is None or not self.params.named else frozenset(self.records_by_name)
+        return assign_roles(self.graph, held=names)
+
+    @cached_property
+    def prefixes(self) -> dict[str, set[str]]:
+        """The prefixes (``arg``, ``aux``) that a parameter file may use for each variable name, implied variables too."""
+        prefixes: dict[str, set[str]] = {}
+        for node, role in self.roles.items():
+            prefixes.setdefault(node.name, set()).add("aux" if role.kind is Kind.AUXILIARY else "arg")
+        for implied in implied_variables(self.graph):
+            prefixes.setdefault(implied.name, set()).add("aux" if implied.auxiliary else "arg")
+        return prefixes
+
+    @cached_property
+    def expected_parameters(self) -> dict[str, Node | None]:
+        """The parameters that a parameter file should contain, each with its node (None for an implied variable)."""
+        needed = set(self.reachable)
+        # An initializer alone does not make a parameter of an operator's data input: inputs may have one too.
+        names: dict[str, Node | None] = {
+            n.name: n for n, role in self.roles.items() if role.is_parameter and n in needed and "__init__" not in role.why
+        }
+        for implied in implied_variables(self.graph):
+            if implied.node in needed and implied_role(implied).is_parameter:
+                names.setdefault(implied.name, None)
+        return names
+
+    @cached_property
+    def _index(self) -> tuple[ParameterFile | None, tuple[Fault, ...]]:
+        if not self.params_path:
+            return None, ()
+        try:
+            return read_index(self.params_path), ()
+        except InputError as error:
+            return None, error.faults
+
+    @property
+    def params(self) -> ParameterFile | None:
+        """The index of the parameter file; None without one and for one that cannot be read."""
+        return self._index[0]
+
+    @property
+    def params_faults(self) -> tuple[Fault, ...]:
+        """Why the parameter file cannot be read."""
+        return self._index[1]
+
+    @cached_property
+    def records(self) -> list[NamedRecord]:
+        """The records of the parameter file that have keys."""
+        records = enumerate(self.params.records if self.params else ())
+        return [NamedRecord(i, record.key, record) for i, record in records if record.key is not None]
+
+    @cached_property
+    def records_by_name(self) -> dict[str, list[NamedRecord]]:
+        """The named records by the name of their variable."""
+        records: dict[str, list[NamedRecord]] = {}
+        for record in self.records:
+            records.setdefault(record.name, []).append(record)
+        return records
+
+    def find_record(self, name: str, prefixes: Collection[str] = ()) -> NamedRecord | None:
+        """Return the record of a variable, preferably under one of ``prefixes``; of several the last, as in MXNet."""
+        records = self.records_by_name.get(name, ())
+        return next((record for record in reversed(records) if record.prefix in prefixes), records[-1] if records else None)
+
+    @cached_property
+    def misfiled_records(self) -> list[tuple[NamedRecord, str]]:
+        """Records whose prefix does not fit their variable, each with its right key.
+
+        Variables of operators whose auxiliary states are unknown are left out.
+        """
+        if not self.has_graph or self.params is None:
+            return []
+        undecided = {
+            entry.node.name
+            for _, node in self.operators()
+            if node.op == "Custom" or not self.facts(node).known
+            for entry in node.inputs
+        }
+        misfiled = []
+        for record in self.records:
+            prefixes = self.prefixes.get(record.name)
+            if record.prefix and prefixes and record.prefix not in prefixes and record.name not in undecided:
+                misfiled.append((record, join_key(min(prefixes), record.name)))
+        return misfiled
+
+    @cached_property
+    def can_infer_shapes(self) -> bool:
+        """Whether shapes can be inferred: some are known, and every operator has the attributes and inputs it needs."""
+        if not self.has_graph or not (self.params is not None or self.given_shapes or self._declares_shapes()):
+            return False
+        faults = (
+            find_missing_outputs(self),
+            find_attribute_faults(self, "unreadable", "constraint", "missing"),
+            find_reshapes_without_shape(self),
+            find_wrong_input_counts(self),
+        )
+        return not any(True for found in faults for _ in found)
+
+    def _declares_shapes(self) -> bool:
+        """Whether a variable declares its shape, or operators that could disagree about it share a parameter."""
+        return any("__shape__" in node.attrs for node in self.reachable if node.is_variable) or bool(self.shared_parameters)
+
+    @cached_property
+    def consumers(self) -> dict[Node, list[tuple[Node, int]]]:
+        """For each node that the heads need, its consumers with the input positions."""
+        return consumers(self.reachable)
+
+    @cached_property
+    def shared_parameters(self) -> list[Node]:
+        """The parameters with several consumers."""
+        return [node for node, role in self.roles.items() if role.is_parameter and len(self.consumers.get(node, ())) > 1]
+
+    def facts(self, node: Node) -> Facts:
+        """Return what the signature of an operator node tells of it."""
+        # Nodes with equal attributes share one map, and the graph keeps the maps alive, so identity stands for content.
+        key = (node.op, id(node.attrs))
+        facts = self._facts.get(key) if not node.subgraphs else read_facts(node)
+        if facts is None:
+            facts = self._facts[key] = read_facts(node)
+        return facts
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        """The inferred shapes and dtypes of the graph."""
+        from graphshare.checks.shapes import Shapes  # start-up: inference needs numpy, most files do not
+
+        return Shapes(self)

@@ -1,0 +1,82 @@
+"""Run rules on one context, and give each violation its place in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from graphshare.checks.context import CheckContext
+from graphshare.checks.document import BOM
+from graphshare.checks.registry import RULES
+from graphshare.checks.rule import CheckRule, Violation
+from graphshare.checks.suppression import KEY, is_suppressed
+from graphshare.formats.mxnet.places import find_places, line_and_column
+from graphshare.ir.graph import Node
+from graphshare.reports.model import Finding, Steps, format_path
+
+_EXCERPT = 100  # characters of a line that an excerpt has at most
+
+
+def run_rules(context: CheckContext, codes: Collection[str] = tuple(RULES)) -> tuple[list[Finding], int]:
+    """Return the findings of the rules ``codes``, ordered by place, and how many more the file itself suppresses."""
+    violations = [(rule, violation) for code, rule in RULES.items() if code in codes for violation in rule.find(context)]
+    reported = [(rule, violation) for rule, violation in violations if not _is_suppressed(context, rule, violation)]
+    offsets = _find_offsets(context, [violation for _, violation in reported])
+    findings = [_make_finding(context, rule, violation, offsets) for rule, violation in reported]
+    ordered = sorted(findings, key=lambda f: (f.where != context.where, f.line, f.column, f.code))
+    return ordered, len(violations) - len(reported)
+
+
+def _is_suppressed(context: CheckContext, rule: CheckRule, violation: Violation) -> bool:
+    """Whether the node of the violation, or the one that contains its place, suppresses the rule."""
+    if rule.code == "GS010" or not context.has_graph:
+        return False
+    nodes: list[Node] = [violation.node] if violation.node is not None else []
+    steps = violation.steps
+    if not nodes and len(steps) >= 2 and steps[0] == "nodes" and isinstance(steps[1], int):
+        nodes = [context.graph.nodes[steps[1]]]
+    if not nodes and violation.name is not None and violation.record is not None:
+        nodes = [node for node in context.graph.variables() if node.name == violation.name]
+    return any(KEY in node.attrs and is_suppressed(node, rule.code) for node in nodes)
+
+
+def _find_offsets(context: CheckContext, violations: Iterable[Violation]) -> dict[Steps, int]:
+    """Return the offset in the text of each place in the document; none where the text cannot be followed."""
+    text = context.reading.text
+    steps = {violation.steps for violation in violations if violation.record is None and violation.at == (0, 0)}
+    if text is None or context.reading.value is None or not steps:
+        return {}
+    try:
+        return find_places(text, steps)
+    except (ValueError, LookupError, StopIteration, RecursionError):
+        return {}
+
+
+def _make_finding(context: CheckContext, rule: CheckRule, violation: Violation, offsets: dict[Steps, int]) -> Finding:
+    text, record, (line, column) = context.reading.text, violation.record, violation.at
+    if record is None and not line and text is not None and violation.steps in offsets:
+        line, column = line_and_column(text, offsets[violation.steps])
+    excerpt, excerpt_column = _cut_excerpt(context.lines, line, column) if line else ("", 0)
+    return Finding(
+        code=rule.code,
+        level=rule.level,
+        message=violation.message,
+        where=context.where if record is None else context.params_path,
+        path=record if record is not None else format_path(violation.steps) if violation.steps else "",
+        node=violation.node_name,
+        line=line,
+        column=column + (1 if line == 1 and rule.code != "GS003" and context.data.startswith(BOM) else 0),
+        hint=violation.hint,
+        fixable=bool(rule.fix),
+        excerpt=excerpt,
+        excerpt_column=excerpt_column,
+    )
+
+
+def _cut_excerpt(lines: Sequence[str], line: int, column: int) -> tuple[str, int]:
+    """Return the part of a line around a column, and the column inside that part."""
+    whole = lines[line - 1] if line <= len(lines) else ""
+    indent = len(whole) - len(whole.lstrip())
+    first = max(indent, column - 1 - _EXCERPT // 2) if len(whole) - indent > _EXCERPT else indent
+    part = whole[first : first + _EXCERPT].rstrip()
+    part = "".join(c if c.isprintable() else " " for c in part)
+    return part, max(1, column - first)
