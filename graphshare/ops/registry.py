@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from graphshare.ops.gradient import Gradient, NoGradient
     from graphshare.ops.kernel import Kernel
 
-FOREIGN_FAMILY = "foreign"
-"""The family of operators that real files use and MXNet 1.9.1 does not register."""
-
 
 def canonical(name: str) -> str:
     """Return the name that MXNet writes back: the operator behind an alias, any other name unchanged."""
@@ -44,21 +41,20 @@ def known_names() -> Iterable[str]:
     return (*FAMILY_OF, *ALIASES)
 
 
-def registered_names() -> Iterable[str]:
-    """Return the canonical names of the operators that MXNet 1.9.1 registers."""
-    return (name for name, family in FAMILY_OF.items() if family != FOREIGN_FAMILY)
-
-
 @cache
 def registered_signatures() -> Mapping[str, Signature]:
     """Return the signatures of all operators that MXNet 1.9.1 registers, by canonical name. Loads every family."""
-    return MappingProxyType({name: _signatures(FAMILY_OF[name])[name] for name in registered_names()})
+    return MappingProxyType({name: row for name, row in _all_signatures() if row.registered})
 
 
 @cache
 def foreign_signatures() -> Mapping[str, Signature]:
-    """Return the signatures of operators of real files that MXNet 1.9.1 does not register, by name."""
-    return MappingProxyType(_signatures(FOREIGN_FAMILY))
+    """Return the signatures of the operators that MXNet 1.9.1 does not register, by name. Loads every family."""
+    return MappingProxyType({name: row for name, row in _all_signatures() if not row.registered})
+
+
+def _all_signatures() -> Iterable[tuple[str, Signature]]:
+    return ((name, _signatures(family)[name]) for name, family in FAMILY_OF.items())
 
 
 @cache

@@ -20,6 +20,7 @@ from tests.gradients.checker import STEP, Check, check, slightly_wrong
 from tests.gradients.more_cases import CHECKED, drawn
 from tests.gradients.numpy_cases import REFUSED, SMOOTH
 from tests.gradients.one_operator import gradients_of, graph_of
+from tests.kernels.unrecorded import UNRECORDED
 from tests.symbols import document, operator, variable
 
 RECORDED = Path(__file__).parents[1] / "kernels" / "recorded"
@@ -116,7 +117,7 @@ def cases() -> dict[str, list[tuple[dict[str, Any], list[Any], int, int]]]:
     """By operator: the case, its inputs, the number of its outputs, and its number."""
     found: dict[str, list[tuple[dict[str, Any], list[Any], int, int]]] = {}
     for case, kept, number in _all():
-        if case in CHECKED or case in SMOOTH or sound(case):
+        if case in CHECKED or case in SMOOTH or case in UNRECORDED or sound(case):
             inputs = [kept[f"{number}_in{i}"] for i in range(len(case["inputs"]))]
             outputs = sum(key.startswith(f"{number}_out") for key in kept)
             op = canonical(case["op"])
@@ -130,7 +131,7 @@ def _all() -> Iterator[tuple[dict[str, Any], dict[str, Any], int]]:
             kept = dict(file)
         for number, case in enumerate(json.loads(str(kept["cases"]))):
             yield case, kept, number
-    for known in (CHECKED, SMOOTH):
+    for known in (CHECKED, SMOOTH, UNRECORDED):
         kept = drawn(known)
         for number, case in enumerate(known):
             yield case, kept, number
