@@ -22,7 +22,7 @@
 * 20 attributes of variables are kept in copies: here.
 * 21 shapes of tied variables (``share``, later).
 * 22 a tied weight beside a copied bias: ``test_tie_and_copy_are_one_list_in_their_order``.
-* 23 parameter files: ``test_params_files``, ``test_an_npz_under_the_name_params``,
+* 23 parameter files: ``test_convert``, ``test_an_npz_under_the_name_params``,
   ``test_what_the_parameter_file_lacks_or_has_too_much_is_said``.
 * 24 a tied parameter is written once: ``test_stem_in_stem_out``.
 * 25 the canonical alias (``share``, later).

@@ -1,0 +1,106 @@
+"""A new parameter format is one class and one line: everything else finds it in the registry."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.formats.params import registry
+from graphshare.formats.params.array_files import read_arrays, write_arrays
+from graphshare.formats.params.convert import convert_params
+from graphshare.formats.params.diff import diff_params
+from graphshare.formats.params.format import ParameterFormat
+from graphshare.formats.params.records import ParameterFile, Record
+from graphshare.formats.params.registry import FORMATS, choose_format, read_index
+
+
+class Plain(ParameterFormat):
+    """Float32 vectors: ``PLAIN`` and three bytes, then per vector its name, its length and its bytes."""
+
+    name = "plain"
+    suffix = ".plain"
+    starts = (b"PLAIN\0\0\0",)
+
+    def index(self, source) -> ParameterFile:
+        records, at = [], 8
+        while at < source.size:
+            head = source.read_at(at, 24)
+            key, count = head[:16].rstrip(b"\0").decode(), int.from_bytes(head[16:], "little")
+            records.append(Record(key, (count,), "float32", "plain", at, 24 + 4 * count, at + 24, 4 * count))
+            at += 24 + 4 * count
+        return ParameterFile(source.name, source.size, self.name, tuple(records), named=True, identity=source.identity)
+
+    def write(self, plan, out, chunks, options) -> None:
+        out.write(self.starts[0])
+        for record, key in plan:
+            out.write(key.encode().ljust(16, b"\0") + record.shape[0].to_bytes(8, "little"))
+            for chunk in chunks(record):
+                out.write(chunk)
+
+    def refuse(self, record, key, options) -> Fault | None:
+        return None if record.dtype == "float32" and len(record.shape) == 1 else Fault("is not a float32 vector")
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    format_ = Plain()
+    monkeypatch.setitem(registry.FORMATS, format_.name, format_)
+    monkeypatch.setitem(registry.SUFFIXES, format_.suffix, format_)
+
+
+@pytest.mark.usefixtures("plain")
+def test_a_new_format_is_converted_read_compared_and_written(tmp_path: Path) -> None:
+    arrays = {"arg:w": np.arange(5, dtype="f4"), "aux:m": np.ones(2, "f4")}
+    np.savez(tmp_path / "a.npz", **arrays)
+    assert convert_params(tmp_path / "a.npz", tmp_path / "b.plain").format == "plain"
+    assert read_index(tmp_path / "b.plain").format == "plain"
+    assert not diff_params(str(tmp_path / "a.npz"), str(tmp_path / "b.plain"))
+    for end in ("params", "safetensors", "npz", "plain"):
+        convert_params(tmp_path / "b.plain", tmp_path / f"c.{end}")
+        assert not diff_params(str(tmp_path / "a.npz"), str(tmp_path / f"c.{end}"))
+    with open(tmp_path / "d.plain", "wb") as out:
+        write_arrays({"arg:w": np.zeros(5, "f4")}, out, choose_format("d.plain"), base=read_index(tmp_path / "b.plain"))
+    assert {name: array.tolist() for name, array in read_arrays(str(tmp_path / "d.plain")).items()} == {
+        "w": [0] * 5,
+        "m": [1, 1],
+    }
+
+
+@pytest.mark.usefixtures("plain")
+def test_a_new_format_refuses_and_is_named_in_messages(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", w=np.ones((2, 2)))
+    with pytest.raises(RefusedError, match="not a float32 vector"):
+        convert_params(tmp_path / "a.npz", tmp_path / "b.plain")
+    (tmp_path / "x").write_bytes(b"PLA")
+    with pytest.raises(InputError, match=r"ends after 3 bytes, inside the header of a \.plain file"):
+        read_index(tmp_path / "x")
+    (tmp_path / "x").write_bytes(b"something else")
+    with pytest.raises(InputError) as caught:
+        read_index(tmp_path / "x")
+    assert ".plain" in caught.value.faults[0].hint
+
+
+def test_no_two_formats_have_the_same_start_or_suffix() -> None:
+    assert len({format_.suffix for format_ in FORMATS.values()}) == len(FORMATS)
+    for format_ in FORMATS.values():
+        for start in format_.starts:
+            assert [other.name for other in FORMATS.values() if other.sniff(start.ljust(16, b"\0"))] == [format_.name]
+
+
+def test_the_command_line_offers_every_format() -> None:
+    help_text = subprocess.run(
+        [sys.executable, "-m", "graphshare", "params", "convert", "--help"], capture_output=True, text=True
+    )
+    assert f"[{'|'.join(FORMATS)}]" in help_text.stdout
+
+
+def test_a_near_suffix_is_suggested() -> None:
+    with pytest.raises(RefusedError) as caught:
+        choose_format("x.safetensor")
+    assert "'.safetensors'" in caught.value.faults[0].hint

@@ -1,0 +1,94 @@
+"""Sources of bytes: exact ranges, and an error for every file that is not what it was."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from graphshare.errors import InputError
+from graphshare.formats.byte_source import SourceFile, open_source, reopen_source
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.mxnet_write import copy_records
+from graphshare.formats.params.registry import read_index
+from tests import params_bytes as build
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    target = tmp_path / "x"
+    target.write_bytes(bytes(range(100)))
+    return target
+
+
+def test_ranges_are_exact_and_views_outlive_the_source(path: Path) -> None:
+    with open_source(path) as source:
+        assert (source.name, source.size) == (str(path), 100)
+        assert source.read_at(10, 5) == bytes(range(10, 15))
+        assert source.read_at(100, 0) == b""
+        view = source.view(90, 10)
+    assert bytes(view) == bytes(range(90, 100))
+
+
+@pytest.mark.parametrize("read", ["read_at", "view"])
+def test_a_range_beyond_the_end_is_an_error_with_the_byte_where_the_file_ends(path: Path, read: str) -> None:
+    with open_source(path) as source, pytest.raises(InputError, match=r"byte 100: shrank while it was being read"):
+        getattr(source, read)(95, 6)
+
+
+def test_a_file_that_changed_cannot_be_reopened(path: Path) -> None:
+    with open_source(path) as source:
+        identity = source.identity
+    reopen_source(str(path), identity).close()
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(InputError, match="changed since it was indexed"):
+        reopen_source(str(path), identity)
+
+
+def test_a_file_that_changes_while_its_arrays_are_read_is_an_error(tmp_path: Path) -> None:
+    target = tmp_path / "x.params"
+    target.write_bytes(build.container([build.dense((2,))], ["w"]))
+    file = read_index(target)
+
+    def read_and_touch() -> None:
+        with ArrayReader(file) as reader:
+            reader.read(file.records[0])
+            os.utime(target, ns=(0, 0))
+
+    with pytest.raises(InputError, match="changed while it was being read"):
+        read_and_touch()
+
+
+def test_a_file_that_changes_while_it_is_copied_is_an_error(tmp_path: Path) -> None:
+    target = tmp_path / "x.params"
+    target.write_bytes(build.container([build.dense((1 << 20,))], ["w"]))
+    file = read_index(target)
+
+    class Touching(io.BytesIO):
+        def write(self, data, /) -> int:
+            if self.tell() > 24:  # the source is open now, and its data on its way
+                os.utime(target, ns=(0, 0))
+            return super().write(data)
+
+    with pytest.raises(InputError, match="changed while it was being read"):
+        copy_records([(file, [(record, "w") for record in file.records])], Touching())
+
+
+def test_a_source_as_a_file_object_reads_and_seeks_like_a_file(path: Path) -> None:
+    with open_source(path) as source, open(path, "rb") as real:
+        file = io.BufferedReader(SourceFile(source), 7)
+        for offset, whence, count in ((0, 0, 3), (5, 1, 20), (-4, 2, 10), (50, 0, 100), (200, 0, 1)):
+            assert file.seek(offset, whence) == real.seek(offset, whence)
+            assert file.read(count) == real.read(count)
+        with pytest.raises(OSError, match="before the start"):
+            SourceFile(source).seek(-1)
+
+
+def test_a_pipe_without_a_writer_is_refused_at_once(tmp_path: Path) -> None:
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("no named pipes here")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="not a regular file"):
+        open_source(tmp_path / "pipe")
