@@ -15,11 +15,9 @@ import msgspec
 from graphshare.analysis.implied import Implied
 from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.ops.registry import lookup
+from graphshare.ops.signature import PARAMETER_FORMALS
 
 # Formal inputs that hold what training changes. All others (data, lhs, indices, rois ...) carry values through the graph.
-PARAMETER_FORMALS = frozenset(
-    ("weight", "bias", "gamma", "beta", "parameters", "mean", "var", "moving_mean", "moving_var", "moving_avg")
-)
 LABEL_FORMALS = frozenset(("label", "data_lengths", "label_lengths"))
 STATE_FORMALS = frozenset(("state", "state_cell", "sequence_length"))
 # The endings that MXNet's initialisers know, those of Gluon, those of its quantizer, and that of the fused RNN.

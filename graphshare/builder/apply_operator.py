@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from graphshare.analysis.name_lists import total_outputs, visible_outputs
-from graphshare.analysis.roles import LABEL_FORMALS, PARAMETER_FORMALS, STATE_FORMALS, Kind
+from graphshare.analysis.roles import LABEL_FORMALS, STATE_FORMALS, Kind
 from graphshare.builder.operator_inference import InferredOperator, infer_operator
 from graphshare.builder.scopes import Scope, current_scope
 from graphshare.builder.settings import ReuseLike
@@ -21,7 +21,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Shape
 from graphshare.ops.registry import canonical, known_names, lookup
-from graphshare.ops.signature import Signature
+from graphshare.ops.signature import PARAMETER_FORMALS, Signature
 from graphshare.text.names import did_you_mean
 
 Outputs = tuple[Var, ...]

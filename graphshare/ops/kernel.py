@@ -86,6 +86,10 @@ Forward = Callable[..., "Array | tuple[Array, ...] | Result"]
 ShapeRule = Callable[[Attrs, Shapes, Shapes], "tuple[Shapes, Shapes]"]
 
 
+Sizes = Sequence[tuple[int, ...]]
+"""Shapes of which every dimension is known."""
+Cost = Callable[[Attrs, Sizes, Sizes], int]
+BodyCost = Callable[[Attrs, Shapes, Callable[[int, Shapes], "int | None"]], "int | None"]
 TypeRule = Callable[[Attrs, Types, Types], "tuple[Types, Types]"]
 
 
@@ -103,6 +107,11 @@ class Kernel(msgspec.Struct, frozen=True):
     they raise :class:`KernelError` for a contradiction. They are called again whenever something more is known.
     ``body_shapes`` and ``body_types`` are asked in their place where the node has sub-graphs. ``refuses(attrs, bodies)`` says
     why a node cannot be run that has a kernel, before anything runs; None where it can.
+
+    ``cost(attrs, inputs, outputs)`` counts multiply-adds from shapes that are all known: a multiply-add is one product added
+    to a sum, so only operators that multiply matrices or windows have a cost. ``body_cost(attrs, inputs, cost_of)`` counts
+    those of a node's sub-graphs; ``cost_of(i, shapes)`` is the cost of sub-graph ``i`` for these shapes of its variables, in
+    its own order. None stands for a cost that a missing shape leaves unknown.
     """
 
     operator: str
@@ -112,3 +121,5 @@ class Kernel(msgspec.Struct, frozen=True):
     body_shapes: BodyShapeRule | None = None
     body_types: BodyTypeRule | None = None
     refuses: Callable[[Attrs, Bodies], str | None] | None = None
+    cost: Cost | None = None
+    body_cost: BodyCost | None = None

@@ -17,6 +17,7 @@ from graphshare.ops.index import ALIASES, FAMILY_OF
 from graphshare.ops.signature import Signature
 
 if TYPE_CHECKING:
+    from graphshare.ops.batch_axis import Rule
     from graphshare.ops.gradient import Gradient, NoGradient
     from graphshare.ops.kernel import Kernel
 
@@ -62,11 +63,17 @@ def _signatures(family: str) -> dict[str, Signature]:
     return {row.name: row for row in import_module(f"graphshare.ops.{family}.signature").OPERATORS}
 
 
-def find_batch_rule(name: str) -> Any:
+def find_batch_rule(name: str) -> Rule | None:
     """Return the batch-axis rule of an operator, by any of its names; None where its signature alone decides."""
     name = canonical(name)
     family = FAMILY_OF.get(name)
-    return None if family is None else _family_table(family, "batch_axis", "RULES", {}).get(name)
+    return None if family is None else _batch_rules(family).get(name)
+
+
+@cache
+def _batch_rules(family: str) -> dict[str, Rule]:
+    rules: dict[str, Rule] = _family_table(family, "batch_axis", "RULES", {})
+    return rules
 
 
 class ForOperator(Protocol):

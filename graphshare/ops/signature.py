@@ -24,6 +24,12 @@ __all__ = ["MAX_COUNT", "AttributeFault", "Outputs", "Parameter", "Signature"]
 MAX_COUNT = 1 << 16
 
 
+# The formal inputs that hold parameters or auxiliary states.
+PARAMETER_FORMALS = frozenset(
+    ("weight", "bias", "gamma", "beta", "parameters", "mean", "var", "moving_mean", "moving_var", "moving_avg")
+)
+
+
 class Outputs(NamedTuple):
     """``total`` outputs, of which the first ``visible`` can be named; a label for each of them all."""
 

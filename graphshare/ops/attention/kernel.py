@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import prod, sqrt
 
 import numpy as np
 
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
 from graphshare.ops.unification import dims, same_types, unify
 from graphshare.ops.windows import agreed
 
@@ -105,9 +105,23 @@ def cross_values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     return [inputs[0], attention], [unify((queries, batch, _times(depth, attrs["heads"])), outputs[0])]
 
 
+def self_scores_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
+    """Count for each score a product over the width of a head; queries, keys and values share the last axis of the data."""
+    return prod(outputs[0]) * (inputs[0][2] // 3 // int(attrs["heads"]))
+
+
+def _cross_scores_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
+    return prod(outputs[0]) * (inputs[0][2] // int(attrs["heads"]))
+
+
+def values_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
+    """Count for each output as many products as there are values to weigh: the last axis of the attention."""
+    return prod(outputs[0]) * inputs[1][-1]
+
+
 KERNELS = (
-    Kernel("_contrib_interleaved_matmul_selfatt_qk", self_scores, self_scores_shapes, same_types),
-    Kernel("_contrib_interleaved_matmul_selfatt_valatt", self_values, self_values_shapes, same_types),
-    Kernel("_contrib_interleaved_matmul_encdec_qk", cross_scores, cross_scores_shapes, same_types),
-    Kernel("_contrib_interleaved_matmul_encdec_valatt", cross_values, cross_values_shapes, same_types),
+    Kernel("_contrib_interleaved_matmul_selfatt_qk", self_scores, self_scores_shapes, same_types, cost=self_scores_cost),
+    Kernel("_contrib_interleaved_matmul_selfatt_valatt", self_values, self_values_shapes, same_types, cost=values_cost),
+    Kernel("_contrib_interleaved_matmul_encdec_qk", cross_scores, cross_scores_shapes, same_types, cost=_cross_scores_cost),
+    Kernel("_contrib_interleaved_matmul_encdec_valatt", cross_values, cross_values_shapes, same_types, cost=values_cost),
 )

@@ -5,7 +5,7 @@ The attributes say which input of the node feeds which variable of a sub-graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from graphshare.ops.control_flow.body_shapes import (
     while_shapes,
     while_types,
 )
-from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError
+from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
 
 
 def _run(context: Context, number: int, arrays: Sequence[Array | None]) -> list[Array]:
@@ -115,8 +115,51 @@ def cond(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
     return tuple(_run(context, 1 if holds else 2, [inputs[place] for place in places]))
 
 
+CostOf = Callable[[int, Shapes], "int | None"]
+
+
+def _foreach_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
+    """Count the body once for each step."""
+    data, places = len(attrs["in_data_locs"]), (*attrs["in_data_locs"], *attrs["in_state_locs"], *attrs["remain_locs"])
+    length = inputs[0][0] if inputs and inputs[0] else None
+    step = [x if i >= data or not x else x[1:] or (1,) for i, x in enumerate(inputs)]
+    body = cost_of(0, [shape for _, shape in sorted(zip(places, step, strict=True), key=lambda pair: pair[0])])
+    return None if length is None or body is None else length * body
+
+
+def _while_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
+    """Count condition and body as often as they may run."""
+    costs = [cost_of(i, [inputs[p] for p in attrs[key]]) for i, key in enumerate(("cond_input_locs", "func_input_locs"))]
+    return None if None in costs else int(attrs["max_iterations"]) * sum(cost for cost in costs if cost is not None)
+
+
+def _cond_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
+    """Count the condition and the dearer branch."""
+    keys = ("cond_input_locs", "then_input_locs", "else_input_locs")
+    condition, then, other = (cost_of(i, [inputs[p] for p in attrs[key]]) for i, key in enumerate(keys))
+    return None if condition is None or then is None or other is None else condition + max(then, other)
+
+
 KERNELS = (
-    Kernel("_foreach", foreach, foreach_shapes, foreach_types, body_shapes=foreach_body_shapes, body_types=foreach_body_types),
-    Kernel("_while_loop", while_loop, while_shapes, while_types, body_shapes=while_body_shapes, body_types=while_body_types),
-    Kernel("_cond", cond, cond_shapes, cond_types, body_shapes=cond_body_shapes, body_types=cond_body_types),
+    Kernel(
+        "_foreach",
+        foreach,
+        foreach_shapes,
+        foreach_types,
+        body_shapes=foreach_body_shapes,
+        body_types=foreach_body_types,
+        body_cost=_foreach_cost,
+    ),
+    Kernel(
+        "_while_loop",
+        while_loop,
+        while_shapes,
+        while_types,
+        body_shapes=while_body_shapes,
+        body_types=while_body_types,
+        body_cost=_while_cost,
+    ),
+    Kernel(
+        "_cond", cond, cond_shapes, cond_types, body_shapes=cond_body_shapes, body_types=cond_body_types, body_cost=_cond_cost
+    ),
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from graphshare.ops.convolution.columns import KERNELS as COLUMNS_KERNELS
 from graphshare.ops.convolution.correlation import correlate
 from graphshare.ops.convolution.epilogue import Finish
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
 from graphshare.ops.unification import same_types
 from graphshare.ops.windows import (
     agreed,
@@ -73,8 +75,13 @@ def shared_channels(channels: Dim, share: Dim, groups: int) -> tuple[Dim, Dim]:
     return channels, agreed(share, channels // groups, "channels of weight")
 
 
+def convolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
+    """Count the taps of each output's filter: the weight without its axis of filters, which comes first in every layout."""
+    return prod(outputs[0]) * prod(inputs[1][1:])
+
+
 KERNELS = (
-    Kernel("Convolution", convolution, convolution_shapes, same_types),
-    Kernel("Convolution_v1", convolution, convolution_shapes, same_types),
+    Kernel("Convolution", convolution, convolution_shapes, same_types, cost=convolution_cost),
+    Kernel("Convolution_v1", convolution, convolution_shapes, same_types, cost=convolution_cost),
     *COLUMNS_KERNELS,
 )

@@ -7,10 +7,11 @@ Each cell of the image is multiplied with all taps of the filters in one matrix 
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 
 import numpy as np
 
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Sizes
 from graphshare.ops.unification import dims, same_types
 from graphshare.ops.windows import (
     Window,
@@ -116,4 +117,9 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     return shapes, [channels_back(output, last)]
 
 
-KERNELS = (Kernel("Deconvolution", deconvolution, deconvolution_shapes, same_types),)
+def deconvolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
+    """Count for each input element the taps that it is spread over."""
+    return prod(inputs[0]) * prod(inputs[1][1:])
+
+
+KERNELS = (Kernel("Deconvolution", deconvolution, deconvolution_shapes, same_types, cost=deconvolution_cost),)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from graphshare.ops.deformable.regions import KERNELS as REGIONS_KERNELS
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
 from graphshare.ops.spatial_transform.kernel import bilinear, held, window_pairs
 from graphshare.ops.unification import dims, same_types, unify
 from graphshare.text.format import format_shape
@@ -86,8 +88,24 @@ def _modulated_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     return [*rest[:2], mask, *rest[2:]], [output]
 
 
+def _cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
+    """Count the taps of each output's filter; the weight follows the data and the offset."""
+    return prod(outputs[0]) * prod(inputs[2][1:])
+
+
+def _modulated_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
+    """Count the taps of each output's filter; the weight follows the data, the offset and the mask."""
+    return prod(outputs[0]) * prod(inputs[3][1:])
+
+
 KERNELS = (
-    Kernel("_contrib_DeformableConvolution", deformable_convolution, _deformable_shapes, same_types),
-    Kernel("_contrib_ModulatedDeformableConvolution", modulated_deformable_convolution, _modulated_shapes, same_types),
+    Kernel("_contrib_DeformableConvolution", deformable_convolution, _deformable_shapes, same_types, cost=_cost),
+    Kernel(
+        "_contrib_ModulatedDeformableConvolution",
+        modulated_deformable_convolution,
+        _modulated_shapes,
+        same_types,
+        cost=_modulated_cost,
+    ),
     *REGIONS_KERNELS,
 )

@@ -7,7 +7,7 @@ from math import prod, sqrt
 
 import numpy as np
 
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Sizes
 from graphshare.ops.unification import axis_of, dims, same_shapes, same_types, size_of, unify
 from graphshare.ops.windows import agreed, computed_in
 from graphshare.text.format import format_shape
@@ -182,12 +182,26 @@ def _product(values: Sequence[Dim]) -> Dim:
     return size_of(tuple(values))
 
 
+def fully_connected_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
+    """Count a product for each column of the weight (num_hidden, columns) and each output."""
+    return prod(outputs[0]) * inputs[1][-1]
+
+
+def _dot_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
+    left = inputs[0]
+    return prod(outputs[0]) * ((left[0] if attrs.get("transpose_a") else left[-1]) if left else 1)
+
+
+def _batch_dot_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
+    return prod(outputs[0]) * (inputs[0][-2] if attrs.get("transpose_a") else inputs[0][-1])
+
+
 KERNELS = (
-    Kernel("FullyConnected", fully_connected, fully_connected_shapes, same_types),
-    Kernel("dot", dot, dot_shapes, same_types),
-    Kernel("batch_dot", batch_dot, matrix_shapes, same_types),
-    Kernel("_linalg_gemm", gemm, matrix_shapes, same_types),
-    Kernel("_linalg_gemm2", gemm2, matrix_shapes, same_types),
+    Kernel("FullyConnected", fully_connected, fully_connected_shapes, same_types, cost=fully_connected_cost),
+    Kernel("dot", dot, dot_shapes, same_types, cost=_dot_cost),
+    Kernel("batch_dot", batch_dot, matrix_shapes, same_types, cost=_batch_dot_cost),
+    Kernel("_linalg_gemm", gemm, matrix_shapes, same_types, cost=_batch_dot_cost),
+    Kernel("_linalg_gemm2", gemm2, matrix_shapes, same_types, cost=_batch_dot_cost),
     Kernel("_contrib_div_sqrt_dim", div_sqrt_dim, same_shapes, same_types),
     Kernel("khatri_rao", khatri_rao, khatri_rao_shapes, same_types),
 )

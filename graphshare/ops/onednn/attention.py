@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.attention.kernel import interleaved
+from graphshare.ops.attention.kernel import interleaved, self_scores_cost, values_cost
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.onednn.convolution import is_calibrated, no_shapes, no_types, per_unit, whole_numbers
 from graphshare.ops.unification import unify
@@ -83,9 +83,9 @@ def _rules(arrays: int) -> tuple[Any, Any]:
 
 
 KERNELS = tuple(
-    Kernel(operator, forward, no_shapes, no_types, body_shapes=rules[0], body_types=rules[1])
-    for operator, forward, rules in (
-        ("_sg_mkldnn_selfatt_qk", scores, _rules(1)),
-        ("_sg_mkldnn_selfatt_valatt", attended, _rules(2)),
+    Kernel(operator, forward, no_shapes, no_types, body_shapes=rules[0], body_types=rules[1], cost=cost)
+    for operator, forward, rules, cost in (
+        ("_sg_mkldnn_selfatt_qk", scores, _rules(1), self_scores_cost),
+        ("_sg_mkldnn_selfatt_valatt", attended, _rules(2), values_cost),
     )
 )

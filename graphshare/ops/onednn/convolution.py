@@ -15,7 +15,7 @@ import numpy as np
 
 from graphshare.ops.activation.kernel import activation
 from graphshare.ops.activation.leaky import leaky_relu
-from graphshare.ops.convolution.kernel import convolution
+from graphshare.ops.convolution.kernel import convolution, convolution_cost
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.unification import unify
 
@@ -273,5 +273,6 @@ KERNELS = (
         body_shapes=convolution_shapes,
         body_types=convolution_types,
         refuses=refuses_convolution,
+        cost=convolution_cost,
     ),
 )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelError, Shapes, Types
+from graphshare.ops.matmul.kernel import fully_connected_cost
 from graphshare.ops.onednn.convolution import (
     Inner,
     activated,
@@ -172,5 +173,6 @@ KERNELS = (
         body_shapes=_dense_shapes,
         body_types=_dense_types,
         refuses=_refuses,
+        cost=fully_connected_cost,
     ),
 )

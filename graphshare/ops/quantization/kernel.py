@@ -19,9 +19,22 @@ import numpy as np
 
 from graphshare.ops.convolution.correlation import correlate
 from graphshare.ops.convolution.epilogue import Finish
-from graphshare.ops.convolution.kernel import convolution_shapes
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, ShapeRule, Shapes, TypeRule, Types
-from graphshare.ops.matmul.kernel import fully_connected_shapes
+from graphshare.ops.convolution.kernel import convolution_cost, convolution_shapes
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Context,
+    Cost,
+    Dim,
+    Kernel,
+    KernelError,
+    Shape,
+    ShapeRule,
+    Shapes,
+    TypeRule,
+    Types,
+)
+from graphshare.ops.matmul.kernel import fully_connected_cost, fully_connected_shapes
 from graphshare.ops.pooling.kernel import pooling, pooling_shapes
 from graphshare.ops.quantization.elementwise import KERNELS as ELEMENTWISE_KERNELS
 from graphshare.ops.quantization.rnn import KERNELS as RNN_KERNELS
@@ -248,8 +261,10 @@ def _concat_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, T
     return [*parts, *["float32"] * (len(inputs) - len(parts))], [kind, "float32", "float32"]
 
 
-def _kernel(operator: str, forward: Any, shapes: ShapeRule, layers: Callable[[Attrs], int], types: TypeRule) -> Kernel:
-    return Kernel(operator, forward, _with_ends(shapes, layers), types)
+def _kernel(
+    operator: str, forward: Any, shapes: ShapeRule, layers: Callable[[Attrs], int], types: TypeRule, cost: Cost | None = None
+) -> Kernel:
+    return Kernel(operator, forward, _with_ends(shapes, layers), types, cost=cost)
 
 
 KERNELS = (
@@ -260,8 +275,15 @@ KERNELS = (
     _kernel("_contrib_quantized_flatten", quantized_flatten, _flatten_shapes, _one, _kept_types),
     _kernel("_contrib_quantized_pooling", quantized_pooling, pooling_shapes, _one, _kept_types),
     _kernel("_contrib_quantized_concat", quantized_concat, _concat_shapes, lambda attrs: int(attrs["num_args"]), _concat_types),
-    _kernel("_contrib_quantized_conv", quantized_conv, convolution_shapes, _layer, _layer_types),
-    _kernel("_contrib_quantized_fully_connected", quantized_dense, fully_connected_shapes, _layer, _layer_types),
+    _kernel("_contrib_quantized_conv", quantized_conv, convolution_shapes, _layer, _layer_types, convolution_cost),
+    _kernel(
+        "_contrib_quantized_fully_connected",
+        quantized_dense,
+        fully_connected_shapes,
+        _layer,
+        _layer_types,
+        fully_connected_cost,
+    ),
     *ELEMENTWISE_KERNELS,
     *RNN_KERNELS,
 )

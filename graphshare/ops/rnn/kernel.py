@@ -10,11 +10,12 @@ are i, f, c, o of an LSTM and r, z, n of a GRU. MXNet's CPU kernels take no noti
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Types
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes, Types
 from graphshare.ops.unification import dims, same_types, unify
 
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
@@ -214,4 +215,13 @@ def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     return [*known, *inputs[count:]], results
 
 
-KERNELS = (Kernel("RNN", rnn, rnn_shapes, _types),)
+def rnn_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
+    """Count each weight of the flat vector once for each step and sample; its biases are two rows a gate."""
+    steps, batch = inputs[0][0], inputs[0][1]
+    gates = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}[str(attrs["mode"])]
+    directions = 2 if attrs.get("bidirectional") else 1
+    biases = int(attrs["num_layers"]) * directions * 2 * gates * int(attrs["state_size"])
+    return steps * batch * (prod(inputs[1]) - biases)
+
+
+KERNELS = (Kernel("RNN", rnn, rnn_shapes, _types, cost=rnn_cost),)

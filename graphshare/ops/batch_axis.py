@@ -1,0 +1,140 @@
+"""What an operator does with the batch axis: keeps it, moves it, or mixes samples. Families state it in ``batch_axis.py``.
+
+Operators without a rule of their own follow from ``couples_batch`` of their signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from graphshare.ir.graph import Node
+from graphshare.ops.signature import PARAMETER_FORMALS, Signature
+
+UNKNOWN = "nothing is known of what it does with a batch"
+
+
+class At(NamedTuple):
+    """The samples lie on ``axis``; ``rank`` is the number of axes, where it is known, else ``more`` counts those that were
+    added to an input's."""
+
+    axis: int
+    rank: int | None = None
+    more: int = 0
+
+    def is_axis(self, axis: int) -> bool:
+        """Whether an attribute's ``axis`` is, or may be, the samples'. Without a rank, -1 is taken for another than axis 0: a
+        batch of single numbers is rare."""
+        if axis >= 0:
+            return axis == self.axis
+        if self.rank is None:
+            return axis < -1 or self.axis > 0
+        return axis + self.rank == self.axis
+
+    def with_axis(self, axis: int, ranks: int = 0) -> At:
+        """Samples on ``axis`` of an array with ``ranks`` more axes."""
+        return At(axis, None, self.more + ranks) if self.rank is None else At(axis, self.rank + ranks)
+
+
+class Use:
+    """One operator with where the samples are in its inputs; ``first`` is the first input that has any."""
+
+    def __init__(self, node: Node, signature: Signature, inputs: Sequence[At | None]) -> None:
+        self.node = node
+        self.signature = signature
+        self.inputs = inputs
+        self.first: At = next(at for at in inputs if at is not None)
+
+    def value(self, key: str) -> Any:
+        """The typed value of an attribute."""
+        return self.signature.value(self.signature.current_attributes(self.node.attrs), key)
+
+    def input(self, slot: int) -> At | None:
+        return self.inputs[slot] if slot < len(self.inputs) else None
+
+    @property
+    def axes_differ(self) -> bool:
+        """Whether two inputs have the samples on different axes."""
+        return len({at.axis for at in self.inputs if at is not None}) > 1
+
+    def formals_with_samples(self) -> list[str]:
+        """The formal inputs in which there are samples."""
+        names = self.signature.formal_inputs(self.node.attrs, subgraphs=self.node.subgraphs)
+        return [name for name, at in zip(names, self.inputs, strict=False) if at is not None]
+
+
+class Mixes(NamedTuple):
+    """Why an operator mixes samples, and where its outputs are taken to have them all the same."""
+
+    why: str
+    places: list[At | None]
+
+
+Outcome = At | None | str | list[At | None] | Mixes
+"""Where an operator's outputs have the samples (one answer for all, or a list); a text says why it mixes them."""
+
+
+Rule = Callable[[Use], Outcome]
+
+
+def default_rule(use: Use) -> Outcome:
+    """Return the outcome of an operator without a rule of its own, from its signature."""
+    kind = use.signature.couples_batch
+    if use.axes_differ or (kind == "elementwise" and _broadcast_apart(use)):
+        return "has the samples on different axes of its inputs"
+    if kind == "always":
+        return "mixes the samples of a batch"
+    if kind not in ("never", "elementwise"):
+        return UNKNOWN
+    wrong = [name for name in use.formals_with_samples() if name in PARAMETER_FORMALS]
+    if wrong:
+        return f"has a {wrong[0]} that depends on the batch"
+    if use.first.axis and kind != "elementwise":
+        return f"takes axis 0 for the samples, which are on axis {use.first.axis}"
+    return use.first if kind == "elementwise" else At(use.first.axis)
+
+
+def _broadcast_apart(use: Use) -> bool:
+    """Whether inputs of different ranks are stretched to each other: they are lined up at their last axes."""
+    ranks = {(at.rank, at.more) for at in use.inputs if at is not None}
+    known = {rank for rank, _ in ranks if rank is not None}
+    return len(known) > 1 or (len(ranks) > 1 and (1 in known or not known))
+
+
+def along_axis_rule(use: Use) -> Outcome:
+    """Return the outcome of an operator that works along one axis and keeps it, such as softmax or a sort."""
+    axis = use.value("axis")
+    if axis is None:
+        return "works on all samples in one row"
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    return "works along the samples" if any(map(use.first.is_axis, axes)) else use.first
+
+
+def window_rule(use: Use) -> Outcome:
+    """Return the outcome of a convolution or pooling, whose output rank follows from the kernel."""
+    outcome = default_rule(use)
+    kernel = tuple(use.value("kernel") or ())
+    return At(0, len(kernel) + 2) if isinstance(outcome, At) and kernel else outcome
+
+
+def fixed_axes_rule(*wanted: int, out: At) -> Rule:
+    """Return the rule of an operator whose inputs need the samples on the axes ``wanted`` and whose output has them at ``out``."""
+
+    def rule(use: Use) -> Outcome:
+        for slot, axis in enumerate(wanted):
+            at = use.input(slot)
+            if at is not None and at.axis != axis:
+                return f"takes axis {axis} of input {slot} for the samples, which are on axis {at.axis}"
+        return out if use.input(0) is not None else UNKNOWN
+
+    return rule
+
+
+def without_samples(use: Use) -> Outcome:
+    """Return that no output has samples."""
+    return None
+
+
+def mixing_rule(why: str) -> Rule:
+    """Return the rule of an operator that always mixes samples, for this reason."""
+    return lambda use: why
