@@ -118,7 +118,7 @@ def window_rule(use: Use) -> Outcome:
 
 
 def fixed_axes_rule(*wanted: int, out: At) -> Rule:
-    """Return the rule of an operator whose inputs need the samples on the axes ``wanted`` and whose output has them at ``out``."""
+    """Return the rule of an operator that needs the samples on the axes ``wanted`` of its inputs and puts them at ``out``."""
 
     def rule(use: Use) -> Outcome:
         for slot, axis in enumerate(wanted):
