@@ -12,10 +12,9 @@ from graphshare.checkpoint.map_file import read_map
 from graphshare.cli.console import Line, put_colored, put_json, say
 from graphshare.cli.params_diff import parameter_lines
 from graphshare.cli.report import put_report, report_format
-from graphshare.differences.changes import GraphDiff
+from graphshare.differences.changes import GraphDiff, format_change, format_node, format_tie
 from graphshare.differences.diff import Difference
 from graphshare.differences.diff import diff as diff_graphs
-from graphshare.differences.words import names_of, spelled, told
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.formats.byte_source import open_source
 from graphshare.formats.params.registry import recognize_format
@@ -88,9 +87,9 @@ def diff(
     elif format_ == "text":
         put_colored(_lines(found))
     else:
-        from graphshare.cli.diff_report import report_of
+        from graphshare.cli.diff_report import make_diff_report
 
-        put_report(report_of(found, left.where, right.where), format_)
+        put_report(make_diff_report(found, left.where, right.where), format_)
     return 1 if found else 0
 
 
@@ -142,15 +141,15 @@ def _lines(found: Difference) -> Iterator[Line]:
 
 def _graph_lines(graph: GraphDiff) -> Iterator[Line]:
     for node in graph.removed:
-        yield "removed", f"removed  {spelled(node)}"
+        yield "removed", f"removed  {format_node(node)}"
     for node in graph.added:
-        yield "added", f"added    {spelled(node)}"
+        yield "added", f"added    {format_node(node)}"
     for pair in graph.renamed:
-        yield "changed", f"renamed  {spelled(pair.old)} -> {pair.new.name}"
+        yield "changed", f"renamed  {format_node(pair.old)} -> {pair.new.name}"
     for node_change in graph.changed:
-        yield "changed", f"changed  {spelled(node_change.new)}"
-        yield from (("", f"           {told(change)}") for change in node_change.changes)
+        yield "changed", f"changed  {format_node(node_change.new)}"
+        yield from (("", f"           {format_change(change)}") for change in node_change.changes)
     for tie in graph.ties:
-        yield "changed", f"{tie.how:8} {names_of(tie.olds)} -> {names_of(tie.news)}"
+        yield "changed", f"{tie.how:8} {format_tie(tie)}"
     for change in (*graph.outputs, *graph.attributes):
-        yield "changed", told(change)
+        yield "changed", format_change(change)

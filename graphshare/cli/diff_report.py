@@ -1,13 +1,12 @@
-"""What ``diff`` found, for the report formats: a finding for each node, tie, output and parameter that differs."""
+"""The report of ``diff``: a finding for each node, tie, output and parameter that differs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from graphshare.cli.params_diff import parameter_lines
-from graphshare.differences.changes import GraphDiff, NodeRef
+from graphshare.differences.changes import GraphDiff, NodeRef, format_change, format_node, format_tie
 from graphshare.differences.diff import Difference
-from graphshare.differences.words import names_of, spelled, told
 from graphshare.reports.model import Finding, Level, Report, RuleInfo
 
 _RULES = {
@@ -25,7 +24,7 @@ _RULES = {
 }
 
 
-def report_of(found: Difference, left: str, right: str) -> Report:
+def make_diff_report(found: Difference, left: str, right: str) -> Report:
     """The report of a comparison of the files ``left`` and ``right``, the verdict last."""
     findings = [*_graph_findings(found.graph, left, right), *_parameter_findings(found, right)]
     level = Level.ERROR if found else Level.NOTE
@@ -36,17 +35,19 @@ def report_of(found: Difference, left: str, right: str) -> Report:
 
 def _graph_findings(graph: GraphDiff, left: str, right: str) -> Iterator[Finding]:
     for node in graph.removed:
-        yield _finding("removed", f"{spelled(node)} is gone", left, node)
+        yield _finding("removed", f"{format_node(node)} is gone", left, node)
     for node in graph.added:
-        yield _finding("added", f"{spelled(node)} is new", right, node)
+        yield _finding("added", f"{format_node(node)} is new", right, node)
     for pair in graph.renamed:
-        yield _finding("renamed", f"{spelled(pair.old)} is now {pair.new.name}", right, pair.new)
+        yield _finding("renamed", f"{format_node(pair.old)} is now {pair.new.name}", right, pair.new)
     for changed in graph.changed:
-        yield _finding("changed", f"{spelled(changed.new)}: {'; '.join(map(told, changed.changes))}", right, changed.new)
+        yield _finding(
+            "changed", f"{format_node(changed.new)}: {'; '.join(map(format_change, changed.changes))}", right, changed.new
+        )
     for tie in graph.ties:
-        yield _finding("tie", f"{tie.how}: {names_of(tie.olds)} -> {names_of(tie.news)}", right)
+        yield _finding("tie", f"{tie.how}: {format_tie(tie)}", right)
     for change in (*graph.outputs, *graph.attributes):
-        yield _finding("graph", told(change), right)
+        yield _finding("graph", format_change(change), right)
 
 
 def _parameter_findings(found: Difference, right: str) -> Iterator[Finding]:

@@ -1,1 +1,1 @@
-"""Two graphs held against each other: which node became which, and what differs."""
+"""Differences of two graphs: the counterpart of each node, and what changed; ``diff.diff`` is the entry."""

@@ -1,4 +1,4 @@
-"""``diff``: what differs between two graphs and their parameter files, modulo a map, a prefix or names."""
+"""``diff``: the differences of two graphs and their parameter files, given a map, prefixes or names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphshare.analysis.implied import implied_name, implied_variables
 from graphshare.checkpoint.load import Checkpoint
 from graphshare.checkpoint.map_entries import Place, entries_of
 from graphshare.differences.alignment import align
-from graphshare.differences.changes import GraphDiff, Twins, compare
+from graphshare.differences.changes import Branch, GraphDiff, compare
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.params.diff import ParameterDiff, diff_parameters
 from graphshare.ir.graph import Graph, Node
@@ -18,7 +18,7 @@ from graphshare.text.format import format_count
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """What differs: the graphs, and the parameter files where both have one. True when anything does."""
+    """The differences of the graphs, and of the parameter files where both have one; true if there is any."""
 
     graph: GraphDiff
     parameters: ParameterDiff | None = None
@@ -28,16 +28,16 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """One line."""
+        """The result in one line."""
         graph = self.graph
         counts = [(len(getattr(graph, what)), what) for what in ("added", "removed", "renamed", "changed")]
-        told = [f"{format_count(count, 'node')} {what}" for count, what in counts if count]
-        told += [f"{len(graph.ties)} ties moved"] if graph.ties else []
-        told += [f"{len(graph.outputs)} outputs"] if graph.outputs else []
-        told += [f"{len(graph.attributes)} graph attributes"] if graph.attributes else []
-        told += [f"{len(self.parameters.changes)} parameters"] if self.parameters else []
-        if told:
-            return f"DIFFERENT: {', '.join(told)}"
+        parts = [f"{format_count(count, 'node')} {what}" for count, what in counts if count]
+        parts += [f"{len(graph.ties)} ties moved"] if graph.ties else []
+        parts += [f"{len(graph.outputs)} outputs"] if graph.outputs else []
+        parts += [f"{len(graph.attributes)} graph attributes"] if graph.attributes else []
+        parts += [f"{len(self.parameters.changes)} parameters"] if self.parameters else []
+        if parts:
+            return f"DIFFERENT: {', '.join(parts)}"
         return "SAME: " + ("the graphs" if self.parameters is None else "the graphs and their parameters")
 
 
@@ -53,71 +53,71 @@ def diff(
     atol: float = 0.0,
     rtol: float = 0.0,
 ) -> Difference:
-    """What differs between ``left`` and ``right``.
+    """Return the differences between ``left`` and ``right``.
 
     ``prefixes``: the right graph has nodes of the left one under these prefixes, beside or instead of the plain ones.
-    ``map_data``: the map file of a rewrite, or an object of old and new names. Without ``renames`` names alone pair the rest;
-    with ``ignore_names`` another name is no difference.
+    ``map_data``: the map file of a rewrite, or an object of old and new names. Without ``renames`` the other nodes are paired
+    by equal names only; with ``ignore_names`` another name is not a difference.
 
     Raises:
-        InputError: the map is none, or speaks of other graphs.
-        RefusedError: a prefix that no counterpart bears.
+        InputError: not a map file, or the map of other graphs.
+        RefusedError: a prefix that no counterpart has.
     """
-    branches = [Twins("", {})]
+    branches = [Branch("", {})]
     if map_data is not None:
-        branches = _mapped(left.graph, right.graph, map_data, map_where)
+        branches = _match_map(left.graph, right.graph, map_data, map_where)
     elif prefixes:
-        branches = _prefixed(left.graph, right.graph, prefixes, left.where)
-    branches = _completed(left.graph, right.graph, branches, renames)
-    found = compare(left.graph, right.graph, branches)
+        branches = _match_prefixes(left.graph, right.graph, prefixes, left.where)
+    branches = _complete(left.graph, right.graph, branches, renames)
+    changes = compare(left.graph, right.graph, branches)
     parameters = None
     if left.params is not None and right.params is not None:
-        names = _parameter_names(left.graph, branches)
+        names = _map_parameter_names(left.graph, branches)
         parameters = diff_parameters(left.params, right.params, names, atol=atol, rtol=rtol)
-    return Difference(found.nameless() if ignore_names else found, parameters)
+    return Difference(changes.without_names() if ignore_names else changes, parameters)
 
 
-def _completed(left: Graph, right: Graph, branches: list[Twins], renames: bool) -> list[Twins]:
-    """The branches with what they leave open found: all of it belongs to the first."""
+def _complete(left: Graph, right: Graph, branches: list[Branch], renames: bool) -> list[Branch]:
+    """Return the branches with the remaining nodes aligned; all of them belong to the first branch."""
     first, *others = branches
     taken = [node for branch in others for pair in branch.images.items() for node in pair if node not in first.images]
-    found = align(left, right, known=first.images, taken=taken, renames=renames)
-    first = msgspec.structs.replace(first, images=found.images)
+    images = align(left, right, known=first.images, taken=taken, renames=renames).images
+    first = msgspec.structs.replace(first, images=images)
     return [branch for branch in (first, *others) if branch.images] or [first]
 
 
-def _prefixed(left: Graph, right: Graph, prefixes: Sequence[str], other: str) -> list[Twins]:
-    """A branch for each prefix, its nodes found by name; and one for the plain names that the right graph still has."""
-    by_name = _by_name(right.nodes)
+def _match_prefixes(left: Graph, right: Graph, prefixes: Sequence[str], other: str) -> list[Branch]:
+    """Return a branch for each prefix, paired by name, and one for the plain names of the right graph."""
+    by_name = _index_names(right.nodes)
     branches = []
     for prefix in prefixes:
         rest = {name: iter(nodes) for name, nodes in by_name.items()}
         images = {a: b for a in left.nodes if (b := next(rest.get(prefix + a.name, iter(())), None)) is not None}
-        branches.append(Twins(prefix, images, prefix=prefix))
-    idle = [branch.label for branch in branches if not branch.images]
-    if idle:
-        raise RefusedError([Fault(f"no node bears the prefix {prefix!r} before a name of {other}") for prefix in idle])
-    bearing = {b for branch in branches for b in branch.images.values()}
-    rest = {name: iter(node for node in nodes if node not in bearing) for name, nodes in by_name.items()}
+        branches.append(Branch(prefix, images, prefix=prefix))
+    unmatched = [branch.label for branch in branches if not branch.images]
+    if unmatched:
+        raise RefusedError([Fault(f"no node has the prefix {prefix!r} before a name of {other}") for prefix in unmatched])
+    paired = {b for branch in branches for b in branch.images.values()}
+    rest = {name: iter(node for node in nodes if node not in paired) for name, nodes in by_name.items()}
     plain = {a: b for a in left.nodes if (b := next(rest.get(a.name, iter(())), None)) is not None and a.op == b.op}
-    return [Twins("", plain), *branches]
+    return [Branch("", plain), *branches]
 
 
-def _by_name(nodes: Iterable[Node]) -> dict[str, list[Node]]:
-    found: dict[str, list[Node]] = {}
+def _index_names(nodes: Iterable[Node]) -> dict[str, list[Node]]:
+    index: dict[str, list[Node]] = {}
     for node in nodes:
-        found.setdefault(node.name, []).append(node)
-    return found
+        index.setdefault(node.name, []).append(node)
+    return index
 
 
-def _mapped(left: Graph, right: Graph, data: bytes, where: str) -> list[Twins]:
-    """The branches of a map. Its ids are believed where the names there are the map's, else its names where they are unique.
+def _match_map(left: Graph, right: Graph, data: bytes, where: str) -> list[Branch]:
+    """Return the branches of a map. An id counts where the node there has the map's name, otherwise a name that is unique.
 
     Raises:
-        InputError: it is no map, or nothing in it is in the graphs.
+        InputError: not a map file, or none of its nodes is in the graphs.
     """
     entries = entries_of(data, where)
-    lefts, rights = _Finder(left), _Finder(right)
+    lefts, rights = _NodeFinder(left), _NodeFinder(right)
     images: dict[str, dict[Node, Node]] = {}
     names: dict[str, dict[Node, str]] = {}
     for entry in entries:
@@ -129,15 +129,17 @@ def _mapped(left: Graph, right: Graph, data: bytes, where: str) -> list[Twins]:
         if b is not None:
             images.setdefault(entry.branch, {})[a] = b
     if entries and not images:
-        hint = "give the map of the rewrite that made the second graph from the first"
+        hint = "use the map of the rewrite that made the second graph from the first"
         raise InputError(Fault("pairs no node of these graphs", where=where, hint=hint))
-    return [Twins(label, found, names[label]) for label, found in images.items()] or [Twins("", {})]
+    return [Branch(label, pairs, names[label]) for label, pairs in images.items()] or [Branch("", {})]
 
 
-class _Finder:
+class _NodeFinder:
+    """Nodes of a graph by their places in a map."""
+
     def __init__(self, graph: Graph) -> None:
         self._nodes = graph.nodes
-        self._by_name = _by_name(graph.nodes)
+        self._by_name = _index_names(graph.nodes)
 
     def find(self, place: Place) -> Node | None:
         if place.id is not None and 0 <= place.id < len(self._nodes) and self._nodes[place.id].name == place.name:
@@ -146,8 +148,8 @@ class _Finder:
         return named[0] if len(named) == 1 else None
 
 
-def _parameter_names(left: Graph, branches: Sequence[Twins]) -> Mapping[str, Sequence[str]]:
-    """What each variable of the left graph is called in the right one, the implied ones included."""
+def _map_parameter_names(left: Graph, branches: Sequence[Branch]) -> Mapping[str, Sequence[str]]:
+    """Return the names in the right graph of each variable of the left one, implied variables included."""
     names: dict[str, dict[str, None]] = {}
     for branch in branches:
         for node in left.variables():

@@ -1,7 +1,6 @@
-"""What a node is by its surroundings, names left out: by what it computes, and by what becomes of it.
+"""Fingerprints of nodes without names: numbers for what a node is computed from and for how it is used.
 
-Nodes of two graphs with one number are alike as far as that side of them goes. Numbers stand for whole keys, so unequal nodes
-never meet in one by chance.
+Nodes of two graphs with equal numbers are equal on that side. Each distinct key gets its own number, so none collide.
 """
 
 from __future__ import annotations
@@ -13,36 +12,36 @@ from graphshare.ir.walk import topological
 from graphshare.progress import batched_progress
 
 
-class Numbers:
-    """Gives every distinct key a number of its own, in both graphs the same."""
+class KeyNumbers:
+    """Numbers for distinct keys, the same in both graphs."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, int] = {}
 
     def of(self, key: Hashable) -> int:
-        """The number of ``key``."""
+        """Return the number of ``key``."""
         return self._known.setdefault(key, len(self._known))
 
 
 class Fingerprints:
-    """``above`` numbers what a node computes from, itself included; ``below`` what is made of it, itself left out.
+    """``above`` numbers each node with everything it is computed from; ``below`` numbers all uses of its outputs.
 
-    Variables are alike above. ``coarse`` leaves attributes out, so that two spellings of one operator meet.
+    All variables have one number above. ``coarse`` ignores attributes, so that differently written operators are equal.
     """
 
-    def __init__(self, graph: Graph, numbers: Numbers, *, coarse: bool = False) -> None:
+    def __init__(self, graph: Graph, numbers: KeyNumbers, *, coarse: bool = False) -> None:
         order = topological(graph)
-        kinds = _kinds(order, numbers, coarse)
+        kinds = _number_operators(order, numbers, coarse)
         self.above: dict[Node, int] = {}
         for node in batched_progress(order, "comparing", "nodes"):
             inputs = tuple((self.above[entry.node], entry.index) for entry in node.inputs)
             controls = tuple(self.above[dep] for dep in node.control_deps)
             self.above[node] = numbers.of(("above", kinds[node], inputs, controls))
-        self.below = _below(graph, order, kinds, numbers)
+        self.below = _number_uses(graph, order, kinds, numbers)
 
 
-def _kinds(order: Sequence[Node], numbers: Numbers, coarse: bool) -> dict[Node, int]:
-    """What each node is by itself. A variable's attributes (learning rates, initialisers) do not tell what it is."""
+def _number_operators(order: Sequence[Node], numbers: KeyNumbers, coarse: bool) -> dict[Node, int]:
+    """Return a number for the operator and the attributes of each node; a variable's attributes are ignored."""
     kinds: dict[Node, int] = {}
     by_map: dict[tuple[str, int, int], int] = {}  # equal attribute maps of a file are one object
     for node in order:
@@ -55,7 +54,7 @@ def _kinds(order: Sequence[Node], numbers: Numbers, coarse: bool) -> dict[Node, 
     return kinds
 
 
-def _below(graph: Graph, order: Sequence[Node], kinds: Mapping[Node, int], numbers: Numbers) -> dict[Node, int]:
+def _number_uses(graph: Graph, order: Sequence[Node], kinds: Mapping[Node, int], numbers: KeyNumbers) -> dict[Node, int]:
     uses: dict[Node, list[tuple[int, int, int]]] = {}
     for position, head in enumerate(graph.heads):
         uses.setdefault(head.node, []).append((-1, position, head.index))

@@ -46,7 +46,7 @@ def test_under_shuffled_names_only_names_differ(corpus: Path) -> None:
         for node, label in zip(document["nodes"], labels, strict=True):
             node["name"] = label
         found = diff_graphs(load_checkpoint(str(path)).graph, graph_of(document))
-        assert not found.nameless(), (path.name, found.nameless())
+        assert not found.without_names(), (path.name, found.without_names())
         assert len(found.renamed) == len(document["nodes"])
 
 
@@ -64,7 +64,7 @@ def test_an_operator_replaced_is_found_and_nothing_else(renamed: bool, corpus: P
             for node in document["nodes"]:
                 node["name"] = f"x/{node['name']}"
         document["nodes"][victim]["op"] = "planted"
-        found = diff_graphs(load_checkpoint(str(path)).graph, graph_of(document)).nameless()
+        found = diff_graphs(load_checkpoint(str(path)).graph, graph_of(document)).without_names()
         assert found, path.name
         touched = {node.id for node in (*found.added, *found.removed)} | {change.new.id for change in found.changed}
         assert victim in touched, path.name

@@ -47,7 +47,7 @@ def test_all_names_may_change() -> None:
     added, removed, renamed, changed = names(found)
     assert (added, removed, changed) == ([], [], [])
     assert renamed == [(name.name, f"other_{name.name}") for name in graph(chain(30)).nodes]
-    assert not found.nameless()
+    assert not found.without_names()
 
 
 def test_shuffled_names_are_renames_and_nothing_else() -> None:
