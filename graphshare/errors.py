@@ -71,3 +71,7 @@ class SelfCheckError(GraphshareError):
 
 class DisprovedError(GraphshareError):
     """The answer is "no": the property to be proved does not hold. No output was put in place."""
+
+
+class BugError(Exception):
+    """A fault of the program, or of an operator registered with it: never of the user, so not a :class:`GraphshareError`."""

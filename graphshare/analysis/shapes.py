@@ -13,6 +13,7 @@ import msgspec
 
 from graphshare.analysis.bodies import NodeBodies, What, inner_variables
 from graphshare.analysis.name_lists import visible_outputs
+from graphshare.analysis.node_errors import explain_failure, refuse_inputs
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
 from graphshare.ir.walk import post_order
@@ -32,8 +33,6 @@ TYPE_FLAGS = {
     "7": "bool",
 }
 _MAX_ROUNDS = 64
-# A contradiction, and what rules run into over attributes that make no sense (a group of 0 filters, a shape of None).
-_MISFITS = (KernelError, TypeError, ValueError, LookupError, ArithmeticError)
 
 
 class Inference(msgspec.Struct):
@@ -142,8 +141,8 @@ class _Rules:
             new_inputs, new_outputs = self._shapes(node, inputs, outputs)
             merged_in = [unify(a, b) for a, b in zip(inputs, new_inputs, strict=True)]
             merged_out = [unify(a, b) for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)]
-        except _MISFITS as error:
-            raise _contradiction(node, error, [format_shape(shape) for shape in inputs]) from None
+        except Exception as error:
+            raise _rule_error(self, found, node, "shape rule", error, [format_shape(shape) for shape in inputs]) from error
         return _store(found.shapes, node, merged_in, merged_out)
 
     def type_step(self, found: Inference, node: Node) -> bool:
@@ -155,11 +154,15 @@ class _Rules:
         outputs = found.types[node]
         try:
             new_inputs, new_outputs = self._types(node, inputs, outputs)
-        except _MISFITS as error:
-            raise _contradiction(node, error, [str(dtype) for dtype in inputs]) from None
-        merged_in = [a or b for a, b in zip(inputs, new_inputs, strict=True)]
-        merged_out = [a or b for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)]
+            merged_in = [a or b for a, b in zip(inputs, new_inputs, strict=True)]
+            merged_out = [a or b for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)]
+        except Exception as error:
+            raise _rule_error(self, found, node, "dtype rule", error, [str(dtype) for dtype in inputs]) from error
         return _store(found.types, node, merged_in, merged_out)
+
+    def of(self, node: Node) -> tuple[Kernel, dict[str, Any]]:
+        """Return the kernel of the node's operator, and the typed attributes."""
+        return self._rules[node]
 
     def _shapes(self, node: Node, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         kernel, attrs = self._rules[node]
@@ -232,6 +235,11 @@ def _settle(found: Inference, step: Any) -> None:
             return
 
 
-def _contradiction(node: Node, error: Exception, inputs: Sequence[str]) -> RefusedError:
-    names = [f"{entry.node.name or entry.node.op} {text}" for entry, text in zip(node.inputs, inputs, strict=True)]
-    return RefusedError(Fault(f"{node.op} cannot take {', '.join(names)}: {error}", node=node.name))
+def _rule_error(rules: _Rules, found: Inference, node: Node, rule: str, error: Exception, inputs: Sequence[str]) -> Exception:
+    """Return what to raise when a rule raised ``error``: a refusal for a contradiction or a malformed node, else a bug."""
+    if isinstance(error, KernelError):
+        return refuse_inputs(node, inputs, error)
+    kernel, attrs = rules.of(node)
+    shapes = [_slot(found.shapes, entry.node, entry.index) for entry in node.inputs]
+    dtypes = [_slot(found.types, entry.node, entry.index) for entry in node.inputs]
+    return explain_failure(node, rule, error, kernel, attrs, shapes, dtypes)

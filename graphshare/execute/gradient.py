@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from graphshare.analysis.node_errors import explain_failure
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.interpreter import computed
 from graphshare.execute.plan import Plan, make_plan
@@ -33,6 +34,7 @@ class Passed(msgspec.Struct, eq=False):
     step: Step
     gradient: Gradient
     record: TapeEntry
+    inputs: tuple[tuple[tuple[int, ...], str], ...]
     outputs: tuple[tuple[tuple[int, ...], Any], ...]
     updates: Mapping[int, tuple[Array, Array]]
 
@@ -128,7 +130,7 @@ class Tape:
             )
             kinds = tuple((x.shape, x.dtype) for x in result.outputs)
             updates = {position: (inputs[position], value) for position, value in result.updates.items()}
-            self._passed.append(Passed(step, gradient, record, kinds, updates))
+            self._passed.append(Passed(step, gradient, record, tuple((x.shape, str(x.dtype)) for x in inputs), kinds, updates))
         for slot in step.last:
             self._values[slot] = None
 
@@ -225,9 +227,14 @@ def _gone_back(passed: Passed, given: list[Array | None]) -> list[Array | None]:
     try:
         with np.errstate(all="ignore"):
             result = passed.gradient.vjp(passed.record, *given)
-    except (GradientError, KernelError, ValueError, LookupError, TypeError, ArithmeticError) as error:
+    except (GradientError, KernelError) as error:
         shapes = ", ".join(format_shape(shape) for shape, _ in passed.outputs)
         raise RefusedError(Fault(f"the gradient of {step.node.op}, output {shapes}: {error}", node=step.node.name)) from error
+    except Exception as error:
+        shapes, dtypes = zip(*passed.inputs, strict=True) if passed.inputs else ((), ())
+        raise explain_failure(
+            step.node, "gradient", error, step.kernel, step.attrs, shapes, dtypes, passed.record.inputs
+        ) from error
     found = [result] if result is None or isinstance(result, (np.ndarray, np.generic)) else list(result)
     found = [None if gradient is None else np.asarray(gradient) for gradient in found]  # arithmetic without axes gives numbers
     return found + [None] * (len(step.inputs) - len(found))

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from graphshare.analysis.bodies import inner_operators, inner_variables
+from graphshare.analysis.node_errors import explain_failure, refuse_inputs
 from graphshare.analysis.shapes import infer
-from graphshare.errors import Fault, RefusedError
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.pool import Pool
 from graphshare.execute.step import Step
@@ -96,11 +96,13 @@ def computed(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
     try:
         with np.errstate(all="ignore"):
             result: Any = step.kernel.forward(context, step.attrs, *inputs)
-    except (KernelError, ValueError, LookupError, TypeError, ArithmeticError) as error:
-        shapes = ", ".join(
-            f"{e.node.name or e.node.op} {format_shape(x.shape)}" for e, x in zip(step.node.inputs, inputs, strict=False)
-        )
-        raise RefusedError(Fault(f"{step.node.op} cannot take {shapes}: {error}", node=step.node.name)) from error
+    except KernelError as error:
+        raise refuse_inputs(step.node, [format_shape(x.shape) for x in inputs], error) from error
+    except Exception as error:
+        shapes, dtypes = [x.shape for x in inputs], [str(x.dtype) for x in inputs]
+        raise explain_failure(
+            step.node, "kernel", error, step.kernel, step.attrs, shapes, dtypes, inputs, context.shapes
+        ) from error
     if isinstance(result, Result):
         return result
     if isinstance(result, tuple):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array
+from graphshare.ops.limits import require
 
 
 def convert(x: Array, dtype: Any) -> Array:
@@ -15,6 +16,7 @@ def convert(x: Array, dtype: Any) -> Array:
     A number no integer holds (NaN, infinite, too large) is the least one, as on x86: the least int64 for int64, and of the
     least int32 its low bits for all narrower types.
     """
+    require(dtype != "bfloat16", "bfloat16 is not supported")
     wanted = np.dtype(dtype)
     if x.dtype == wanted:
         return x

@@ -6,11 +6,14 @@ A kernel's three functions take the typed attributes of :meth:`graphshare.ops.si
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from graphshare.ops.limits import Limits
 
 Array = NDArray[Any]
 
@@ -112,6 +115,9 @@ class Kernel(msgspec.Struct, frozen=True):
     to a sum, so only operators that multiply matrices or windows have a cost. ``body_cost(attrs, inputs, cost_of)`` counts
     those of a node's sub-graphs; ``cost_of(i, shapes)`` is the cost of sub-graph ``i`` for these shapes of its variables, in
     its own order. None stands for a cost that a missing shape leaves unknown.
+
+    ``limits`` state what the kernel does not compute. An unexpected exception outside of them is a refusal; within them
+    whatever is not a :class:`KernelError` is a bug.
     """
 
     operator: str
@@ -123,3 +129,4 @@ class Kernel(msgspec.Struct, frozen=True):
     refuses: Callable[[Attrs, Bodies], str | None] | None = None
     cost: Cost | None = None
     body_cost: BodyCost | None = None
+    limits: Limits | None = None

@@ -10,6 +10,7 @@ import numpy as np
 from graphshare.ops.buffers import target
 from graphshare.ops.conversion import convert, floating
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.limits import Limits, limited, refuse_invalid_call, require
 from graphshare.ops.unification import same_shapes, same_types, unify
 from graphshare.text.format import format_shape
 
@@ -71,6 +72,7 @@ def rrelu(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
         return leaky(context, {"slope": slope}, x), mask
     if context.rng is None:
         raise KernelError("random slopes need a generator of random numbers")
+    require(attrs["lower_bound"] <= attrs["upper_bound"], "lower_bound is above upper_bound")
     slopes = context.rng.uniform(attrs["lower_bound"], attrs["upper_bound"], x.shape).astype(x.dtype)
     return np.where(x > 0, x, x * slopes), slopes
 
@@ -78,6 +80,9 @@ def rrelu(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
 def prelu(context: Context, attrs: Attrs, x: Array, gamma: Array) -> Array:
     """``gamma * x`` below 0, a slope for every channel (axis 1) or one for all."""
     slopes = gamma.reshape((-1,) + (1,) * (x.ndim - 2)) if gamma.ndim == 1 and x.ndim > 1 else gamma
+    require(slopes.ndim <= x.ndim, f"gamma has {slopes.ndim} axes, and the data {x.ndim}")
+    with refuse_invalid_call():
+        np.broadcast_shapes(slopes.shape, x.shape)
     result: Array = np.multiply(x, slopes, out=_copied(context, x), where=x < 0)
     return result
 
@@ -138,4 +143,4 @@ def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     return inputs, outputs
 
 
-KERNELS = (Kernel("LeakyReLU", leaky_relu, _shapes, _types),)
+KERNELS = limited(Limits(rank=1), Kernel("LeakyReLU", leaky_relu, _shapes, _types))

@@ -7,6 +7,7 @@ from math import prod, sqrt
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
+from graphshare.ops.limits import Limits, limited
 from graphshare.ops.unification import dims, same_types, unify
 from graphshare.ops.windows import agreed
 
@@ -119,7 +120,8 @@ def values_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     return prod(outputs[0]) * inputs[1][-1]
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(elements=True, positive=("heads",)),
     Kernel("_contrib_interleaved_matmul_selfatt_qk", self_scores, self_scores_shapes, same_types, cost=self_scores_cost),
     Kernel("_contrib_interleaved_matmul_selfatt_valatt", self_values, self_values_shapes, same_types, cost=values_cost),
     Kernel("_contrib_interleaved_matmul_encdec_qk", cross_scores, cross_scores_shapes, same_types, cost=_cross_scores_cost),

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphshare.ops.buffers import room
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Result, Shape, Shapes, Types
+from graphshare.ops.limits import FLOATS, Limits, limited
 from graphshare.ops.unification import axis_of, dims, same_types, unify
 from graphshare.ops.windows import agreed, computed_in
 from graphshare.text.format import format_shape
@@ -177,7 +178,8 @@ def _by_channel(operator: str, forward: Callable[..., Result | Array]) -> Kernel
 BATCH_NORM_RELU = _by_channel("_contrib_BatchNormWithReLU", batch_norm_relu)
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=FLOATS),
     _by_channel("BatchNorm", batch_norm),
     _by_channel("BatchNorm_v1", batch_norm_raw),
     _by_channel("_contrib_SyncBatchNorm", batch_norm_raw),

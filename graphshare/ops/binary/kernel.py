@@ -14,6 +14,7 @@ import numpy as np
 from graphshare.ops.buffers import room, target
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, Types
+from graphshare.ops.limits import NUMBERS, Limits, limited
 from graphshare.ops.unification import broadcast_shapes, same_shapes, same_types
 
 Function = Callable[[Context, Array, Array], Array]
@@ -106,7 +107,7 @@ def add_n(context: Context, attrs: Attrs, *arrays: Array) -> Array:
     out = target(context, *arrays[:2])
     if out is not None and any(np.may_share_memory(out, x) for x in arrays[2:]):
         out = None  # the same array is still to be added
-    result: Array = np.add(arrays[0], arrays[1], out=out)
+    result: Array = np.asarray(np.add(arrays[0], arrays[1], out=out))
     for x in arrays[2:]:
         np.add(result, x, out=result)
     return result
@@ -165,7 +166,8 @@ def types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
 _WORDS = {"add": "plus", "sub": "minus"}
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=NUMBERS),
     *(_kernel(operator, ARITHMETIC[name], same_shapes) for operator, name in _OF_ONE_SHAPE.items()),
     *(_kernel(f"broadcast_{name}", function, broadcast_shapes) for name, function in ARITHMETIC.items()),
     Kernel("_identity_with_attr_like_rhs", _first, same_shapes, same_types),

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphshare.ops.box.matching import KERNELS as MATCHING_KERNELS
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.limits import SIGNED, Limits, limited
 from graphshare.ops.unification import dims, same_types, unify
 
 
@@ -181,7 +182,8 @@ def _prior_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     return inputs, [unify((1, count, 4), outputs[0])]
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=SIGNED, elements=True, finite=True),
     Kernel("_contrib_box_nms", box_nms, _nms_shapes, same_types),
     Kernel("_contrib_box_iou", box_iou, _iou_shapes, same_types),
     Kernel("_contrib_box_decode", box_decode, _decode_shapes, same_types),

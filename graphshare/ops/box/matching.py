@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.limits import SIGNED, Limits, limited, refuse_invalid_call
 from graphshare.ops.unification import dims, same_types, unify
 
 
@@ -48,7 +49,8 @@ def box_encode(
 
     Samples and matches ``(B, N)``, anchors ``(B, N, 4)`` and refs ``(B, M, 4)`` by their corners; both results ``(B, N, 4)``.
     """
-    picked = np.take_along_axis(refs, matches.astype(np.intp)[..., None], axis=1)
+    with refuse_invalid_call():
+        picked = np.take_along_axis(refs, matches.astype(np.intp)[..., None], axis=1)
     size, base = picked[..., 2:] - picked[..., :2], anchors[..., 2:] - anchors[..., :2]
     half = _as(anchors, 0.5)
     middle, origin = picked[..., :2] + size * half, anchors[..., :2] + base * half
@@ -76,7 +78,8 @@ def _encode_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     return found, [unify(anchors, known) for known in outputs]
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=SIGNED, elements=True, finite=True),
     Kernel("_contrib_bipartite_matching", bipartite_matching, _matching_shapes, same_types),
     Kernel("_contrib_box_encode", box_encode, _encode_shapes, same_types),
 )

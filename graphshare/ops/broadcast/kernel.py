@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.limits import Limits, limited, require
 from graphshare.ops.unification import axis_of, first_type, same_types, size_of, unify
 from graphshare.text.format import format_shape
 
@@ -30,6 +32,7 @@ def pad(context: Context, attrs: Attrs, x: Array) -> Array:
     """A border of ``constant_value``, of the edge's values, or of the mirrored array, ``pad_width`` (before, after) wide."""
     borders, mode = _borders(attrs, x.ndim), attrs["mode"]
     if mode == "constant":
+        require(x.dtype.kind == "f" or isfinite(attrs["constant_value"]), f"constant_value must be finite for {x.dtype}")
         return np.pad(x, borders, mode="constant", constant_values=attrs["constant_value"])
     if mode == "edge":
         return np.pad(x, borders, mode="edge")
@@ -142,7 +145,8 @@ def _stretching(operator: str, rule: Any, types: Any) -> Kernel:
     return Kernel(operator, forward, shapes, types)
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(elements=True, not_negative=("pad_width", "reps", "repeats")),
     Kernel("Pad", pad, _pad_shapes, same_types),
     Kernel("tile", tile, _tile_shapes, same_types),
     Kernel("repeat", repeat, _repeat_shapes, same_types),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.limits import require
 from graphshare.ops.unification import axis_of, dims, is_known, same_types, size_of, unify
 from graphshare.text.format import format_shape
 
@@ -190,6 +191,7 @@ def _cropped(attrs: Attrs, shapes: Shapes) -> Dims:
 def crop(context: Context, attrs: Attrs, x: Array, *like: Array) -> Array:
     """A window of ``(N, C, H, W)``: in the middle with ``center_crop``, else from ``offset`` (y, x) on."""
     h, w = (d or 0 for d in _cropped(attrs, [x.shape, *(y.shape for y in like)])[2:])
+    require(len(attrs["offset"]) == 2, f"offset {attrs['offset']} must be a row and a column")
     top, left = attrs["offset"]
     if attrs["center_crop"]:
         top, left = (x.shape[2] - h) // 2, (x.shape[3] - w) // 2

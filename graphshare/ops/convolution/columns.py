@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.limits import Limits, limited
 from graphshare.ops.unification import same_types, unify
 from graphshare.ops.windows import Window, reached, refined, window_of
 
@@ -80,7 +81,8 @@ def _col2im_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     return [unify(inputs[0], (batch, rows, count))], [unify((batch, channels, *size), outputs[0])]
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(elements=True, not_negative=("pad",)),
     Kernel("im2col", im2col, _im2col_shapes, same_types),
     Kernel("col2im", col2im, _col2im_shapes, same_types),
 )

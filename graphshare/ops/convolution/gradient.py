@@ -18,6 +18,7 @@ from graphshare.ops.convolution.epilogue import Finish
 from graphshare.ops.deconvolution.kernel import spread
 from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Context
+from graphshare.ops.limits import require
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.windows import Window, computed_in, is_channels_last, window_of
 
@@ -93,6 +94,7 @@ def of_weight(x: Array, dy: Array, shape: tuple[int, ...], window: Window, group
     """The gradient of filters of ``shape``: for each tap the output's gradient times the cells that it met."""
     channels, (filters, share) = x.shape[1], shape[:2]
     if any(window.pad):
+        require(min(window.pad) >= 0, "negative padding has no gradient of the weight")
         x = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in window.pad)))
     out = dy.shape[2:]
     taps = _taps(window, out)

@@ -10,6 +10,7 @@ from graphshare.ops.convolution.columns import KERNELS as COLUMNS_KERNELS
 from graphshare.ops.convolution.correlation import correlate
 from graphshare.ops.convolution.epilogue import Finish
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
+from graphshare.ops.limits import Limits, limited
 from graphshare.ops.unification import same_types
 from graphshare.ops.windows import (
     agreed,
@@ -80,7 +81,8 @@ def convolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     return prod(outputs[0]) * prod(inputs[1][1:])
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(elements=True, positive=("num_group", "kernel", "stride", "dilate")),
     Kernel("Convolution", convolution, convolution_shapes, same_types, cost=convolution_cost),
     Kernel("Convolution_v1", convolution, convolution_shapes, same_types, cost=convolution_cost),
     *COLUMNS_KERNELS,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.limits import Limits, limited
 from graphshare.ops.unification import axis_of, is_known, same_types, unify
 from graphshare.text.format import format_shape
 
@@ -225,7 +226,8 @@ def _full_like_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types
     return stated_types(attrs, inputs, outputs)
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(not_negative=("num", "N", "M", "dimensions", "shape")),
     _creating("_zeros", stated_shape, _zeros),
     _creating("_ones", stated_shape, _ones),
     Kernel("_zeros_without_dtype", zeros_of_any_type, _any_type_shapes, _any_type_types),

@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Sizes
+from graphshare.ops.limits import Limits, limited
 from graphshare.ops.unification import dims, same_types
 from graphshare.ops.windows import (
     Window,
@@ -122,4 +123,7 @@ def deconvolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     return prod(inputs[0]) * prod(inputs[1][1:])
 
 
-KERNELS = (Kernel("Deconvolution", deconvolution, deconvolution_shapes, same_types, cost=deconvolution_cost),)
+KERNELS = limited(
+    Limits(elements=True, positive=("num_group", "num_filter", "kernel", "stride", "dilate"), not_negative=("pad", "adj")),
+    Kernel("Deconvolution", deconvolution, deconvolution_shapes, same_types, cost=deconvolution_cost),
+)

@@ -8,6 +8,7 @@ import numpy as np
 
 from graphshare.ops.deformable.regions import KERNELS as REGIONS_KERNELS
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
+from graphshare.ops.limits import FLOATS, Limits, limited
 from graphshare.ops.spatial_transform.kernel import bilinear, held, window_pairs
 from graphshare.ops.unification import dims, same_types, unify
 from graphshare.text.format import format_shape
@@ -98,7 +99,8 @@ def _modulated_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     return prod(outputs[0]) * prod(inputs[3][1:])
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=FLOATS, elements=True, positive=("kernel", "stride", "dilate", "num_group", "num_deformable_group")),
     Kernel("_contrib_DeformableConvolution", deformable_convolution, _deformable_shapes, same_types, cost=_cost),
     Kernel(
         "_contrib_ModulatedDeformableConvolution",

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
+from graphshare.ops.limits import FLOATS, Limits, limited, require
 from graphshare.ops.spatial_transform.kernel import bilinear
 from graphshare.ops.unification import dims, same_types, unify
 
@@ -54,6 +55,7 @@ def moved_bins(attrs: Attrs, shape: tuple[int, ...], rois: Array, *trans: Array)
             first = np.array([j, i], rois.dtype) * each + start
             place = None
             if moved:
+                require(count >= classes, f"{classes} classes of offsets for {count} channels")
                 of = 2 * (channel // (count // classes))
                 place = (r, slice(of, of + 2), int(parts[i]), int(parts[j]))
                 first = first + trans[0][place] * number(attrs["trans_std"]) * extent
@@ -90,4 +92,7 @@ def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shap
     return [unify(inputs[0], (None, channels, None, None)), (count, 5), *moved], [unify(pooled, y) for y in outputs]
 
 
-KERNELS = (Kernel("_contrib_DeformablePSROIPooling", deformable_ps_roi_pooling, _shapes, same_types),)
+KERNELS = limited(
+    Limits(dtypes=FLOATS, elements=True, finite=True, positive=("pooled_size", "group_size", "output_dim")),
+    Kernel("_contrib_DeformablePSROIPooling", deformable_ps_roi_pooling, _shapes, same_types),
+)

@@ -11,7 +11,8 @@ import numpy as np
 from graphshare.ops.box.kernel import centered, decoded, overlaps
 from graphshare.ops.detection.proposals import KERNELS as PROPOSALS_KERNELS
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
-from graphshare.ops.unification import dims, same_types, unify
+from graphshare.ops.limits import SIGNED, Limits, limited, require
+from graphshare.ops.unification import dims, format_shape, same_types, unify
 
 
 def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: Array, anchors: Array) -> Array:
@@ -19,6 +20,7 @@ def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: 
 
     Class and box of a suppressed row stay, its class becomes -1.
     """
+    require(scores.shape[1] > 1, "scores of the background alone")
     out: Array = np.full((scores.shape[0], scores.shape[2], 6), -1, scores.dtype)
     boxes = decoded(centered(anchors[0]), offsets.reshape(len(scores), -1, 4), _variances(attrs))
     if attrs["clip"]:
@@ -75,6 +77,10 @@ def multi_box_target(context: Context, attrs: Attrs, anchors: Array, labels: Arr
 
     Classes are those of the labels and 1, 0 for background, ``ignore_label`` for what does not count.
     """
+    require(
+        labels.ndim == 3 and labels.shape[2] >= 5,
+        f"labels {format_shape(labels.shape)} have no class and four corners",
+    )
     boxes, batch = anchors[0], len(labels)
     offsets: Array = np.zeros((batch, len(boxes), 4), anchors.dtype)
     mask: Array = np.zeros((batch, len(boxes), 4), anchors.dtype)
@@ -148,7 +154,8 @@ def _target_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     return [(1, n, 4), (batch, *labels[1:]), (batch, scores[1], n)], results
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=SIGNED, elements=True, finite=True),
     Kernel("_contrib_MultiBoxDetection", multi_box_detection, _detection_shapes, same_types),
     Kernel("_contrib_MultiBoxTarget", multi_box_target, _target_shapes, same_types),
     *PROPOSALS_KERNELS,

@@ -12,6 +12,7 @@ import numpy as np
 
 from graphshare.ops.box.kernel import kept
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.limits import SIGNED, Limits, limited
 from graphshare.ops.unification import dims, same_types, unify
 
 
@@ -99,7 +100,8 @@ def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shap
     return [inputs[0], unify(inputs[1], deltas), unify(inputs[2], (batch, 3))], results
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=SIGNED, elements=True, finite=True, positive=("rpn_post_nms_top_n", "feature_stride")),
     Kernel("_contrib_Proposal", proposal, _shapes, same_types),
     Kernel("_contrib_MultiProposal", proposals, _shapes, same_types),
 )

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Types
-from graphshare.ops.unification import same_shapes, same_types, unify
+from graphshare.ops.limits import Limits, limited, refuse_invalid_call
+from graphshare.ops.unification import axis_of, same_shapes, same_types, unify
 
 
 def unique(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     """Every value once, in order; then first places, the place of each among them, and counts, as far as they are asked for."""
     flags = {key: attrs[key] for key in ("return_index", "return_inverse", "return_counts")}
-    found = np.unique(x, axis=attrs["axis"], **flags)
+    axis = None if attrs["axis"] is None else axis_of(attrs["axis"], x.ndim)
+    found = np.unique(x, axis=axis, **flags)
     values, *more = found if isinstance(found, tuple) else (found,)
     return (values, *(np.ravel(part).astype(np.int64) for part in more))
 
@@ -30,7 +32,8 @@ def bincount(context: Context, attrs: Attrs, x: Array, weights: Array | None = N
     limit = attrs["minlength"] + 16 * x.size + (1 << 24)  # what a person may mean; a single number could ask for any length
     if x.size and x.max() > limit:
         raise KernelError(f"{x.max()} would give as many counts; {limit} are the most for these numbers")
-    found = np.bincount(x.astype(np.int64), weights, attrs["minlength"])
+    with refuse_invalid_call():
+        found = np.bincount(x.astype(np.int64), weights, attrs["minlength"])
     return found.astype(x.dtype if weights is None else weights.dtype)
 
 
@@ -92,7 +95,8 @@ def _boolean(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]
     return inputs, ["bool"]
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(not_negative=("minlength",), ranks=(1,)),
     Kernel("_npi_unique", unique, _unique_shapes, _unique_types),
     Kernel("_npx_nonzero", nonzero, _nonzero_shapes, _int64),
     Kernel("_npi_bincount", bincount, _bincount_shapes, _bincount_types),

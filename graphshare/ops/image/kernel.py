@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.limits import NUMBERS, Limits, limited, refuse_invalid_call, require
 from graphshare.ops.unification import same_shapes, same_types, unify
 
 # The main directions of colour in photographs times their spread, red, green and blue by rows (AlexNet's augmentation).
@@ -45,7 +46,8 @@ def _float32(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]
 def normalize(context: Context, attrs: Attrs, x: Array) -> Array:
     """(x - mean) / std by channel, of tensors (C, H, W) or (N, C, H, W). Of one number all channels have the same."""
     channels = x.shape[-3]
-    return np.asarray((x - by_channel(attrs["mean"], channels)) / by_channel(attrs["std"], channels))
+    with refuse_invalid_call():
+        return np.asarray((x - by_channel(attrs["mean"], channels)) / by_channel(attrs["std"], channels))
 
 
 def by_channel(values: Sequence[float], channels: int) -> Array:
@@ -89,6 +91,7 @@ def adjust_lighting(context: Context, attrs: Attrs, x: Array) -> Array:
     """Each colour moved along the main directions of colour by ``alpha``; one channel stays as it is."""
     if x.shape[-1] == 1:
         return x
+    require(x.shape[-1] == 3, f"{x.shape[-1]} channels, expected 1 or 3")
     shift = (_COLOURS * np.array(attrs["alpha"], np.float32)).sum(axis=1, dtype=np.float32)
     moved: Array = x.astype(np.float32) + shift
     if x.dtype.kind == "f":
@@ -97,7 +100,8 @@ def adjust_lighting(context: Context, attrs: Attrs, x: Array) -> Array:
     return np.clip(moved, ends.min, ends.max).astype(x.dtype)
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=NUMBERS, rank=3),
     Kernel("_image_to_tensor", to_tensor, _tensor_shapes, _float32),
     Kernel("_image_normalize", normalize, _normalize_shapes, same_types),
     Kernel("_image_flip_left_right", flip_left_right, same_shapes, same_types),

@@ -8,6 +8,7 @@ import numpy as np
 
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.limits import Limits, limited, refuse_invalid_call, require
 from graphshare.ops.unification import axis_of, dims, same_shapes, same_types, unify
 from graphshare.text.format import format_shape
 
@@ -136,7 +137,8 @@ def _gather_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 def scatter_nd(context: Context, attrs: Attrs, data: Array, indices: Array) -> Array:
     """Zeros, and ``data`` at the places whose coordinates are the columns of ``indices``."""
     result = np.zeros(attrs["shape"], data.dtype)
-    result[tuple(convert(indices, np.int64))] = data
+    with refuse_invalid_call():
+        result[tuple(convert(indices, np.int64))] = data
     return result
 
 
@@ -218,15 +220,18 @@ def ravel(context: Context, attrs: Attrs, data: Array) -> Array:
 
 def unravel(context: Context, attrs: Attrs, data: Array) -> Array:
     """Coordinates (M, N) for places in the flattened array."""
-    return np.stack(np.unravel_index(convert(data, np.int64), attrs["shape"])).astype(data.dtype)
+    with refuse_invalid_call():
+        return np.stack(np.unravel_index(convert(data, np.int64), attrs["shape"])).astype(data.dtype)
 
 
 def _ravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    require(attrs["shape"] is not None, "shape is missing")
     _, count = dims(inputs[0], 2)
     return [(len(attrs["shape"]), count)], [(count,)]
 
 
 def _unravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    require(attrs["shape"] is not None, "shape is missing")
     (count,) = dims(inputs[0], 1)
     return [(count,)], [(len(attrs["shape"]), count)]
 
@@ -234,6 +239,7 @@ def _unravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 def index_array(context: Context, attrs: Attrs, x: Array) -> Array:
     """The place of every element along ``axes``, or all axes: one more axis, last."""
     axes = range(x.ndim) if attrs["axes"] is None else [axis_of(axis, x.ndim) for axis in attrs["axes"]]
+    require(axes, "axes is empty")
     grid = np.indices(x.shape, dtype=np.int64, sparse=True)
     return np.stack([np.broadcast_to(grid[axis], x.shape) for axis in axes], axis=-1)
 
@@ -271,7 +277,8 @@ def _index_copy_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Type
     return [old, inputs[1], new], [out]
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(rank=1, elements=True, not_negative=("shape",)),
     Kernel("Embedding", embedding, embedding_shapes, embedding_types),
     Kernel("take", take, _take_shapes, _first_type),
     Kernel("batch_take", batch_take, _batch_take_shapes, _batch_take_types),

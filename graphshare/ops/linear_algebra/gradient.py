@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, sum_to_shape
+from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntry, sum_to_shape
 from graphshare.ops.kernel import Array, Attrs
 from graphshare.ops.permutation import permutation_vjp
 
@@ -14,7 +14,10 @@ def _turned(a: Array) -> Array:
 
 
 def _inverse(a: Array) -> Array:
-    found: Array = np.linalg.inv(a)
+    try:
+        found: Array = np.linalg.inv(a)
+    except np.linalg.LinAlgError as error:
+        raise GradientError(str(error)) from None
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.limits import LAPACK, Limits, limited
 from graphshare.ops.unification import axis_of, dims, same_shapes, same_types, unify
 from graphshare.ops.windows import agreed
 
@@ -252,7 +253,8 @@ def _make_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     return inputs, [unify((*shape[:-1], full, full), outputs[0])]
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=LAPACK, rank=2, elements=True, finite=True),
     Kernel("_linalg_det", det, _number_shapes, same_types),
     Kernel("_linalg_slogdet", slogdet, _number_shapes, same_types),
     Kernel("_linalg_inverse", inverse, _matrix_shapes, same_types),

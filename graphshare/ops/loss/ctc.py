@@ -6,6 +6,7 @@ import numpy as np
 
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.limits import FLOATS, Limits, limited
 from graphshare.ops.softmax.kernel import log_softmax_along
 from graphshare.ops.unification import dims, unify
 
@@ -85,4 +86,4 @@ def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     return inputs, [inputs[0]]
 
 
-KERNELS = (Kernel("CTCLoss", ctc_loss, _shapes, _types),)
+KERNELS = limited(Limits(first=FLOATS), Kernel("CTCLoss", ctc_loss, _shapes, _types))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
+from graphshare.ops.limits import LAPACK, Limits, limited, require
 from graphshare.ops.unification import dims, unify
 
 
@@ -15,6 +16,9 @@ def log_likelihood(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Arra
     ``(N, T)``, and for each sequence how many events count and when observation ends.
     """
     rates, ratios, decays, state, lags, marks, counts, ends = inputs
+    real = {x.dtype for x in (*inputs[:5], ends)}
+    require(len(real) == 1 and rates.dtype.kind == "f", f"dtypes {', '.join(sorted(map(str, real)))}, expected one of floats")
+    require(marks.dtype == np.int32, f"marks are {marks.dtype}, expected int32")
     number = lags.dtype.type
     memory, likelihood = state.copy(), np.zeros(len(lags), lags.dtype)
     for i in range(len(lags)):
@@ -52,4 +56,4 @@ def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     return [dtype, dtype, dtype, dtype, dtype, "int32", dtype, dtype], [dtype, dtype]
 
 
-KERNELS = (Kernel("_contrib_hawkesll", log_likelihood, _shapes, _types),)
+KERNELS = limited(Limits(first=LAPACK, finite=True), Kernel("_contrib_hawkesll", log_likelihood, _shapes, _types))

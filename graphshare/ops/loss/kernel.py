@@ -11,6 +11,7 @@ from graphshare.ops.activation.kernel import sigmoid
 from graphshare.ops.buffers import target
 from graphshare.ops.conversion import convert, floating
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.limits import Limits, limited
 from graphshare.ops.loss.ctc import KERNELS as CTC_KERNELS
 from graphshare.ops.loss.hawkes import KERNELS as HAWKES_KERNELS
 from graphshare.ops.softmax.kernel import log_softmax_along, softmax_along
@@ -131,7 +132,8 @@ def _kernel(operator: str, forward: Forward, shapes: Any) -> Kernel:
     return Kernel(operator, forward, shapes, _floating_types)
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(rank=1, elements=True),
     _kernel("SoftmaxOutput", softmax_output, _softmax_output_shapes),
     _kernel("LinearRegressionOutput", _plain, _regression_shapes),
     _kernel("MAERegressionOutput", _plain, _regression_shapes),

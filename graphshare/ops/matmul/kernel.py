@@ -8,6 +8,7 @@ from math import prod, sqrt
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Sizes
+from graphshare.ops.limits import FLOATS, Limits, limited
 from graphshare.ops.unification import axis_of, dims, same_shapes, same_types, size_of, unify
 from graphshare.ops.windows import agreed, computed_in
 from graphshare.text.format import format_shape
@@ -196,7 +197,8 @@ def _batch_dot_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     return prod(outputs[0]) * (inputs[0][-2] if attrs.get("transpose_a") else inputs[0][-1])
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=FLOATS, rank=1, elements=True),
     Kernel("FullyConnected", fully_connected, fully_connected_shapes, same_types, cost=fully_connected_cost),
     Kernel("dot", dot, dot_shapes, same_types, cost=_dot_cost),
     Kernel("batch_dot", batch_dot, matrix_shapes, same_types, cost=_batch_dot_cost),

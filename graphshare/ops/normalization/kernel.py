@@ -6,6 +6,7 @@ import numpy as np
 
 from graphshare.ops.buffers import target
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Result, Shapes
+from graphshare.ops.limits import FLOATS, Limits, limited
 from graphshare.ops.unification import axis_of, dims, same_shapes, same_types, unify
 from graphshare.ops.windows import agreed, computed_in
 from graphshare.text.format import format_shape
@@ -155,7 +156,8 @@ def sparse_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     return [data, unify((data[1],), inputs[1])], [data]
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=FLOATS, rank=2, elements=True),
     Kernel("InstanceNorm", instance_norm, instance_shapes, same_types),
     Kernel("LayerNorm", layer_norm, layer_shapes, same_types),
     Kernel("GroupNorm", group_norm, group_shapes, same_types),

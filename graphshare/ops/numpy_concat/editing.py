@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Dim, Kernel, KernelError, Shapes, Types
+from graphshare.ops.limits import refuse_invalid_call, require
 from graphshare.ops.unification import axis_of, size_of, unify
 
 
@@ -19,13 +20,15 @@ def _places(attrs: Attrs) -> Any:
 
 def delete(context: Context, attrs: Attrs, x: Array) -> Array:
     """The array without what is named along ``axis``, or of the flattened array."""
-    return np.delete(x, _places(attrs), attrs["axis"])
+    with refuse_invalid_call():
+        return np.delete(x, _places(attrs), attrs["axis"])
 
 
 def insert(context: Context, attrs: Attrs, x: Array, values: Array, *places: Array) -> Array:
     """The array with ``values`` before the places that are named, or that an array names."""
     at: Any = places[0].astype(np.int64) if places else _places(attrs)
-    return np.insert(x, at, values.astype(x.dtype), attrs["axis"])
+    with refuse_invalid_call():
+        return np.insert(x, at, values.astype(x.dtype), attrs["axis"])
 
 
 def _inserted_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -55,6 +58,7 @@ def _count(attrs: Attrs, size: int) -> int:
         if not -size <= places <= size:
             raise KernelError(f"place {places} of an axis of {size}")
         return 1
+    require(places.step != 0, "step must not be 0")
     return len(range(*places.indices(size)))
 
 

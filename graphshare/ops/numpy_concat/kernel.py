@@ -9,6 +9,7 @@ import numpy as np
 
 from graphshare.ops.concat.kernel import concatenate_shapes, split, split_shapes, stack, stack_shapes
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, ShapeRule, Shapes
+from graphshare.ops.limits import Limits, limited
 from graphshare.ops.numpy_concat.editing import KERNELS as EDITING_KERNELS
 from graphshare.ops.unification import is_known, same_types, unify
 
@@ -105,7 +106,8 @@ def _pad_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
     return inputs, [unify(found, outputs[0])]
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(elements=True),
     Kernel("_npi_vstack", _stacked(np.vstack), _rule(_row, 0), same_types),
     Kernel("_npi_hstack", _stacked(np.hstack), _rule(_flat, None), same_types),
     Kernel("_npi_dstack", _stacked(np.dstack), _rule(_deep, 2), same_types),

@@ -11,6 +11,7 @@ from graphshare.ops.binary import kernel as binary
 from graphshare.ops.binary import kernel as scalar
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Types
+from graphshare.ops.limits import NUMBERS, Limits, limited
 from graphshare.ops.numpy_elementwise.scalar import KERNELS as SCALAR_KERNELS
 from graphshare.ops.unary import kernel as unary
 from graphshare.ops.unification import broadcast_shapes, same_shapes, same_types
@@ -159,7 +160,8 @@ def _of_numbers() -> list[Kernel]:
     return kernels
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=NUMBERS),
     *(Kernel(f"_npi_{name}", unary.FORWARD[name], same_shapes, same_types) for name in _UNARY.split()),
     Kernel("_npi_absolute", unary.FORWARD["abs"], same_shapes, same_types),
     Kernel("_npi_tanh", activation.tanh, same_shapes, _float_types),

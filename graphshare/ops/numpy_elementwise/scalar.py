@@ -9,6 +9,7 @@ import numpy as np
 from graphshare.ops.binary.kernel import result_type
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Types
+from graphshare.ops.limits import NUMBERS, Limits, limited
 from graphshare.ops.unification import broadcast_shapes, same_shapes, same_types
 
 _WHOLE: dict[str, Any] = {
@@ -119,7 +120,8 @@ def _where_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Ty
     return [inputs[0], data], out
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=NUMBERS),
     *(Kernel(f"_npi_{name}_scalar", _of_whole_numbers(f), same_shapes, _whole_types) for name, f in _WHOLE.items()),
     *(Kernel(f"_npi_{name}_scalar", _of_real_numbers(f, False), same_shapes, _real_types) for name, f in _REAL.items()),
     *(Kernel(f"_npi_r{name}_scalar", _of_real_numbers(f, True), same_shapes, _real_types) for name, f in _REAL.items()),

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntry, no_gradient, sum_to_shape
 from graphshare.ops.kernel import Array
+from graphshare.ops.limits import require
 from graphshare.ops.linear_algebra.gradient import matmul, potrf, solve
 from graphshare.ops.unification import axis_of
 from graphshare.ops.windows import computed_in
@@ -114,6 +115,7 @@ def tensorsolve(entry: TapeEntry, dy: Array) -> Gradients:
     """Of both sides, of the tensor as a matrix once ``a_axes`` are its last."""
     (a, b), x = entry.inputs, entry.outputs[0]
     moved = [axis_of(axis, a.ndim) for axis in entry.attrs["a_axes"]]
+    require(len(set(moved)) == len(moved), "a_axes names an axis twice")
     order = [i for i in range(a.ndim) if i not in moved] + moved
     ordered = a.transpose(order)
     db = np.linalg.solve(ordered.reshape(b.size, -1).T, dy.reshape(-1))

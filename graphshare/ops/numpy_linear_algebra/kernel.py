@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, TypeRule, Types
+from graphshare.ops.limits import LAPACK, Limits, limited, refuse_invalid_call
 from graphshare.ops.linear_algebra.kernel import decomposable
 from graphshare.ops.unification import axis_of, broadcast_shapes, is_known, same_types, size_of, unify
 from graphshare.ops.windows import agreed
@@ -74,8 +75,15 @@ def _matmul_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     return inputs, [unify(found, outputs[0])]
 
 
+def _tensordot_over(attrs: Attrs, a: Array, b: Array) -> Any:
+    """Sums over the last ``axes`` of ``a`` and the first of ``b``."""
+    with refuse_invalid_call():
+        return np.tensordot(a, b, attrs["axes"])
+
+
 def _einsum(attrs: Attrs, *arrays: Array) -> Any:
-    return np.einsum(attrs["subscripts"], *arrays, optimize=bool(attrs["optimize"]))
+    with refuse_invalid_call():
+        return np.einsum(attrs["subscripts"], *arrays, optimize=bool(attrs["optimize"]))
 
 
 def _einsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -102,20 +110,24 @@ def _cholesky(attrs: Attrs, a: Array) -> Any:
 
 
 def _solve(attrs: Attrs, a: Array, b: Array) -> Any:
-    return np.linalg.solve(a, b[..., None])[..., 0] if b.ndim == a.ndim - 1 else np.linalg.solve(a, b)
+    with refuse_invalid_call():
+        return np.linalg.solve(a, b[..., None])[..., 0] if b.ndim == a.ndim - 1 else np.linalg.solve(a, b)
 
 
 def _pinv(attrs: Attrs, a: Array, rcond: Array | None = None) -> Any:
     limit = attrs["rcond"] if rcond is None else rcond
-    return np.linalg.pinv(decomposable(a), limit, attrs["hermitian"])
+    with refuse_invalid_call():
+        return np.linalg.pinv(decomposable(a), limit, attrs["hermitian"])
 
 
 def _tensorinv(attrs: Attrs, a: Array) -> Any:
-    return np.linalg.tensorinv(a, attrs["ind"])
+    with refuse_invalid_call():
+        return np.linalg.tensorinv(a, attrs["ind"])
 
 
 def _tensorsolve(attrs: Attrs, a: Array, b: Array) -> Any:
-    return np.linalg.tensorsolve(a, b, tuple(axis_of(axis, a.ndim) for axis in attrs["a_axes"]) or None)
+    with refuse_invalid_call():
+        return np.linalg.tensorsolve(a, b, tuple(axis_of(axis, a.ndim) for axis in attrs["a_axes"]) or None)
 
 
 def eigh(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
@@ -240,7 +252,8 @@ def _tensorsolve_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     return inputs, [unify(tuple(order[len(b) :]), outputs[0])]
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=LAPACK, rank=2, elements=True, finite=True),
     Kernel("_np_dot", _forward(lambda attrs, a, b: np.dot(a, b)), _dot_shapes, same_types),
     Kernel("_npi_matmul", _forward(lambda attrs, a, b: np.matmul(a, b)), _matmul_shapes, same_types),
     Kernel(
@@ -251,7 +264,7 @@ KERNELS = (
     ),
     Kernel(
         "_npi_tensordot_int_axes",
-        _forward(lambda attrs, a, b: np.tensordot(a, b, attrs["axes"])),
+        _forward(_tensordot_over),
         _tensordot_count_shapes,
         same_types,
     ),

@@ -7,13 +7,15 @@ import numpy as np
 from graphshare.ops.broadcast.gradient import sum_broadcast
 from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array
+from graphshare.ops.limits import refuse_invalid_call
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.reshape.gradient import restore_shape
 
 
 def rot90_vjp(entry: TapeEntry, dy: Array) -> Array:
     """Return ``dy`` rotated by ``k`` once more, which is MXNet's behaviour; the derivative would rotate by ``-k``."""
-    return np.rot90(dy, entry.attrs["k"], entry.attrs["axes"])
+    with refuse_invalid_call():
+        return np.rot90(dy, entry.attrs["k"], entry.attrs["axes"])
 
 
 def trace(entry: TapeEntry, dy: Array) -> Array:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, ShapeRule, Shapes
+from graphshare.ops.limits import Limits, limited, refuse_invalid_call
 from graphshare.ops.unification import axis_of, is_known, same_shapes, same_types, size_of, unify
 from graphshare.text.format import format_shape
 
@@ -71,7 +72,8 @@ def roll(context: Context, attrs: Attrs, x: Array) -> Array:
     if attrs["shift"] is None:
         raise KernelError("roll needs a shift")
     shift: tuple[int, ...] = attrs["shift"]
-    return np.roll(x, shift if attrs["axis"] is not None else shift[0], attrs["axis"])
+    with refuse_invalid_call():
+        return np.roll(x, shift if attrs["axis"] is not None else shift[0], attrs["axis"])
 
 
 def tril(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -90,7 +92,8 @@ def diag(context: Context, attrs: Attrs, x: Array) -> Array:
     """A diagonal of two axes, put last; of one axis the matrix that has it on diagonal ``k``."""
     if x.ndim == 1:
         return np.diag(x, attrs["k"])
-    return np.ascontiguousarray(np.diagonal(x, attrs["k"], attrs.get("axis1", 0), attrs.get("axis2", 1)))
+    with refuse_invalid_call():
+        return np.ascontiguousarray(np.diagonal(x, attrs["k"], attrs.get("axis1", 0), attrs.get("axis2", 1)))
 
 
 def _diag_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -234,7 +237,8 @@ _VIEWS: dict[str, View] = {
 }
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(rank=1),
     *(Kernel(operator, *_views(view), same_types) for operator, view in _VIEWS.items()),
     *map(_at_least, (1, 2, 3)),
     Kernel("_np_copy", copy, same_shapes, same_types),

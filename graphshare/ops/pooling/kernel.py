@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.limits import FLOATS, Limits, limited
 from graphshare.ops.unification import same_types
 from graphshare.ops.windows import (
     Window,
@@ -180,7 +181,8 @@ def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     return [channels_back((*front, *data[2:]), last)], [channels_back((*front, *spatial), last)]
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=FLOATS, elements=True, not_negative=("pad",)),
     Kernel("Pooling", pooling, pooling_shapes, same_types),
     Kernel("Pooling_v1", pooling_v1, pooling_shapes, same_types),
 )

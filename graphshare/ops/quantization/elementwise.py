@@ -9,6 +9,7 @@ import numpy as np
 from graphshare.ops.batch_norm.kernel import batch_norm_shapes
 from graphshare.ops.indexing.kernel import embedding, embedding_shapes
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.limits import QUANTIZED, Limits, limited, require
 from graphshare.ops.unification import axis_of, same_shapes, unify
 
 _LEVELS = {"int8": np.float32(127.5), "uint8": np.float32(255.5), "int32": np.float32(1 << 31)}
@@ -71,6 +72,7 @@ def add(context: Context, attrs: Attrs, a: Array, b: Array, *ends: Array) -> Ran
     Of arrays of two types the unsigned one is first rounded to the scale and type of the other.
     """
     first, second, found = _reach(*ends[:2]), _reach(*ends[2:4]), _calibrated(attrs)
+    require(str(b.dtype) in QUANTIZED, f"{b.dtype} is not supported, expected {', '.join(QUANTIZED)}")
     kind = _sum_kind(attrs, str(a.dtype), str(b.dtype))
     if found is None:
         low, high = -(first + second), first + second
@@ -180,9 +182,10 @@ def _look_up_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, 
     return [inputs[0], "int8", "float32", "float32"], ["int8", "float32", "float32"]
 
 
-KERNELS = (
-    Kernel("_contrib_quantize", quantize, _quantize_shapes, _quantize_types),
-    Kernel("_contrib_quantize_asym", quantize_asymmetric, _quantize_shapes, _asymmetric_types),
+KERNELS = limited(
+    Limits(first=QUANTIZED, elements=True),
+    Kernel("_contrib_quantize", quantize, _quantize_shapes, _quantize_types, limits=Limits(elements=True)),
+    Kernel("_contrib_quantize_asym", quantize_asymmetric, _quantize_shapes, _asymmetric_types, limits=Limits(elements=True)),
     Kernel("_contrib_quantized_elemwise_add", add, _pair_shapes, _add_types),
     Kernel("_contrib_quantized_elemwise_mul", multiply, _pair_shapes, _multiply_types),
     Kernel("_contrib_quantized_batch_norm", normalize, _normalize_shapes, _normalize_types),

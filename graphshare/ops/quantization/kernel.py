@@ -34,6 +34,7 @@ from graphshare.ops.kernel import (
     TypeRule,
     Types,
 )
+from graphshare.ops.limits import QUANTIZED, Limits, limited, require
 from graphshare.ops.matmul.kernel import fully_connected_cost, fully_connected_shapes
 from graphshare.ops.pooling.kernel import pooling, pooling_shapes
 from graphshare.ops.quantization.elementwise import KERNELS as ELEMENTWISE_KERNELS
@@ -138,6 +139,7 @@ def quantized_concat(context: Context, attrs: Attrs, *arrays: Array) -> Ranged:
     count = attrs["num_args"]
     parts, lows, highs = arrays[:count], arrays[count::2], arrays[count + 1 :: 2]
     low, high = min(float(x[0]) for x in lows), max(float(x[0]) for x in highs)
+    require(all(str(x.dtype) in QUANTIZED for x in parts), f"expected {' or '.join(QUANTIZED)}")
     kind = "uint8" if all(x.dtype == np.uint8 for x in parts) else "int8"
     wide = max(abs(low), abs(high)) / _LEVELS[kind]
     scaled = []
@@ -267,10 +269,15 @@ def _kernel(
     return Kernel(operator, forward, _with_ends(shapes, layers), types, cost=cost)
 
 
-KERNELS = (
+_FROM_NUMBERS = limited(
+    Limits(elements=True),
     _kernel("_contrib_quantize_v2", quantize, same_shapes, _one, _quantize_types),
-    _kernel("_contrib_dequantize", dequantize, same_shapes, _one, _dequantize_types),
     _kernel("_contrib_requantize", requantize, same_shapes, _one, _requantize_types),
+)
+KERNELS = limited(
+    Limits(first=QUANTIZED, positive=("num_group",), rank=1, elements=True),
+    *_FROM_NUMBERS,
+    _kernel("_contrib_dequantize", dequantize, same_shapes, _one, _dequantize_types),
     _kernel("_contrib_quantized_act", quantized_act, same_shapes, _one, _act_types),
     _kernel("_contrib_quantized_flatten", quantized_flatten, _flatten_shapes, _one, _kept_types),
     _kernel("_contrib_quantized_pooling", quantized_pooling, pooling_shapes, _one, _kept_types),

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelError, Shapes, Types
+from graphshare.ops.limits import Limits, limited
 from graphshare.ops.rnn.kernel import Cell, cells, directions, rnn_cost, rnn_shapes, sigmoid
 from graphshare.ops.unification import unify
 
@@ -174,4 +175,7 @@ def _refuses(attrs: Attrs, bodies: Bodies) -> str | None:
     return "MXNet computes it for an LSTM without projection and sequence lengths only"
 
 
-KERNELS = (Kernel("_contrib_quantized_rnn", quantized_rnn, _shapes, _types, refuses=_refuses, cost=rnn_cost),)
+KERNELS = limited(
+    Limits(positive=("state_size",), elements=True),
+    Kernel("_contrib_quantized_rnn", quantized_rnn, _shapes, _types, refuses=_refuses, cost=rnn_cost),
+)

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Forward, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.limits import NUMBERS, Limits, limited
 from graphshare.ops.unification import axis_of, same_types, unify
 
 Reduce = Callable[[Array, tuple[int, ...], bool], Array]
@@ -242,7 +243,8 @@ _REDUCTIONS: dict[str, Reduce] = {
 }
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=NUMBERS, elements=True),
     *(Kernel(operator, _forward(reduce), _shapes, same_types) for operator, reduce in _REDUCTIONS.items()),
     Kernel("norm", norm, _norm_shapes, _norm_types),
     Kernel("moments", moments, _moments_shapes, same_types),

@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.limits import require
 from graphshare.ops.unification import axis_of, dims, first_type, is_known, same_types, size_of, unify
 from graphshare.text.format import format_shape
 
@@ -116,6 +117,7 @@ def _by_target_shape(shape: Dims, attrs: Attrs) -> Dims:
     wanted: list[Dim] = list(attrs["target_shape"])
     kept = bool(attrs["keep_highest"] and wanted)
     if kept:
+        require(shape, "an array without axes has no axis 0 to keep")
         wanted[0] = shape[0]
     open_axes = [i for i in range(kept, len(wanted)) if wanted[i] == 0]
     if len(open_axes) == 1:
@@ -168,6 +170,7 @@ def _flatten_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     x = inputs[0]
     if x is None:
         return inputs, [unify((None, None), outputs[0])]
+    require(x, "an array without axes cannot be flattened")
     first, rest = dims(unify((x[0], _product(x[1:])), outputs[0]), 2)
     return [(first, *(fill_by_size(x[1:], rest) or ()))], [(first, rest)]
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from graphshare.ops.deconvolution.kernel import _known, deconvolution, deconvolution_shapes
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
-from graphshare.ops.unification import dims, same_types, unify
+from graphshare.ops.limits import Limits, limited, require
+from graphshare.ops.unification import dims, format_shape, same_types, unify
 from graphshare.ops.windows import (
     agreed,
     computed_in,
@@ -43,6 +44,7 @@ def upsampling(context: Context, attrs: Attrs, *arrays: Array) -> Array:
     first = 0
     for x in arrays:
         factor = height // x.shape[2]
+        require(factor * x.shape[3] == out.shape[3], f"{format_shape(x.shape)} is not 1/n of {format_shape(out.shape[2:])}")
         goal = out if total else out[:, first : first + x.shape[1]]
         first += x.shape[1]
         blocks = goal.reshape(*goal.shape[:2], x.shape[2], factor, x.shape[3], factor)
@@ -178,7 +180,8 @@ def _framed(inputs: Shapes, outputs: Shapes, size: tuple[Dim, Dim]) -> tuple[Sha
     return [(*front, *data[2:]), *inputs[1:]], [(*front, *spatial)]
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(elements=True, positive=("height", "width", "num_filter", "scale"), above=("scale_height", "scale_width")),
     Kernel("_contrib_AdaptiveAvgPooling2D", adaptive_average, adaptive_shapes, same_types),
     Kernel("_contrib_BilinearResize2D", bilinear_resize, resize_shapes, same_types),
     Kernel("UpSampling", upsampling, upsampling_shapes, same_types),

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes, Types
+from graphshare.ops.limits import FLOATS, Limits, limited, require
 from graphshare.ops.unification import dims, same_types, unify
 
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
@@ -57,6 +58,7 @@ def input_size(attrs: Attrs, size: int) -> int:
     """
     least = parameter_size(attrs, 1)
     step = least - parameter_size(attrs, 0)
+    require(step, "state_size must not be 0")
     found, rest = divmod(size - least, step)
     if rest or found < 0:
         raise KernelError(f"{size} parameters fit no input size; size 1 takes {least}, and each further one {step} more")
@@ -203,6 +205,7 @@ def rnn_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, S
         *[cell] * lstm,
         *[(batch,)] * attrs["use_sequence_length"],
     ]
+    require(len(known) == len(inputs), f"{len(inputs)} inputs, expected {len(known)}")
     found = [unify(a, b) for a, b in zip(known, inputs, strict=True)]
     wanted = [(steps, batch, out * sides), state, cell][: len(outputs)]
     return found, [unify(a, b) for a, b in zip(wanted, outputs, strict=True)]
@@ -224,4 +227,7 @@ def rnn_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     return steps * batch * (prod(inputs[1]) - biases)
 
 
-KERNELS = (Kernel("RNN", rnn, rnn_shapes, _types, cost=rnn_cost),)
+KERNELS = limited(
+    Limits(dtypes=FLOATS, elements=True, positive=("state_size",)),
+    Kernel("RNN", rnn, rnn_shapes, _types, cost=rnn_cost),
+)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
+from graphshare.ops.limits import FLOATS, Limits, limited, require
 from graphshare.ops.roi.rotated import KERNELS as ROTATED_KERNELS
 from graphshare.ops.unification import dims, same_types, unify
 
@@ -58,6 +59,7 @@ def ps_roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Arr
     group = attrs["group_size"] or size
     out: Array = np.zeros((len(rois), count, size, size), x.dtype)
     for result, region in zip(out, rois, strict=True):
+        require(x.shape[1] == count * group * group, f"{x.shape[1]} channels, expected {count} * {group} * {group}")
         sample = _sample(x, region).reshape(count, group, group, *x.shape[2:])
         for i, j, (top, bottom), (left, right) in sensitive_bins(attrs, region, x.shape[2:]):
             result[:, i[0], j[0]] = sample[:, i[1], j[1], top:bottom, left:right].mean(axis=(1, 2))
@@ -99,6 +101,7 @@ def roi_align(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
         pooled = _aligned(attrs, _sample(x, region), region)
         if sensitive:
             i, j = np.indices((height, width))
+            require(len(pooled) == channels * height * width, f"{len(pooled)} channels are no multiple of {height} * {width}")
             pooled = pooled.reshape(channels, height, width, height, width)[:, i, j, i, j]
         result[...] = pooled
     return out
@@ -178,7 +181,8 @@ def _of_regions(inputs: Shapes, outputs: Shapes, rest: tuple[int | None, ...]) -
     return [dims(inputs[0], 4), (output[0], 5)], [output]
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=FLOATS, elements=True, finite=True, positive=("pooled_size", "group_size", "output_dim")),
     Kernel("ROIPooling", roi_pooling, _pooled_shapes, same_types),
     Kernel("_contrib_PSROIPooling", ps_roi_pooling, _ps_shapes, same_types),
     Kernel("_contrib_ROIAlign", roi_align, _pooled_shapes, same_types),

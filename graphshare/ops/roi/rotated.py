@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
+from graphshare.ops.limits import Limits, limited
 from graphshare.ops.spatial_transform.kernel import bilinear
 from graphshare.ops.unification import dims, same_types, unify
 
@@ -52,4 +53,7 @@ def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shap
     return [inputs[0], (count, 6)], [unify((count, channels, *attrs["pooled_size"]), outputs[0])]
 
 
-KERNELS = (Kernel("_contrib_RROIAlign", rotated_align, _shapes, same_types),)
+KERNELS = limited(
+    Limits(elements=True, finite=True, positive=("pooled_size",)),
+    Kernel("_contrib_RROIAlign", rotated_align, _shapes, same_types),
+)

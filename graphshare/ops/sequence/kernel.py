@@ -7,6 +7,7 @@ import numpy as np
 from graphshare.ops.buffers import target
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.limits import Limits, limited
 from graphshare.ops.unification import unify
 from graphshare.text.format import format_shape
 
@@ -92,7 +93,8 @@ def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     return [dtype, *(length or dtype for length in inputs[1:])], [dtype]
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(elements=True),
     Kernel("SequenceMask", sequence_mask, _mask_shapes, _types),
     Kernel("SequenceLast", sequence_last, _last_shapes, _types),
     Kernel("SequenceReverse", sequence_reverse, _reverse_shapes, _types),

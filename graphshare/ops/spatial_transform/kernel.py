@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
+from graphshare.ops.limits import FLOATS, Limits, limited, require
 from graphshare.ops.unification import dims, same_types, unify
 
 
@@ -67,7 +68,7 @@ def _grid_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 def target_of(attrs: Attrs) -> tuple[int, int]:
     """Height and width of ``target_shape``. Raises KernelError where it is none."""
-    height, width = attrs["target_shape"] or (0, 0)
+    height, width = attrs["target_shape"] if len(attrs["target_shape"] or ()) == 2 else (0, 0)
     if height <= 0 or width <= 0:
         raise KernelError(f"target_shape {attrs['target_shape']} must be a height and a width")
     return height, width
@@ -151,17 +152,19 @@ def _correlation_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     return [found, found], [output]
 
 
+_WINDOW = ("kernel", "stride", "dilate", "pad")
+
+
 def window_pairs(attrs: Attrs) -> tuple[tuple[int, int], ...]:
     """Kernel, stride, dilate and pad, each by height and width."""
-    return (
-        tuple(attrs["kernel"]),
-        tuple(attrs["stride"] or (1, 1)),
-        tuple(attrs["dilate"] or (1, 1)),
-        tuple(attrs["pad"] or (0, 0)),
-    )
+    pairs = tuple(tuple(attrs[key] or (0, 0) if key == "pad" else attrs[key] or (1, 1)) for key in _WINDOW)
+    for key, pair in zip(_WINDOW, pairs, strict=True):
+        require(len(pair) == 2, f"{key} {pair} must be a height and a width")
+    return pairs
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=FLOATS, elements=True, positive=("stride1", "stride2")),
     Kernel("GridGenerator", grid_generator, _grid_shapes, same_types),
     Kernel("BilinearSampler", bilinear_sampler, _sampler_shapes, same_types),
     Kernel("SpatialTransformer", spatial_transformer, _transformer_shapes, same_types),

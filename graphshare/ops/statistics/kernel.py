@@ -9,6 +9,7 @@ import numpy as np
 
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.limits import NUMBERS, Limits, limited, refuse_invalid_call
 from graphshare.ops.linear_algebra.kernel import decomposable
 from graphshare.ops.reduction.kernel import np_axes_of, np_shapes
 from graphshare.ops.unification import axis_of, is_known, same_types, size_of, unify
@@ -64,8 +65,10 @@ def average(context: Context, attrs: Attrs, x: Array, weights: Array | None = No
         count = np.asarray(x.size / max(1, mean.size))
     else:
         if of_axis:
-            weights = weights.reshape(*(-1 if i in axis else 1 for i in range(x.ndim)))
-        wide = np.broadcast_to(weights, x.shape).astype(np.float64)
+            with refuse_invalid_call():
+                weights = weights.reshape(*(-1 if i in axis else 1 for i in range(x.ndim)))
+        with refuse_invalid_call():
+            wide = np.broadcast_to(weights, x.shape).astype(np.float64)
         count = np.asarray(wide.sum(axis=axis))
         mean = (x * wide).sum(axis=axis) / count
     found = convert(np.asarray(mean), x.dtype)
@@ -98,7 +101,8 @@ def matrix_order(order: float) -> float:
 def _vector_norm(x: Array, order: float, axes: tuple[int, ...], keep: bool) -> Array:
     """Zeros are passed over, so that an order below 0 is not 0 because of one."""
     if isinf(order) or len(axes) != 1:
-        return np.asarray(np.linalg.norm(x, order, axes[0] if len(axes) == 1 else axes, keep))
+        with refuse_invalid_call():
+            return np.asarray(np.linalg.norm(x, order, axes[0] if len(axes) == 1 else axes, keep))
     if order == 0:
         return np.asarray(np.count_nonzero(x, axis=axes, keepdims=keep))
     powers = np.power(np.abs(x), order, where=x != 0, out=np.zeros_like(x))
@@ -126,7 +130,8 @@ def norm(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
 def percentile(context: Context, attrs: Attrs, x: Array, q: Array | None = None) -> Array:
     """What ``q`` percent of the numbers are not above; in float32 but of float64."""
     wanted: Any = attrs["q_scalar"] if q is None else q
-    found = np.percentile(x, wanted, np_axes_of(attrs, x.ndim), method=attrs["interpolation"], keepdims=attrs["keepdims"])
+    with refuse_invalid_call():
+        found = np.percentile(x, wanted, np_axes_of(attrs, x.ndim), method=attrs["interpolation"], keepdims=attrs["keepdims"])
     return np.asarray(found).astype(x.dtype if x.dtype == np.float64 else np.float32)
 
 
@@ -184,7 +189,8 @@ def histogram(context: Context, attrs: Attrs, x: Array, bins: Array | None = Non
             raise KernelError("without bins, bin_cnt and range are wanted")
         low, high = attrs["range"]
         bins = np.linspace(low, high, attrs["bin_cnt"] + 1).astype(x.dtype)
-    counts, _ = np.histogram(x.reshape(-1).astype(np.float64), bins.astype(np.float64))
+    with refuse_invalid_call():
+        counts, _ = np.histogram(x.reshape(-1).astype(np.float64), bins.astype(np.float64))
     return counts.astype(np.int64), bins
 
 
@@ -227,7 +233,8 @@ def _norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     return inputs, [found, *outputs[1:]]
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=NUMBERS, rank=1, elements=True, not_negative=("bin_cnt", "n")),
     Kernel("_np_all", _tested(np.all), np_shapes, _boolean),
     Kernel("_np_any", _tested(np.any), np_shapes, _boolean),
     Kernel("_npi_std", _spread(root=True), _spread_shapes, _named_types),

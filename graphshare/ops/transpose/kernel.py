@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.limits import Limits, limited, refuse_invalid_call
 from graphshare.ops.unification import axis_of, dims, same_types, unify
 
 Order = Callable[[Attrs, int], Sequence[int]]
@@ -50,7 +51,8 @@ def _swapped(attrs: Attrs, rank: int) -> Sequence[int]:
 
 def reverse(context: Context, attrs: Attrs, x: Array) -> Array:
     """The other way round along ``axis``."""
-    result: Array = np.flip(x, tuple(axis_of(axis, x.ndim) for axis in attrs["axis"]))
+    with refuse_invalid_call():
+        result: Array = np.flip(x, tuple(axis_of(axis, x.ndim) for axis in attrs["axis"]))
     return result
 
 
@@ -113,7 +115,8 @@ def _space_to_depth_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tup
     return [unify(inputs[0], _wide(y, attrs["block_size"]))], [y]
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(positive=("block_size",)),
     _permuting("transpose", _transposed, _axis_count),
     _permuting("_np_transpose", _transposed, _axis_count),
     _permuting("SwapAxis", _swapped, _any_rank),

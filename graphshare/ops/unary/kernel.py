@@ -14,6 +14,7 @@ from graphshare.ops import special_functions as special
 from graphshare.ops.buffers import room
 from graphshare.ops.conversion import convert, floating
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, Shapes, Types
+from graphshare.ops.limits import NUMBERS, Limits, limited
 from graphshare.ops.unification import same_shapes, same_types
 
 Function = Callable[[Array], Array]
@@ -200,7 +201,7 @@ def clip(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def hard_sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
     """``alpha * x + beta`` within 0 and 1."""
-    result = floating(x) * np.float32(attrs["alpha"])
+    result = np.asarray(floating(x) * np.float32(attrs["alpha"]))
     result += np.float32(attrs["beta"])
     return convert(np.clip(result, 0, 1, out=result), x.dtype)
 
@@ -245,7 +246,8 @@ def _int64(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     return inputs, ["int64"]
 
 
-KERNELS = (
+KERNELS = limited(
+    Limits(dtypes=NUMBERS),
     *(Kernel(operator, forward, same_shapes, same_types) for operator, forward in FORWARD.items()),
     Kernel("clip", clip, same_shapes, same_types),
     Kernel("hard_sigmoid", hard_sigmoid, same_shapes, same_types),

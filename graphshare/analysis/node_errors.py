@@ -1,0 +1,89 @@
+"""Errors at a node: what the user can fix, and bugs of a kernel or gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from graphshare.errors import BugError, Fault, GraphshareError, RefusedError
+from graphshare.ir.graph import Node
+from graphshare.ops.kernel import Array, Attrs, Kernel, KernelError, Shapes, Types
+from graphshare.ops.limits import negative_size
+from graphshare.ops.registry import lookup
+from graphshare.ops.unification import format_shape
+
+
+def refuse_inputs(node: Node, inputs: Sequence[str], reason: object) -> RefusedError:
+    """Return the error for ``node`` whose operator cannot take its inputs, given as texts of their shapes or dtypes."""
+    return RefusedError(Fault(f"{node.op} cannot take {_format_inputs(node, inputs)}: {reason}", node=node.name))
+
+
+def explain_failure(
+    node: Node,
+    part: str,
+    error: Exception,
+    kernel: Kernel,
+    attrs: Attrs,
+    shapes: Shapes,
+    dtypes: Types,
+    arrays: Sequence[Array] = (),
+    results: Shapes = (),
+) -> Exception:
+    """Return what to raise where ``part`` of the kernel or gradient of ``node`` raised ``error``.
+
+    That is a refusal for a node that no operator takes and for what lies outside of the kernel's limits, else a bug. What is
+    explained already (an error inside of a sub-graph), or the machine's fault, is raised again.
+    """
+    if isinstance(error, (BugError, GraphshareError, MemoryError, RecursionError)):
+        raise error
+    faults = malformed(node)
+    if faults:
+        return RefusedError(faults)
+    reason = negative_size(results) or _contradiction(kernel, attrs, shapes, dtypes)
+    if reason is None and kernel.limits is not None:
+        reason = kernel.limits.violation(attrs, shapes, dtypes, arrays)
+    if reason:
+        return refuse_inputs(node, [format_shape(shape) for shape in shapes], reason)
+    texts = [f"{dtype or '?'} {format_shape(shape)}" for dtype, shape in zip(dtypes, shapes, strict=False)]
+    return report_bug(node, part, texts, error)
+
+
+def _contradiction(kernel: Kernel, attrs: Attrs, shapes: Shapes, dtypes: Types) -> str | None:
+    """Return what the kernel's own rules refuse of these shapes and dtypes, where nothing was inferred before it ran."""
+    try:
+        kernel.shapes(attrs, shapes, [None])
+        kernel.types(attrs, dtypes, [None])
+    except KernelError as error:
+        return str(error)
+    except Exception:  # the rule needs more to go by than one output; the bug is reported as it was
+        return None
+    return None
+
+
+def report_bug(node: Node, part: str, inputs: Sequence[str], error: Exception) -> BugError:
+    """Return the error for an unexpected exception in ``part`` (kernel, shape rule, gradient...) of the node's operator."""
+    told = f"{type(error).__name__}: {error}"
+    return BugError(f"the {part} of {node.op} (node {node.name!r}) failed on {_format_inputs(node, inputs)}: {told}")
+
+
+def _format_inputs(node: Node, inputs: Sequence[str]) -> str:
+    names = (entry.node.name or entry.node.op for entry in node.inputs)
+    return ", ".join(f"{name} {text}" for name, text in zip(names, inputs, strict=False)) or "no inputs"
+
+
+def malformed(node: Node) -> list[Fault]:
+    """Return a fault for each attribute of ``node`` that cannot be read, and for a wrong number of inputs."""
+    signature = lookup(node.op)
+    if signature is None:
+        return []
+    faults = [Fault(fault.message, node=node.name) for fault in signature.parse(node.attrs)[1]]
+    return faults or list(_count_faults(node))
+
+
+def _count_faults(node: Node) -> Iterable[Fault]:
+    signature = lookup(node.op)
+    if signature is None or not signature.inputs_known:
+        return
+    names = signature.formal_inputs(node.attrs, subgraphs=node.subgraphs)
+    if len(names) != len(node.inputs):
+        listing = ", ".join(names) or "none"
+        yield Fault(f"{node.op} has {len(node.inputs)} inputs, expected {len(names)} ({listing})", node=node.name)

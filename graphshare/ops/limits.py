@@ -1,0 +1,119 @@
+"""What kernels do not compute: dtypes, ranks, arrays without elements, numbers and attributes outside their range.
+
+A kernel whose function fails within its limits has a bug; outside of them its inputs are refused. So limits are looked at only
+after a failure, and a kernel may well compute some of what they exclude.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.unification import format_shape
+
+FLOATS = ("float16", "float32", "float64")
+LAPACK = ("float32", "float64")
+SIGNED = (*FLOATS, "int8", "int32", "int64")
+NUMBERS = (*SIGNED, "uint8")
+QUANTIZED = ("int8", "uint8")
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a kernel computes.
+
+    ``dtypes`` are those of its inputs, ``first`` those of the first input (empty: all). ``rank`` is the least number of axes of
+    its inputs, ``ranks`` the numbers of axes that the first may have. With ``elements`` its inputs must have elements, with
+    ``finite`` no NaN and no infinity, and results must have no negative size; ``positive`` attributes (all members of a tuple)
+    must be at least 1, ``not_negative`` ones at least 0, ``above`` ones above 0.
+    """
+
+    dtypes: Sequence[str] = ()
+    first: Sequence[str] = ()
+    rank: int = 0
+    ranks: Sequence[int] = ()
+    elements: bool = False
+    finite: bool = False
+    positive: Sequence[str] = ()
+    not_negative: Sequence[str] = ()
+    above: Sequence[str] = ()
+
+    def violation(self, attrs: Attrs, shapes: Shapes, dtypes: Types, arrays: Sequence[Array] = ()) -> str | None:
+        """Return what lies outside of the limits, as a sentence; None where nothing does. Unknown shapes and dtypes pass."""
+        return (
+            self._attribute_violation(attrs)
+            or self._dtype_violation(dtypes)
+            or self._shape_violation(shapes)
+            or ("expected finite numbers" if self.finite and not all(map(_is_finite, arrays)) else None)
+        )
+
+    def _attribute_violation(self, attrs: Attrs) -> str | None:
+        for keys, least in ((self.positive, 1), (self.not_negative, 0)):
+            for key in keys:
+                if any(number < least for number in _numbers(attrs.get(key))):
+                    return f"{key} is {attrs[key]}, expected at least {least}"
+        for key in self.above:
+            if any(number <= 0 for number in _numbers(attrs.get(key))):
+                return f"{key} is {attrs[key]}, expected more than 0"
+        return None
+
+    def _dtype_violation(self, dtypes: Types) -> str | None:
+        for allowed, those in ((self.first, dtypes[:1]), (self.dtypes, dtypes)):
+            for dtype in those:
+                if allowed and dtype is not None and dtype not in allowed:
+                    return f"{dtype} is not supported, expected {', '.join(allowed)}"
+        return None
+
+    def _shape_violation(self, shapes: Shapes) -> str | None:
+        known = [shape for shape in shapes if shape is not None]
+        for shape in known:
+            if len(shape) < self.rank:
+                return f"{format_shape(shape)} has {len(shape)} axes, expected at least {self.rank}"
+            if self.elements and 0 in shape:
+                return f"{format_shape(shape)} has no elements"
+        if self.ranks and known and shapes[0] is not None and len(shapes[0]) not in self.ranks:
+            return f"{format_shape(shapes[0])} has {len(shapes[0])} axes, expected {' or '.join(map(str, self.ranks))}"
+        return None
+
+
+def limited(limits: Limits, *kernels: Kernel) -> tuple[Kernel, ...]:
+    """Return ``kernels`` with ``limits``, but for those that have their own."""
+    return tuple(k if k.limits is not None else msgspec.structs.replace(k, limits=limits) for k in kernels)
+
+
+def negative_size(shapes: Sequence[Shape]) -> str | None:
+    """Return a sentence about the first of ``shapes`` that has a negative size."""
+    wrong = next((shape for shape in shapes if shape and any(d is not None and d < 0 for d in shape)), None)
+    return None if wrong is None else f"the result would have the shape {format_shape(wrong)}"
+
+
+def _is_finite(array: Array) -> bool:
+    return array.dtype.kind != "f" or bool(np.isfinite(array).all())
+
+
+def _numbers(value: Any) -> list[Any]:
+    members = value if isinstance(value, (tuple, list)) else [value]
+    return [member for member in members if isinstance(member, (int, float))]
+
+
+@contextmanager
+def refuse_invalid_call() -> Iterator[None]:
+    """Refuse what numpy refuses of the enclosed call, a single numpy function that is passed the user's values."""
+    try:
+        yield
+    except (ValueError, IndexError, TypeError) as error:
+        raise KernelError(str(error)) from None
+
+
+def require(condition: object, message: str) -> None:
+    """Refuse inputs or attributes for which ``condition`` does not hold.
+
+    Raises:
+        KernelError: with ``message``.
+    """
+    if not condition:
+        raise KernelError(message)
