@@ -10,6 +10,7 @@ import numpy as np
 from graphshare.ops.conversion import floating
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, sum_to_shape
 from graphshare.ops.kernel import Array
+from graphshare.ops.windows import computed_in
 
 
 def relu(entry: TapeEntry, dy: Array) -> Array:
@@ -41,8 +42,8 @@ def softrelu(entry: TapeEntry, dy: Array) -> Array:
 
 def softsign(entry: TapeEntry, dy: Array) -> Array:
     """``1 / (1 + |x|)^2``."""
-    result: Array = dy / np.square(1 + np.abs(entry.inputs[0]))
-    return result
+    slope = 1 / np.square(1 + np.abs(computed_in(entry.inputs[0])))  # whose square overflows in float16
+    return np.asarray((dy * slope).astype(dy.dtype, copy=False))
 
 
 BY_TYPE: dict[str, Callable[[TapeEntry, Array], Array]] = {
@@ -78,7 +79,7 @@ def elu(entry: TapeEntry, dy: Array) -> Array:
 
 def selu(entry: TapeEntry, dy: Array) -> Array:
     """``scale * (alpha + y)`` at 0 and below, which is MXNet's and not quite the derivative, ``scale * alpha + y``."""
-    x, y = entry.inputs[0], entry.outputs[0]
+    x, y = entry.inputs[0], computed_in(entry.outputs[0])
     slope = np.where(x > 0, _SELU_SCALE, _SELU_SCALE * (_SELU_ALPHA + y))
     return np.asarray(dy * slope.astype(dy.dtype))
 

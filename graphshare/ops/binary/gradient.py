@@ -8,13 +8,23 @@ import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp, no_gradient, sum_to_shape
 from graphshare.ops.kernel import Array
+from graphshare.ops.windows import computed_in
 
 Rule = Callable[[Array, Array, Array, Array], "Array | None"]
 """From x, y, the result and its gradient to the gradient of one side."""
 
 
 def _power_log(x: Array, y: Array, z: Array, dz: Array) -> Array:
+    if dz.dtype == np.float16:
+        x, y, dz = (array.astype(np.float32) for array in (x, y, dz))
+        z = np.power(x, y)
     result: Array = dz * z * np.log(x)
+    return result
+
+
+def _power_slope(x: Array, y: Array, z: Array, dz: Array) -> Array:
+    """Of float16 in float32, but for ``y - 1``: beside a ``y`` near 0 it is the whole number -1, as in MXNet."""
+    result: Array = computed_in(dz) * computed_in(y) * np.power(computed_in(x), computed_in(y - 1))
     return result
 
 
@@ -24,7 +34,7 @@ RULES: dict[str, tuple[Rule, Rule]] = {
     "mul": (lambda x, y, z, dz: dz * y, lambda x, y, z, dz: dz * x),
     "div": (lambda x, y, z, dz: dz / y, lambda x, y, z, dz: -dz * x / (y * y)),
     "mod": (lambda x, y, z, dz: dz, lambda x, y, z, dz: -dz * np.floor(x / y)),
-    "power": (lambda x, y, z, dz: dz * y * np.power(x, y - 1), _power_log),
+    "power": (_power_slope, _power_log),
     "hypot": (lambda x, y, z, dz: dz * x / z, lambda x, y, z, dz: dz * y / z),
     "maximum": (lambda x, y, z, dz: dz * (x >= y), lambda x, y, z, dz: dz * (x < y)),
     "minimum": (lambda x, y, z, dz: dz * (x <= y), lambda x, y, z, dz: dz * (x > y)),
@@ -38,15 +48,22 @@ _PLAIN = ("add", "sub")  # neither side's gradient asks for values
 _COMPARISONS = "equal not_equal greater greater_equal lesser lesser_equal logical_and logical_or logical_xor".split()
 
 
+def _widen(word: str, x: Array, y: Array, z: Array, dz: Array) -> tuple[Array, Array, Array, Array]:
+    """Return the arguments of a rule; of float16 in float32 where its squares and quotients would leave the range."""
+    if dz.dtype != np.float16 or word not in ("div", "hypot"):
+        return x, y, z, dz
+    x, y, z, dz = (array.astype(np.float32) for array in (x, y, z, dz))
+    return x, y, np.hypot(x, y) if word == "hypot" else z, dz
+
+
 def _of_two(word: str) -> Vjp:
     first, second = RULES[word]
 
     def vjp(entry: TapeEntry, dy: Array) -> Gradients:
-        x, y = entry.inputs
-        z = entry.outputs[0] if entry.outputs else dy
+        values = _widen(word, *entry.inputs, entry.outputs[0] if entry.outputs else dy, dy)
         return [
-            fit_to(rule(x, y, z, dy), side) if wanted else None
-            for rule, side, wanted in zip((first, second), (x, y), entry.wanted, strict=True)
+            fit_to(rule(*values), side) if wanted else None
+            for rule, side, wanted in zip((first, second), entry.inputs, entry.wanted, strict=True)
         ]
 
     return vjp
@@ -65,8 +82,8 @@ def _of_number(word: str, *, reverse: bool) -> Vjp:
         if dy.dtype.kind != "f":
             return None
         number = np.asarray(entry.attrs["scalar"], dy.dtype)
-        gradient = rule(number, x, entry.outputs[0], dy) if reverse else rule(x, number, entry.outputs[0], dy)
-        return fit_to(gradient, x)
+        left, right = (number, x) if reverse else (x, number)
+        return fit_to(rule(*_widen(word, left, right, entry.outputs[0], dy)), x)
 
     return vjp
 

@@ -52,6 +52,7 @@ SLOPES_BY_INPUT: dict[str, Slope] = {
     "cos": lambda x: -np.sin(x),
     "cosh": np.sinh,
     "erf": lambda x: 2 / math.sqrt(math.pi) * np.exp(-x * x),
+    "expm1": np.exp,
     "gamma": _gamma,
     "gammaln": digamma,
     "log": lambda x: 1 / x,
@@ -71,7 +72,6 @@ SLOPES_BY_OUTPUT: dict[str, Slope] = {
     "cbrt": lambda y: 1 / (3 * y * y),
     "erfinv": lambda y: 0.5 * math.sqrt(math.pi) * np.exp(y * y),
     "exp": lambda y: y,
-    "expm1": lambda y: y + 1,
     "sqrt": lambda y: 0.5 / y,
     "tan": lambda y: y * y + 1,
 }
@@ -91,10 +91,15 @@ FACTORS = {
 _STEPS = "ceil fix floor rint round sign trunc"
 
 
+def _slope_at(slope: Slope, x: Array) -> Array:
+    """Return the slope at ``x``; of float16 computed in float32, where squares do not overflow, and rounded."""
+    return slope(x.astype(np.float32)).astype(x.dtype) if x.dtype == np.float16 else slope(x)
+
+
 def _by_input(slope: Slope) -> Vjp:
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         x = entry.inputs[0]
-        result: Array = dy * slope(x)
+        result: Array = dy * _slope_at(slope, x)
         return result.astype(x.dtype, copy=False)
 
     return vjp
@@ -102,7 +107,7 @@ def _by_input(slope: Slope) -> Vjp:
 
 def _by_output(slope: Slope) -> Vjp:
     def vjp(entry: TapeEntry, dy: Array) -> Array:
-        result: Array = dy * slope(entry.outputs[0])
+        result: Array = dy * _slope_at(slope, entry.outputs[0])
         return result.astype(dy.dtype, copy=False)
 
     return vjp
