@@ -26,8 +26,6 @@ from graphshare.text.names import did_you_mean
 
 Outputs = tuple[Var, ...]
 
-_WITH_BODIES = frozenset(("_cond", "_foreach", "_while_loop", "_CachedOp", "_CachedOpThreadSafe"))
-
 
 class _Missing(msgspec.Struct, frozen=True, eq=False):
     """An input that was not passed and becomes a variable."""
@@ -110,7 +108,7 @@ def _find_signature(operator: str) -> Signature:
     if signature is None or not signature.registered:
         hint = did_you_mean(operator, list(known_names()))
         raise RefusedError(Fault(f"{operator!r} is not an operator of MXNet 1.9.1", hint=hint))
-    if signature.name in _WITH_BODIES or signature.name.startswith("_sg_"):
+    if signature.num_subgraphs or signature.name.startswith(("_sg_", "_CachedOp")):
         raise RefusedError(Fault(f"{operator!r} contains subgraphs, which cannot be authored here"))
     return signature
 

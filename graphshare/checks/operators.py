@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 #: Keys that MXNet sets aside before it parses the attributes of a file older than itself.
 HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
-# Control flow counts its bodies among num_args; they are subgraphs and not inputs.
-_BODIES = {"_foreach": 1, "_while_loop": 2, "_cond": 3}
 
 
 class Facts(NamedTuple):
@@ -110,7 +108,8 @@ def find_wrong_input_counts(context: CheckContext) -> Iterator[tuple[Steps, Node
         facts = context.facts(node)
         if not facts.registered or facts.formals is None or any(fault.kind != "unknown" for fault in facts.faults):
             continue
-        formals = facts.formals[_BODIES.get(node.op, 0) :]
+        signature = lookup(node.op)  # control flow counts its subgraphs among the formal inputs
+        formals = facts.formals[signature.num_subgraphs if signature is not None else 0 :]
         missing = len(formals) - len(node.inputs)
         if missing < 0 or (missing > 0 and not (adds_inputs and facts.named and len(steps) == 2)):
             yield steps, node, formals

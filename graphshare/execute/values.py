@@ -14,6 +14,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import VARIABLE, Node
 from graphshare.ir.walk import consumers
 from graphshare.ops.kernel import Array, KernelError
+from graphshare.ops.registry import lookup
 from graphshare.ops.unification import is_known, unify
 from graphshare.text.format import format_shape
 
@@ -45,8 +46,9 @@ def index_limits(nodes: Iterable[Node]) -> dict[Node, int]:
     limits = {}
     for node, uses in consumers(nodes).items():
         for user, position in uses:
-            if node.op == VARIABLE and user.op == "Embedding" and position == 0:
-                limits[node] = int(user.attrs.get("input_dim", "1"))
+            signature = lookup(user.op) if node.is_variable else None
+            if signature is not None and position in signature.index_bounds:
+                limits[node] = int(user.attrs.get(signature.index_bounds[position], "1"))
     return limits
 
 

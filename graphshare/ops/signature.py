@@ -79,6 +79,9 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ``aliases`` are other names that MXNet accepts in a file; it writes ``name`` back. ``is_operator_property`` marks operators
     of MXNet's oldest kind, registered as an ``OperatorProperty``: while an older file loads, attributes are parsed a second
     time, and these operators then accept keys that are not theirs. ``no_kernel`` says why an operator is not computed here.
+    ``num_subgraphs`` counts the bodies of control flow, which ``num_args`` counts too. ``index_bounds`` maps an input that
+    holds indices to the attribute that bounds them. ``size_attributes`` are pairs of a formal input and an attribute that
+    decides its shape.
     """
 
     name: str
@@ -98,6 +101,9 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     aliases: tuple[str, ...] = ()
     is_operator_property: bool = False
     no_kernel: str = ""
+    num_subgraphs: int = 0
+    index_bounds: Mapping[int, str] = {}
+    size_attributes: tuple[tuple[str, str], ...] = ()
 
     @property
     def parameters(self) -> tuple[Parameter, ...] | None:

@@ -15,10 +15,8 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
 from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import post_order
+from graphshare.ops.batch_norm.signature import BARRIER
 from graphshare.rewrite.naming import check_collisions, check_prefixes
-
-# A SyncBatchNorm's ``key`` names a barrier of the process: two nodes with one key would wait for each other.
-BARRIER = ("_contrib_SyncBatchNorm", "key")
 
 
 def duplicate(

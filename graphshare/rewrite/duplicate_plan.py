@@ -14,7 +14,7 @@ from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Graph, Node, Rewrite
-from graphshare.rewrite.duplicate import BARRIER
+from graphshare.ops.batch_norm.signature import BARRIER
 from graphshare.rewrite.duplicate import duplicate as make_branches
 from graphshare.text.names import did_you_mean
 from graphshare.text.patterns import compile_pattern

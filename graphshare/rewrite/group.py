@@ -21,7 +21,8 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
 from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import is_topological, post_order, topological
-from graphshare.rewrite.duplicate import BARRIER, add_prefix
+from graphshare.ops.batch_norm.signature import BARRIER
+from graphshare.rewrite.duplicate import add_prefix
 
 Place = tuple[int, Node]
 """A node of one of the graphs: the graph's number, and the node."""

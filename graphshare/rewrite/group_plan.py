@@ -14,8 +14,8 @@ from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node, Rewrite
+from graphshare.ops.batch_norm.signature import BARRIER
 from graphshare.rewrite.connections import connections
-from graphshare.rewrite.duplicate import BARRIER
 from graphshare.rewrite.equal_parameters import equal_parameters
 from graphshare.rewrite.group import Collision, Output, Part, Place, collisions, settled
 from graphshare.rewrite.group import group as join

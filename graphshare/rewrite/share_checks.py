@@ -91,15 +91,6 @@ def _dtype(node: Node, record: Record | None) -> str:
     return _KNOWN_TYPES[int(flag)] if flag.isdecimal() and int(flag) < len(_KNOWN_TYPES) else ""
 
 
-# What an operator's attributes say of a parameter's shape: with another value it has another one.
-_SIZES = {
-    "FullyConnected": (("weight", "num_hidden"), ("bias", "num_hidden")),
-    "Convolution": (("weight", "num_filter"), ("weight", "kernel"), ("bias", "num_filter")),
-    "Deconvolution": (("weight", "num_filter"), ("weight", "kernel"), ("bias", "num_filter")),
-    "Embedding": (("weight", "input_dim"), ("weight", "output_dim")),
-}
-
-
 def _by_operators(tied: Node, kept: Node, uses: Uses) -> Iterator[tuple[str, object, object]]:
     """Sizes that the first operators of two variables give to the same formal input, where those differ."""
     for user, slot in uses.get(tied, ())[:1]:
@@ -108,7 +99,7 @@ def _by_operators(tied: Node, kept: Node, uses: Uses) -> Iterator[tuple[str, obj
             if signature is None or signature is not twin or slot != place:
                 continue
             formal = _formal(user, slot)
-            for name, key in _SIZES.get(signature.name, ()):
+            for name, key in signature.size_attributes:
                 a, b = (_NUMBER.findall(node.attrs.get(key, "")) for node in (user, other))
                 if name == formal and a and b and a != b:
                     yield f"different shapes, for their operators have {key}", user.attrs[key], other.attrs[key]

@@ -8,15 +8,16 @@ from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.names import find_repeats
 from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.ops.batch_norm.signature import BARRIER
 from graphshare.reports.model import Level
 
-_OP = "_contrib_SyncBatchNorm"
+_OP, _KEY = BARRIER
 
 
 def find(context: CheckContext) -> Iterator[Violation]:
     """Yield each operator whose key an earlier one has."""
     if context.has_graph:
-        keyed = [(node.attrs.get("key", ""), node) for node in context.reachable if node.op == _OP]
+        keyed = [(node.attrs.get(_KEY, ""), node) for node in context.reachable if node.op == _OP]
         for key, first, later in find_repeats(keyed):
             message = f"has the key {key!r} of {first.name!r}"
             yield Violation(message, context.node_steps(later), later, hint="give each its own key, as duplicate does")

@@ -9,6 +9,9 @@ BATCH_NORM = (
     "output_mean_var:bool=False; axis:int=1; cudnn_off:bool=False; min_calib_range:float?=None; max_calib_range:float?=None"
 )
 
+# A SyncBatchNorm's ``key`` names a barrier of the process: two nodes with one key would wait for each other.
+BARRIER = ("_contrib_SyncBatchNorm", "key")
+
 OPERATORS = (
     *define(
         "_contrib_BatchNormWithReLU",

@@ -59,6 +59,7 @@ OPERATORS = (
         "num_args:int[3:]=!; num_outputs:int[1:]=!; cond_input_locs:tuple64=!; then_input_locs:tuple64=!; "
         "else_input_locs:tuple64=!",
         results=counted("num_outputs"),
+        num_subgraphs=3,
     ),
     *define("_CustomFunction", "", results=not_knowable, no_kernel=NO_KERNEL_2),
     *define(
@@ -67,6 +68,7 @@ OPERATORS = (
         "num_args:int[1:]=!; num_outputs:int=!; num_out_data:int=!; in_state_locs:tuple64=!; in_data_locs:tuple64=!; "
         "remain_locs:tuple64=!",
         results=counted("num_outputs"),
+        num_subgraphs=1,
     ),
     *define(
         "_Native",
@@ -84,6 +86,7 @@ OPERATORS = (
         "num_args:int[2:]=!; num_outputs:int[1:]=!; num_out_data:int[0:]=!; max_iterations:int[1:]=!; "
         "cond_input_locs:tuple64=!; func_input_locs:tuple64=!; func_var_locs:tuple64=!",
         results=counted("num_outputs"),
+        num_subgraphs=2,
     ),
     *define(
         "Custom(_npi_Custom)", "*", "op_type:string=!", results=not_knowable, checks_attributes=False, no_kernel=NO_KERNEL_2

@@ -25,6 +25,7 @@ OPERATORS = (
         CONVOLUTION,
         load_checks=(kernel_rank(1, 2, 3), ranks_agree("stride", "dilate", "pad")),
         couples_batch="never",
+        size_attributes=(("weight", "num_filter"), ("weight", "kernel"), ("bias", "num_filter")),
     ),
     *define(
         "Convolution_v1",

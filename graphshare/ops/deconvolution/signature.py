@@ -15,5 +15,6 @@ OPERATORS = (
         "layout:{None/NCDHW/NCHW/NCW/NDHWC/NHWC}=None",
         load_checks=(kernel_rank(1, 2, 3), ranks_agree("stride", "dilate", "pad", "adj")),
         couples_batch="never",
+        size_attributes=(("weight", "num_filter"), ("weight", "kernel"), ("bias", "num_filter")),
     ),
 )

@@ -26,7 +26,14 @@ OPERATORS = (
     *define("_ravel_multi_index(ravel_multi_index) _unravel_index(unravel_index)", "data", "shape:shape=None"),
     *define("_scatter_set_nd(_npi_scatter_set_nd)", "lhs rhs indices", "shape:shape=!", no_kernel=NO_KERNEL),
     *define("batch_take", "a indices", couples_batch="never"),
-    *define("Embedding(_npx_embedding,_sparse_Embedding)", "data weight", EMBEDDING, couples_batch="never"),
+    *define(
+        "Embedding(_npx_embedding,_sparse_Embedding)",
+        "data weight",
+        EMBEDDING,
+        couples_batch="never",
+        index_bounds={0: "input_dim"},
+        size_attributes=(("weight", "input_dim"), ("weight", "output_dim")),
+    ),
     *define("fill_element_0index", "lhs mhs rhs", registers_inputs=False, no_kernel=NO_KERNEL),
     *define("gather_nd(_npi_gather_nd,_npx_gather_nd)", "data indices"),
     *define(

@@ -32,6 +32,7 @@ OPERATORS = (
         "data weight bias[!no_bias]",
         FULLY_CONNECTED,
         couples_batch="never",
+        size_attributes=(("weight", "num_hidden"), ("bias", "num_hidden")),
     ),
     *define("khatri_rao", "arg*num_args", "num_args:int[1:]=!", couples_batch="always"),
     *define("_contrib_div_sqrt_dim", "data", registers_inputs=False, couples_batch="elementwise"),
