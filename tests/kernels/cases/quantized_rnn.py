@@ -1,5 +1,7 @@
 """Cases for LSTM layers of eight-bit integers. Plain data. With VNNI oneDNN finds no way to lay the weights out."""
 
+from tests.kernels.rounding import sum_rounding
+
 
 def _case(inputs, hidden, layers=1, bidirectional=False, steps=3, batch=2, scale=127.5, shift=128.0, weight=0.5, **attrs):
     sides = 2 if bidirectional else 1
@@ -21,6 +23,7 @@ def _case(inputs, hidden, layers=1, bidirectional=False, steps=3, batch=2, scale
         ],
         "outputs": 1 if attrs["state_outputs"] == "False" else 3,
         "instructions": "AVX2",
+        "atol": sum_rounding(2),  # a cell state is the sum of two products, which may cancel
     }
 
 
