@@ -114,7 +114,7 @@ def test_what_cannot_be_compared_is_refused(folder: Path) -> None:
     refused(graphshare("diff", "lenet", "lenet", "--map", "nothing", cwd=folder), "nothing", "cannot be read")
     refused(graphshare("diff", "lenet", "lenet", "--git", cwd=folder), "7 arguments")
     refused(
-        graphshare("diff", "lenet", "lenet", "--prefix", "x_", cwd=folder), "lenet-symbol.json", "no node bears the prefix 'x_'"
+        graphshare("diff", "lenet", "lenet", "--prefix", "x_", cwd=folder), "lenet-symbol.json", "no node has the prefix 'x_'"
     )
 
 
