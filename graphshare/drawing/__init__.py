@@ -1,1 +1,1 @@
-"""Pictures of graphs as text."""
+"""Drawings of graphs: Graphviz, Mermaid or SVG text. The entry is ``draw.draw``."""

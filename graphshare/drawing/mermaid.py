@@ -1,4 +1,4 @@
-"""A picture in Mermaid's language, which GitHub, GitLab and many editors draw where they show Markdown."""
+"""Write a picture in Mermaid's language, which GitHub, GitLab and many editors draw in Markdown."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from graphshare.drawing.palette import LIGHT, Palette
 from graphshare.drawing.picture import Box, Picture
 from graphshare.text.format import escape_control
 
-MAX_LINES = 500  # Mermaid draws no more unless it is set up to
+MAX_LINES = 500  # Mermaid's default limit
 
 _ENTITIES = {'"': "quot", "<": "lt", ">": "gt", "&": "amp"}
 _FORMS = {"input": ("([", "])"), "shared": ("[(", ")]"), "parameter": ("[(", ")]"), "scope": ("[[", "]]")}
 
 
-def mermaid_text(picture: Picture, *, palette: Palette = LIGHT, direction: str = "TB") -> str:
-    """The text of a Mermaid flowchart. Boxes have fill and text of their own, readable on light pages and on dark ones."""
-    return "\n".join(_statements(picture, palette, direction)) + "\n"
+def format_mermaid(picture: Picture, *, palette: Palette = LIGHT, direction: str = "TB") -> str:
+    """Return the text of a Mermaid flowchart; its boxes are readable on light and on dark pages."""
+    return "\n".join(_format_statements(picture, palette, direction)) + "\n"
 
 
-def _statements(picture: Picture, palette: Palette, direction: str) -> Iterator[str]:
+def _format_statements(picture: Picture, palette: Palette, direction: str) -> Iterator[str]:
     yield f"flowchart {direction}"
-    yield from _boxes(picture)
+    yield from _format_boxes(picture)
     for line in picture.lines:
         arrow = {"shared": "-.->", "control": "-.-"}.get(line.kind, "-->")
-        label = "<br/>".join(map(_escaped, line.labels[:3]))
-        yield f"  n{line.source} {arrow}{f'|{_label(label)}|' if label else ''} n{line.target}"
+        label = "<br/>".join(map(_escape, line.labels[:3]))
+        arrow += f'|"{label}"|' if label else ""
+        yield f"  n{line.source} {arrow} n{line.target}"
     for kind, paint in palette.kinds.items():
         yield f"  classDef {kind} fill:{paint.fill},stroke:{paint.stroke},color:{paint.text}"
     heads = [f"n{number}" for number, box in enumerate(picture.boxes) if box.head]
@@ -37,14 +38,14 @@ def _statements(picture: Picture, palette: Palette, direction: str) -> Iterator[
         yield f"  linkStyle {','.join(shared)} stroke:{palette.shared_line}"
 
 
-def _boxes(picture: Picture) -> Iterator[str]:
+def _format_boxes(picture: Picture) -> Iterator[str]:
     several = len(picture.branches) > 1
     opened: tuple[str, ...] = ()
     count = 0
-    order = sorted(range(len(picture.boxes)), key=lambda n: _path(picture.boxes[n], several))
+    order = sorted(range(len(picture.boxes)), key=lambda n: _cluster_path(picture.boxes[n], several))
     for number in order:
         box = picture.boxes[number]
-        path = _path(box, several)
+        path = _cluster_path(box, several)
         common = 0
         while common < min(len(path), len(opened)) and path[common] == opened[common]:
             common += 1
@@ -52,34 +53,29 @@ def _boxes(picture: Picture) -> Iterator[str]:
             yield f"{'  ' * depth}end"
         for depth in range(common, len(path)):
             title = path[depth] or "original"
-            yield f'{"  " * (depth + 1)}subgraph s{count}["{_escaped(title)}"]'
+            yield f'{"  " * (depth + 1)}subgraph s{count}["{_escape(title)}"]'
             count += 1
         opened = path
-        yield f"{'  ' * (len(path) + 1)}{_box(number, box)}"
+        yield f"{'  ' * (len(path) + 1)}{_format_box(number, box)}"
     for depth in range(len(opened), 0, -1):
         yield f"{'  ' * depth}end"
 
 
-def _path(box: Box, several: bool) -> tuple[str, ...]:
+def _cluster_path(box: Box, several: bool) -> tuple[str, ...]:
     if box.cluster is None:
         return ()
     return box.cluster if several else box.cluster[1:]
 
 
-def _box(number: int, box: Box) -> str:
+def _format_box(number: int, box: Box) -> str:
     start, end = _FORMS.get(box.kind, ("[", "]"))
-    label = "<br/>".join(map(_escaped, (box.title, *box.lines)))
+    label = "<br/>".join(map(_escape, (box.title, *box.lines)))
     classes = f":::{'highlight' if box.highlighted else box.kind}"
-    return f"n{number}{start}{_label(label)}{end}{classes}"
+    return f'n{number}{start}"{label}"{end}{classes}'
 
 
-def _label(text: str) -> str:
-    return f'"{text}"'
-
-
-def _escaped(text: str) -> str:
-    """Entities in Mermaid's own spelling for all that its grammar or HTML gives a meaning to."""
-    shown = escape_control(text[:200])
-    shown = shown.replace("#", "#35;")
-    shown = "".join(f"#{_ENTITIES[c]};" if c in _ENTITIES else c for c in shown)
-    return shown.replace("`", "#96;")
+def _escape(text: str) -> str:
+    """Return ``text`` with Mermaid's entities for all characters that have a meaning in Mermaid or HTML."""
+    escaped = escape_control(text[:200]).replace("#", "#35;")
+    escaped = "".join(f"#{_ENTITIES[c]};" if c in _ENTITIES else c for c in escaped)
+    return escaped.replace("`", "#96;")

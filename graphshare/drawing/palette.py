@@ -1,4 +1,4 @@
-"""The colours of pictures, for light and for dark backgrounds. Text on fill has a contrast of 7 and more, lines 3 and more."""
+"""The colours of drawings, light and dark. Text on its fill has a contrast of at least 7, lines of at least 3."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Paint(msgspec.Struct, frozen=True):
-    """Fill, outline and text of a sort of box."""
+    """Fill, outline and text colours of a kind of box."""
 
     fill: str
     stroke: str
@@ -14,7 +14,7 @@ class Paint(msgspec.Struct, frozen=True):
 
 
 class Palette(msgspec.Struct, frozen=True):
-    """One background with all that is drawn on it. ``highlight`` outlines and fills what a map renamed."""
+    """One background and the colours drawn on it; the kind ``highlight`` is for renamed boxes."""
 
     background: str
     text: str
@@ -58,8 +58,3 @@ DARK = Palette(
     },
 )
 THEMES = {"light": LIGHT, "dark": DARK}
-
-
-def paint_of(palette: Palette, kind: str, highlighted: bool) -> Paint:
-    """The colours of a box."""
-    return palette.kinds["highlight" if highlighted else kind]

@@ -1,28 +1,29 @@
-"""What a picture shows: boxes and lines, whatever language it is written down in.
+"""Pictures: the boxes and lines of a drawing, in no particular language.
 
-A box is an operator, or a scope with all that is in it. A parameter is drawn when several boxes share it: once, outside of all
-branches; those that the same boxes share are one box.
+A box is an operator, or a scope with its contents. A parameter that several boxes share is drawn once, outside of all branches;
+parameters with the same consumers are one box.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from graphshare.analysis.roles import SUFFIXES
-from graphshare.drawing.scopes import Place, places
+from graphshare.drawing.scopes import ScopedName, infer_scopes
 from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.text.format import format_dims
 
 Shapes = Mapping[tuple[Node, int], tuple[int, ...]]
-FITS = 80  # boxes that one can still take in
+MAX_BOXES = 80  # more are hard to read
 
 
 class Box(msgspec.Struct):
-    """``kind`` is operator, scope, input, parameter or shared. ``cluster`` are the branch and scopes that it stands in."""
+    """``kind`` is operator, scope, input, parameter or shared. ``cluster`` is its branch followed by its scopes."""
 
     kind: str
     title: str
@@ -34,7 +35,7 @@ class Box(msgspec.Struct):
 
 
 class Line(msgspec.Struct):
-    """From box ``source`` to box ``target`` (their places in the picture); ``kind`` is data, shared or control."""
+    """A line from box ``source`` to box ``target`` (indices into the boxes); ``kind`` is data, shared or control."""
 
     source: int
     target: int
@@ -43,7 +44,7 @@ class Line(msgspec.Struct):
 
 
 class Picture(msgspec.Struct):
-    """``depth`` is how many levels of scopes are open, None for all. A cluster's first part is its branch."""
+    """Boxes and lines; ``depth`` is the number of open levels of scopes, None for all."""
 
     boxes: list[Box]
     lines: list[Line]
@@ -51,8 +52,8 @@ class Picture(msgspec.Struct):
     depth: int | None
 
 
-class Subject(msgspec.Struct, frozen=True, eq=False):
-    """A graph with what is known of it: which variables are parameters, the branches' prefixes, shapes, former names."""
+class AnnotatedGraph(msgspec.Struct, frozen=True, eq=False):
+    """A graph with its parameters, the prefixes of its branches, known shapes, and former names of renamed nodes."""
 
     graph: Graph
     parameters: frozenset[Node]
@@ -61,47 +62,52 @@ class Subject(msgspec.Struct, frozen=True, eq=False):
     former: Mapping[Node, str] = {}
 
 
-def picture(subject: Subject, *, depth: int | None, all_parameters: bool = False, separator: str | None = None) -> Picture:
-    """The picture of ``subject`` with ``depth`` levels of scopes open; without it, as many as fit the eye."""
-    drawing = _Drawing(subject, all_parameters, separator)
+def make_picture(
+    graph: AnnotatedGraph, *, depth: int | None, all_parameters: bool = False, separator: str | None = None
+) -> Picture:
+    """Return the picture of ``graph`` with ``depth`` open levels of scopes; by default as many as fit ``MAX_BOXES``."""
+    builder = _PictureBuilder(graph, all_parameters, separator)
     if depth is not None:
-        return drawing.made(depth)
-    deepest = max((len(place.scopes) for place in drawing.places.values()), default=0)
-    whole = drawing.made(None)
-    if len(whole.boxes) <= FITS or not deepest:
+        return builder.build(depth)
+    deepest = max((len(name.scopes) for name in builder.names.values()), default=0)
+    whole = builder.build(None)
+    if len(whole.boxes) <= MAX_BOXES or not deepest:
         return whole
-    found = drawing.made(1)
-    for more in range(2, deepest + 1):
-        further = drawing.made(more)
-        if len(further.boxes) > FITS:
+    picture = builder.build(1)
+    for level in range(2, deepest + 1):
+        deeper = builder.build(level)
+        if len(deeper.boxes) > MAX_BOXES:
             break
-        found = further
-    return found
+        picture = deeper
+    return picture
 
 
-class _Drawing:
-    def __init__(self, subject: Subject, all_parameters: bool, separator: str | None) -> None:
-        self.subject = subject
+class _PictureBuilder:
+    """Pictures of one graph at any depth."""
+
+    def __init__(self, graph: AnnotatedGraph, all_parameters: bool, separator: str | None) -> None:
+        self.source = graph
         self.all_parameters = all_parameters
-        self.nodes = reachable(subject.graph)
-        self.branch_of = {node: self._branch(node) for node in self.nodes}
+        self.nodes = reachable(graph.graph)
+        self.branch_of = {node: self._find_branch(node) for node in self.nodes}
         operators: dict[str, list[Node]] = {}
         for node in self.nodes:
             if node.op != VARIABLE:
                 operators.setdefault(self.branch_of[node], []).append(node)
-        self.branches = [label for label in ("", *subject.prefixes) if label in operators]
-        self.places: dict[Node, Place] = places(operators, separator=separator)
-        self.heads = {head.node for head in subject.graph.heads}
+        self.branches = [label for label in ("", *graph.prefixes) if label in operators]
+        self.names: dict[Node, ScopedName] = infer_scopes(operators, separator=separator)
+        self.heads = {head.node for head in graph.graph.heads}
 
-    def _branch(self, node: Node) -> str:
-        return max((p for p in self.subject.prefixes if node.name.startswith(p)), key=len, default="")
+    def _find_branch(self, node: Node) -> str:
+        return max((p for p in self.source.prefixes if node.name.startswith(p)), key=len, default="")
 
-    def made(self, depth: int | None) -> Picture:
-        found = Picture([], [], self.branches, depth)
+    def build(self, depth: int | None) -> Picture:
+        """Return the picture with ``depth`` open levels of scopes, None for all."""
+        picture = Picture([], [], self.branches, depth)
         at: dict[Node, int] = {}
         members: dict[tuple[str, tuple[str, ...]], list[Node]] = {}
         for node in self.nodes:
-            scopes = self.places[node].scopes if node.op != VARIABLE else ()
+            scopes = self.names[node].scopes if node.op != VARIABLE else ()
             if node.op != VARIABLE and depth is not None and len(scopes) >= depth and (scopes or depth == 0):
                 members.setdefault((self.branch_of[node], scopes[:depth]), []).append(node)
         collapsed = {node: key for key, nodes in members.items() if len(nodes) > 1 for node in nodes}
@@ -111,63 +117,59 @@ class _Drawing:
                 continue
             key = collapsed.get(node)
             if key is None:
-                at[node] = self._add(found, self._operator_box(node, depth))
+                at[node] = self._add_box(picture, self._operator_box(node, depth))
             else:
                 if key not in numbers:
-                    numbers[key] = self._add(found, self._scope_box(key, members[key]))
+                    numbers[key] = self._add_box(picture, self._scope_box(key, members[key]))
                 at[node] = numbers[key]
-        self._add_variables(found, at)
-        self._add_lines(found, at)
-        return found
+        self._add_variables(picture, at)
+        self._add_lines(picture, at)
+        return picture
 
-    def _add(self, found: Picture, box: Box) -> int:
-        found.boxes.append(box)
-        return len(found.boxes) - 1
-
-    def _cluster(self, branch: str, scopes: tuple[str, ...]) -> tuple[str, ...]:
-        return (branch, *scopes)
+    def _add_box(self, picture: Picture, box: Box) -> int:
+        picture.boxes.append(box)
+        return len(picture.boxes) - 1
 
     def _operator_box(self, node: Node, depth: int | None) -> Box:
-        place = self.places[node]
-        scopes = (
-            place.scopes if depth is None else place.scopes[: max(depth - 1, 0)] if len(place.scopes) >= depth else place.scopes
-        )
-        title = place.leaf or "(no name)"
-        if len(scopes) < len(place.scopes):
-            title = "/".join((*place.scopes[len(scopes) :], title))
-        lines = [" ".join((node.op, *details(node)))]
-        lines += self._weight([entry.node for entry in node.inputs])
-        if node in self.subject.former:
-            lines.append(f"was {self.subject.former[node]}")
-        return Box("operator", title, lines, self._cluster(self.branch_of[node], scopes), node in self.heads,
-                   node in self.subject.former, node.name)  # fmt: skip
+        name = self.names[node]
+        is_deeper = depth is not None and len(name.scopes) >= depth
+        scopes = name.scopes[: max(depth - 1, 0)] if depth is not None and is_deeper else name.scopes
+        title = name.leaf or "(no name)"
+        if len(scopes) < len(name.scopes):
+            title = "/".join((*name.scopes[len(scopes) :], title))
+        lines = [" ".join((node.op, *summarize_attributes(node)))]
+        lines += self._count_weights([entry.node for entry in node.inputs])
+        if node in self.source.former:
+            lines.append(f"was {self.source.former[node]}")
+        return Box("operator", title, lines, (self.branch_of[node], *scopes), node in self.heads,
+                   node in self.source.former, node.name)  # fmt: skip
 
     def _scope_box(self, key: tuple[str, tuple[str, ...]], nodes: Sequence[Node]) -> Box:
         branch, scopes = key
         kinds = Counter(node.op for node in nodes).most_common()
-        told = [f"{op} ×{count}" if count > 1 else op for op, count in kinds]
-        shown = told if len(told) <= 7 else told[:6]
-        lines = [", ".join(shown[start : start + 2]) for start in range(0, len(shown), 2)]
-        if len(told) > len(shown):
-            lines.append(f"and {len(told) - len(shown)} more kinds")
+        parts = [f"{op} ×{count}" if count > 1 else op for op, count in kinds]
+        first = parts if len(parts) <= 7 else parts[:6]
+        lines = [", ".join(first[start : start + 2]) for start in range(0, len(first), 2)]
+        if len(parts) > len(first):
+            lines.append(f"and {len(parts) - len(first)} more kinds")
         variables = dict.fromkeys(entry.node for node in nodes for entry in node.inputs)
-        lines += self._weight(list(variables))
-        renamed = sum(node in self.subject.former for node in (*nodes, *variables))
+        lines += self._count_weights(list(variables))
+        renamed = sum(node in self.source.former for node in (*nodes, *variables))
         if renamed:
             lines.append(f"{renamed} renamed")
-        return Box("scope", scopes[-1] if scopes else branch or "graph", lines, self._cluster(branch, scopes[:-1]),
+        return Box("scope", scopes[-1] if scopes else branch or "graph", lines, (branch, *scopes[:-1]),
                    any(node in self.heads for node in nodes), renamed > 0,
                    f"{len(nodes)} operators")  # fmt: skip
 
-    def _weight(self, variables: Sequence[Node]) -> list[str]:
-        """How many numbers parameters hold, where all their shapes are known."""
-        parameters = [node for node in variables if node in self.subject.parameters]
-        shapes = [self.subject.shapes.get((node, 0)) for node in parameters]
+    def _count_weights(self, variables: Sequence[Node]) -> list[str]:
+        """Return a line with the number of weights, or nothing where a shape is unknown."""
+        parameters = [node for node in variables if node in self.source.parameters]
+        shapes = [self.source.shapes.get((node, 0)) for node in parameters]
         if not parameters or any(shape is None for shape in shapes):
             return []
-        return [f"{sum(_product(shape) for shape in shapes if shape is not None):,} weights"]
+        return [f"{sum(math.prod(shape) for shape in shapes if shape is not None):,} weights"]
 
-    def _add_variables(self, found: Picture, at: dict[Node, int]) -> None:
+    def _add_variables(self, picture: Picture, at: dict[Node, int]) -> None:
         users: dict[Node, dict[int, None]] = {}
         for node in self.nodes:
             for entry in node.inputs:
@@ -178,40 +180,40 @@ class _Drawing:
             if node.op != VARIABLE:
                 continue
             boxes = tuple(sorted(users.get(node, ())))
-            if node not in self.subject.parameters or not boxes:
-                at[node] = self._add(found, self._input_box(node))
+            if node not in self.source.parameters or not boxes:
+                at[node] = self._add_box(picture, self._input_box(node))
             elif len(boxes) > 1:
                 shared.setdefault(boxes, []).append(node)
             elif self.all_parameters:
-                at[node] = self._add(found, self._parameter_box([node], "parameter", self.branch_of[node]))
+                at[node] = self._add_box(picture, self._parameter_box([node], "parameter", self.branch_of[node]))
         for nodes in shared.values():
-            number = self._add(found, self._parameter_box(nodes, "shared", None))
+            number = self._add_box(picture, self._parameter_box(nodes, "shared", None))
             at.update(dict.fromkeys(nodes, number))
 
     def _input_box(self, node: Node) -> Box:
-        shape = self.subject.shapes.get((node, 0))
+        shape = self.source.shapes.get((node, 0))
         lines = [format_dims(shape, separator="×")] if shape is not None else []
-        if node in self.subject.former:
-            lines.append(f"was {self.subject.former[node]}")
+        if node in self.source.former:
+            lines.append(f"was {self.source.former[node]}")
         branch = self.branch_of[node]
         title = node.name[len(branch) :] or node.name or "(no name)"
-        return Box("input", title, lines, (branch,), node in self.heads, node in self.subject.former, node.name)
+        return Box("input", title, lines, (branch,), node in self.heads, node in self.source.former, node.name)
 
     def _parameter_box(self, nodes: Sequence[Node], kind: str, branch: str | None) -> Box:
-        former = [node for node in nodes if node in self.subject.former]
+        former = [node for node in nodes if node in self.source.former]
         if len(nodes) == 1:
-            shape = self.subject.shapes.get((nodes[0], 0))
+            shape = self.source.shapes.get((nodes[0], 0))
             title, lines = nodes[0].name or "(no name)", [format_dims(shape, separator="×")] if shape is not None else []
         else:
             title = f"{len(nodes)} {'shared ' if kind == 'shared' else ''}parameters"
-            lines = _endings(nodes)
-        lines = [*lines, *self._weight(nodes)] if len(nodes) > 1 else lines
+            lines = _summarize_endings(nodes)
+        lines = [*lines, *self._count_weights(nodes)] if len(nodes) > 1 else lines
         if former:
-            lines.append(f"was {self.subject.former[former[0]]}" if len(nodes) == 1 else f"{len(former)} renamed")
+            lines.append(f"was {self.source.former[former[0]]}" if len(nodes) == 1 else f"{len(former)} renamed")
         tip = ", ".join(node.name for node in nodes[:40])
         return Box(kind, title, lines, None if branch is None else (branch,), highlighted=bool(former), tip=tip)
 
-    def _add_lines(self, found: Picture, at: Mapping[Node, int]) -> None:
+    def _add_lines(self, picture: Picture, at: Mapping[Node, int]) -> None:
         lines: dict[tuple[int, int, str], Line] = {}
         for node in self.nodes:
             entries = [(entry, "data") for entry in node.inputs] + [(Entry(dep), "control") for dep in node.control_deps]
@@ -219,39 +221,32 @@ class _Drawing:
                 source = at.get(entry.node)
                 if source is None or source == at[node]:
                     continue
-                if found.boxes[source].kind in ("shared", "parameter"):
-                    kind = "shared" if found.boxes[source].kind == "shared" else "data"
+                if picture.boxes[source].kind in ("shared", "parameter"):
+                    kind = "shared" if picture.boxes[source].kind == "shared" else "data"
                 line = lines.setdefault((source, at[node], kind), Line(source, at[node], kind, []))
-                shape = self.subject.shapes.get((entry.node, entry.index))
+                shape = self.source.shapes.get((entry.node, entry.index))
                 if shape is not None and kind == "data" and format_dims(shape, separator="×") not in line.labels:
                     line.labels.append(format_dims(shape, separator="×"))
-        found.lines = list(lines.values())
+        picture.lines = list(lines.values())
 
 
-def _endings(nodes: Sequence[Node]) -> list[str]:
-    """What sorts of parameters these are, by the ends of their names, two a line; of more than five the most frequent four."""
-    sorts = Counter(next((s for s in SUFFIXES if node.name.endswith(s)), node.name) for node in nodes).most_common()
-    shown = sorts if len(sorts) <= 5 else sorts[:4]
-    told = [f"{sort} ×{count}" if count > 1 else sort for sort, count in shown]
-    told += [f"and {len(sorts) - len(shown)} more sorts"] if len(sorts) > len(shown) else []
-    return [", ".join(told[start : start + 2]) for start in range(0, len(told), 2)]
+def _summarize_endings(nodes: Sequence[Node]) -> list[str]:
+    """Return the endings of parameter names with their counts, two per line; of more than five the most frequent four."""
+    endings = Counter(next((s for s in SUFFIXES if node.name.endswith(s)), node.name) for node in nodes).most_common()
+    first = endings if len(endings) <= 5 else endings[:4]
+    parts = [f"{ending} ×{count}" if count > 1 else ending for ending, count in first]
+    parts += [f"and {len(endings) - len(first)} more kinds"] if len(endings) > len(first) else []
+    return [", ".join(parts[start : start + 2]) for start in range(0, len(parts), 2)]
 
 
-def _product(shape: Sequence[int]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count
-
-
-def details(node: Node) -> list[str]:
-    """The attributes that tell most of an operator, short."""
+def summarize_attributes(node: Node) -> list[str]:
+    """Return the most telling attributes of an operator, abbreviated."""
     attrs = node.attrs
-    told = []
+    parts = []
     if "kernel" in attrs and attrs.get("global_pool") not in ("True", "1"):
-        told.append(attrs["kernel"].strip("()[] ").replace(" ", "").rstrip(",").replace("L", "").replace(",", "×"))
-    told += [attrs[key] for key in ("num_filter", "num_hidden", "act_type", "pool_type", "mode") if key in attrs]
+        parts.append(attrs["kernel"].strip("()[] ").replace(" ", "").rstrip(",").replace("L", "").replace(",", "×"))
+    parts += [attrs[key] for key in ("num_filter", "num_hidden", "act_type", "pool_type", "mode") if key in attrs]
     strides = {part.strip().rstrip("L") for part in attrs.get("stride", "").strip("()[] ").split(",") if part.strip()}
     if len(strides) == 1 and strides != {"1"}:
-        told.append(f"/{strides.pop()}")
-    return [part for part in told if part and len(part) <= 20]
+        parts.append(f"/{strides.pop()}")
+    return [part for part in parts if part and len(part) <= 20]

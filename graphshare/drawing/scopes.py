@@ -1,7 +1,7 @@
-"""Which scope an operator lies in, read off its name.
+"""Scopes of operators, inferred from names.
 
-With ``/`` in names the parts before it are scopes. Otherwise ``_`` may part scopes (``stage1_unit2_conv1``), and then a scope
-must look like one: several operators of more than one kind that hang together. ``broadcast_add0, broadcast_add1`` are none.
+In names with ``/`` the parts before it are scopes. Otherwise ``_`` may separate scopes (``stage1_unit2_conv1``), and then a
+scope needs several connected operators of more than one kind: ``broadcast_add0, broadcast_add1`` are not a scope.
 """
 
 from __future__ import annotations
@@ -15,48 +15,48 @@ from graphshare.ir.graph import Node
 MAX_PARTS = 16
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Where an operator stands: its scopes from the outside in, and its name within."""
+class ScopedName(msgspec.Struct, frozen=True):
+    """An operator's scopes from the outside in, and its name inside them."""
 
     scopes: tuple[str, ...]
     leaf: str
 
 
-def places(branches: Mapping[str, Sequence[Node]], *, separator: str | None = None) -> dict[Node, Place]:
-    """The place of each operator; ``branches`` are operators by the prefix that their names bear.
+def infer_scopes(branches: Mapping[str, Sequence[Node]], *, separator: str | None = None) -> dict[Node, ScopedName]:
+    """Return the scopes of each operator; ``branches`` are operators by the prefix of their names.
 
-    ``separator`` parts names; without it ``/``, where a name has one, else ``_``.
+    ``separator`` separates scopes; by default ``/`` if any name has one, otherwise ``_``.
     """
     names = {node: node.name[len(prefix) :] for prefix, nodes in branches.items() for node in nodes}
     strict = separator is None and not any("/" in name for name in names.values())
     mark = separator or ("_" if strict else "/")
-    parts = {node: _parts(name, mark) for node, name in names.items()}
+    parts = {node: _split_name(name, mark) for node, name in names.items()}
     if strict:
-        _adopt(names, parts)
-    common = _common(list(parts.values()))
-    found: dict[Node, Place] = {}
+        _adopt_scopes(names, parts)
+    common = _count_common_parts(list(parts.values()))
+    scoped: dict[Node, ScopedName] = {}
     for nodes in branches.values():
         pending: list[tuple[tuple[str, ...], list[tuple[Node, list[str]]]]] = [((), [(n, parts[n][common:]) for n in nodes])]
         while pending:
             scopes, items = pending.pop()
-            for name, members in _groups(items, mark).items():
+            for name, members in _group_by_first(items, mark).items():
                 if _is_scope(members, strict):
                     pending.append(((*scopes, name), [(n, rest[1:] or rest) for n, rest in members]))
                     continue
                 longer = [(n, [mark.join(rest[:2]), *rest[2:]]) for n, rest in members if len(rest) > 1]
-                found.update((n, Place(scopes, rest[0])) for n, rest in members if len(rest) == 1)
+                scoped.update((n, ScopedName(scopes, rest[0])) for n, rest in members if len(rest) == 1)
                 if longer:
                     pending.append((scopes, longer))
-    return found
+    return scoped
 
 
-def _parts(name: str, mark: str) -> list[str]:
+def _split_name(name: str, mark: str) -> list[str]:
     parts = [part for part in name.split(mark) if part] or [name]
     return [*parts[: MAX_PARTS - 1], mark.join(parts[MAX_PARTS - 1 :])] if len(parts) > MAX_PARTS else parts
 
 
-def _adopt(names: Mapping[Node, str], parts: dict[Node, list[str]]) -> None:
-    """Operators with a name that MXNet made up (``_plus3``) stand where the first operator stands that they take from."""
+def _adopt_scopes(names: Mapping[Node, str], parts: dict[Node, list[str]]) -> None:
+    """Move operators with names that MXNet generated (``_plus3``) into the scope of their first input that has one."""
     for node, name in names.items():  # inputs come first
         kind = name.rstrip("0123456789")
         if kind != name and (name.startswith("_") or kind.strip("_").lower() == node.op.strip("_").lower()):
@@ -65,8 +65,8 @@ def _adopt(names: Mapping[Node, str], parts: dict[Node, list[str]]) -> None:
                 parts[node] = [*parts[owner][:-1], name]
 
 
-def _common(names: Sequence[Sequence[str]]) -> int:
-    """How many leading parts all names share; each keeps its last."""
+def _count_common_parts(names: Sequence[Sequence[str]]) -> int:
+    """Return the number of leading parts that all names share, apart from the last part."""
     if len(names) < 2:
         return 0
     count = min(len(parts) for parts in names) - 1
@@ -76,7 +76,7 @@ def _common(names: Sequence[Sequence[str]]) -> int:
     return count
 
 
-def _groups(items: Sequence[tuple[Node, list[str]]], mark: str) -> dict[str, list[tuple[Node, list[str]]]]:
+def _group_by_first(items: Sequence[tuple[Node, list[str]]], mark: str) -> dict[str, list[tuple[Node, list[str]]]]:
     groups: dict[str, list[tuple[Node, list[str]]]] = {}
     for node, parts in items:
         groups.setdefault(parts[0], []).append((node, parts))
@@ -88,11 +88,11 @@ def _is_scope(members: Sequence[tuple[Node, list[str]]], strict: bool) -> bool:
         return False
     if not strict:
         return True
-    return len({node.op for node, _ in members}) > 1 and _hang_together([node for node, _ in members])
+    return len({node.op for node, _ in members}) > 1 and _are_connected([node for node, _ in members])
 
 
-def _hang_together(nodes: Sequence[Node]) -> bool:
-    """Whether edges among ``nodes`` connect them all."""
+def _are_connected(nodes: Sequence[Node]) -> bool:
+    """Whether the edges among ``nodes`` connect them all."""
     parent = {node: node for node in nodes}
 
     def root(node: Node) -> Node:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from graphshare.checkpoint.load import load_checkpoint
-from graphshare.drawing.draw import Drawn, draw
+from graphshare.drawing.draw import Drawing, draw
 from graphshare.drawing.palette import DARK, LIGHT, Paint, Palette
 from graphshare.drawing.picture import Picture
 from graphshare.errors import GraphshareError
@@ -146,7 +146,7 @@ def lenet_of_one(tmp_path: Path) -> Graph:
     return load(tmp_path, document([variable("x"), operator("relu", "plain", [0])], [1]))
 
 
-def svg_texts(drawn: Drawn) -> list[str]:
+def svg_texts(drawn: Drawing) -> list[str]:
     root = ET.fromstring(drawn.text)
     return ["".join(node.itertext()) for node in root.iter("{http://www.w3.org/2000/svg}text")]
 
@@ -169,13 +169,13 @@ def test_graphviz_draws_every_box_with_its_sort_and_a_dark_style() -> None:
 
 @HAS_DOT
 def test_what_graphviz_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphshare.drawing import graphviz
+    from graphshare.drawing import svg
 
     with pytest.raises(GraphshareError, match="refuses"):
-        graphviz.render("digraph {")
-    monkeypatch.setattr(graphviz, "LIMIT", 0.0)
+        svg.render_svg("digraph {")
+    monkeypatch.setattr(svg, "LIMIT", 0.0)
     with pytest.raises(GraphshareError, match="has not drawn"):
-        graphviz.render("digraph { a }")
+        svg.render_svg("digraph { a }")
 
 
 def test_without_graphviz_it_is_said_clearly(monkeypatch: pytest.MonkeyPatch) -> None:
