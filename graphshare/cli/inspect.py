@@ -12,7 +12,7 @@ from graphshare.checkpoint.load import Checkpoint, load_checkpoint, refusals_of
 from graphshare.checkpoint.parameter_plan import held_names, notes_on
 from graphshare.cli import options
 from graphshare.cli.console import put, put_json, say
-from graphshare.inspection.graph import Inspection, module_names
+from graphshare.inspection.graph import Inspection, list_module_names
 from graphshare.inspection.graph import inspect as inspect_graph
 from graphshare.text.format import format_dims
 
@@ -49,7 +49,7 @@ def inspect(
     for note in notes_on(source.params, source.graph):
         say(note, style="warning")
     if module:
-        names = module_names(source.graph, held=held)
+        names = list_module_names(source.graph, held=held)
         put_json(names) if format_ == "json" else put(f"{k}={v!r}" for k, v in msgspec.structs.asdict(names).items())
         return
     found = inspect_graph(source.graph, held=held, as_input=as_input, as_parameter=as_parameter)

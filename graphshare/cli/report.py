@@ -53,10 +53,10 @@ def _put_colored(report: Report) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from graphshare.reports.text import styled_lines
+    from graphshare.reports.text import style_report
 
     console = Console(highlight=False, soft_wrap=True)
-    for line in styled_lines(report):
+    for line in style_report(report):
         text = Text()
         for piece, style in line:
             text.append(escape_control(piece), _STYLES.get(style, ""))

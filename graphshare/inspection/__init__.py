@@ -1,1 +1,1 @@
-"""What a graph or a parameter file contains, as plain data."""
+"""Inspection: the contents of graphs and parameter files as plain data."""

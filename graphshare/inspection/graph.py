@@ -1,4 +1,4 @@
-"""``inspect``: what a graph is, as plain data. ``schemas/inspect.schema.json`` describes it."""
+"""``inspect``: the facts of a graph as plain data, described by ``schemas/inspect.schema.json``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphshare.ir.walk import consumers
 
 
 class VariableRole(msgspec.Struct, frozen=True):
-    """A variable with what it is and why; ``consumers`` counts the inputs it feeds. ``id`` is None for an implied one."""
+    """A variable with its kind and the reason; ``consumers`` counts the inputs it feeds. ``id`` is None for an implied one."""
 
     id: int | None
     name: str
@@ -26,10 +26,10 @@ class VariableRole(msgspec.Struct, frozen=True):
 
 
 class Inspection(msgspec.Struct, frozen=True):
-    """The lists are MXNet's own, in its order. ``parameters`` names each parameter node once, however many consumers it has.
+    """The facts of a graph; the lists are MXNet's, in its order. ``parameters`` contains each parameter node once.
 
-    ``nodes`` counts all nodes of the file; ``ops`` those by operator, variables left out; ``implied`` are the variables
-    without nodes that MXNet would invent while loading, auxiliary states in real files.
+    ``nodes`` counts all nodes of the file, ``ops`` the operators by kind; ``implied`` are the variables without nodes that
+    MXNet would add while loading, auxiliary states in real files.
     """
 
     generation: str
@@ -46,7 +46,7 @@ class Inspection(msgspec.Struct, frozen=True):
 
 
 class ModuleNames(msgspec.Struct, frozen=True):
-    """What MXNet's ``Module`` wants to be told; ``state_names`` are RNN states that are neither data nor labels."""
+    """The names that MXNet's ``Module`` needs; ``state_names`` are RNN states that are neither data nor labels."""
 
     data_names: list[str]
     label_names: list[str]
@@ -56,15 +56,15 @@ class ModuleNames(msgspec.Struct, frozen=True):
 def inspect(
     graph: Graph, *, held: frozenset[str] | None = None, as_input: tuple[str, ...] = (), as_parameter: tuple[str, ...] = ()
 ) -> Inspection:
-    """What ``graph`` holds; ``held`` are the names in its parameter file, if there is one."""
+    """Return the facts of ``graph``; ``held`` are the names in its parameter file, if it has one."""
     lists = NameLists(graph)
     roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
     ids = {node: i for i, node in enumerate(graph.nodes)}
     uses = consumers(graph.nodes)
-    implied = [(found.name, implied_role(found)) for found in implied_variables(graph)]
-    listed = [VariableRole(ids[n], n.name, role.kind.value, role.reason, len(uses.get(n, ()))) for n, role in roles.items()]
-    listed += [VariableRole(None, name, role.kind.value, role.reason, 1) for name, role in implied]
-    of = _with_roles(lists, roles, dict(implied))
+    implied = [(variable.name, implied_role(variable)) for variable in implied_variables(graph)]
+    variables = [VariableRole(ids[n], n.name, role.kind.value, role.reason, len(uses.get(n, ()))) for n, role in roles.items()]
+    variables += [VariableRole(None, name, role.kind.value, role.reason, 1) for name, role in implied]
+    named_roles = _pair_with_roles(lists, roles, dict(implied))
     return Inspection(
         generation=generation(graph),
         mxnet_version=graph.version,
@@ -72,30 +72,30 @@ def inspect(
         arguments=lists.arguments,
         auxiliary_states=lists.auxiliary_states,
         outputs=lists.outputs,
-        inputs=[name for name, role in of if not role.is_parameter],
-        parameters=[name for name, role in of if role.is_parameter],
+        inputs=[name for name, role in named_roles if not role.is_parameter],
+        parameters=[name for name, role in named_roles if role.is_parameter],
         implied=[name for name, _ in implied],
         ops=dict(Counter(node.op for node in graph.nodes if node.op != VARIABLE).most_common()),
-        roles=listed,
+        roles=variables,
     )
 
 
-def module_names(graph: Graph, *, held: frozenset[str] | None = None) -> ModuleNames:
-    """The names that ``mx.mod.Module(symbol, data_names, label_names, state_names)`` needs for ``graph``."""
+def list_module_names(graph: Graph, *, held: frozenset[str] | None = None) -> ModuleNames:
+    """Return the names that ``mx.mod.Module(symbol, data_names, label_names, state_names)`` needs for ``graph``."""
     roles = assign_roles(graph, held=held)
-    implied = {found.name: implied_role(found) for found in implied_variables(graph)}
-    inputs = [(name, role) for name, role in _with_roles(NameLists(graph), roles, implied) if not role.is_parameter]
+    implied = {variable.name: implied_role(variable) for variable in implied_variables(graph)}
+    inputs = [(name, role) for name, role in _pair_with_roles(NameLists(graph), roles, implied) if not role.is_parameter]
 
-    def names(wanted: tuple[bool, bool]) -> list[str]:
-        return list(dict.fromkeys(name for name, role in inputs if _sort(role) == wanted))
+    def select_names(*, is_label: bool, is_state: bool) -> list[str]:
+        return list(dict.fromkeys(n for n, role in inputs if role.is_label == is_label and role.is_state == is_state))
 
-    return ModuleNames(names((False, False)), names((True, False)), names((False, True)))
+    return ModuleNames(
+        data_names=select_names(is_label=False, is_state=False),
+        label_names=select_names(is_label=True, is_state=False),
+        state_names=select_names(is_label=False, is_state=True),
+    )
 
 
-def _with_roles(lists: NameLists, roles: Mapping[Node, Role], implied: Mapping[str, Role]) -> list[tuple[str, Role]]:
-    """The variables in MXNet's order, each with its role."""
+def _pair_with_roles(lists: NameLists, roles: Mapping[Node, Role], implied: Mapping[str, Role]) -> list[tuple[str, Role]]:
+    """Return the variables in MXNet's order, each with its role."""
     return [(v.name, roles[v.node] if v.node is not None else implied[v.name]) for v in lists.variables]
-
-
-def _sort(role: Role) -> tuple[bool, bool]:
-    return role.is_label, role.is_state

@@ -1,4 +1,4 @@
-"""``params list``: what a parameter file holds, by its headers alone."""
+"""``params list``: the records of a parameter file, from its headers alone."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from graphshare.formats.params.registry import read_index
 from graphshare.text.names import split_key
 
 
-class ListedArray(msgspec.Struct, frozen=True):
-    """One row of a listing. ``kind`` is ``arg``, ``aux`` or empty; ``size`` the record's bytes in the file, header included."""
+class ListedRecord(msgspec.Struct, frozen=True):
+    """A record. ``kind`` is ``arg``, ``aux`` or empty; ``size`` is in bytes of the file, header included."""
 
     key: str | None
     kind: str
@@ -28,38 +28,38 @@ class ListedArray(msgspec.Struct, frozen=True):
 
 
 class ParameterListing(msgspec.Struct, frozen=True):
-    """What a parameter file holds. ``data_size`` counts the arrays' bytes as stored, without headers and names."""
+    """The records of a parameter file. ``data_size`` is the stored size of the arrays in bytes, without headers and names."""
 
     path: str
     format: str
     size: int
     named: bool
-    arrays: tuple[ListedArray, ...]
+    arrays: tuple[ListedRecord, ...]
     data_size: int
     remarks: tuple[Fault, ...] = ()
 
 
 def list_params(path: str | os.PathLike[str]) -> ParameterListing:
-    """What the parameter file at ``path`` holds, and what is odd about it. Reads no array. Raises InputError."""
+    """Return the records of the parameter file at ``path``, with remarks; no array is read. Raises InputError."""
     file = read_index(path)
     return ParameterListing(
         path=file.path,
         format=file.format,
         size=file.size,
         named=file.named,
-        arrays=tuple(_listed(record) for record in file.records),
+        arrays=tuple(_list_record(record) for record in file.records),
         data_size=sum(r.data_size + sum(part.size for part in r.parts) for r in file.records if r.tied_to is None),
         remarks=tuple(_remarks(file)),
     )
 
 
-def _listed(record: Record) -> ListedArray:
+def _list_record(record: Record) -> ListedRecord:
     kind, name = ("", None) if record.key is None else split_key(record.key)
-    return ListedArray(record.key, kind, name, record.shape, record.dtype, record.storage, record.layout, record.size)
+    return ListedRecord(record.key, kind, name, record.shape, record.dtype, record.storage, record.layout, record.size)
 
 
 def _remarks(file: ParameterFile) -> Iterator[Fault]:
-    """What a reader of the file may stumble over."""
+    """Yield the peculiarities of the file that break or surprise readers."""
     if file.trailing:
         yield Fault(
             f"has {file.trailing:,} bytes after the last name; MXNet ignores them, a rewrite drops them", where=file.path

@@ -1,4 +1,4 @@
-"""``params show`` and ``params stats``: what a parameter file holds, array by array, and what its arrays share."""
+"""``params show`` and ``params stats``: the arrays of a parameter file, those that are equal, and their statistics."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from graphshare.formats.params.statistics import Statistics
 
 
-class ShownArray(msgspec.Struct, frozen=True):
-    """One array. ``offset`` is where its data begin in the file, None inside a compressed member; ``size`` its data's bytes.
+class ArrayDetails(msgspec.Struct, frozen=True):
+    """One array. ``offset`` is the position of its data in the file, None inside a compressed member; ``size`` is in bytes.
 
-    ``tied_to`` is the key whose bytes it shares, ``equal_to`` an earlier key with the same values and bytes of its own.
+    ``tied_to`` is the key whose bytes it shares, ``equal_to`` an earlier key with equal values and its own bytes.
     """
 
     key: str | None
@@ -35,17 +35,17 @@ class ShownArray(msgspec.Struct, frozen=True):
     equal_to: str | None = None
 
 
-class Shown(msgspec.Struct, frozen=True):
-    """``arrays`` of the file, those that were selected. ``repeated`` counts the bytes that equal arrays take again."""
+class ParameterDetails(msgspec.Struct, frozen=True):
+    """The selected arrays of a file. ``repeated`` is the size of arrays that are equal to earlier ones, in bytes."""
 
     path: str
     format: str
-    arrays: tuple[ShownArray, ...]
+    arrays: tuple[ArrayDetails, ...]
     size: int
     repeated: int
 
 
-class MeasuredArray(msgspec.Struct, frozen=True):
+class ArrayStatistics(msgspec.Struct, frozen=True):
     """One array with its statistics, None for one that was never filled."""
 
     key: str | None
@@ -55,55 +55,55 @@ class MeasuredArray(msgspec.Struct, frozen=True):
     statistics: Statistics | None
 
 
-class Measured(msgspec.Struct, frozen=True):
-    """``arrays`` of the file, those that were selected."""
+class ParameterStatistics(msgspec.Struct, frozen=True):
+    """The selected arrays of a file with their statistics."""
 
     path: str
     format: str
-    arrays: tuple[MeasuredArray, ...]
+    arrays: tuple[ArrayStatistics, ...]
 
 
-def show_params(path: str, *, select: Sequence[str] = ()) -> Shown:
-    """What the file holds and what is equal in it; arrays are read piece by piece.
+def show_params(path: str, *, select: Sequence[str] = ()) -> ParameterDetails:
+    """Return the arrays of the file and which are equal; arrays are read in pieces.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the file cannot be read.
         RefusedError: a pattern of ``select`` matches nothing.
     """
     file = read_index(path)
-    records = _selected(file, select)
+    records = _select_records(file, select)
     equal = {key: kept for kept, others in equal_arrays(file, records) for key in others}
-    shown = tuple(_shown(record, equal) for record in records)
-    repeated = sum(array.size for array in shown if array.equal_to is not None)
-    return Shown(file.path, file.format, shown, sum(a.size for a in shown if a.tied_to is None), repeated)
+    arrays = tuple(_describe(record, equal) for record in records)
+    repeated = sum(array.size for array in arrays if array.equal_to is not None)
+    return ParameterDetails(file.path, file.format, arrays, sum(a.size for a in arrays if a.tied_to is None), repeated)
 
 
-def _selected(file: ParameterFile, select: Sequence[str]) -> list[Record]:
+def _select_records(file: ParameterFile, select: Sequence[str]) -> list[Record]:
     chosen = selection(file, select)
     return [record for record in file.records if not select or record.key in chosen]
 
 
-def _shown(record: Record, equal: dict[str, str]) -> ShownArray:
+def _describe(record: Record, equal: dict[str, str]) -> ArrayDetails:
     size = record.data_size + sum(part.size for part in record.parts)
     twin = equal.get(record.key or "") if record.tied_to is None else None
-    return ShownArray(record.key, record.shape, record.dtype, record.storage, record.layout, record.data_offset, size,
+    return ArrayDetails(record.key, record.shape, record.dtype, record.storage, record.layout, record.data_offset, size,
                       record.tied_to, twin)  # fmt: skip
 
 
-def measure_params(path: str, *, select: Sequence[str] = ()) -> Measured:
-    """The statistics of each array of the file, read piece by piece.
+def measure_params(path: str, *, select: Sequence[str] = ()) -> ParameterStatistics:
+    """Return the statistics of each array of the file; arrays are read in pieces.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the file cannot be read.
         RefusedError: a pattern of ``select`` matches nothing.
     """
-    from graphshare.formats.params.statistics import statistics  # brings numpy along
+    from graphshare.formats.params.statistics import statistics  # start-up: `show` needs no numpy
 
     file = read_index(path)
-    records = _selected(file, select)
-    found = []
+    records = _select_records(file, select)
+    arrays = []
     with ArrayReader(file) as reader, task("measuring", sum(r.data_size for r in records), "B") as advance:
         for record in records:
             numbers = None if record.shape is None else statistics(reader, record, advance)
-            found.append(MeasuredArray(record.key, record.shape, record.dtype, record.storage, numbers))
-    return Measured(file.path, file.format, tuple(found))
+            arrays.append(ArrayStatistics(record.key, record.shape, record.dtype, record.storage, numbers))
+    return ParameterStatistics(file.path, file.format, tuple(arrays))

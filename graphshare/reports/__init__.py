@@ -1,1 +1,1 @@
-"""Reports of findings in the formats that people and CI systems read. Plain data in, text out; nothing here prints."""
+"""Reports of findings in formats for people and CI systems: plain data in, text out."""

@@ -1,8 +1,6 @@
-"""The report as JSON, as ``schemas/report.schema.json`` describes it."""
+"""Write a report as JSON, described by ``schemas/report.schema.json``."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import msgspec
 
@@ -11,13 +9,13 @@ from graphshare.text.format import escape_surrogates
 
 
 def render(report: Report) -> str:
-    """The report as JSON text."""
-    encoded = msgspec.json.encode(plain(report))
+    """Return the report as JSON text."""
+    encoded = msgspec.json.encode(to_plain(report))
     return msgspec.json.format(encoded, indent=2).decode("utf-8", "backslashreplace") + "\n"
 
 
-def plain(report: Report) -> dict[str, Any]:
-    """The report as plain data; absent places are left out."""
+def to_plain(report: Report) -> dict[str, object]:
+    """Return the report as plain data; unknown places are null."""
     return {
         "version": 1,
         "command": report.command,

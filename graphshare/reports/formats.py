@@ -1,4 +1,4 @@
-"""The report formats by name, and which one is meant when nobody says."""
+"""The report formats by name, and the default format."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ FORMATS: Mapping[str, str] = {
 
 
 def render(report: Report, format_: str) -> str:
-    """``report`` in the format called ``format_`` (a key of :data:`FORMATS`), ending in a line break."""
+    """Return ``report`` in the format called ``format_`` (a key of :data:`FORMATS`), ending in a line break."""
     text: str = import_module(FORMATS[format_]).render(report)
     return text
 
 
 def default_format(environment: Mapping[str, str] = os.environ) -> str:
-    """``github`` inside GitHub Actions, ``text`` elsewhere."""
+    """Return ``github`` inside GitHub Actions, ``text`` elsewhere."""
     return "github" if environment.get("GITHUB_ACTIONS") == "true" else "text"

@@ -1,7 +1,7 @@
-"""What every report is made of: findings with a code, a level and a place, the rules behind the codes, and the files looked at.
+"""The contents of a report: findings with a code, a level and a place, the rules of the codes, and the checked files.
 
-Commands fill a :class:`Report` and hand it to :func:`graphshare.reports.formats.render`. The exit code follows from the counted
-findings and from nothing else.
+Commands make a :class:`Report` and :func:`graphshare.reports.formats.render` writes it. Only the counted findings decide the
+exit code.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from enum import Enum
 
 import msgspec
 
-from graphshare.errors import Fault
 from graphshare.text.format import format_count
 
 Step = str | int
@@ -22,7 +21,7 @@ _STEP = re.compile(r'\.([A-Za-z_]\w*)|\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]')
 
 
 class Level(str, Enum):
-    """How bad a finding is: MXNet refuses or computes nonsense; it may do so; worth knowing."""
+    """The severity of a finding: MXNet fails or computes nonsense; MXNet may do so; worth knowing."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -30,7 +29,7 @@ class Level(str, Enum):
 
 
 class RuleInfo(msgspec.Struct, frozen=True):
-    """What stands behind a code. ``summary`` is one line, ``help`` more of it, in plain text."""
+    """The description of a code in plain text: ``summary`` is one line, ``help`` is longer."""
 
     code: str
     name: str
@@ -41,11 +40,11 @@ class RuleInfo(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a rule found.
+    """One violation of a rule.
 
     ``where`` is the file, ``path`` a place in it (a JSON path, or a record of a parameter file), ``node`` the node's name.
-    ``line`` and ``column`` count from 1, in characters; 0 where the file has no lines or the place is not known. ``excerpt`` is
-    that line of the file, shortened; ``excerpt_column`` says where in it the place is.
+    ``line`` and ``column`` count from 1, in characters; 0 where the file has no lines or the place is unknown. ``excerpt`` is
+    that line of the file, shortened, and ``excerpt_column`` the column in the excerpt.
     """
 
     code: str
@@ -63,15 +62,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """``file:line:column``, as editors and terminals make links of it."""
+        """``file:line:column``, which editors and terminals turn into links."""
         return f"{self.where}:{self.line}:{self.column}" if self.line else self.where
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The findings of one run of ``command`` over ``files``, in order; ``rules`` are all that could have found something.
+    """The findings of one run of ``command`` over ``files``, in order; ``rules`` are all rules that ran.
 
-    ``ignored`` counts findings that a suppression inside a file hid, ``known`` those that a baseline holds. ``tool_version`` is
-    this package's, where a format has a place for it.
+    ``ignored`` counts findings suppressed inside files, ``known`` those of a baseline. ``tool_version`` is the version of this
+    package, for formats that record it.
     """
 
     command: str
@@ -84,27 +83,27 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     tool_version: str = ""
 
     def count(self, level: Level) -> int:
-        """How many findings are of ``level``."""
+        """Return the number of findings of ``level``."""
         return sum(finding.level is level for finding in self.findings)
 
     def exit_code(self, *, strict: bool = False) -> int:
-        """1 where there is an error (with ``strict``, a warning too), else 0."""
+        """Return 1 if there is an error (with ``strict`` also a warning), otherwise 0."""
         return int(bool(self.count(Level.ERROR) or (strict and self.count(Level.WARNING))))
 
     def summary(self) -> str:
-        """One line that says it all."""
+        """Return the numbers of findings in one line."""
         counts = [format_count(n, level.value) for level in Level if (n := self.count(level))]
-        said = ", ".join(counts) or "no findings"
+        text = ", ".join(counts) or "no findings"
         more = [
             f"{n} {what}"
             for n, what in ((self.fixed, "fixed"), (self.known, "in the baseline"), (self.ignored, "suppressed"))
             if n
         ]
-        return f"{format_count(len(self.files), 'file')}: {said}" + (f" ({', '.join(more)})" if more else "")
+        return f"{format_count(len(self.files), 'file')}: {text}" + (f" ({', '.join(more)})" if more else "")
 
 
 def format_path(steps: Iterable[Step]) -> str:
-    """``("nodes", 3, "attrs", "a b")`` as ``$.nodes[3].attrs["a b"]``."""
+    """Return ``("nodes", 3, "attrs", "a b")`` as ``$.nodes[3].attrs["a b"]``."""
     parts = ["$"]
     for step in steps:
         if isinstance(step, int):
@@ -118,7 +117,7 @@ def format_path(steps: Iterable[Step]) -> str:
 
 
 def parse_path(text: str) -> tuple[Step, ...] | None:
-    """The inverse of :func:`format_path`; None for what is no JSON path."""
+    """Return the steps of a JSON path, the inverse of :func:`format_path`; None if ``text`` is not one."""
     if not text.startswith("$"):
         return None
     steps: list[Step] = []
@@ -131,16 +130,3 @@ def parse_path(text: str) -> tuple[Step, ...] | None:
         steps.append(int(index) if index is not None else key or re.sub(r"\\(.)", r"\1", quoted))
         at = match.end()
     return tuple(steps)
-
-
-def finding_of(fault: Fault, rule: RuleInfo, *, where: str = "") -> Finding:
-    """A fault as a finding of ``rule``."""
-    return Finding(
-        code=rule.code,
-        level=rule.level,
-        message=fault.message,
-        where=fault.where or where,
-        path=fault.path,
-        node=fault.node,
-        hint=fault.hint,
-    )

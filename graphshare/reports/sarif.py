@@ -1,4 +1,4 @@
-"""The report as SARIF 2.1.0, which code scanning services and editors read."""
+"""Write a report as SARIF 2.1.0, which code scanning services and editors read."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 
 def render(report: Report) -> str:
-    """The report as JSON text."""
-    encoded = msgspec.json.encode(document(report))
+    """Return the report as JSON text."""
+    encoded = msgspec.json.encode(make_document(report))
     return msgspec.json.format(encoded, indent=2).decode("utf-8") + "\n"
 
 
-def document(report: Report) -> dict[str, Any]:
-    """The report as a SARIF log of one run."""
+def make_document(report: Report) -> dict[str, Any]:
+    """Return the report as a SARIF log of one run."""
     rules = list(report.rules)
     known = {rule.code for rule in rules}
     for finding in report.findings:  # every result refers to a rule
@@ -33,19 +33,19 @@ def document(report: Report) -> dict[str, Any]:
     driver = {
         "name": "graphshare",
         **({"version": report.tool_version, "semanticVersion": report.tool_version} if report.tool_version else {}),
-        "rules": [_rule(rule) for rule in rules],
+        "rules": [_describe_rule(rule) for rule in rules],
     }
     run = {
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": True}],
-        "artifacts": [{"location": {"uri": _uri(file)}} for file in report.files],
+        "artifacts": [{"location": {"uri": _format_uri(file)}} for file in report.files],
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, places[finding.code]) for finding in report.findings],
+        "results": [_describe_result(finding, places[finding.code]) for finding in report.findings],
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _rule(rule: RuleInfo) -> dict[str, Any]:
+def _describe_rule(rule: RuleInfo) -> dict[str, Any]:
     return {
         "id": rule.code,
         "name": rule.name,
@@ -55,8 +55,8 @@ def _rule(rule: RuleInfo) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, rule: int) -> dict[str, Any]:
-    physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(finding.where)}}
+def _describe_result(finding: Finding, rule: int) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": {"uri": _format_uri(finding.where)}}
     if finding.line:
         physical["region"] = {"startLine": finding.line, "startColumn": finding.column}
     location: dict[str, Any] = {"physicalLocation": physical}
@@ -72,18 +72,18 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
         "level": finding.level.value,
         "message": {"text": text},
         "locations": [location],
-        "partialFingerprints": {"graphshare/v1": _fingerprint(finding)},
+        "partialFingerprints": {"graphshare/v1": _hash_finding(finding)},
     }
 
 
-def _fingerprint(finding: Finding) -> str:
-    """Tells a finding from others while lines move: by code, file, node and message."""
+def _hash_finding(finding: Finding) -> str:
+    """Return a fingerprint that does not change when lines move: the hash of code, file, node and message."""
     parts = (finding.code, finding.where, finding.node or "", finding.message)
     return hashlib.sha256("\0".join(map(escape_surrogates, parts)).encode()).hexdigest()[:32]
 
 
-def _uri(path: str) -> str:
-    """A path as a relative reference, or as a file URI where it is absolute."""
+def _format_uri(path: str) -> str:
+    """Return a path as a relative reference, or as a file URI if it is absolute."""
     text = quote(path.replace(os.sep, "/").encode("utf-8", "surrogateescape"), safe="/")
     if os.path.isabs(path):
         return f"file://{'' if text.startswith('/') else '/'}{text}"

@@ -1,6 +1,6 @@
-"""The report for a person: every finding with the line it is about, as pieces of styled text.
+"""Write a report for people: every finding with its line, as pieces of styled text.
 
-The pieces name styles (``error``, ``place``, ``code`` ...) and no colours: the console decides.
+The pieces have style names (``error``, ``place``, ``code`` ...); the console chooses the colours.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ Piece = tuple[str, str]
 
 
 def render(report: Report) -> str:
-    """The report without styles."""
-    return "".join("".join(escape_control(text) for text, _ in line) + "\n" for line in styled_lines(report))
+    """Return the report without styles."""
+    return "".join("".join(escape_control(text) for text, _ in line) + "\n" for line in style_report(report))
 
 
-def styled_lines(report: Report) -> Iterator[list[Piece]]:
-    """The report line by line; a hint that the next finding repeats is said once."""
+def style_report(report: Report) -> Iterator[list[Piece]]:
+    """Yield the report line by line; a hint that the next finding repeats is printed once."""
     for i, finding in enumerate(report.findings):
         following = report.findings[i + 1] if i + 1 < len(report.findings) else None
-        yield from _finding_lines(finding, following)
+        yield from _style_finding(finding, following)
     yield [(report.summary(), "summary")]
 
 
-def _finding_lines(finding: Finding, following: Finding | None) -> Iterator[list[Piece]]:
+def _style_finding(finding: Finding, following: Finding | None) -> Iterator[list[Piece]]:
     level = finding.level.value
     yield [(finding.place, "place"), (": ", ""), (level, level), (f" {finding.code}", "code"), (f" {finding.message}", "")]
     node = f'node "{finding.node}"' if finding.node is not None else ""
     if finding.path or node:
-        told = [part for part in (finding.path, f"({node})" if node and finding.path else node) if part]
-        yield [("  at ", ""), (" ".join(told), "path")]
+        parts = [part for part in (finding.path, f"({node})" if node and finding.path else node) if part]
+        yield [("  at ", ""), (" ".join(parts), "path")]
     if finding.excerpt:
         number = f"  {finding.line} | "
         yield [(number, "gutter"), (finding.excerpt, "")]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from graphshare.errors import GraphshareError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.inspection.graph import inspect, module_names
+from graphshare.inspection.graph import inspect, list_module_names
 from graphshare.ir.graph import Graph
 from graphshare.ops.registry import registered_signatures
 from graphshare.rewrite.duplicate_plan import plan_duplicate
@@ -43,7 +43,7 @@ def graphs(draw: st.DrawFn) -> Document:
 
 COMMANDS: dict[str, Callable[[Graph], Any]] = {
     "inspect": inspect,
-    "module": module_names,
+    "module": list_module_names,
     "copy": lambda graph: plan_duplicate(graph, ["x-"]),
     "tie": lambda graph: plan_duplicate(graph, ["x-", "y-"], mode="tie"),
     "upto": lambda graph: plan_duplicate(graph, ["x-"], upto=["n0"]),

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 import xmlschema
 
-from graphshare.errors import Fault
 from graphshare.formats.schema import explain
 from graphshare.reports.formats import FORMATS, default_format, render
-from graphshare.reports.model import Finding, Level, Report, RuleInfo, finding_of, format_path, parse_path
+from graphshare.reports.model import Finding, Level, Report, RuleInfo, format_path, parse_path
 from tests.surroundings import missing
 
 RULES = tuple(RuleInfo(f"GS{i}", f"rule-{i}", level, "what it is", "more") for i, level in enumerate(Level))
@@ -183,8 +182,3 @@ def test_github_is_found_by_itself() -> None:
 def test_a_path_comes_back(steps: tuple[str | int, ...]) -> None:
     assert parse_path(format_path(steps)) == steps
     assert parse_path("line 3 column 1") is None
-
-
-def test_a_fault_becomes_a_finding() -> None:
-    found = finding_of(Fault("broken", path="$.heads", node="x", hint="mend it"), RULES[0], where="a.json")
-    assert (found.where, found.path, found.node, found.hint, found.code) == ("a.json", "$.heads", "x", "mend it", "GS0")
