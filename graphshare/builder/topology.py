@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from graphshare.builder.var import Var
+from graphshare.formats.mxnet.source import VERSION, MxnetSource
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 
@@ -23,7 +24,8 @@ def operators(targets: Iterable[Var]) -> list[Node]:
 
 def extract_graph(targets: Sequence[Var]) -> Graph:
     """Return the minimal graph with ``targets`` as its heads, as MXNet 1.9.1 would write it."""
-    return Graph(tuple(list_needed(targets)), tuple(target.entry for target in targets), {"mxnet_version": list(MXNET_VERSION)})
+    heads = tuple(target.entry for target in targets)
+    return Graph(tuple(list_needed(targets)), heads, {VERSION: list(MXNET_VERSION)}, MxnetSource())
 
 
 def groups(nodes: Iterable[Node]) -> dict[str, list[Node]]:

@@ -14,6 +14,7 @@ from graphshare.checkpoint.load import Checkpoint
 from graphshare.checkpoint.map_entries import MapFile, map_file_of, refused_unless_map
 from graphshare.errors import Fault, InputError
 from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.source import restyle
 from graphshare.ir.graph import VARIABLE, Graph, Node, Rewrite
 
 MAP_VERSION = 1
@@ -143,7 +144,7 @@ def restored(rewrite: Rewrite, sha256: str) -> Rewrite | None:
     """
     graph = rewrite.graph
     for escapes in ("mxnet", "json", "ascii"):
-        tried = msgspec.structs.replace(graph, dialect=msgspec.structs.replace(graph.dialect, escapes=escapes))
+        tried = restyle(graph, escapes=escapes)
         digest = hashlib.sha256()
         for piece in write_symbol(tried):
             digest.update(piece)

@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.mxnet.dialects import dialect_of
+from graphshare.formats.mxnet.json_style import recognize_style
 from graphshare.formats.mxnet.links import building_order, check_ids
+from graphshare.formats.mxnet.source import restyle
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import VARIABLE, Graph
 from graphshare.reports.model import Steps, format_path, parse_path
@@ -123,9 +124,7 @@ def _correct_arguments(reading: Reading, body: bytes) -> None:
     except InputError as error:
         reading.json_faults = list(error.faults)
         return
-    dialect = dialect_of(body)
-    changes = {key: getattr(dialect, key) for key in ("layout", "indent", "newline", "tail", "escapes")}
-    reading.graph = msgspec.structs.replace(graph, dialect=msgspec.structs.replace(graph.dialect, **changes), verbatim=None)
+    reading.graph = restyle(graph, **msgspec.structs.asdict(recognize_style(body)))
 
 
 def walk_documents(value: Any) -> Iterator[tuple[Steps, dict[str, Any]]]:

@@ -19,10 +19,11 @@ from graphshare.checks.targets import Target
 from graphshare.errors import Fault, RefusedError, SelfCheckError, UsageError
 from graphshare.formats.atomic import staged_outputs
 from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.source import MxnetSource, source_of
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.records import Record
 from graphshare.ir.compare import compare_structure
-from graphshare.ir.graph import EMPTY, Dialect, Graph
+from graphshare.ir.graph import EMPTY, Graph
 from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.ir.walk import reachable, topological
 
@@ -133,34 +134,34 @@ def fix_records(context: CheckContext, codes: Collection[str]) -> list[tuple[Rec
 
 def _rewrite_graph(context: CheckContext, fixes: Collection[str]) -> Graph:
     graph = context.graph
-    dialect = msgspec.structs.replace(graph.dialect, escapes="mxnet")
+    source = source_of(graph).after_rename()
     nodes = topological(graph) if "GS103" in fixes else graph.nodes
     if "GS104" in fixes:
         needed = set(context.reachable)
         nodes = tuple(node for node in nodes if node in needed)
     if nodes != graph.nodes or not {"GS107", "GS108"}.isdisjoint(fixes):
-        dialect = _regularize(dialect, "arg_nodes")
-    fixed = msgspec.structs.replace(graph, nodes=nodes, dialect=dialect, verbatim=None)
+        source = _regularize(source, "arg_nodes")
+    fixed = msgspec.structs.replace(graph, nodes=nodes, source=source)
     return _recount_outputs(fixed) if nodes != graph.nodes or "GS109" in fixes else fixed
 
 
-def _regularize(dialect: Dialect, key: str) -> Dialect:
-    """Return the dialect in which the list ``key`` follows from the nodes."""
-    rest = {name: value for name, value in dialect.irregular.items() if name != key}
-    return msgspec.structs.replace(dialect, irregular=rest or EMPTY)
+def _regularize(source: MxnetSource, key: str) -> MxnetSource:
+    """Return the source with a list ``key`` that follows from the nodes."""
+    rest = {name: value for name, value in source.irregular.items() if name != key}
+    return msgspec.structs.replace(source, irregular=rest or EMPTY)
 
 
 def _recount_outputs(graph: Graph) -> Graph:
     """Return the graph with new output counts, or without ``node_row_ptr`` where an operator's count is unknown."""
-    dialect = _regularize(graph.dialect, "node_row_ptr")
+    source = _regularize(source_of(graph), "node_row_ptr")
     counts = [total_outputs(node) for node in graph.nodes]
     if None in counts:
-        keys = tuple(key for key in dialect.keys if key != "node_row_ptr")
-        return msgspec.structs.replace(graph, dialect=msgspec.structs.replace(dialect, keys=keys))
+        keys = tuple(key for key in source.keys if key != "node_row_ptr")
+        return msgspec.structs.replace(graph, source=msgspec.structs.replace(source, keys=keys))
     numbers = dict(zip(graph.nodes, counts, strict=True))
     images = rebuild(graph.nodes, lambda node: msgspec.structs.replace(node, num_outputs=numbers[node]))
     nodes = tuple([images[node] for node in graph.nodes])
-    return msgspec.structs.replace(graph, nodes=nodes, heads=relink_all(graph.heads, images), dialect=dialect)
+    return msgspec.structs.replace(graph, nodes=nodes, heads=relink_all(graph.heads, images), source=source)
 
 
 def _check_fixed_graph(context: CheckContext, data: bytes) -> None:

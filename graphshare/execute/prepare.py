@@ -92,7 +92,7 @@ def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[st
     faults = without_kernel(nodes)
     if faults:
         raise UnsupportedError(faults)
-    part = Graph(tuple(nodes), tuple(wanted), graph.attrs, graph.dialect)
+    part = Graph(tuple(nodes), tuple(wanted), graph.attrs, graph.source.after_rewrite())
     implied = sum(1 for _ in implied_variables(part))
     version = graph.version or 0
     if not implied and version >= UPGRADED_BEFORE and not unsupported(nodes):

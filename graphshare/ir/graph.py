@@ -61,61 +61,38 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
         return self.op == VARIABLE
 
 
-class Dialect(msgspec.Struct, frozen=True):
-    """How a graph file is written.
+class Source(msgspec.Struct, frozen=True):
+    """The file format that a graph was read from and how the file was written. Opaque to transforms, which pass it on.
 
-    ``layout`` is ``mxnet`` (MXNet's own), ``trimmed`` (the same without blanks at line ends), ``compact`` (no white space),
-    ``spaced`` (json.dumps without arguments) or ``indent`` (json.dumps with ``indent`` blanks). ``escapes`` tells which
-    characters strings escape: ``mxnet`` the five that MXNet reads, ``json`` those and control characters as json.dumps does,
-    ``ascii`` what is outside ASCII too; MXNet reads neither of the last two. ``tail`` follows the last brace. ``keys`` are the
-    keys of the graph object in order, ``form`` serves nodes without one. ``irregular`` keeps an ``arg_nodes`` or
-    ``node_row_ptr`` that does not follow from the nodes.
+    This is the source of a graph that no file had; formats have their own.
     """
 
-    layout: str = "mxnet"
-    indent: int = 2
-    newline: str = "\n"
-    tail: str = ""
-    escapes: str = "mxnet"
-    keys: tuple[str, ...] = ("nodes", "arg_nodes", "node_row_ptr", "heads", "attrs")
-    form: NodeForm = NodeForm(("op", "name", "attrs", "inputs"))
-    irregular: Mapping[str, Any] = EMPTY
+    def after_rename(self) -> Source:
+        """Return the source of the same graph with other names and attributes."""
+        return self
 
-    def rewritten(self) -> Dialect:
-        """The dialect for a graph that is no longer the one that was read: lists are derived anew, strings are MXNet's."""
-        return msgspec.structs.replace(self, irregular=EMPTY, escapes="mxnet")
+    def after_rewrite(self, unchanged: int = 0) -> Source:
+        """Return the source of a graph with other nodes, of which the first ``unchanged`` are as they were read."""
+        return self
 
-
-class Verbatim(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The text of the first ``count`` nodes of a large file in MXNet's layout: ``data[start:end]``.
-
-    A rewrite that keeps these nodes in their places copies the bytes; they say what was read from them.
-    """
-
-    data: bytes
-    start: int
-    end: int
-    count: int
+    def version(self, attrs: Mapping[str, Any]) -> int | None:
+        """Return the version of the framework that wrote a graph with these attributes; None where the file has none."""
+        return None
 
 
 class Graph(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """``nodes`` in file order (inputs may come after consumers), ``heads`` the outputs, ``attrs`` the graph's own.
-
-    ``verbatim`` is None unless the file's own text serves for the first nodes.
-    """
+    """``nodes`` in file order (inputs may come after consumers), ``heads`` the outputs, ``attrs`` the graph's own."""
 
     nodes: tuple[Node, ...]
     heads: tuple[Entry, ...]
     attrs: Mapping[str, Any] = EMPTY
-    dialect: Dialect = Dialect()
+    source: Source = Source()
     extra: Mapping[str, Any] = EMPTY
-    verbatim: Verbatim | None = None
 
     @property
     def version(self) -> int | None:
-        """``mxnet_version`` (major*10000 + minor*100 + patch), or None where the file has none."""
-        value = self.attrs.get("mxnet_version")
-        return value[1] if isinstance(value, (list, tuple)) and len(value) == 2 and isinstance(value[1], int) else None
+        """The version of the framework that wrote the file, for MXNet major*10000 + minor*100 + patch; None where unknown."""
+        return self.source.version(self.attrs)
 
     def variables(self) -> Iterator[Node]:
         """The variable nodes in file order."""

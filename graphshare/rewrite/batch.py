@@ -55,8 +55,7 @@ def batch(
     nodes = [*work.inputs(), *work.operators()]
     heads = [work.head(entry, label) for label in labels for entry in graph.heads]
     nodes += work.added
-    dialect = graph.dialect.rewritten()
-    result = Graph(tuple(nodes), tuple(heads), graph.attrs, dialect, graph.extra)
+    result = Graph(tuple(nodes), tuple(heads), graph.attrs, graph.source.after_rewrite(), graph.extra)
     return Rewrite(result, tuple(Branch(label, graph, work.images(label)) for label in labels))
 
 
@@ -228,4 +227,4 @@ def single_run(found: Batched, number: int) -> tuple[Graph, dict[Node, Node]]:
     rebuild(nodes, redirect=redirect, images=images)
     new = tuple(map(redirect, heads))
     kept = tuple(post_order(entry.node for entry in new))
-    return Graph(kept, new, found.graph.attrs, found.graph.dialect), images
+    return Graph(kept, new, found.graph.attrs, found.graph.source.after_rewrite()), images

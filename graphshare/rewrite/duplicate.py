@@ -57,8 +57,8 @@ def duplicate(
         nodes.extend([node for node in images.values() if node not in placed] if placed else images.values())
         placed.update(node for node in shared if node in images)
         all_heads.extend(_raised(entry, mutations) or relink(entry, images) for entry in heads)
-    kept = None if drop_original else graph.verbatim
-    result = Graph(tuple(nodes), tuple(all_heads), graph.attrs, graph.dialect.rewritten(), graph.extra, kept)
+    unchanged = 0 if drop_original else len(graph.nodes)
+    result = Graph(tuple(nodes), tuple(all_heads), graph.attrs, graph.source.after_rewrite(unchanged), graph.extra)
     return Rewrite(result, tuple(branches), _implied_renames(graph, source, prefixes))
 
 

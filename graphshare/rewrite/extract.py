@@ -35,8 +35,8 @@ def extract(graph: Graph, targets: Sequence[Entry], *, cuts: Mapping[tuple[Node,
     heads = tuple(redirect(entry) or relink(entry, images) for entry in targets)
     _check_cuts(cuts, variables, images)
     nodes = _in_order(graph, images, variables)
-    dialect = graph.dialect.rewritten()
-    return Rewrite(Graph(tuple(nodes), heads, graph.attrs, dialect, graph.extra), (Branch("", graph, images),))
+    source = graph.source.after_rewrite()
+    return Rewrite(Graph(tuple(nodes), heads, graph.attrs, source, graph.extra), (Branch("", graph, images),))
 
 
 def _needed(targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str]) -> set[Node]:

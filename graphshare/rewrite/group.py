@@ -55,7 +55,7 @@ def group(parts: Sequence[Part], *, connect: Mapping[Place, Output] = _NONE, tie
     """One graph with the nodes and heads of all ``parts``, in their order.
 
     ``connect`` maps a variable to the output that takes its place; heads that are connected are heads no more. ``ties`` maps a
-    variable to one of an earlier part that it becomes. The first part's dialect and attributes are the result's.
+    variable to one of an earlier part that it becomes. The first part's source and attributes are the result's.
 
     Raises:
         RefusedError: names collide, connections go round in a circle, or no head is left; all are listed.
@@ -78,11 +78,11 @@ def group(parts: Sequence[Part], *, connect: Mapping[Place, Output] = _NONE, tie
     if not heads:
         raise RefusedError(Fault("no output is left: each of them feeds an input", hint="leave one of them unconnected"))
     first = parts[0].graph
-    kept = first.verbatim if work.untouched else None
+    source = first.source.after_rewrite(len(first.nodes) if work.untouched else 0)
     extra: dict[str, Any] = {}  # of keys that several files have, the first one's
     for part in parts:
         extra = {**part.graph.extra, **extra}
-    result = Graph(nodes, heads, first.attrs, first.dialect.rewritten(), extra, kept)
+    result = Graph(nodes, heads, first.attrs, source, extra)
     branches = tuple(Branch(part.prefix, part.graph, images) for part, images in zip(parts, work.images, strict=True))
     return Rewrite(result, branches, tuple(_renames(parts)))
 

@@ -48,9 +48,9 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
     rebuild(order, change, redirect=redirect if mutations else None, images=images)
     heads = tuple(redirect(entry) or relink(entry, images) for entry in graph.heads)
     nodes = tuple(dict.fromkeys(images[node] for node in graph.nodes))
-    dialect = graph.dialect.rewritten() if ties else replace(graph.dialect, escapes="mxnet")
+    source = graph.source.after_rewrite() if ties else graph.source.after_rename()
     by_place = {node: images[node] for node in graph.nodes}
-    result = Graph(nodes, heads, graph.attrs, dialect, graph.extra)
+    result = Graph(nodes, heads, graph.attrs, source, graph.extra)
     renames = [
         Rename("", found.name, implied_name(names[found.node], found.formal))
         for found in implied_variables(graph)

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from graphshare.analysis.implied import IMPLIED_BEFORE, implied_inputs
 from graphshare.analysis.name_lists import total_outputs
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import EMPTY, VARIABLE, Branch, Dialect, Entry, Graph, Node, Rewrite
+from graphshare.formats.mxnet.source import VERSION, MxnetSource
+from graphshare.ir.graph import EMPTY, VARIABLE, Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild
 from graphshare.ir.walk import post_order, reachable
 from graphshare.ops.registry import canonical, lookup
@@ -239,14 +240,14 @@ def _finish(graph: Graph, drafts: dict[Node, Draft]) -> Rewrite:
     for draft in drafts.values():
         draft.subgraphs = tuple(map(_upgrade_subgraph, draft.subgraphs))
     images, heads = _build(graph, drafts)
-    attrs: dict[str, list[object]] = {"mxnet_version": ["int", WRITES_VERSION]}
+    attrs: dict[str, list[object]] = {VERSION: ["int", WRITES_VERSION]}
     np_shape = graph.attrs.get("is_np_shape")
     if isinstance(np_shape, (list, tuple)) and len(np_shape) == 2 and np_shape[1]:
         attrs = {"is_np_shape": ["int", 1], **attrs}
     nodes = tuple(post_order(entry.node for entry in heads))
     remaining = set(nodes)
     kept = {node: images[node] for node in drafts if images[node] in remaining}
-    return Rewrite(Graph(nodes, heads, attrs, Dialect()), (Branch("", graph, kept),))
+    return Rewrite(Graph(nodes, heads, attrs, MxnetSource()), (Branch("", graph, kept),))
 
 
 def _upgrade_subgraph(graph: Graph) -> Graph:
@@ -257,7 +258,7 @@ def _upgrade_subgraph(graph: Graph) -> Graph:
         _rename_attributes(draft)
         draft.subgraphs = tuple(map(_upgrade_subgraph, draft.subgraphs))
     images, heads = _build(graph, drafts)
-    return Graph(tuple(images.values()), heads, EMPTY, Dialect(keys=("nodes", "arg_nodes", "node_row_ptr", "heads")))
+    return Graph(tuple(images.values()), heads, EMPTY, MxnetSource(keys=("nodes", "arg_nodes", "node_row_ptr", "heads")))
 
 
 def _build(graph: Graph, drafts: Mapping[Node, Draft]) -> tuple[dict[Node, Node], tuple[Entry, ...]]:

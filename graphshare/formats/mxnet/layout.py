@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, chain
 from operator import attrgetter
 
+from graphshare.formats.mxnet.json_writer import CHUNK, JsonWriter
 from graphshare.formats.mxnet.node_texts import NodeTexts, entry_text
-from graphshare.formats.mxnet.spelling import CHUNK, Spelling
+from graphshare.formats.mxnet.source import source_of
 from graphshare.ir.graph import VARIABLE, Graph, Node
 from graphshare.progress import Advance, noop_progress
 
@@ -21,21 +22,21 @@ _LOOKED_UP = 8  # nodes, before a table of all is made
 
 
 def write_symbol(graph: Graph, advance: Advance = noop_progress) -> Iterator[bytes]:
-    """The bytes of ``graph`` in its dialect, in pieces of about 100 KiB. ``advance`` is told the nodes that are done.
+    """Yield the bytes of ``graph`` in its own style, in pieces of about 100 KiB; ``advance`` receives the numbers of nodes.
 
     Raises:
         RefusedError: a text holds a NUL character, which ends a string for MXNet.
     """
-    texts = Spelling(graph.dialect)
-    newline = graph.dialect.newline
-    for piece in chain(_graph_pieces(graph, texts, 0, advance), (graph.dialect.tail.replace("\r\n", "\n"),)):
+    style = source_of(graph).style
+    texts, newline = JsonWriter(style), style.newline
+    for piece in chain(_graph_pieces(graph, texts, 0, advance), (style.tail.replace("\r\n", "\n"),)):
         if isinstance(piece, bytes):
             yield piece
         else:
             yield (piece if newline == "\n" else piece.replace("\n", newline)).encode()
 
 
-def _graph_pieces(graph: Graph, texts: Spelling, level: int, advance: Advance = noop_progress) -> Iterator[str | bytes]:
+def _graph_pieces(graph: Graph, texts: JsonWriter, level: int, advance: Advance = noop_progress) -> Iterator[str | bytes]:
     """The text of a graph object at ``level``, node by node; as bytes where it is copied from the file that was read."""
     ids = _Ids(graph)
     values = _graph_values(graph, texts, ids, level + 1)
@@ -43,7 +44,7 @@ def _graph_pieces(graph: Graph, texts: Spelling, level: int, advance: Advance = 
     start, end = ("\n" + texts.indent * (level + 1), "\n" + texts.indent * level) if least == 1 else ("", "")
     comma = texts.break_comma.rstrip("\n") if least == 1 else texts.comma
     yield "{"
-    for position, key in enumerate([key for key in graph.dialect.keys if key in values]):
+    for position, key in enumerate([key for key in source_of(graph).keys if key in values]):
         yield f"{comma if position else ''}{start}{texts.quote(key)}{texts.colon}"
         if key == "nodes":
             yield from _node_pieces(graph, texts, ids, level + 1, advance)
@@ -52,9 +53,9 @@ def _graph_pieces(graph: Graph, texts: Spelling, level: int, advance: Advance = 
     yield f"{end}}}"
 
 
-def _graph_values(graph: Graph, texts: Spelling, ids: Mapping[Node, int], level: int) -> dict[str, Iterable[str]]:
+def _graph_values(graph: Graph, texts: JsonWriter, ids: Mapping[Node, int], level: int) -> dict[str, Iterable[str]]:
     """The text of every key of the graph object but ``nodes``, in pieces; keys that cannot be known are absent."""
-    irregular = graph.dialect.irregular
+    irregular = source_of(graph).irregular
     arg_nodes = irregular.get("arg_nodes")
     if arg_nodes is None:
         arg_nodes = [i for i, node in enumerate(graph.nodes) if node.op == VARIABLE]
@@ -85,7 +86,8 @@ class _Ids(dict[Node, int]):
     """
 
     def __init__(self, graph: Graph) -> None:
-        self._copied = graph.nodes[: graph.verbatim.count] if graph.verbatim is not None else ()
+        copied = source_of(graph).nodes_text
+        self._copied = graph.nodes[: copied.count] if copied is not None else ()
         self._looked_up = 0
         formatted = graph.nodes[len(self._copied) :] if self._copied else graph.nodes
         super().__init__(zip(formatted, range(len(self._copied), len(graph.nodes)), strict=True))
@@ -99,8 +101,10 @@ class _Ids(dict[Node, int]):
         return self[node]
 
 
-def _node_pieces(graph: Graph, texts: Spelling, ids: Mapping[Node, int], level: int, advance: Advance) -> Iterator[str | bytes]:
-    """The array of nodes, some hundred at a time; nodes that stand where they stood when read are copied as they are.
+def _node_pieces(
+    graph: Graph, texts: JsonWriter, ids: Mapping[Node, int], level: int, advance: Advance
+) -> Iterator[str | bytes]:
+    """Yield the array of nodes, some hundred at a time; the text of nodes that kept their places since reading is copied.
 
     Nodes alike but for name and inputs are formatted once; this loop is most of what writing costs.
     """
@@ -112,11 +116,11 @@ def _node_pieces(graph: Graph, texts: Spelling, ids: Mapping[Node, int], level: 
     comma = (texts.break_comma.rstrip("\n") if broken else texts.comma) + start
     text_of = NodeTexts(graph, texts, ids, level + 1, lambda inner, at: _subgraph_text(inner, texts, at))
     yield "[" + start
-    copied = 0
-    if graph.verbatim is not None:
-        copied = graph.verbatim.count
-        for i in range(graph.verbatim.start, graph.verbatim.end, _BYTES):
-            yield graph.verbatim.data[i : min(i + _BYTES, graph.verbatim.end)]
+    copied, text = 0, source_of(graph).nodes_text
+    if text is not None:
+        copied = text.count
+        for i in range(text.start, text.end, _BYTES):
+            yield text.data[i : min(i + _BYTES, text.end)]
         advance(copied)
     for i in range(copied, len(graph.nodes), CHUNK):
         nodes = graph.nodes[i : i + CHUNK]
@@ -125,5 +129,5 @@ def _node_pieces(graph: Graph, texts: Spelling, ids: Mapping[Node, int], level: 
     yield ("\n" + texts.indent * level if broken else "") + "]"
 
 
-def _subgraph_text(graph: Graph, texts: Spelling, level: int) -> str:
+def _subgraph_text(graph: Graph, texts: JsonWriter, level: int) -> str:
     return "".join(piece for piece in _graph_pieces(graph, texts, level) if isinstance(piece, str))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from graphshare.formats.mxnet.spelling import SPECIAL, Spelling
+from graphshare.formats.mxnet.json_writer import SPECIAL, JsonWriter
+from graphshare.formats.mxnet.source import source_of
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeForm
 
 
-def entry_text(entry: Entry, ids: Mapping[Node, int], texts: Spelling, level: int) -> str:
+def entry_text(entry: Entry, ids: Mapping[Node, int], texts: JsonWriter, level: int) -> str:
     """The text of an input or head: node, output and version, the last where the file has it."""
     numbers = [str(ids[entry.node]), str(entry.index)]
     if entry.version is not None:
@@ -28,15 +29,16 @@ class NodeTexts:
     """The texts of nodes at ``level``, each by the template of its kind. ``subgraph_text`` writes a graph at a level."""
 
     def __init__(
-        self, graph: Graph, texts: Spelling, ids: Mapping[Node, int], level: int, subgraph_text: Callable[[Graph, int], str]
+        self, graph: Graph, texts: JsonWriter, ids: Mapping[Node, int], level: int, subgraph_text: Callable[[Graph, int], str]
     ) -> None:
         self._texts, self._ids, self._level, self._subgraph_text = texts, ids, level, subgraph_text
-        self._default = graph.dialect.form
+        self._default = source_of(graph).form
         self._templates: dict[str, dict[int, _Template]] = {}  # by operator and identity of the attribute map
         # What surrounds the id of an entry for a node's first output at version 0, which nearly all entries are.
         self._before, self._after = texts.array(["%d", "0", "0"], level + 2, texts.break_entry).split("%d")
         # Most names need no escape; one search over all of them is cheaper than one a name.
-        written = graph.nodes[graph.verbatim.count :] if graph.verbatim is not None else graph.nodes
+        copied = source_of(graph).nodes_text
+        written = graph.nodes[copied.count :] if copied is not None else graph.nodes
         self._clean = SPECIAL.search("".join([node.name for node in written])) is None
 
     def nodes(self, nodes: Sequence[Node]) -> list[str]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-import msgspec
-
 from graphshare.errors import Fault, UsageError
-from graphshare.ir.graph import Dialect, Graph
+from graphshare.formats.mxnet.source import restyle
+from graphshare.ir.graph import Graph
 from graphshare.reports.model import Finding, Level, Report, RuleInfo
 
 _RULE = RuleInfo("format-layout", "format-layout", Level.ERROR, "The file is not laid out as asked for", fixable=True)
@@ -16,7 +15,7 @@ _INDENT = re.compile(r"indent:(\d{1,2})")
 
 
 def relayout(graph: Graph, layout: str | None) -> Graph:
-    """``graph`` to be written as ``mxnet``, ``compact`` or ``indent:N``; None keeps its layout.
+    """Return ``graph`` to be written as ``mxnet``, ``compact`` or ``indent:N``; None keeps its layout.
 
     A layout that is asked for starts from its own conventions: plain line ends, a final newline for ``indent:N`` only, and
     strings that MXNet can read.
@@ -24,18 +23,14 @@ def relayout(graph: Graph, layout: str | None) -> Graph:
     Raises:
         UsageError: there is no such layout.
     """
-    dialect = graph.dialect if layout is None else _dialect(graph.dialect, layout)
-    return msgspec.structs.replace(graph, dialect=dialect, verbatim=None)
-
-
-def _dialect(dialect: Dialect, layout: str) -> Dialect:
+    if layout is None:
+        return restyle(graph)
     indent = _INDENT.fullmatch(layout)
     if layout not in ("mxnet", "compact") and indent is None:
-        raise UsageError(
-            Fault(f"there is no layout {layout!r}", hint="layouts are mxnet, compact and indent:N, as in indent:2")
-        )
-    return msgspec.structs.replace(
-        dialect,
+        hint = "layouts are mxnet, compact and indent:N, as in indent:2"
+        raise UsageError(Fault(f"there is no layout {layout!r}", hint=hint))
+    return restyle(
+        graph,
         layout="indent" if indent else layout,
         indent=int(indent[1]) if indent else 2,
         newline="\n",

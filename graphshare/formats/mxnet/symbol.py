@@ -15,10 +15,11 @@ import msgspec
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.mxnet import document
-from graphshare.formats.mxnet.dialects import dialect_of, speaks_for_itself
+from graphshare.formats.mxnet.json_style import can_copy_text, recognize_style
 from graphshare.formats.mxnet.links import building_order, check_ids
 from graphshare.formats.mxnet.node_records import NodeReader
-from graphshare.ir.graph import EMPTY, VARIABLE, Dialect, Entry, Graph, Node, Verbatim
+from graphshare.formats.mxnet.source import JsonStyle, MxnetSource, NodesText
+from graphshare.ir.graph import EMPTY, VARIABLE, Entry, Graph, Node, NodeForm
 from graphshare.progress import task
 
 _Linker = Callable[[Iterable[Any], Iterable[int | None] | None, NodeReader], list[Node]]
@@ -30,35 +31,37 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
     Raises:
         InputError: every fault of the file, with its JSON path.
     """
-    dialect = dialect_of(data)
+    style = recognize_style(data)
     try:
         span = document.nodes_span(data)
         for bare in (True, False):
             try:
                 if span is not None:
-                    return _read_large(data, span, dialect, bare=bare)
+                    return _read_large(data, span, style, bare=bare)
             except _UNFIT:
                 pass  # it takes other keys, or the records together, to tell what is amiss
         try:
-            return _link(*document.parse_whole(data), dialect)
+            return _link(*document.parse_whole(data), style)
         except _UNFIT:
             from graphshare.formats.mxnet.tolerant import parse_tolerantly
 
-            return _link(*parse_tolerantly(data), dialect, checked=True)
+            return _link(*parse_tolerantly(data), style, checked=True)
     except InputError as error:
         raise error.with_location(where) from None
 
 
-def _read_large(data: bytes, span: tuple[int, int], dialect: Dialect, *, bare: bool) -> Graph:
+def _read_large(data: bytes, span: tuple[int, int], style: JsonStyle, *, bare: bool) -> Graph:
     """The graph of a large file in MXNet's layout; ``bare`` where its nodes have the usual keys only. Raises ``_UNFIT``."""
     found = document.parse_frame(data, span)
     with task("reading", span[1] - span[0], "B") as advance:
         if bare:
-            graph = _link(found, document.parse_bare_nodes(data, span, advance), dialect, link=_link_bare)
+            graph = _link(found, document.parse_bare_nodes(data, span, advance), style, link=_link_bare)
         else:
-            graph = _link(found, document.parse_nodes(data, span, advance), dialect)
-    own_text = Verbatim(data, *span, len(graph.nodes)) if speaks_for_itself(data, dialect) else None
-    return msgspec.structs.replace(graph, verbatim=own_text)
+            graph = _link(found, document.parse_nodes(data, span, advance), style)
+    if not can_copy_text(data, style):
+        return graph
+    text = NodesText(data, *span, len(graph.nodes))
+    return msgspec.structs.replace(graph, source=msgspec.structs.replace(graph.source, nodes_text=text))
 
 
 # A value does not fit its key, or JSON is not what the fast pass reads: the tolerant pass and the schema tell which.
@@ -68,7 +71,7 @@ _UNFIT = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 def _link(
     found: dict[str, Any],
     records: Iterable[Any],
-    dialect: Dialect,
+    style: JsonStyle,
     depth: int = 0,
     *,
     checked: bool = False,
@@ -84,7 +87,7 @@ def _link(
     if depth and not checked:
         msgspec.convert(found, document.GraphRecord)
     document.check_kinds(found)
-    reader = NodeReader(lambda inner: _link(inner, inner["nodes"], dialect, depth + 1, checked=checked))
+    reader = NodeReader(lambda inner: _link(inner, inner["nodes"], style, depth + 1, checked=checked))
     steps = _output_counts(found.get("node_row_ptr"))
     try:
         nodes = (link or _link_in_file_order)(records, steps, reader)
@@ -107,11 +110,9 @@ def _link(
             raise ValueError("the records are needed together")
         check_ids(found, records)
         irregular["arg_nodes"] = found["arg_nodes"]
-    dialect = msgspec.structs.replace(
-        dialect, keys=tuple(found), form=_usual_form(nodes, dialect), irregular=irregular or EMPTY
-    )
+    source = MxnetSource(style, tuple(found), _usual_form(nodes), irregular or EMPTY)
     extra = {key: value for key, value in found.items() if key not in document.GRAPH_KEYS}
-    return Graph(tuple(nodes), heads, found.get("attrs", EMPTY), dialect, extra or EMPTY)
+    return Graph(tuple(nodes), heads, found.get("attrs", EMPTY), source, extra or EMPTY)
 
 
 def _link_in_file_order(records: document.Records, counts: Iterable[int | None] | None, reader: NodeReader) -> list[Node]:
@@ -188,9 +189,9 @@ def _output_counts(row_ptr: list[int] | None) -> list[int] | None:
     return steps if min(steps, default=0) >= 0 else None
 
 
-def _usual_form(nodes: list[Node], dialect: Dialect) -> Any:
+def _usual_form(nodes: list[Node]) -> NodeForm:
     """The form for nodes that a transform adds: that of the first operator with attributes, else of the first node."""
     for node in nodes:
         if node.op != VARIABLE and node.attrs and node.form is not None:
             return node.form
-    return nodes[0].form if nodes and nodes[0].form is not None else dialect.form
+    return nodes[0].form if nodes and nodes[0].form is not None else MxnetSource().form

@@ -12,8 +12,9 @@ from typing import Any
 
 from graphshare.errors import Fault
 from graphshare.formats.mxnet import document
+from graphshare.formats.mxnet.source import NodesText, source_of
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.ir.graph import EMPTY, VARIABLE, Entry, Graph, Node, Verbatim
+from graphshare.ir.graph import EMPTY, VARIABLE, Entry, Graph, Node
 from graphshare.ir.walk import node_ids
 from graphshare.progress import task
 
@@ -41,10 +42,11 @@ def _plainly_equal(data: document.Buffer, graph: Graph) -> bool:
         ValueError: the bytes are no symbol file, or hold what strict JSON forbids.
     """
     nodes, after = graph.nodes, 0
-    if graph.verbatim is not None:
-        if not _stand_unchanged(data, graph.verbatim):
+    text = source_of(graph).nodes_text
+    if text is not None:
+        if not _stand_unchanged(data, text):
             return False
-        nodes, after = nodes[graph.verbatim.count :], graph.verbatim.end
+        nodes, after = nodes[text.count :], text.end
     attr_key = _only_attr_key(nodes)
     if attr_key is None:
         return False
@@ -56,7 +58,7 @@ def _plainly_equal(data: document.Buffer, graph: Graph) -> bool:
     return _same_ends(document.parse_plain_ends(data, span), graph)
 
 
-def _stand_unchanged(data: document.Buffer, source: Verbatim) -> bool:
+def _stand_unchanged(data: document.Buffer, source: NodesText) -> bool:
     """Whether the first nodes stand there in the very bytes that they were read from, and so read the same again."""
     for i in range(source.start, source.end, _COMPARED):
         if data[i : min(i + _COMPARED, source.end)] != source.data[i : min(i + _COMPARED, source.end)]:
@@ -112,7 +114,7 @@ def _same_ends(found: document.PlainEnds, graph: Graph) -> bool:
 
 def _arg_nodes(graph: Graph) -> list[int]:
     """What ``arg_nodes`` of a file of ``graph`` holds."""
-    irregular: list[int] | None = graph.dialect.irregular.get("arg_nodes")
+    irregular: list[int] | None = source_of(graph).irregular.get("arg_nodes")
     return irregular if irregular is not None else [i for i, node in enumerate(graph.nodes) if node.op == VARIABLE]
 
 

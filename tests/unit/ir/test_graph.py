@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
-from graphshare.ir.graph import Branch, Dialect, Entry, Graph, Node, Rename, Rewrite
+from graphshare.formats.mxnet.source import MxnetSource
+from graphshare.ir.graph import Branch, Entry, Graph, Node, Rename, Rewrite, Source
 from graphshare.ir.validate import validate
 from graphshare.ir.walk import consumers, is_topological, post_order, reachable, topological
 from tests.processes import environment
@@ -30,7 +31,7 @@ def test_nodes_and_entries_are_what_they_are_not_what_they_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "field"), [(X, "name"), (Entry(X), "index"), (Graph((X,), ()), "nodes"), (Dialect(), "layout")]
+    ("value", "field"), [(X, "name"), (Entry(X), "index"), (Graph((X,), ()), "nodes"), (Source(), "anything")]
 )
 def test_nothing_can_be_changed(value: Any, field: str) -> None:
     with pytest.raises(AttributeError):
@@ -39,9 +40,9 @@ def test_nothing_can_be_changed(value: Any, field: str) -> None:
 
 def test_version_of_a_graph() -> None:
     assert Graph((), ()).version is None
-    assert Graph((), (), {"mxnet_version": ["int", 10901]}).version == 10901
+    assert Graph((), (), {"mxnet_version": ["int", 10901]}, MxnetSource()).version == 10901
     for senseless in (3, "x", ["int"], ["int", "x"], None):
-        assert Graph((), (), {"mxnet_version": senseless}).version is None
+        assert Graph((), (), {"mxnet_version": senseless}, MxnetSource()).version is None
 
 
 def recursive_order(roots: list[Node]) -> list[Node]:

@@ -1,4 +1,4 @@
-"""How a dialect spells arrays, objects and strings.
+"""JSON arrays, objects and strings as text in a given style.
 
 MXNet breaks maps into lines from two keys on and lists from eleven elements on, puts a blank behind every comma, and escapes
 nothing but ``\\" \\\\ \\n \\r \\t``.
@@ -13,23 +13,23 @@ from itertools import islice
 from typing import Any
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import Dialect
+from graphshare.formats.mxnet.source import JsonStyle
 
 CHUNK = 512  # nodes joined at a time, about 100 KiB of text: larger pieces are given back to the system and asked for anew
 SPECIAL = re.compile(r"[^ !#-\[\]-~]")  # all but printable ASCII without quote and backslash
 _MXNET_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-class Spelling:
-    """Arrays, objects and strings as a dialect spells them."""
+class JsonWriter:
+    """Formats arrays, objects and strings in one style."""
 
-    def __init__(self, dialect: Dialect) -> None:
-        layout = dialect.layout
+    def __init__(self, style: JsonStyle) -> None:
+        layout = style.layout
         self.comma = "," if layout == "compact" else ", "
         self.colon = ":" if layout == "compact" else ": "
-        self.indent = " " * (dialect.indent if layout == "indent" else 2)
+        self.indent = " " * (style.indent if layout == "indent" else 2)
         self.break_comma = ", \n" if layout == "mxnet" else ",\n"
-        self.quote: Callable[[str], str] = _QUOTES[dialect.escapes]
+        self.quote: Callable[[str], str] = _QUOTES[style.escapes]
         # From how many elements on an array or map stands on lines of its own.
         least = {"mxnet": (2, 11, 1), "trimmed": (2, 11, 1), "indent": (1, 1, 1)}.get(layout)
         self.break_map, self.break_list, self.break_record = least or (1 << 62,) * 3

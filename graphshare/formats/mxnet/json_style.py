@@ -1,10 +1,10 @@
-"""Recognising how a symbol file was written, so that it is written back the same way."""
+"""Recognize the JSON style of a symbol file, so that it is written back in the same way."""
 
 from __future__ import annotations
 
 import re
 
-from graphshare.ir.graph import Dialect
+from graphshare.formats.mxnet.source import JsonStyle
 
 _BREAK = re.compile(rb"\{ *(\r?\n)([ \t]*)\"")
 _BLANK_BEFORE_BREAK = re.compile(rb", \r?\n")
@@ -16,10 +16,10 @@ _ESCAPE = re.compile(rb"\\[ubf/]")
 _SAMPLE = 1 << 16
 
 
-def dialect_of(data: bytes) -> Dialect:
-    """The dialect of a file by its text: layout, line ends, escapes, and what follows the last brace.
+def recognize_style(data: bytes) -> JsonStyle:
+    """Return layout, line ends, escapes, and what follows the last brace of a text.
 
-    Keys and forms come from the parsed document. A layout that is none of ours is taken for the nearest one.
+    A layout that cannot be written is taken for the nearest one that can.
     """
     start, end = data[:_SAMPLE], data[-64:]
     tail = end[len(end.rstrip()) :].decode("ascii")
@@ -27,25 +27,25 @@ def dialect_of(data: bytes) -> Dialect:
     if broken is None:
         colon = _FIRST_COLON.match(start.lstrip())
         layout = "compact" if colon is None or colon[1] == b":" else "spaced"
-        return Dialect(layout=layout, tail=tail, escapes=_escapes_of(data))
+        return JsonStyle(layout=layout, tail=tail, escapes=_recognize_escapes(data))
     newline = broken[1].decode()
     if _BLANK_BEFORE_BREAK.search(start):
-        return Dialect(layout="mxnet", newline=newline, tail=tail)
+        return JsonStyle(layout="mxnet", newline=newline, tail=tail)
     if _LIST_ON_ONE_LINE.search(start) or _LIST_ON_ONE_LINE.search(data[-_SAMPLE:]):
-        return Dialect(layout="trimmed", newline=newline, tail=tail)  # MXNet's, through an editor that strips line ends
-    return Dialect(layout="indent", indent=len(broken[2]), newline=newline, tail=tail, escapes=_escapes_of(data))
+        return JsonStyle(layout="trimmed", newline=newline, tail=tail)  # MXNet's, through an editor that strips line ends
+    return JsonStyle(layout="indent", indent=len(broken[2]), newline=newline, tail=tail, escapes=_recognize_escapes(data))
 
 
-def _escapes_of(data: bytes) -> str:
-    """Which characters the strings of a json.dumps file escape."""
+def _recognize_escapes(data: bytes) -> str:
+    """Return which characters the strings of a json.dumps file escape."""
     if _ESCAPE.search(data) is None:
         return "mxnet"
     ascii_only = data.isascii() and b"\x7f" not in data  # json.dumps escapes DEL with the characters beyond ASCII
     return "ascii" if ascii_only else "json"
 
 
-def speaks_for_itself(data: bytes, dialect: Dialect) -> bool:
-    """Whether a rewrite may copy the text of nodes: MXNet's layout, and no escape that MXNet cannot read."""
-    if dialect.layout != "mxnet" or dialect.newline != "\n":
+def can_copy_text(data: bytes, style: JsonStyle) -> bool:
+    """Return whether a rewrite may copy the text of nodes: MXNet's layout, and no escape that MXNet cannot read."""
+    if style.layout != "mxnet" or style.newline != "\n":
         return False
     return b"\\" not in data or _ESCAPE.search(data) is None

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from graphshare.errors import InputError
-from graphshare.formats.mxnet.dialects import dialect_of
+from graphshare.formats.mxnet.json_style import recognize_style
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.links import building_order
 from graphshare.formats.mxnet.symbol import read_symbol
@@ -28,8 +28,8 @@ QUOTED = document([variable("x", attrs={"__init__": '["one", {"a": 1}]'})], [0])
     ],
 )
 def test_layouts(layout: str, kind: str, indent: int, found: dict[str, object]) -> None:
-    dialect = dialect_of(LAYOUTS[layout](found).encode())
-    assert (dialect.layout, dialect.indent) == (kind, indent)
+    style = recognize_style(LAYOUTS[layout](found).encode())
+    assert (style.layout, style.indent) == (kind, indent)
 
 
 @pytest.mark.parametrize("count", [1, 5, 40, 3000])
@@ -37,7 +37,7 @@ def test_a_layout_without_its_blanks_at_line_ends(count: int) -> None:
     """An editor strips them; long lists of ids make it look like an indented file."""
     nodes = [variable(f"v{i}") for i in range(count)] + [operator("add_n", "sum", range(count), attrs={"num_args": str(count)})]
     text = mxnet_text(document(nodes, [count])).replace(", \n", ",\n")
-    assert dialect_of(text.encode()).layout == "trimmed"
+    assert recognize_style(text.encode()).layout == "trimmed"
     assert b"".join(write_symbol(read_symbol(text.encode()))) == text.encode()
 
 
@@ -54,13 +54,13 @@ def test_a_layout_without_its_blanks_at_line_ends(count: int) -> None:
 )
 def test_escapes(name: str, escapes: str) -> None:
     text = json.dumps(siamese()).replace('"data"', name)
-    assert dialect_of(text.encode()).escapes == escapes
+    assert recognize_style(text.encode()).escapes == escapes
     assert b"".join(write_symbol(read_symbol(text.encode()))) == text.encode()
 
 
 def test_what_a_graph_becomes_is_written_for_mxnet() -> None:
     graph = read_symbol(json.dumps(siamese()).replace("data", "d\\u00e9\\b").encode())
-    assert graph.dialect.rewritten().escapes == "mxnet"
+    assert graph.source.after_rewrite().style.escapes == "mxnet"
 
 
 def test_an_order_to_build_in() -> None:

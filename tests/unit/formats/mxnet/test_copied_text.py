@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from benchmarks import sources
 from graphshare.formats.mxnet import document
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.relayout import relayout
+from graphshare.formats.mxnet.source import restyle, source_of
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.mxnet.written import differences
 from graphshare.ir.graph import Graph
@@ -31,11 +31,11 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
 
 def test_a_large_file_is_read_as_a_small_one(large: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = read_symbol(large)
-    assert graph.verbatim is not None
-    assert graph.verbatim.count == len(graph.nodes) == 301
+    assert source_of(graph).nodes_text is not None
+    assert source_of(graph).nodes_text.count == len(graph.nodes) == 301
     monkeypatch.setattr(document, "_CHUNK", 1 << 30)
     small = read_symbol(large)
-    assert small.verbatim is None
+    assert source_of(small).nodes_text is None
     assert [(n.op, n.name, n.attrs, len(n.inputs), n.num_outputs) for n in graph.nodes] == [
         (n.op, n.name, n.attrs, len(n.inputs), n.num_outputs) for n in small.nodes
     ]
@@ -44,8 +44,8 @@ def test_a_large_file_is_read_as_a_small_one(large: bytes, monkeypatch: pytest.M
 
 def test_a_copy_beside_it_is_written_as_if_everything_were_formatted(large: bytes) -> None:
     both = duplicate(read_symbol(large), ["sha-"]).graph
-    assert both.verbatim is not None
-    formatted = written(msgspec.structs.replace(both, verbatim=None))
+    assert source_of(both).nodes_text is not None
+    formatted = written(restyle(both))
     assert written(both) == formatted
     assert json.loads(formatted)["nodes"][301]["name"] == "sha-data"
     assert not list(differences(formatted, both))
@@ -68,15 +68,15 @@ def test_missing_and_surplus_nodes_are_found(large: bytes) -> None:
 
 def test_text_is_not_copied_where_the_layout_or_a_name_changes(large: bytes) -> None:
     graph = read_symbol(large)
-    assert relayout(graph, None).verbatim is None
-    assert relayout(graph, "compact").verbatim is None
-    assert duplicate(graph, ["a-", "b-"], drop_original=True).graph.verbatim is None
+    assert source_of(relayout(graph, None)).nodes_text is None
+    assert source_of(relayout(graph, "compact")).nodes_text is None
+    assert source_of(duplicate(graph, ["a-", "b-"], drop_original=True).graph).nodes_text is None
 
 
 def test_text_that_mxnet_cannot_read_is_not_copied(large: bytes) -> None:
     escaped = large.replace(b'"name": "fc7"', b'"name": "f\\u00637"', 1)
     graph = read_symbol(escaped)
-    assert graph.verbatim is None
+    assert source_of(graph).nodes_text is None
     assert b'"name": "fc7"' in written(graph)
 
 
