@@ -4,9 +4,10 @@ Every quantized array comes with the two ends of its range. The number furthest 
 (uint8), but for 127 or 255 when 32-bit integers are narrowed; products are sums of integers (int32) whose range is that of
 32 bits. Rounding is half to even.
 
-Sums of products are exact int32 sums, modulo 2**32, on every processor, and so are those of :mod:`onednn`. oneDNN's depend on
-the processor: only VNNI instructions add exactly; all others first add two products in int16, which cuts the pair off at
--32768 and 32767. ``tests/oracle/int8_sums.py`` derives how far apart the two can be.
+Sums of products are exact int32 sums, modulo 2**32, on every processor; in :mod:`graphshare.ops.onednn` they are exact until
+they are rounded to float32. oneDNN's depend on the processor: only VNNI instructions add exactly; all others first add two
+products in int16, which cuts the pair off at -32768 and 32767. ``tests/oracle/int8_sums.py`` derives how far apart the two can
+be.
 """
 
 from __future__ import annotations
