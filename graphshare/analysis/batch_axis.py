@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from graphshare.ir.graph import VARIABLE, Node
+from graphshare.ir.graph import Node
 from graphshare.ops.batch_axis import At, Mixes, Outcome, Use, default_rule
 from graphshare.ops.registry import find_batch_rule, lookup
 
@@ -32,7 +32,7 @@ def follow_batch(nodes: Sequence[Node], inputs: Mapping[Node, int]) -> tuple[dic
     found: dict[tuple[Node, int], At] = {(node, 0): At(axis, _declared_rank(node)) for node, axis in inputs.items()}
     couplings = []
     for node in nodes:
-        if node.op == VARIABLE:
+        if node.is_variable:
             continue
         inputs_at = [found.get((entry.node, entry.index)) for entry in node.inputs]
         if not any(at is not None for at in inputs_at):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order, reachable
 from graphshare.ops.kernel import Attrs, KernelError, Shapes, Types
 from graphshare.ops.registry import canonical, lookup
@@ -17,13 +17,13 @@ Inferred = Callable[[Graph, What, Sequence[Any], Sequence[Any]], tuple[Sequence[
 
 def inner_operators(graph: Graph) -> tuple[tuple[str, Attrs], ...]:
     """The operators of a sub-graph by their canonical names, with their attributes, inputs before users."""
-    found = [(canonical(n.op), lookup(n.op), n.attrs) for n in post_order(e.node for e in graph.heads) if n.op != VARIABLE]
+    found = [(canonical(n.op), lookup(n.op), n.attrs) for n in post_order(e.node for e in graph.heads) if not n.is_variable]
     return tuple((op, signature.parse(attrs)[0] if signature is not None else attrs) for op, signature, attrs in found)
 
 
 def inner_variables(graph: Graph) -> list[Node]:
     """The variables of a sub-graph, in the order in which arrays are handed to it."""
-    return [node for node in reachable(graph) if node.op == VARIABLE]
+    return [node for node in reachable(graph) if node.is_variable]
 
 
 class NodeBodies:

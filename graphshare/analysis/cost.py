@@ -13,7 +13,7 @@ import msgspec
 from graphshare.analysis.bodies import inner_variables
 from graphshare.analysis.roles import Role
 from graphshare.analysis.shapes import Inference, infer
-from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.ops.kernel import Shape
 from graphshare.ops.registry import find_kernel, lookup
 from graphshare.ops.unification import size_of
@@ -71,7 +71,7 @@ def totals(found: Inference, roles: Mapping[Node, Role]) -> Totals:
     operators: dict[str, OperatorTotals] = {}
     counted: set[Node] = set()
     for node in found.nodes:
-        if node.op == VARIABLE:
+        if node.is_variable:
             continue
         of = operators.setdefault(node.op, OperatorTotals())
         of.nodes += 1
@@ -79,7 +79,7 @@ def totals(found: Inference, roles: Mapping[Node, Role]) -> Totals:
         of.multiply_adds = None if cost is None or of.multiply_adds is None else of.multiply_adds + cost
         for entry in node.inputs:
             variable = entry.node
-            if variable.op == VARIABLE and variable not in counted and roles[variable].is_parameter:
+            if variable.is_variable and variable not in counted and roles[variable].is_parameter:
                 counted.add(variable)
                 of.parameters += size_of(found.shapes[variable][0]) or 0
     trained = [n for n in found.nodes if n in roles and roles[n].kind.value == "parameter"]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.ops.registry import lookup
 
 IMPLIED_BEFORE = 900  # NNVM (0.9.0) writes auxiliary states as nodes
@@ -36,7 +36,7 @@ def implied_variables(graph: Graph) -> Iterator[Implied]:
     """The variables that ``graph`` implies, in file order of their operators."""
     if implies_variables(graph):
         for node in graph.nodes:
-            if node.op != VARIABLE:
+            if not node.is_variable:
                 yield from implied_inputs(node)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from graphshare.analysis.implied import implied_inputs, implies_variables
-from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.ops.registry import lookup
 
@@ -26,9 +26,9 @@ def auxiliary_variables(nodes: Iterable[Node]) -> set[Node]:
     """The variables that any of ``nodes`` mutates. An operator's output in such a slot (a file can have it) is none."""
     found = set()
     for node in nodes:
-        if node.op != VARIABLE:
+        if not node.is_variable:
             for slot in auxiliary_slots(node):
-                if node.inputs[slot].node.op == VARIABLE:
+                if node.inputs[slot].node.is_variable:
                     found.add(node.inputs[slot].node)
     return found
 
@@ -51,7 +51,7 @@ class NameLists:
         self._heads = graph.heads
         self.variables: list[Listed] = []
         for node in nodes:
-            if node.op == VARIABLE:
+            if node.is_variable:
                 self.variables.append(Listed(node.name, node, node in auxiliary))
             elif implies:  # the invented variables are the operator's last inputs, so they come right before it
                 self.variables += [Listed(found.name, None, found.auxiliary) for found in implied_inputs(node)]
@@ -72,7 +72,7 @@ class NameLists:
 def output_name(entry: Entry) -> str:
     """MXNet's name of an output: a variable's own name, else node name, underscore, label; the label alone if unnamed."""
     node = entry.node
-    if node.op == VARIABLE:
+    if node.is_variable:
         return node.name
     label = _label(node, entry.index)
     return f"{node.name}_{label}" if node.name else label
@@ -80,15 +80,15 @@ def output_name(entry: Entry) -> str:
 
 def visible_outputs(node: Node) -> Iterator[Entry]:
     """The outputs of ``node`` that a user can name, in order; where the operator is unknown, all that its file counted."""
-    signature = lookup(node.op) if node.op != VARIABLE else None
+    signature = lookup(node.op) if not node.is_variable else None
     outputs = signature.outputs(node.attrs) if signature else None
-    count = outputs.visible if outputs else 1 if node.op == VARIABLE else max(node.num_outputs or 1, 1)
+    count = outputs.visible if outputs else 1 if node.is_variable else max(node.num_outputs or 1, 1)
     return (Entry(node, i) for i in range(count))
 
 
 def total_outputs(node: Node) -> int | None:
     """How many outputs ``node`` has, hidden ones included: by its operator, else as its file counted, else None."""
-    if node.op == VARIABLE:
+    if node.is_variable:
         return 1
     signature = lookup(node.op)
     outputs = signature.outputs(node.attrs) if signature else None

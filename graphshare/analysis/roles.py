@@ -13,7 +13,7 @@ from enum import Enum
 import msgspec
 
 from graphshare.analysis.implied import Implied
-from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.ops.registry import lookup
 from graphshare.ops.signature import PARAMETER_FORMALS
 
@@ -75,7 +75,7 @@ def assign_roles(
     said = as_input or as_parameter
     roles = {}
     for node in graph.nodes:
-        if node.op != VARIABLE:
+        if node.op:
             continue
         use = uses.get(node, _UNUSED)
         if said and node.name in as_input:
@@ -108,7 +108,7 @@ def _decisive_uses(graph: Graph) -> dict[Node, _Use]:
     found: dict[Node, _Use] = {}
     formals: dict[tuple[str, int, int], tuple[tuple[int, str], ...]] = {}
     for node in graph.nodes:
-        if node.op == VARIABLE:
+        if not node.op:
             continue
         # Equal attribute maps are one object, so its identity stands for its content; sub-graphs are asked each time.
         inputs = node.inputs
@@ -120,7 +120,7 @@ def _decisive_uses(graph: Graph) -> dict[Node, _Use]:
                 formals[key] = ranked
         for entry, (rank, formal) in zip(inputs, ranked, strict=True):
             variable = entry.node
-            if variable.op == VARIABLE and (variable not in found or rank < found[variable].rank):
+            if not variable.op and (variable not in found or rank < found[variable].rank):
                 found[variable] = _Use(rank, formal, node)
     return found
 

@@ -15,7 +15,7 @@ from graphshare.analysis.bodies import NodeBodies, What, inner_variables
 from graphshare.analysis.name_lists import visible_outputs
 from graphshare.analysis.node_errors import explain_failure, refuse_inputs
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.registry import find_kernel, lookup
@@ -44,7 +44,7 @@ class Inference(msgspec.Struct):
 
     def unknown_variables(self) -> list[Node]:
         """The variables whose shape is not fully known."""
-        return [node for node in self.nodes if node.op == VARIABLE and not is_known(self.shapes[node][0])]
+        return [node for node in self.nodes if node.is_variable and not is_known(self.shapes[node][0])]
 
 
 def infer(
@@ -72,7 +72,7 @@ def infer(
         return found
     _settle(found, rules.type_step)
     for fallback in (yielding or {}, dict.fromkeys(order, default_type)):  # float32 is MXNet's own default
-        open_ = [node for node in order if node.op == VARIABLE and found.types[node][0] is None]
+        open_ = [node for node in order if node.is_variable and found.types[node][0] is None]
         found.types.update((node, [fallback.get(node)]) for node in open_)
         if open_:
             _settle(found, rules.type_step)
@@ -88,7 +88,7 @@ def _begun(
         count = max(1, len(list(visible_outputs(node))))
         found.shapes[node] = [None] * count
         found.types[node] = [None] * count
-        if node.op == VARIABLE:
+        if node.is_variable:
             declared = _declared_shape(node, np_shape)
             given = shapes.get(node)
             found.shapes[node] = [_joined(node, declared, None if given is None else tuple(given))]
@@ -125,7 +125,7 @@ class _Rules:
         self._rules: dict[Node, tuple[Kernel, dict[str, Any]]] = {}
         self._bodies = {node: bodies_of(node) for node in order if node.subgraphs}
         for node in order:
-            kernel = find_kernel(node.op) if node.op != VARIABLE else None
+            kernel = find_kernel(node.op) if not node.is_variable else None
             signature = lookup(node.op)
             if kernel is not None:
                 self._rules[node] = (kernel, signature.parse(node.attrs)[0] if signature is not None else dict(node.attrs))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from graphshare.analysis.shapes import Inference, infer
 from graphshare.errors import RefusedError
-from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.ops.unification import is_known
 
 # Sizes that trained models were made for, then every small one.
@@ -29,7 +29,7 @@ def settle_sizes(
 
     Axis 0 becomes 1, the channels of an image 3, all other unknown sizes of all variables one number.
     """
-    open_ = [node for node in nodes if node.op == VARIABLE and not is_known(found.shapes[node][0])]
+    open_ = [node for node in nodes if node.is_variable and not is_known(found.shapes[node][0])]
     partly = {node: shape for node in open_ if (shape := found.shapes[node][0]) is not None}
     if not partly:
         return None

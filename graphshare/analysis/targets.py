@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from graphshare.analysis.name_lists import internals, output_name, visible_outputs
 from graphshare.errors import Fault, RefusedError
+from graphshare.formats.mxnet.document import operator_text
 from graphshare.ir.graph import Entry, Node
 from graphshare.text.names import did_you_mean
 
@@ -35,7 +36,7 @@ def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str)
         if len(owners) == 1:
             found.extend(entries)
         elif owners:
-            ops = ", ".join(node.op for node in owners)
+            ops = ", ".join(map(operator_text, owners))
             hint = "names repeat in this graph; rename one of the nodes first (`graphshare rename --map`)"
             faults.append(Fault(f"{option} {name!r} means {len(owners)} nodes ({ops})", hint=hint))
         else:

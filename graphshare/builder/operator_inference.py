@@ -12,7 +12,7 @@ import msgspec
 
 from graphshare.analysis.shapes import infer
 from graphshare.builder.var import Var
-from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.kernel import Shape
 
 
@@ -41,7 +41,7 @@ def infer_operator(
         if var is not None and var.entry in stubs:
             nodes.append(stubs[var.entry])
             continue
-        stub = Node(VARIABLE, var.node.name if var is not None else "?")
+        stub = Node("", var.node.name if var is not None else "?")
         nodes.append(stub)
         if var is None:
             continue

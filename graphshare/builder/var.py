@@ -15,6 +15,7 @@ from graphshare.analysis.roles import Kind
 from graphshare.builder.naming import Naming
 from graphshare.builder.settings import Settings
 from graphshare.errors import Fault, RefusedError
+from graphshare.formats.mxnet.document import operator_text
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Shape
 from graphshare.ops.unification import is_known, unify
@@ -69,7 +70,7 @@ class Var(msgspec.Struct, frozen=True, eq=False):
     @property
     def op(self) -> str:
         """The operator's canonical name; ``null`` for a variable."""
-        return self.node.op
+        return operator_text(self.node)
 
     @property
     def shape(self) -> Shape:

@@ -17,7 +17,7 @@ from graphshare.builder.scopes import Scope, current_scope
 from graphshare.builder.settings import Reuse, ReuseLike, Settings, resolve_reuse
 from graphshare.builder.var import Var, Variable
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import EMPTY, VARIABLE, Entry, Node
+from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ops.kernel import KernelError, Shape
 from graphshare.ops.unification import unify
 from graphshare.rewrite.rules.scopes import SEPARATOR
@@ -203,7 +203,7 @@ def create_input(scope: Scope, name: str, shape: Shape, dtype: str | None = None
 
 
 def _create(scope: Scope, name: str, kind: Kind, shape: Shape, settings: Settings, attrs: Mapping[str, str]) -> Var:
-    node = Node(VARIABLE, scope.registry.reserve(name), dict(sorted(attrs.items())), num_outputs=1)
+    node = Node("", scope.registry.reserve(name), dict(sorted(attrs.items())), num_outputs=1)
     return scope.registry.add_variable(Variable(Var(scope.session, Entry(node)), kind, settings), shape)
 
 

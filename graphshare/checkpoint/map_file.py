@@ -15,7 +15,7 @@ from graphshare.checkpoint.map_entries import MapFile, map_file_of, refused_unle
 from graphshare.errors import Fault, InputError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.source import restyle
-from graphshare.ir.graph import VARIABLE, Graph, Node, Rewrite
+from graphshare.ir.graph import Graph, Node, Rewrite
 
 MAP_VERSION = 1
 
@@ -38,7 +38,7 @@ def map_of(rewrite: Rewrite, sources: Mapping[Graph, Checkpoint]) -> dict[str, A
                 {
                     "branch": branch.label,
                     "graph": numbers[branch.source],
-                    "from": {"id": i, "name": node.name, "kind": "variable" if node.op == VARIABLE else "operator"},
+                    "from": {"id": i, "name": node.name, "kind": "variable" if node.is_variable else "operator"},
                     "to": None if image is None else {"id": new_ids[image], "name": image.name},
                     "how": _how(node, image, shared, copies[branch.source]),
                 }

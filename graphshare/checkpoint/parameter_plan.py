@@ -8,7 +8,7 @@ from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.roles import Kind, Role, assign_roles, disagreements, implied_role
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile, Record
-from graphshare.ir.graph import VARIABLE, Branch, Graph, Node, Rewrite
+from graphshare.ir.graph import Branch, Graph, Node, Rewrite
 from graphshare.ops.registry import lookup
 from graphshare.text.format import format_names
 from graphshare.text.names import RECORD_PREFIXES, join_key, split_key
@@ -115,7 +115,7 @@ def _misfiled(params: ParameterFile, graph: Graph, roles: Mapping[Node, Role], i
     for name, role in [*((node.name, role) for node, role in roles.items()), *implied.items()]:
         kinds.setdefault(name, set()).add("aux" if role.kind is Kind.AUXILIARY else "arg")
     for node in graph.nodes:
-        if node.op == "Custom" or (node.op != VARIABLE and lookup(node.op) is None):  # nobody knows what it mutates
+        if node.op == "Custom" or (not node.is_variable and lookup(node.op) is None):  # nobody knows what it mutates
             for entry in node.inputs:
                 kinds.setdefault(entry.node.name, set()).update(RECORD_PREFIXES)
     split = ((record.key or "", *split_key(record.key or "")) for record in params.records)

@@ -21,7 +21,7 @@ from graphshare.checks.operators import (
 from graphshare.errors import Fault, InputError
 from graphshare.formats.params.records import ParameterFile, Record, format_record
 from graphshare.formats.params.registry import read_index
-from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers, node_ids, reachable
 from graphshare.reports.model import Steps
 from graphshare.text.names import join_key, split_key
@@ -115,7 +115,7 @@ class CheckContext:
         """Yield every operator node of the graph and its subgraphs, with its place."""
         for steps, graph in self.graphs:
             for i, node in enumerate(graph.nodes):
-                if node.op != VARIABLE:
+                if not node.is_variable:
                     yield (*steps, "nodes", i), node
 
     @cached_property

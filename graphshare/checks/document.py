@@ -13,11 +13,12 @@ from typing import Any
 import msgspec
 
 from graphshare.errors import Fault, InputError
+from graphshare.formats.mxnet.document import VARIABLE_OP
 from graphshare.formats.mxnet.json_style import recognize_style
 from graphshare.formats.mxnet.links import building_order, check_ids
 from graphshare.formats.mxnet.source import restyle
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.ir.graph import VARIABLE, Graph
+from graphshare.ir.graph import Graph
 from graphshare.reports.model import Steps, format_path, parse_path
 
 BOM = b"\xef\xbb\xbf"
@@ -118,7 +119,7 @@ def _relocate(steps: Steps, fault: Fault) -> Fault:
 def _correct_arguments(reading: Reading, body: bytes) -> None:
     """Read the graph with correct ``arg_nodes``: they follow from the nodes."""
     for _, document in walk_documents(reading.value):
-        document["arg_nodes"] = [i for i, node in enumerate(document["nodes"]) if node["op"] == VARIABLE]
+        document["arg_nodes"] = [i for i, node in enumerate(document["nodes"]) if node["op"] == VARIABLE_OP]
     try:
         graph = read_symbol(json.dumps(reading.value).encode())
     except InputError as error:

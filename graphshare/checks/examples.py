@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from graphshare.checks.rule import ExampleRecord
+from graphshare.formats.mxnet.document import VARIABLE_OP
 
 NodeObject = dict[str, Any]
 
 
 def variable(name: str, **attrs: str) -> NodeObject:
     """Return a variable node."""
-    return {"op": "null", "name": name, **({"attrs": attrs} if attrs else {}), "inputs": []}
+    return {"op": VARIABLE_OP, "name": name, **({"attrs": attrs} if attrs else {}), "inputs": []}
 
 
 def operator(op: str, name: str, *inputs: int | tuple[int, int], **attrs: str) -> NodeObject:
@@ -31,7 +32,7 @@ def symbol(
 ) -> str:
     """Return the text of a symbol file; the last node is its output unless ``heads`` is given."""
     outputs = [[i, 0, 0] if isinstance(i, int) else [*i, 0] for i in ((len(nodes) - 1,) if heads is None else heads)]
-    variables = [i for i, node in enumerate(nodes) if node["op"] == "null"] if arg_nodes is None else list(arg_nodes)
+    variables = [i for i, node in enumerate(nodes) if node["op"] == VARIABLE_OP] if arg_nodes is None else list(arg_nodes)
     keys = {"arg_nodes": variables, "heads": outputs, **more}
     if version is not None:
         keys.setdefault("attrs", {"mxnet_version": ["int", version]})

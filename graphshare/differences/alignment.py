@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from graphshare.differences.fingerprints import Fingerprints, KeyNumbers
-from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 
 Key = Callable[[Node], Hashable]
@@ -51,8 +51,8 @@ class Alignment:
     def free_nodes(self, *, variables: bool) -> tuple[list[Node], list[Node]]:
         """Return the nodes of both graphs without a counterpart, either variables or operators."""
         return (
-            [n for n in self._lefts.nodes if (n.op == VARIABLE) == variables and self.is_free_left(n)],
-            [n for n in self._rights.nodes if (n.op == VARIABLE) == variables and self.is_free_right(n)],
+            [n for n in self._lefts.nodes if n.is_variable == variables and self.is_free_left(n)],
+            [n for n in self._rights.nodes if n.is_variable == variables and self.is_free_right(n)],
         )
 
     def pair_by_key(self, key: tuple[Key, Key], *, variables: bool, in_order: bool = True) -> None:
@@ -174,7 +174,7 @@ def _pair_neighbours(alignment: Alignment, left: Graph, right: Graph, same: Call
 
 
 def _may_pair(alignment: Alignment, a: Node, b: Node) -> bool:
-    return VARIABLE not in (a.op, b.op) and alignment.is_free_left(a) and alignment.is_free_right(b)
+    return not (a.is_variable or b.is_variable) and alignment.is_free_left(a) and alignment.is_free_right(b)
 
 
 def _pair_variables(alignment: Alignment, left: Graph, right: Graph) -> None:
@@ -200,13 +200,13 @@ def _find_uses(graph: Graph, left_operator: Callable[[Node], Node | None]) -> di
     """Return the uses of each variable: pairs of the operator in the left graph and the position, and positions of heads."""
     uses: dict[Node, list[Hashable]] = {}
     for node in graph.nodes:
-        operator = left_operator(node) if node.op != VARIABLE else None
+        operator = left_operator(node) if not node.is_variable else None
         if operator is None:
             continue
         for position, entry in enumerate(node.inputs):
-            if entry.node.op == VARIABLE:
+            if entry.node.is_variable:
                 uses.setdefault(entry.node, []).append((operator, position))
     for position, head in enumerate(graph.heads):
-        if head.node.op == VARIABLE:
+        if head.node.is_variable:
             uses.setdefault(head.node, []).append((None, position))
     return uses

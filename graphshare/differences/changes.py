@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from graphshare.differences.alignment import align
-from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
+from graphshare.formats.mxnet.document import VARIABLE_OP, operator_text
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import consumers
 
 
@@ -124,15 +125,15 @@ class _Ids:
         self._new = {node: i for i, node in enumerate(right.nodes)}
 
     def old(self, node: Node) -> NodeRef:
-        return NodeRef(self._old[node], node.name, node.op)
+        return NodeRef(self._old[node], node.name, operator_text(node))
 
     def new(self, node: Node) -> NodeRef:
-        return NodeRef(self._new[node], node.name, node.op)
+        return NodeRef(self._new[node], node.name, operator_text(node))
 
 
 def _find_node_changes(a: Node, b: Node, branch: Branch, all_images: Mapping[Node, Mapping[Node, None]]) -> Iterator[Change]:
     if a.op != b.op:
-        yield Change("operator", "", a.op, b.op)
+        yield Change("operator", "", operator_text(a), operator_text(b))
     if a.attrs is not b.attrs:
         yield from _find_mapping_changes("attribute", a.attrs, b.attrs)
     yield from _find_mapping_changes("key", a.extra, b.extra)
@@ -210,11 +211,11 @@ def _find_moved_ties(left: Graph, branches: Sequence[Branch], ids: _Ids) -> Iter
         images: dict[Node, dict[Node, None]] = {}
         origins: dict[Node, dict[Node, None]] = {}
         for a in left.nodes:
-            if a.op != VARIABLE:
+            if not a.is_variable:
                 continue
             for consumer, position in uses.get(a, ()):
                 twin = branch.images.get(consumer)
-                if twin is None or position >= len(twin.inputs) or twin.inputs[position].node.op != VARIABLE:
+                if twin is None or position >= len(twin.inputs) or not twin.inputs[position].node.is_variable:
                     continue
                 b = twin.inputs[position].node
                 images.setdefault(a, {})[b] = None
@@ -232,7 +233,7 @@ def diff_graphs(left: Graph, right: Graph, *, renames: bool = True) -> GraphDiff
 
 def format_node(node: NodeRef) -> str:
     """Return the operator, or the word variable, and the name."""
-    return f"{'variable' if node.op == 'null' else node.op} {node.name or '(no name)'}"
+    return f"{'variable' if node.op == VARIABLE_OP else node.op} {node.name or '(no name)'}"
 
 
 def format_change(change: Change) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import topological
 from graphshare.progress import batched_progress
 
@@ -48,7 +48,7 @@ def _number_operators(order: Sequence[Node], numbers: KeyNumbers, coarse: bool) 
         key = (node.op, id(node.attrs), len(node.subgraphs))
         number = by_map.get(key)
         if number is None:
-            attrs = () if coarse or node.op == VARIABLE else tuple(sorted(node.attrs.items()))
+            attrs = () if coarse or node.is_variable else tuple(sorted(node.attrs.items()))
             number = by_map[key] = numbers.of(("kind", node.op, attrs, len(node.subgraphs)))
         kinds[node] = number
     return kinds

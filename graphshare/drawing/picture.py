@@ -14,7 +14,7 @@ import msgspec
 
 from graphshare.analysis.roles import SUFFIXES
 from graphshare.drawing.scopes import ScopedName, infer_scopes
-from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.text.format import format_dims
 
@@ -92,7 +92,7 @@ class _PictureBuilder:
         self.branch_of = {node: self._find_branch(node) for node in self.nodes}
         operators: dict[str, list[Node]] = {}
         for node in self.nodes:
-            if node.op != VARIABLE:
+            if not node.is_variable:
                 operators.setdefault(self.branch_of[node], []).append(node)
         self.branches = [label for label in ("", *graph.prefixes) if label in operators]
         self.names: dict[Node, ScopedName] = infer_scopes(operators, separator=separator)
@@ -107,13 +107,13 @@ class _PictureBuilder:
         at: dict[Node, int] = {}
         members: dict[tuple[str, tuple[str, ...]], list[Node]] = {}
         for node in self.nodes:
-            scopes = self.names[node].scopes if node.op != VARIABLE else ()
-            if node.op != VARIABLE and depth is not None and len(scopes) >= depth and (scopes or depth == 0):
+            scopes = self.names[node].scopes if not node.is_variable else ()
+            if not node.is_variable and depth is not None and len(scopes) >= depth and (scopes or depth == 0):
                 members.setdefault((self.branch_of[node], scopes[:depth]), []).append(node)
         collapsed = {node: key for key, nodes in members.items() if len(nodes) > 1 for node in nodes}
         numbers: dict[tuple[str, tuple[str, ...]], int] = {}
         for node in self.nodes:
-            if node.op == VARIABLE:
+            if node.is_variable:
                 continue
             key = collapsed.get(node)
             if key is None:
@@ -173,11 +173,11 @@ class _PictureBuilder:
         users: dict[Node, dict[int, None]] = {}
         for node in self.nodes:
             for entry in node.inputs:
-                if entry.node.op == VARIABLE:
+                if entry.node.is_variable:
                     users.setdefault(entry.node, {})[at[node]] = None
         shared: dict[tuple[int, ...], list[Node]] = {}
         for node in self.nodes:
-            if node.op != VARIABLE:
+            if not node.is_variable:
                 continue
             boxes = tuple(sorted(users.get(node, ())))
             if node not in self.source.parameters or not boxes:

@@ -19,7 +19,7 @@ from graphshare.execute.pool import Pool
 from graphshare.execute.prepare import refuse_missing, runnable_part, unique_names
 from graphshare.execute.values import as_array, check_shapes, converted, fill_inputs, random_stream
 from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 
 _KEPT = 16
@@ -40,7 +40,7 @@ def bind(graph: Graph, *, params: ParameterFile | None = None, targets: Sequence
     part, _ = runnable_part(graph, wanted)
     roles = assign_roles(part, held=held_names(params))
     nodes = post_order(entry.node for entry in part.heads)
-    variables = [node for node in nodes if node.op == VARIABLE]
+    variables = [node for node in nodes if node.is_variable]
     values = parameter_values(variables, params, lambda n: roles[n].kind is Kind.AUXILIARY)
     refuse_missing([n for n in variables if n not in values and roles[n].is_parameter], roles, seed, None, params)
     return Bound(part, unique_names([output_name(entry) for entry in wanted]), values, roles, seed)
@@ -58,7 +58,7 @@ class Bound:
         self.outputs = outputs
         self._part, self._parameters, self._roles = part, parameters, roles
         self._nodes = post_order(entry.node for entry in part.heads)
-        self._inputs = [node for node in self._nodes if node.op == VARIABLE and node not in parameters]
+        self._inputs = [node for node in self._nodes if node.is_variable and node not in parameters]
         self._plan = folded(make_plan(part.heads), parameters)
         self._pool, self._rng = Pool(), random_stream(seed)
         self._known: dict[Any, tuple[Inference, dict[Node, Any]]] = {}

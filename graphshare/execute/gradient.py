@@ -17,7 +17,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.interpreter import computed
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.step import Step
-from graphshare.ir.graph import VARIABLE, Node
+from graphshare.ir.graph import Node
 from graphshare.ir.walk import reachable
 from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Context, KernelError, Shape
@@ -48,7 +48,7 @@ class Backward(msgspec.Struct, eq=False):
 
 def needs_head_gradient(node: Node) -> bool:
     """Whether a backward pass that starts at this node needs to be told its output's gradient."""
-    gradient = find_gradient(node.op) if node.op != VARIABLE else None
+    gradient = find_gradient(node.op) if not node.is_variable else None
     return gradient is None or (isinstance(gradient, Gradient) and not gradient.is_loss)
 
 
@@ -144,7 +144,7 @@ class Tape:
         def run_subgraph(number: int, arrays: Sequence[Array]) -> list[Array]:
             if number not in plans:
                 graph = node.subgraphs[number]
-                plans[number] = (make_plan(graph.heads), [n for n in reachable(graph) if n.op == VARIABLE])
+                plans[number] = (make_plan(graph.heads), [n for n in reachable(graph) if n.is_variable])
             plan, variables = plans[number]
             streams = None if stream is None else (lambda _: stream)
             values = dict(zip(variables, arrays, strict=True))

@@ -10,7 +10,7 @@ from graphshare.analysis.shapes import bodies_of
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.fusion import fused
 from graphshare.execute.step import Step
-from graphshare.ir.graph import VARIABLE, Entry, Node
+from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array, KernelError
 from graphshare.ops.registry import find_kernel, lookup
@@ -38,7 +38,7 @@ def without_kernel(nodes: Sequence[Node]) -> list[Fault]:
     """A fault for each operator without a kernel, those inside of sub-graphs too."""
     faults = []
     for node in nodes:
-        if node.op != VARIABLE and find_kernel(node.op) is None:
+        if not node.is_variable and find_kernel(node.op) is None:
             signature = lookup(node.op)
             reason = signature.no_kernel if signature is not None else ""
             hint = "register a kernel for it (entry point graphshare.kernels), or compare structure and parameters only"
@@ -67,7 +67,7 @@ def unsupported(nodes: Sequence[Node]) -> list[Fault]:
     """A fault for each operator without a kernel, and for attributes that cannot be read."""
     faults = without_kernel(nodes)
     for node in nodes:
-        signature = lookup(node.op) if node.op != VARIABLE else None
+        signature = lookup(node.op) if not node.is_variable else None
         if signature is not None and find_kernel(node.op) is not None:
             faults += [Fault(fault.message, node=node.name) for fault in signature.parse(node.attrs)[1]]
     return faults
@@ -89,8 +89,8 @@ def make_plan(targets: Sequence[Entry]) -> Plan:
     counts: dict[Node, int] = {}
     for node, index in slots:
         counts[node] = max(counts.get(node, 1), index + 1)
-    steps = tuple(_step(node, slots, counts, last) for node in nodes if node.op != VARIABLE)
-    variables = {node: slots[node, 0] for node in nodes if node.op == VARIABLE}
+    steps = tuple(_step(node, slots, counts, last) for node in nodes if not node.is_variable)
+    variables = {node: slots[node, 0] for node in nodes if node.is_variable}
     return Plan(steps, fused(steps, wanted), len(slots), variables, wanted)
 
 
@@ -110,7 +110,7 @@ def _last_uses(nodes: Sequence[Node], slots: Mapping[tuple[Node, int], int], wan
     last: dict[Node, set[int]] = {}
     kept = set(wanted)
     for node in reversed(nodes):
-        if node.op == VARIABLE:
+        if node.is_variable:
             continue
         mine = {slots[entry.node, entry.index] for entry in node.inputs} | {slots[node, 0]}
         last[node] = mine - kept

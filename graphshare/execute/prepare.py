@@ -19,7 +19,7 @@ from graphshare.execute.feeds import GivenShape, for_variables, parameter_values
 from graphshare.execute.plan import UnsupportedError, make_plan, unsupported, without_kernel
 from graphshare.execute.values import check_shapes, converted, fill_inputs, seeded_parameter, unknown_shapes
 from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.format import format_names
@@ -63,7 +63,7 @@ def prepare(
     names |= {found.name for found in implied_variables(graph)}
     part, notes = runnable_part(graph, wanted)
     nodes = post_order(entry.node for entry in part.heads)
-    variables = [node for node in nodes if node.op == VARIABLE]
+    variables = [node for node in nodes if node.is_variable]
     fed = _given(feeds, variables, graph, names, "--feed", notes)
     shaped = _given(shapes, variables, graph, names, "--shape", notes)
     roles = assign_roles(part, held=held_names(params))

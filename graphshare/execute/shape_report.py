@@ -13,6 +13,7 @@ from graphshare.analysis.shapes import Inference, infer
 from graphshare.checkpoint.parameter_plan import held_names
 from graphshare.execute.feeds import GivenShape, for_variables
 from graphshare.execute.plan import without_kernel
+from graphshare.formats.mxnet.document import operator_text
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
@@ -72,7 +73,9 @@ def _outputs(found: Inference) -> list[ShapedOutput]:
     for name, entry in internals(found.nodes):
         shapes, types = found.shapes[entry.node], found.types[entry.node]
         shape = shapes[entry.index] if entry.index < len(shapes) else None
-        listed.append(ShapedOutput(name, entry.node.op, shape, types[entry.index] if entry.index < len(types) else None))
+        listed.append(
+            ShapedOutput(name, operator_text(entry.node), shape, types[entry.index] if entry.index < len(types) else None)
+        )
     return listed
 
 

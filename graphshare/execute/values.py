@@ -11,7 +11,7 @@ import numpy as np
 from graphshare.analysis.roles import Role
 from graphshare.analysis.shapes import Inference
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import VARIABLE, Node
+from graphshare.ir.graph import Node
 from graphshare.ir.walk import consumers
 from graphshare.ops.kernel import Array, KernelError
 from graphshare.ops.registry import lookup
@@ -128,7 +128,7 @@ def fill_inputs(
     Raises:
         RefusedError: a shape is not known; all are listed, each with the option to fill in.
     """
-    missing = [node for node in nodes if node.op == VARIABLE and node not in given]
+    missing = [node for node in nodes if node.is_variable and node not in given]
     faults = unknown_shapes(found, missing)
     if faults:
         raise RefusedError(faults)

@@ -51,6 +51,8 @@ def _message(error: Any) -> str:
         return f"has no {', '.join(map(repr, missing))}"
     if error.validator == "type":
         return f"is {_kind(error.instance)} ({shown}), not {_article(error.validator_value)}"
+    if error.validator == "minLength":
+        return "is empty"
     if error.validator in ("minItems", "maxItems"):
         return (
             f"has {len(error.instance)} elements ({shown}), which is too {'few' if error.validator == 'minItems' else 'many'}"

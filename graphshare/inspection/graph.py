@@ -11,7 +11,7 @@ from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import NameLists
 from graphshare.analysis.roles import Role, assign_roles, implied_role
 from graphshare.formats.mxnet.generations import generation
-from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 
 
@@ -75,7 +75,7 @@ def inspect(
         inputs=[name for name, role in named_roles if not role.is_parameter],
         parameters=[name for name, role in named_roles if role.is_parameter],
         implied=[name for name, _ in implied],
-        ops=dict(Counter(node.op for node in graph.nodes if node.op != VARIABLE).most_common()),
+        ops=dict(Counter(node.op for node in graph.nodes if not node.is_variable).most_common()),
         roles=variables,
     )
 

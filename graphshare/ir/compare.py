@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from graphshare.ir.graph import VARIABLE, Entry, Graph, Node
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
 
 # A SyncBatchNorm's ``key`` names a barrier of the process; branches must differ in it.
@@ -69,7 +69,7 @@ def _difference(a: Node, b: Node) -> str:
         return ""
     if a.op != b.op:
         return f"operators {a.op} and {b.op}"
-    if a.op != VARIABLE:
+    if not a.is_variable:
         keys = [key for key in {**a.attrs, **b.attrs} if a.attrs.get(key) != b.attrs.get(key)]
         keys = [key for key in keys if key not in _EXEMPT.get(a.op, ())]
         if keys:

@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
-VARIABLE = "null"
 
 
 class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -39,7 +38,7 @@ class NodeForm(msgspec.Struct, frozen=True):
 
 
 class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A variable (``op == "null"``) or the application of an operator.
+    """A variable, which has no operator (``op`` is empty), or the application of an operator.
 
     ``num_outputs`` counts all outputs, hidden ones included, and is None where neither the file nor an operator told.
     ``extra`` holds keys this package gives no meaning to, in file order. ``form`` is None for a node that no file had.
@@ -58,7 +57,8 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def is_variable(self) -> bool:
-        return self.op == VARIABLE
+        """Whether this is a variable. Loops over every node of a large graph test ``not node.op``, which is faster."""
+        return not self.op
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ class Graph(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     def variables(self) -> Iterator[Node]:
         """The variable nodes in file order."""
-        return (node for node in self.nodes if node.op == VARIABLE)
+        return (node for node in self.nodes if not node.op)
 
 
 class Branch(msgspec.Struct, frozen=True, eq=False, gc=False):

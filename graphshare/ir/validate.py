@@ -45,8 +45,6 @@ def _node_faults(node: Node, known: Mapping[Node, int]) -> Iterator[tuple[str, s
             yield f".{key}", f"is {text!r}, not a string"
         elif "\0" in text:
             yield f".{key}", f"{text!r} holds a NUL character, which MXNet cannot read"
-    if node.op == "":
-        yield ".op", "is empty"
     for attribute, value in node.attrs.items():
         if not isinstance(attribute, str) or not isinstance(value, str):
             yield ".attrs", f"{attribute!r}: {value!r} is not a pair of strings"

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from graphshare.analysis.implied import implied_inputs, implies_variables
 from graphshare.analysis.name_lists import output_name
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import VARIABLE, Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import post_order, topological
 from graphshare.rewrite.naming import check_collisions, check_prefixes
@@ -71,7 +71,7 @@ class _Batch:
         self._new: dict[Node, Node] = {}
         self._splits: dict[tuple[Node, int], Node] = {}
         self._copies: dict[tuple[str, Node, int], Entry] = {}
-        self._headed = {entry.node for entry in graph.heads if entry.node.op != VARIABLE}
+        self._headed = {entry.node for entry in graph.heads if not entry.node.is_variable}
         self._consumed = {entry.node for node in graph.nodes for entry in node.inputs}
         self.added: list[Node] = []
         self._mark = json.dumps(list(labels), separators=(",", ":"))
@@ -133,7 +133,7 @@ class _Batch:
         node, key = entry.node, (entry.node, entry.index)
         if node in self._inputs:
             return self._entry(self._variables[label, node])
-        if node.op == VARIABLE:
+        if node.is_variable:
             return entry
         done = self._copies.get((label, node, entry.index))
         if done is not None:

@@ -10,7 +10,7 @@ from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.roles import assign_roles, implied_role
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError, SelfCheckError
-from graphshare.ir.graph import VARIABLE, Entry, Graph, Node, Rewrite
+from graphshare.ir.graph import Entry, Graph, Node, Rewrite
 from graphshare.ir.walk import reachable
 from graphshare.rewrite.batch import Joined, find_batch
 from graphshare.rewrite.batch import batch as make_batch
@@ -73,7 +73,7 @@ def plan_batch(
     outputs = {
         (head.node, head.index): found[head.node, head.index].axis
         for head in graph.heads
-        if head.node.op != VARIABLE and (head.node, head.index) in found
+        if not head.node.is_variable and (head.node, head.index) in found
     }
     rewrite = make_batch(graph, prefixes, inputs=inputs, outputs=outputs, drop_original=drop_original)
     _prove(rewrite, inputs, outputs)
@@ -119,7 +119,7 @@ def _prove(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapping[tup
     heads = iter(() if wrong else rewrite.graph.heads)
     for number, branch in enumerate(rewrite.branches):
         for head, entry in zip(branch.source.heads, heads, strict=False):
-            if head.node.op == VARIABLE:
+            if head.node.is_variable:
                 wrong |= entry.node is not branch.images[head.node]
                 continue
             wrong |= entry.node.op != "_copy"

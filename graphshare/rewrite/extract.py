@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import VARIABLE, Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import topological
 
@@ -27,7 +27,7 @@ def extract(graph: Graph, targets: Sequence[Entry], *, cuts: Mapping[tuple[Node,
         if key not in cuts:
             return None
         if key not in variables:
-            variables[key] = Node(VARIABLE, cuts[key], num_outputs=1)
+            variables[key] = Node("", cuts[key], num_outputs=1)
         return Entry(variables[key], 0, entry.version)
 
     needed = _needed(targets, cuts)

@@ -9,7 +9,7 @@ import msgspec
 from graphshare.analysis.roles import Role, assign_roles
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import VARIABLE, Graph, Node, Rewrite
+from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.rewrite.rename import rename as give_names
 from graphshare.rewrite.rules.model import SHARING, Only, Ruleset
 from graphshare.rewrite.rules.plan import plan_names
@@ -77,8 +77,8 @@ def _chosen(graph: Graph, only: Collection[Only], held: frozenset[str] | None) -
 
 def _is(node: Node, kind: Only, roles: Mapping[Node, Role]) -> bool:
     if kind is Only.OPS:
-        return node.op != VARIABLE
-    if node.op != VARIABLE:
+        return not node.is_variable
+    if not node.is_variable:
         return False
     return kind is Only.VARIABLES or roles[node].is_parameter == (kind is Only.PARAMETERS)
 

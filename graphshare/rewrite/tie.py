@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from graphshare.analysis.implied import implied_name, implied_variables
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import VARIABLE, Branch, Entry, Graph, Node, Rename, Rewrite
+from graphshare.ir.graph import Branch, Entry, Graph, Node, Rename, Rewrite
 from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import topological
 
@@ -27,7 +27,7 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
         Fault("is no variable without inputs, and only such can be tied", node=node.name)
         for pair in ties.items()
         for node in pair
-        if node.op != VARIABLE or node.inputs or node.control_deps
+        if not node.is_variable or node.inputs or node.control_deps
     ]
     if faults:
         raise RefusedError(dict.fromkeys(faults))

@@ -8,7 +8,7 @@ import msgspec
 
 from graphshare.analysis.implied import implied_name, implied_variables
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import VARIABLE, Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.ir.walk import topological
 from graphshare.ops.registry import lookup
@@ -27,7 +27,7 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     faults = [
         Fault("is no variable without inputs, and only such can be untied", node=node.name)
         for node in variables
-        if node.op != VARIABLE or node.inputs or node.control_deps
+        if not node.is_variable or node.inputs or node.control_deps
     ]
     if faults:
         raise RefusedError(faults)

@@ -14,7 +14,7 @@ from graphshare.analysis.implied import IMPLIED_BEFORE, implied_inputs
 from graphshare.analysis.name_lists import total_outputs
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.mxnet.source import VERSION, MxnetSource
-from graphshare.ir.graph import EMPTY, VARIABLE, Branch, Entry, Graph, Node, Rewrite
+from graphshare.ir.graph import EMPTY, Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild
 from graphshare.ir.walk import post_order, reachable
 from graphshare.ops.registry import canonical, lookup
@@ -38,6 +38,10 @@ class Draft:
         self.subgraphs = node.subgraphs
         self.inputs: list[tuple[Draft, int, int]] = []
         self.control_deps: list[Draft] = []
+
+    @property
+    def is_variable(self) -> bool:
+        return not self.op
 
     def to_node(self) -> Node:
         """Return the upgraded node, its inputs still the nodes that were read.
@@ -77,7 +81,7 @@ def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
         raise RefusedError(faults)
     version = graph.version if graph.version is not None else ASSUMED_VERSION
     for draft in order:
-        draft.op = canonical(draft.op) if draft.op != VARIABLE else draft.op
+        draft.op = canonical(draft.op)
         _rename_attributes(draft)
     hidden = _take_hidden(order) if version < WRITES_VERSION else {}
     faults = [fault for draft in order for fault in _unparsable(draft)]
@@ -95,8 +99,8 @@ def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
 
 
 def _unknown(draft: Draft) -> Iterable[Fault]:
-    signature = lookup(draft.op) if draft.op != VARIABLE else None
-    if draft.op == VARIABLE or (signature is not None and signature.registered and signature.outputs(draft.attrs) is not None):
+    signature = lookup(draft.op)
+    if draft.is_variable or (signature is not None and signature.registered and signature.outputs(draft.attrs) is not None):
         return
     if draft.op == "Custom":
         hint = "its inputs and outputs are declared in the Python code that defines it"
@@ -110,19 +114,19 @@ def refused_hidden_keys(graph: Graph) -> dict[Node, list[str]]:
     """The hidden keys of a file older than MXNet that it refuses: step A finds no variable for them. By operator."""
     order = list(_drafts_of(graph).values())
     for draft in order:
-        draft.op = canonical(draft.op) if draft.op != VARIABLE else draft.op
+        draft.op = canonical(draft.op)
     hidden = _take_hidden(order)
     _give_hidden(order, hidden)
     return {
         draft.node: keys
         for draft, pairs in hidden.items()
-        if draft.op != VARIABLE and _is_parsed_again(draft) and (keys := [key for key, _ in pairs if key in draft.attrs])
+        if _is_parsed_again(draft) and (keys := [key for key, _ in pairs if key in draft.attrs])
     }
 
 
 def _rename_attributes(draft: Draft) -> None:
     """MXNet 1.5's spelling of three int8 attributes, replaced at every load; the old key wins if both are there."""
-    signature = lookup(draft.op) if draft.op != VARIABLE else None
+    signature = lookup(draft.op)
     for old, new in (signature.renamed_attributes if signature else EMPTY).items():
         if old in draft.attrs:
             draft.attrs[new] = draft.attrs.pop(old)
@@ -153,7 +157,7 @@ def _give_hidden(order: list[Draft], hidden: dict[Draft, list[tuple[str, str]]])
                 variable.attrs[f"__{name}__"] = value
             else:
                 draft.attrs[key] = value
-                if draft.op != VARIABLE and _is_parsed_again(draft):
+                if _is_parsed_again(draft):
                     hint = "MXNet refuses the file for it"
                     faults.append(Fault(f"attribute {key!r} is none of {draft.op}'s", node=draft.name, hint=hint))
     return faults
@@ -167,16 +171,16 @@ def _is_parsed_again(draft: Draft) -> bool:
 
 def _owner(draft: Draft, formal: str) -> Draft | None:
     """The variable at input ``formal`` of an operator that names its inputs."""
-    signature = lookup(draft.op) if draft.op != VARIABLE else None
+    signature = lookup(draft.op)
     names = signature.input_names(draft.attrs, len(draft.inputs), subgraphs=draft.subgraphs) if signature else None
     if names is None or formal not in names or names.index(formal) >= len(draft.inputs):
         return None
     owner = draft.inputs[names.index(formal)][0]
-    return owner if owner.op == VARIABLE else None
+    return owner if owner.is_variable else None
 
 
 def _unparsable(draft: Draft) -> Iterable[Fault]:
-    signature = lookup(draft.op) if draft.op != VARIABLE else None
+    signature = lookup(draft.op)
     if signature is not None:
         for fault in signature.parse(draft.attrs)[1]:
             yield Fault(fault.message, node=draft.name, hint="MXNet refuses the file for it")
@@ -184,17 +188,17 @@ def _unparsable(draft: Draft) -> Iterable[Fault]:
 
 def _add_implied(draft: Draft) -> None:
     """Step C: missing inputs become variables named after the operator, each with a copy of its attributes."""
-    if draft.op != VARIABLE:
+    if not draft.is_variable:
         for implied in list(implied_inputs(draft.to_node())):
-            draft.inputs.append((Draft(Node(VARIABLE, implied.name, draft.attrs)), 0, 0))
+            draft.inputs.append((Draft(Node("", implied.name, draft.attrs)), 0, 0))
 
 
 def _add_initializers(draft: Draft) -> None:
     """Step D: operators with a default initialiser write it on the variables that feed them."""
-    signature = lookup(draft.op) if draft.op != VARIABLE else None
+    signature = lookup(draft.op)
     initializers: Mapping[int, str] = signature.initializers if signature else {}
     for slot, text in initializers.items():
-        if slot < len(draft.inputs) and draft.inputs[slot][0].op == VARIABLE:
+        if slot < len(draft.inputs) and draft.inputs[slot][0].is_variable:
             draft.inputs[slot][0].attrs.setdefault("__init__", text)
 
 
@@ -254,7 +258,7 @@ def _upgrade_subgraph(graph: Graph) -> Graph:
     """Return a subgraph with canonical names and counts; no step of the table runs on it, and MXNet drops its attributes."""
     drafts = _drafts_of(graph)
     for draft in drafts.values():
-        draft.op = canonical(draft.op) if draft.op != VARIABLE else draft.op
+        draft.op = canonical(draft.op)
         _rename_attributes(draft)
         draft.subgraphs = tuple(map(_upgrade_subgraph, draft.subgraphs))
     images, heads = _build(graph, drafts)

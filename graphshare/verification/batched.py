@@ -18,7 +18,7 @@ from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import UnsupportedError, make_plan, unsupported
 from graphshare.execute.values import check_shapes, fill_inputs, seeded_parameter, unknown_shapes
 from graphshare.ir.compare import compare_structure
-from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.ops.kernel import Array
 from graphshare.rewrite.batch import Batched, single_run
@@ -82,7 +82,7 @@ def _misplaced(found: Batched) -> Iterator[str]:
         names = [entry.node.name for entry in join.inputs]
         base = names[0].removeprefix(found.labels[0]) if names else ""
         shared = len({entry.node for entry in join.inputs}) == 1
-        if any(entry.node.op != VARIABLE for entry in join.inputs) or len(names) != count:
+        if any(not entry.node.is_variable for entry in join.inputs) or len(names) != count:
             yield f"{join.name!r} does not join one input of each branch"
         elif not shared and names != [label + base for label in found.labels]:
             yield f"{join.name!r} joins {', '.join(names)}, which is not the order of the branches"
@@ -104,7 +104,7 @@ def _misplaced(found: Batched) -> Iterator[str]:
 def _structure(first: Graph, graph: Graph) -> Stage:
     pairing = compare_structure(first.heads, graph.heads)
     if pairing:
-        operators = sum(a.op != VARIABLE for a, _ in pairing.pairs)
+        operators = sum(not a.is_variable for a, _ in pairing.pairs)
         return Stage("structure", "holds", f"one run of {operators} operators for all branches")
     details = tuple(f"{d.left.name!r} and {d.right.name!r}: {d.what}" for d in pairing.differences)
     return Stage("structure", "fails", f"{len(details)} differences", details)
@@ -124,7 +124,7 @@ class _Values:
     ) -> None:
         self._found, self._graphs, self._roles, self._options, self._notes = found, graphs, roles, options, notes
         self._nodes = [reachable(graph) for graph in graphs]
-        parameters = [node for node in self._nodes[0] if node.op == VARIABLE and roles[node].is_parameter]
+        parameters = [node for node in self._nodes[0] if node.is_variable and roles[node].is_parameter]
         self._parameters: dict[Node, Array] = parameter_values(
             parameters, side.params, lambda n: roles[n].kind is Kind.AUXILIARY
         )
@@ -136,7 +136,7 @@ class _Values:
         self._draw([node for node in parameters if node not in self._parameters])
 
     def _inputs(self, number: int) -> list[Node]:
-        return [node for node in self._nodes[number] if node.op == VARIABLE and not self._roles[node].is_parameter]
+        return [node for node in self._nodes[number] if node.is_variable and not self._roles[node].is_parameter]
 
     def _given(self, number: int) -> dict[Node, Array]:
         """The feeds of a branch's inputs: their own, or what is fed to any twin."""

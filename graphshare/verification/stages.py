@@ -9,7 +9,6 @@ import msgspec
 
 from graphshare.formats.params.lookup import ParameterPair
 from graphshare.ir.compare import Pairing
-from graphshare.ir.graph import VARIABLE
 from graphshare.verification.compare import Comparison
 from graphshare.verification.values import Values
 
@@ -28,7 +27,7 @@ class Stage(msgspec.Struct, frozen=True):
 def structure_stage(pairing: Pairing) -> Stage:
     """Stage 1: the branches are one graph."""
     if pairing:
-        operators = sum(a.op != VARIABLE for a, _ in pairing.pairs)
+        operators = sum(not a.is_variable for a, _ in pairing.pairs)
         return Stage(
             "structure", "holds", f"{len(pairing.pairs)} pairs of nodes, {operators} operators, the same but for names"
         )

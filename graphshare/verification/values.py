@@ -12,6 +12,7 @@ import msgspec
 from graphshare.analysis.name_lists import output_name
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
+from graphshare.formats.mxnet.document import operator_text
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Array, Shape
 from graphshare.verification.compare import Comparison, compare
@@ -89,7 +90,7 @@ def _first_difference(
             got, wanted = values[1][b], values[0][a]
             result = compare(got, wanted, atol=atol, rtol=rtol)
             if not result:
-                return FirstDifference(a.name, b.name, a.op, 0, result)
+                return FirstDifference(a.name, b.name, operator_text(a), 0, result)
     kept: dict[Node, list[Array]] = {}
 
     def keep(node: Node, outputs: Sequence[Array]) -> None:

@@ -10,7 +10,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.plan import UnsupportedError, unsupported
 from graphshare.formats.params.lookup import ParameterPair, compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
-from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.verification.inputs import RoundValues, Sides, values_of_round
 from graphshare.verification.options import Options, Side
 from graphshare.verification.stages import Stage, parameter_stage, structure_stage, value_stage
@@ -40,7 +40,7 @@ def _verify_branch(pair: HeadPairs, sides: Sides, options: Options, notes: dict[
     stages = [structure_stage(pairing)]
     if not pairing:
         return BranchReport(pair.reference, pair.label, tuple(stages))
-    variables = [(a, b) for a, b in pairing.pairs if a.op == VARIABLE]
+    variables = [(a, b) for a, b in pairing.pairs if a.is_variable]
     parameters = [(a, b) for a, b in variables if sides.roles[0][a].is_parameter]
     inputs = [(a, b) for a, b in variables if not sides.roles[0][a].is_parameter]
     found = compare_parameters(parameters, lambda node: sides.roles[0][node].kind is Kind.AUXILIARY, *sides.records)

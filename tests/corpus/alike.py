@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.registry import canonical, lookup
 
@@ -28,7 +28,7 @@ def likeness(graph: Graph) -> tuple[Any, ...]:
 
 
 def _attributes(node: Node) -> str:
-    if node.op == VARIABLE:
+    if node.is_variable:
         return ""
     signature = lookup(node.op)
     found = dict(node.attrs) if signature is None else dict(signature.parse(node.attrs)[0])

@@ -22,7 +22,7 @@ from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.analysis.shapes import Inference, infer
 from graphshare.errors import RefusedError
 from graphshare.execute.prepare import runnable_part
-from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.gradient import Gradient
 from graphshare.ops.registry import canonical, find_gradient
@@ -75,7 +75,7 @@ def sized(corpus: Path, stem: str) -> Sized:
 
 def _on(graph: Graph, fed: Mapping[str, Any]) -> Sized:
     nodes = post_order(entry.node for entry in graph.heads)
-    given = {n: fed[n.name] for n in nodes if n.op == VARIABLE and n.name in fed}
+    given = {n: fed[n.name] for n in nodes if n.is_variable and n.name in fed}
     found = infer(graph, {n: x.shape for n, x in given.items()}, {n: str(x.dtype) for n, x in given.items()}, nodes=nodes)
     known = totals(found, assign_roles(graph))
     return Sized(graph, given, found, known.multiply_adds or 0, known.parameters or 0)
@@ -114,7 +114,7 @@ def checked(corpus: Path, stem: str, seed: int = 0) -> Check | None:
     """The gradient of a graph beside its difference, by the first step at which they agree, else by the last."""
     graph, given, found, *_ = sized(corpus, stem)
     states, roles, values = recorded(corpus, stem)["aux_shapes"], assign_roles(graph), dict(given)
-    variables = [node for node in found.nodes if node.op == VARIABLE]
+    variables = [node for node in found.nodes if node.is_variable]
     for node in variables:
         if node not in given:
             shape, dtype = tuple(d or 0 for d in found.shapes[node][0] or ()), found.types[node][0] or "float32"
@@ -131,7 +131,7 @@ def checked(corpus: Path, stem: str, seed: int = 0) -> Check | None:
 
 
 def _stops(node: Node) -> bool:
-    gradient = find_gradient(node.op) if node.op != VARIABLE else None
+    gradient = find_gradient(node.op) if not node.is_variable else None
     return canonical(node.op) == "BlockGrad" or (isinstance(gradient, Gradient) and gradient.is_loss)
 
 

@@ -14,7 +14,7 @@ from graphshare.execute.prepare import runnable_part
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.training import Trainer
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.ir.graph import VARIABLE, Entry, Node
+from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Shape
 from tests.training.nets import SGD, STEPS, first_value, inputs, net, symbol_text
@@ -34,7 +34,7 @@ def filled(name: str, corpus: Path | None, dtype: str = "float32") -> Filled:
     graph, _ = runnable_part(*_whole(symbol_text(name, corpus, dtype)))
     fed = inputs(name)
     nodes = post_order(entry.node for entry in graph.heads)
-    variables = {node: node.name for node in nodes if node.op == VARIABLE}
+    variables = {node: node.name for node in nodes if node.is_variable}
     shapes = {node: fed[key].shape for node, key in variables.items() if key in fed}
     found = infer(graph, shapes, dict.fromkeys(variables, dtype), nodes=nodes)
     roles = assign_roles(graph)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.formats.mxnet.document import operator_text
 from graphshare.ir.walk import reachable
 from graphshare.reports.model import Level
 
@@ -19,7 +20,8 @@ def find(context: CheckContext) -> Iterator[Violation]:
             for i, node in enumerate(graph.nodes):
                 if node not in needed:
                     hint = "add it to the heads, or remove it (graphshare extract)"
-                    yield Violation(f"no output needs {node.name!r} ({node.op})", (*steps, "nodes", i), node, hint=hint)
+                    message = f"no output needs {node.name!r} ({operator_text(node)})"
+                    yield Violation(message, (*steps, "nodes", i), node, hint=hint)
 
 
 RULE = CheckRule(

@@ -8,6 +8,7 @@ from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
 from graphshare.checks.operators import find_missing_outputs
 from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.formats.mxnet.document import operator_text
 from graphshare.reports.model import Level
 from graphshare.text.format import format_count
 
@@ -15,7 +16,7 @@ from graphshare.text.format import format_count
 def find(context: CheckContext) -> Iterator[Violation]:
     """Yield every input and head that takes such an output."""
     for steps, consumer, entry, count in find_missing_outputs(context):
-        source = f"{entry.node.name!r} ({entry.node.op})"
+        source = f"{entry.node.name!r} ({operator_text(entry.node)})"
         message = f"takes output {entry.index} of {source}, which has {format_count(count, 'output')}"
         yield Violation(message, steps, consumer, hint="outputs count from 0")
 

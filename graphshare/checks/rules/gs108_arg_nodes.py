@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
 from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.ir.graph import VARIABLE
+from graphshare.formats.mxnet.document import VARIABLE_OP
 from graphshare.reports.model import Level
 
 
@@ -16,7 +16,7 @@ def find(context: CheckContext) -> Iterator[Violation]:
     if context.reading.missing_arguments or context.reading.operator_arguments:
         return  # reported as errors by GS101 and GS107
     for steps, graph in context.documents if context.has_graph else ():
-        variables = [i for i, node in enumerate(graph["nodes"]) if node["op"] == VARIABLE]
+        variables = [i for i, node in enumerate(graph["nodes"]) if node["op"] == VARIABLE_OP]
         listed = graph["arg_nodes"]
         if listed != variables:
             missing, extra = sorted(set(variables) - set(listed)), len(listed) - len(set(listed))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
 from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.formats.mxnet.document import operator_text
 from graphshare.ir.graph import Node
 from graphshare.ops.registry import canonical
 from graphshare.reports.model import Level
@@ -38,7 +39,7 @@ def _fault(context: CheckContext, sums: Sequence[int], nodes: Sequence[Node]) ->
         if count < 0:
             return f"decreases at node {i} ({node.name!r})"
         if not _is_possible(context, node, count):
-            return f"counts {count} outputs of node {i} ({node.op} {node.name!r})"
+            return f"counts {count} outputs of node {i} ({operator_text(node)} {node.name!r})"
     return ""
 
 

@@ -14,7 +14,7 @@ from operator import attrgetter
 from graphshare.formats.mxnet.json_writer import CHUNK, JsonWriter
 from graphshare.formats.mxnet.node_texts import NodeTexts, entry_text
 from graphshare.formats.mxnet.source import source_of
-from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.progress import Advance, noop_progress
 
 _BYTES = 1 << 16  # copied at a time
@@ -58,7 +58,7 @@ def _graph_values(graph: Graph, texts: JsonWriter, ids: Mapping[Node, int], leve
     irregular = source_of(graph).irregular
     arg_nodes = irregular.get("arg_nodes")
     if arg_nodes is None:
-        arg_nodes = [i for i, node in enumerate(graph.nodes) if node.op == VARIABLE]
+        arg_nodes = [i for i, node in enumerate(graph.nodes) if not node.op]
     heads = [entry_text(entry, ids, texts, level + 1) for entry in graph.heads]
     attrs = [(key, texts.value(value, level + 1)) for key, value in graph.attrs.items()]
     values: dict[str, Iterable[str]] = {

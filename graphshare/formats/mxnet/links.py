@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphshare.errors import Fault, InputError
-from graphshare.ir.graph import VARIABLE
+from graphshare.formats.mxnet.document import VARIABLE_OP
 
 Records = Sequence[dict[str, Any]]
 
@@ -28,7 +28,7 @@ def check_ids(graph: Mapping[str, Any], records: Records) -> None:
         _check_entries(faults, deps, count, f"$.nodes[{i}].control_deps", record["name"])
     _check_entries(faults, [(i,) for i in graph["arg_nodes"]], count, "$.arg_nodes")
     for position, i in enumerate(graph["arg_nodes"]):
-        if i < count and records[i]["op"] != VARIABLE:
+        if i < count and records[i]["op"] != VARIABLE_OP:
             hint = "arg_nodes lists the ids of the variables (op null) and nothing else"
             message = f"refers to node {i}, which is an operator ({records[i]['op']})"
             faults.append(Fault(message, path=f"$.arg_nodes[{position}]", node=records[i]["name"], hint=hint))

@@ -40,13 +40,13 @@ class _Shapes(dict[tuple[str, ...], Shape]):
 class NodeReader:
     """Makes nodes of the records of one graph. ``read_graph`` links a sub-graph found in a record.
 
-    ``texts`` and ``maps`` hold the one object for each operator name and attribute map met so far.
+    ``texts`` and ``maps`` hold the one object for each operator name and attribute map read so far; a variable has no operator.
     """
 
     def __init__(self, read_graph: Callable[[dict[str, Any]], Graph]) -> None:
         self._read_graph = read_graph
         self.shapes = _Shapes()
-        self.texts: dict[str, str] = {}
+        self.texts: dict[str, str] = {document.VARIABLE_OP: ""}
         self.maps: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {(): EMPTY}
         self.maps_by_text = _MapsByText(self)
         self._extras: dict[tuple[tuple[str, int], ...], Mapping[str, Any]] = {(): EMPTY}

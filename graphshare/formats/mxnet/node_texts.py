@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from graphshare.formats.mxnet.document import operator_text
 from graphshare.formats.mxnet.json_writer import SPECIAL, JsonWriter
 from graphshare.formats.mxnet.source import source_of
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeForm
@@ -94,7 +95,7 @@ class NodeTexts:
         param = node.form.param if node.form is not None else None
         for key in _keys(node, self._default):
             if key == "op":
-                text = texts.quote(node.op)
+                text = texts.quote(operator_text(node))
             elif key == "name":
                 text = texts.quote(node.name)
             elif key == "inputs":

@@ -19,7 +19,7 @@ from graphshare.formats.mxnet.json_style import can_copy_text, recognize_style
 from graphshare.formats.mxnet.links import building_order, check_ids
 from graphshare.formats.mxnet.node_records import NodeReader
 from graphshare.formats.mxnet.source import JsonStyle, MxnetSource, NodesText
-from graphshare.ir.graph import EMPTY, VARIABLE, Entry, Graph, Node, NodeForm
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeForm
 from graphshare.progress import task
 
 _Linker = Callable[[Iterable[Any], Iterable[int | None] | None, NodeReader], list[Node]]
@@ -102,10 +102,12 @@ def _link(
         steps = steps if steps is not None and len(steps) == len(records) else None
         nodes = _link_in_any_order(records, steps, reader)
         heads = tuple([_entry(e, nodes[e[0]]) for e in found["heads"]])
+    if "" in reader.texts:  # the schema refuses an empty operator
+        raise TypeError("op")
     irregular: dict[str, Any] = {}
     if "node_row_ptr" in found and steps is None:
         irregular["node_row_ptr"] = found["node_row_ptr"]
-    if found["arg_nodes"] != [i for i, node in enumerate(nodes) if node.op == VARIABLE]:
+    if found["arg_nodes"] != [i for i, node in enumerate(nodes) if not node.op]:
         if not isinstance(records, list):
             raise ValueError("the records are needed together")
         check_ids(found, records)
@@ -192,6 +194,6 @@ def _output_counts(row_ptr: list[int] | None) -> list[int] | None:
 def _usual_form(nodes: list[Node]) -> NodeForm:
     """The form for nodes that a transform adds: that of the first operator with attributes, else of the first node."""
     for node in nodes:
-        if node.op != VARIABLE and node.attrs and node.form is not None:
+        if node.op and node.attrs and node.form is not None:
             return node.form
     return nodes[0].form if nodes and nodes[0].form is not None else MxnetSource().form

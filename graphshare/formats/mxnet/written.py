@@ -14,7 +14,7 @@ from graphshare.errors import Fault
 from graphshare.formats.mxnet import document
 from graphshare.formats.mxnet.source import NodesText, source_of
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.ir.graph import EMPTY, VARIABLE, Entry, Graph, Node
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import node_ids
 from graphshare.progress import task
 
@@ -73,7 +73,7 @@ def _same_records(records: Iterable[document.PlainRecord], nodes: Sequence[Node]
         if (
             record is None
             or node is None
-            or record.op != node.op
+            or record.op != (node.op or document.VARIABLE_OP)
             or record.name != node.name
             or not same_maps.equal(bytes(record.attrs), node.attrs)
             or ((record.inputs or node.inputs) and not _same_entries(record.inputs, node.inputs, every))
@@ -115,7 +115,7 @@ def _same_ends(found: document.PlainEnds, graph: Graph) -> bool:
 def _arg_nodes(graph: Graph) -> list[int]:
     """What ``arg_nodes`` of a file of ``graph`` holds."""
     irregular: list[int] | None = source_of(graph).irregular.get("arg_nodes")
-    return irregular if irregular is not None else [i for i, node in enumerate(graph.nodes) if node.op == VARIABLE]
+    return irregular if irregular is not None else [i for i, node in enumerate(graph.nodes) if not node.op]
 
 
 def _only_attr_key(nodes: Sequence[Node]) -> str | None:

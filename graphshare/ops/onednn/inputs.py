@@ -43,7 +43,7 @@ def _lacks_bias(subgraphs: Sequence[Any], op: str) -> bool:
 
 def dense_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
     """``_sg_mkldnn_fully_connected``: the sub-graph's own variables, then the ranges of data, weight and bias."""
-    names = tuple(node.name for node in _walk(subgraphs) if node.op == "null")
+    names = tuple(node.name for node in _walk(subgraphs) if node.is_variable)
     attrs = signature.current_attributes(attrs)
     if signature.value(attrs, "quantized"):
         names += ("min_data", "max_data")
@@ -65,7 +65,7 @@ def inner_slots(signature: Signature, attrs: Attributes, num_inputs: int, subgra
             continue
         slots = inner.auxiliary_slots(node.attrs, len(node.inputs), subgraphs=getattr(node, "subgraphs", ()))
         auxiliary.update(id(node.inputs[slot].node) for slot in slots)
-    variables = [node for node in nodes if node.op == "null"]
+    variables = [node for node in nodes if node.is_variable]
     return tuple(i for i, variable in enumerate(variables) if id(variable) in auxiliary)
 
 

@@ -8,7 +8,7 @@ from graphshare.analysis.roles import Role, assign_roles
 from graphshare.checkpoint.parameter_plan import held_names
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
 from graphshare.formats.params.records import ParameterFile
-from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.rewrite.rules.choose import NameStep
 from graphshare.rewrite.rules.load import read_rules
 from graphshare.rewrite.rules.model import Only, Ruleset
@@ -96,7 +96,7 @@ def _node(graph: Graph, name: str) -> Node:
     if not found:
         known = list(dict.fromkeys(node.name for node in graph.nodes))
         raise RefusedError(Fault(f"the graph has no node named {name!r}", hint=did_you_mean(name, known)))
-    return next((node for node in found if node.op == VARIABLE), found[0])
+    return next((node for node in found if node.is_variable), found[0])
 
 
 def _effect(name: str, result: str, kind: str, resolver: Resolver, roles: dict[Node, Role]) -> str:

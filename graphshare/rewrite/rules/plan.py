@@ -9,7 +9,7 @@ import msgspec
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.roles import Kind, Role, implied_role
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import VARIABLE, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.rewrite.rules.model import SHARING, Only, Reuse, Rule, Ruleset
 from graphshare.rewrite.rules.resolve import Resolver, shadowed
 from graphshare.text.names import did_you_mean
@@ -112,7 +112,7 @@ _OPERATOR = frozenset((Only.OPS,))
 
 def kinds_of(node: Node, roles: Mapping[Node, Role]) -> frozenset[Only]:
     """All that a rule's ``only`` may call ``node``."""
-    if node.op != VARIABLE:
+    if not node.is_variable:
         return _OPERATOR
     return _PARAMETER if roles[node].is_parameter else _INPUT
 

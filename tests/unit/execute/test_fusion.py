@@ -18,7 +18,7 @@ CONVOLUTION = {"kernel": "(3, 3)", "num_filter": "6", "pad": "(1, 1)"}
 
 
 def variable(name: str) -> Node:
-    return Node("null", name)
+    return Node("", name)
 
 
 def node(op: str, inputs: Sequence[Node], **attrs: str) -> Node:

@@ -14,7 +14,7 @@ SHAPE = (64, 32, 3, 3)
 
 
 def value(init: str | None, name: str = "w", shape: tuple[int, ...] = SHAPE, seed: int = 0) -> np.ndarray:
-    return initial_value(Node("null", name, {} if init is None else {"__init__": init}), shape, "float32", seed=seed)
+    return initial_value(Node("", name, {} if init is None else {"__init__": init}), shape, "float32", seed=seed)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def stepped(node: Node, settings: Sgd, gradients: list[float], start: float = 1.
 
 
 def variable(name: str, **attrs: str) -> Node:
-    return Node("null", name, attrs=attrs)
+    return Node("", name, attrs=attrs)
 
 
 def test_momentum() -> None:

@@ -17,7 +17,7 @@ from graphshare.ir.walk import consumers, is_topological, post_order, reachable,
 from tests.processes import environment
 from tests.surroundings import size_of_day
 
-X = Node("null", "x")
+X = Node("", "x")
 
 
 def relu(name: str, *inputs: Node, deps: tuple[Node, ...] = (), **more: Any) -> Node:
@@ -25,9 +25,9 @@ def relu(name: str, *inputs: Node, deps: tuple[Node, ...] = (), **more: Any) -> 
 
 
 def test_nodes_and_entries_are_what_they_are_not_what_they_say() -> None:
-    assert Node("null", "x") != Node("null", "x")
+    assert Node("", "x") != Node("", "x")
     assert Entry(X) != Entry(X)
-    assert len({X, Node("null", "x")}) == 2
+    assert len({X, Node("", "x")}) == 2
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_chain_of_very_many_nodes_is_walked_and_dropped(order: str) -> None:
     script = f"""
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import reachable, topological
-node = Node("null", "x")
+node = Node("", "x")
 nodes = [node]
 for i in range({count}):
     node = Node("relu", "r", inputs=(Entry(node),)) if i % 2 else Node("relu", "r", control_deps=(node,))
@@ -112,7 +112,7 @@ print("dropped")
 def test_images_origin_and_composition() -> None:
     a = relu("a", X)
     source = Graph((X, a), (Entry(a),))
-    b, y = relu("b-a", X), Node("null", "y")
+    b, y = relu("b-a", X), Node("", "y")
     middle = Graph((X, a, b), (Entry(a), Entry(b)))
     first = Rewrite(middle, (Branch("", source, {X: X, a: a}), Branch("b-", source, {X: X, a: b})), (Rename("b-", "s", "b-s"),))
     assert first.images(source, a) == [("", a), ("b-", b)]
@@ -129,10 +129,10 @@ def test_images_origin_and_composition() -> None:
 
 
 def test_validation_lists_every_fault() -> None:
-    outside = Node("null", "out")
+    outside = Node("", "out")
     hidden = relu("hidden", X, num_outputs=2)
     bad = Node("conv", "c\0", {"k": 3}, (Entry(outside), Entry(hidden, 2), Entry(X, 1), Entry(X, 0, -1)), -1, (outside,))  # type: ignore[dict-item]
-    odd = Node("null", "v", inputs=(Entry(X),), subgraphs=(Graph((), (Entry(outside),)),))
+    odd = Node("", "v", inputs=(Entry(X),), subgraphs=(Graph((), (Entry(outside),)),))
     unnamed = Node("", 7)  # type: ignore[arg-type]
     graph = Graph((X, hidden, bad, X, odd, unnamed), (Entry(hidden, 1, None), Entry(outside), Entry(bad, -2)))
     assert sorted((fault.path, fault.message) for fault in validate(graph)) == sorted(

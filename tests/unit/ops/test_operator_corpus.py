@@ -33,6 +33,7 @@ def objects(graph: dict[str, Any]) -> Any:
     nodes = [
         SimpleNamespace(
             op=raw["op"],
+            is_variable=raw["op"] == "null",
             name=raw["name"],
             attrs=raw.get("attrs", {}),
             inputs=(),
@@ -57,7 +58,7 @@ def test_totals_inputs_and_attributes() -> None:
     for name, raw in written_graphs():
         totals = raw["node_row_ptr"]
         for i, node in enumerate(objects(raw).nodes):
-            if node.op in ("null", "Custom"):
+            if node.is_variable or node.op == "Custom":
                 continue
             row = signature(node)
             outputs = row.outputs(node.attrs)
@@ -82,7 +83,7 @@ def test_auxiliary_states() -> None:
         written = {
             id(node.inputs[slot].node)
             for node in nodes
-            if node.op != "null"
+            if not node.is_variable
             for slot in signature(node).auxiliary_slots(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
         }
         meta = json.loads((CORPUS / "oracle" / name.replace(".tojson.json", ".meta.json")).read_text(encoding="utf-8"))

@@ -231,11 +231,11 @@ def graph(*nodes: tuple[str, dict[str, str], tuple[int, ...]]) -> Any:
     made: list[Any] = []
     for op, attrs, inputs in nodes:
         entries = tuple(SimpleNamespace(node=made[i], index=0, version=0) for i in inputs)
-        made.append(SimpleNamespace(op=op, name=f"i{len(made)}", attrs=attrs, inputs=entries))
+        made.append(SimpleNamespace(op=op, is_variable=not op, name=f"i{len(made)}", attrs=attrs, inputs=entries))
     return SimpleNamespace(nodes=tuple(made), heads=(SimpleNamespace(node=made[-1], index=0, version=0),))
 
 
-VARIABLE = ("null", {}, ())
+VARIABLE = ("", {}, ())
 
 
 def test_fused_convolution_looks_inside() -> None:
