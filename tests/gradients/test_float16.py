@@ -20,6 +20,8 @@ OF_TWO = [(op, {}) for op in ("elemwise_div", "_hypot", "broadcast_div", "broadc
 @pytest.mark.parametrize(("op", "attrs"), [*ACTIVATIONS, *SLOPES, *NUMBERS, *OF_TWO])
 def test_a_gradient_of_float16_is_that_of_float64(op: str, attrs: dict[str, str]) -> None:
     x = np.array([size for size in SIZES if abs(size) > 1e-2 and (op != "expm1" or size < 10)], np.float16)
+    if (op, attrs) in OF_TWO:
+        x = x[(np.abs(x) > 0.1) & (np.abs(x) < 310)]  # beyond, slopes are infinite in float16
     inputs = [x, np.roll(x, 7)] if (op, attrs) in OF_TWO else [x]
     case = {"op": op, "attrs": attrs}
     with np.errstate(all="ignore"):

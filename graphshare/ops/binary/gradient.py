@@ -48,22 +48,23 @@ _PLAIN = ("add", "sub")  # neither side's gradient asks for values
 _COMPARISONS = "equal not_equal greater greater_equal lesser lesser_equal logical_and logical_or logical_xor".split()
 
 
-def _widen(word: str, x: Array, y: Array, z: Array, dz: Array) -> tuple[Array, Array, Array, Array]:
-    """Return the arguments of a rule; of float16 in float32 where its squares and quotients would leave the range."""
+def _apply(word: str, side: int, x: Array, y: Array, z: Array, dz: Array) -> Array | None:
+    """Return the gradient of a side; the slopes of float16 are computed in float32 where squares would leave the range."""
+    rule = RULES[word][side]
     if dz.dtype != np.float16 or word not in ("div", "hypot"):
-        return x, y, z, dz
-    x, y, z, dz = (array.astype(np.float32) for array in (x, y, z, dz))
-    return x, y, np.hypot(x, y) if word == "hypot" else z, dz
+        return rule(x, y, z, dz)
+    x, y = x.astype(np.float32), y.astype(np.float32)
+    slope = rule(x, y, np.hypot(x, y) if word == "hypot" else z, np.ones((), np.float32))
+    return None if slope is None else dz * slope.astype(np.float16)
 
 
 def _of_two(word: str) -> Vjp:
-    first, second = RULES[word]
-
     def vjp(entry: TapeEntry, dy: Array) -> Gradients:
-        values = _widen(word, *entry.inputs, entry.outputs[0] if entry.outputs else dy, dy)
+        x, y = entry.inputs
+        z = entry.outputs[0] if entry.outputs else dy
         return [
-            fit_to(rule(*values), side) if wanted else None
-            for rule, side, wanted in zip((first, second), entry.inputs, entry.wanted, strict=True)
+            fit_to(_apply(word, side, x, y, z, dy), array) if wanted else None
+            for side, (array, wanted) in enumerate(zip((x, y), entry.wanted, strict=True))
         ]
 
     return vjp
@@ -75,15 +76,13 @@ def fit_to(gradient: Array | None, side: Array) -> Array | None:
 
 
 def _of_number(word: str, *, reverse: bool) -> Vjp:
-    rule = RULES[word][1 if reverse else 0]
-
     def vjp(entry: TapeEntry, dy: Array) -> Array | None:
         x = entry.inputs[0]
         if dy.dtype.kind != "f":
             return None
         number = np.asarray(entry.attrs["scalar"], dy.dtype)
         left, right = (number, x) if reverse else (x, number)
-        return fit_to(rule(*_widen(word, left, right, entry.outputs[0], dy)), x)
+        return fit_to(_apply(word, int(reverse), left, right, entry.outputs[0], dy), x)
 
     return vjp
 
