@@ -33,7 +33,7 @@ class CheckOptions(msgspec.Struct, frozen=True):
 
     def codes_for(self, path: str) -> frozenset[str]:
         """Return the codes of the rules to run on a file. Raises UsageError for codes of no rule."""
-        ignored = (*self.ignore, *self.config.ignore, *self.config.ignored_at(path))
+        ignored = (*self.ignore, *self.config.ignore, *self.config.list_ignored_codes(path))
         return select_codes(self.select or self.config.select, ignored)
 
 

@@ -31,7 +31,7 @@ class CheckConfig(msgspec.Struct, frozen=True):
     baseline: str = ""
     per_path_ignore: Mapping[str, tuple[str, ...]] = {}
 
-    def ignored_at(self, path: str) -> tuple[str, ...]:
+    def list_ignored_codes(self, path: str) -> tuple[str, ...]:
         """Return the codes that are ignored for the file at ``path``."""
         relative = os.path.relpath(os.path.abspath(path), self.folder or ".").replace(os.sep, "/")
         ignored = (

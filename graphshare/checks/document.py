@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -166,7 +166,7 @@ def _load(text: str) -> tuple[Any, list[Steps], bool]:
     return value, _find_duplicate_keys(text) if has_duplicates else [], has_raw_controls
 
 
-def _refuse_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 

@@ -51,7 +51,7 @@ def dense() -> str:
     return symbol(*map(variable, names), operator("FullyConnected", "fc", 0, 1, 2, num_hidden="2"))
 
 
-def normalized(*, mean: str = "bn_moving_mean", var: str = "bn_moving_var") -> str:
+def batch_norm(*, mean: str = "bn_moving_mean", var: str = "bn_moving_var") -> str:
     """Return ``data`` into a BatchNorm ``bn``."""
     names = ("data", "bn_gamma", "bn_beta", mean, var)
     return symbol(*map(variable, names), operator("BatchNorm", "bn", 0, 1, 2, 3, 4, eps="0.001"))

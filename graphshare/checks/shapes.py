@@ -53,13 +53,13 @@ class Shapes:
                     records[node] = record
         return records
 
-    def _given_shapes(self) -> dict[Node, PartialShape]:
+    def _select_given_shapes(self) -> dict[Node, PartialShape]:
         given = self._context.given_shapes
         return {node: given[node.name] for node in self._nodes if node.is_variable and node.name in given}
 
-    def _known_shapes(self) -> dict[Node, PartialShape]:
+    def _collect_shapes(self) -> dict[Node, PartialShape]:
         stored = {node: record.shape for node, record in self.records.items() if record.shape is not None}
-        return {**stored, **self._given_shapes()}
+        return {**stored, **self._select_given_shapes()}
 
     def _infer(self, shapes: dict[Node, PartialShape], dtypes: dict[Node, str] | None) -> Inference | Fault | None:
         if self.graph is None:
@@ -74,19 +74,19 @@ class Shapes:
     @cached_property
     def alone(self) -> Inference | Fault | None:
         """Inferred without the parameter file; a Fault where shapes contradict each other, None where nothing is known."""
-        return self._infer(self._given_shapes(), None)
+        return self._infer(self._select_given_shapes(), None)
 
     @cached_property
     def with_shapes(self) -> Inference | Fault | None:
         """Inferred with the shapes of the parameter file; otherwise as :attr:`alone`."""
-        return self._infer(self._known_shapes(), None)
+        return self._infer(self._collect_shapes(), None)
 
     @cached_property
     def with_dtypes(self) -> Inference | Fault | None:
         """Inferred with the shapes and dtypes of the parameter file; otherwise as :attr:`alone`."""
         dtypes = {node: record.dtype for node, record in self.records.items() if record.dtype is not None}
         dtypes = {node: "float32" if dtype == "bfloat16" else dtype for node, dtype in dtypes.items()}
-        return self._infer(self._known_shapes(), dtypes)
+        return self._infer(self._collect_shapes(), dtypes)
 
     def find_operator(self, name: str | None) -> Node | None:
         """Return the operator of the file that has the name ``name``; None if there is none."""

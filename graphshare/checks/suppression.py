@@ -14,7 +14,7 @@ KEY = "__graphshare_ignore__"
 _CODE = re.compile(r"[^\s,;]+")
 
 
-def suppressed_codes(node: Node) -> tuple[str, ...]:
+def read_suppressed_codes(node: Node) -> tuple[str, ...]:
     """Return the codes that a node suppresses; ``*`` stands for all."""
     text = node.attrs.get(KEY)
     return tuple(_CODE.findall(text)) if text is not None else ()
@@ -22,7 +22,7 @@ def suppressed_codes(node: Node) -> tuple[str, ...]:
 
 def is_suppressed(node: Node, code: str) -> bool:
     """Whether ``node`` suppresses findings of ``code``; ``GS2`` stands for all codes that begin so."""
-    return any(part == "*" or code.startswith(part) for part in suppressed_codes(node))
+    return any(part == "*" or code.startswith(part) for part in read_suppressed_codes(node))
 
 
 def is_known_code(code: str) -> bool:

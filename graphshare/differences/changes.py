@@ -82,7 +82,7 @@ class Branch(msgspec.Struct, frozen=True, eq=False):
     names: Mapping[Node, str] = {}
     prefix: str = ""
 
-    def expected_name(self, node: Node) -> str:
+    def find_expected_name(self, node: Node) -> str:
         """Return the name that the counterpart of ``node`` should have."""
         return self.names[node] if node in self.names else self.prefix + node.name
 
@@ -102,7 +102,7 @@ def compare(left: Graph, right: Graph, branches: Sequence[Branch]) -> GraphDiff:
                 continue
             b = branch.images[a]
             changes = tuple(_find_node_changes(a, b, branch, all_images))
-            if b.name != branch.expected_name(a):
+            if b.name != branch.find_expected_name(a):
                 renamed.append(Renamed(ids.old(a), ids.new(b)))
             if changes:
                 changed.append(Changed(ids.old(a), ids.new(b), changes))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -21,7 +20,7 @@ def render(report: Report) -> str:
     return msgspec.json.format(encoded, indent=2).decode("utf-8") + "\n"
 
 
-def make_document(report: Report) -> dict[str, Any]:
+def make_document(report: Report) -> dict[str, object]:
     """Return the report as a SARIF log of one run."""
     rules = list(report.rules)
     known = {rule.code for rule in rules}
@@ -45,7 +44,7 @@ def make_document(report: Report) -> dict[str, Any]:
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _describe_rule(rule: RuleInfo) -> dict[str, Any]:
+def _describe_rule(rule: RuleInfo) -> dict[str, object]:
     return {
         "id": rule.code,
         "name": rule.name,
@@ -55,12 +54,12 @@ def _describe_rule(rule: RuleInfo) -> dict[str, Any]:
     }
 
 
-def _describe_result(finding: Finding, rule: int) -> dict[str, Any]:
-    physical: dict[str, Any] = {"artifactLocation": {"uri": _format_uri(finding.where)}}
+def _describe_result(finding: Finding, rule: int) -> dict[str, object]:
+    physical: dict[str, object] = {"artifactLocation": {"uri": _format_uri(finding.where)}}
     if finding.line:
         physical["region"] = {"startLine": finding.line, "startColumn": finding.column}
-    location: dict[str, Any] = {"physicalLocation": physical}
-    logical: dict[str, Any] = {"fullyQualifiedName": escape_surrogates(finding.path)} if finding.path else {}
+    location: dict[str, object] = {"physicalLocation": physical}
+    logical: dict[str, object] = {"fullyQualifiedName": escape_surrogates(finding.path)} if finding.path else {}
     if finding.node is not None:
         logical["name"] = escape_surrogates(finding.node)
     if logical:

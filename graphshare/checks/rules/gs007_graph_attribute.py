@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
@@ -11,11 +10,11 @@ from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: object) -> bool:
     return type(value) is int and -(1 << 31) <= value < 1 << 31
 
 
-_TAGS: dict[str, Callable[[Any], bool]] = {
+_TAGS: dict[str, Callable[[object], bool]] = {
     "int": _is_int,
     "size_t": lambda value: type(value) is int and 0 <= value < 1 << 64,
     "str": lambda value: isinstance(value, str),
@@ -35,7 +34,7 @@ def find(context: CheckContext) -> Iterator[Violation]:
                 )
 
 
-def _fault(key: str, value: Any) -> str:
+def _fault(key: str, value: object) -> str:
     if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str):
         return f"the graph attribute {key!r} is not a pair of a type and a value"
     tag, content = value

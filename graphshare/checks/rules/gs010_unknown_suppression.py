@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
 from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.checks.suppression import KEY, is_known_code, suppressed_codes
+from graphshare.checks.suppression import KEY, is_known_code, read_suppressed_codes
 from graphshare.reports.model import Level
 
 
@@ -15,7 +15,7 @@ def find(context: CheckContext) -> Iterator[Violation]:
     """Yield every suppressed code that no rule has."""
     for steps, graph in context.graphs:
         for i, node in enumerate(graph.nodes):
-            for code in suppressed_codes(node) if KEY in node.attrs else ():
+            for code in read_suppressed_codes(node) if KEY in node.attrs else ():
                 if not is_known_code(code):
                     hint = "codes are listed by `graphshare check --list`"
                     yield Violation(f"{KEY} names {code!r}, which is not a rule", (*steps, "nodes", i), node, hint=hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphshare.checks.context import CheckContext
-from graphshare.checks.examples import normalized
+from graphshare.checks.examples import batch_norm
 from graphshare.checks.names import find_repeats
 from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
@@ -27,6 +27,6 @@ RULE = CheckRule(
     summary="Two auxiliary states have the same name",
     why="MXNet's Module refuses the graph: Duplicate names detected.",
     find=find,
-    fails=Example(normalized(mean="bn_moving", var="bn_moving")),
-    passes=Example(normalized()),
+    fails=Example(batch_norm(mean="bn_moving", var="bn_moving")),
+    passes=Example(batch_norm()),
 )

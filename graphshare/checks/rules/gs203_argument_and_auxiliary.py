@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphshare.checks.context import CheckContext
-from graphshare.checks.examples import normalized
+from graphshare.checks.examples import batch_norm
 from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 
@@ -27,6 +27,6 @@ RULE = CheckRule(
     summary="An argument and an auxiliary state have the same name",
     why="Module keeps two arrays, Gluon one, and bind with the default backend confuses them.",
     find=find,
-    fails=Example(normalized(mean="bn_beta")),
-    passes=Example(normalized()),
+    fails=Example(batch_norm(mean="bn_beta")),
+    passes=Example(batch_norm()),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphshare.checks.context import CheckContext
-from graphshare.checks.examples import normalized, operator, symbol, variable
+from graphshare.checks.examples import batch_norm, operator, symbol, variable
 from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 
@@ -33,5 +33,5 @@ RULE = CheckRule(
     fails=Example(
         symbol(*map(variable, _NAMES), operator("relu", "var", 1), operator("BatchNorm", "bn", 0, 1, 2, 3, 4, eps="0.001"))
     ),
-    passes=Example(normalized()),
+    passes=Example(batch_norm()),
 )

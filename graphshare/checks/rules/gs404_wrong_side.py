@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphshare.checks.context import CheckContext
-from graphshare.checks.examples import normalized
+from graphshare.checks.examples import batch_norm
 from graphshare.checks.rule import CheckRule, Example, ExampleRecord, Violation
 from graphshare.reports.model import Level
 
@@ -27,7 +27,7 @@ RULE = CheckRule(
     summary="A record has the prefix arg: although its variable is an auxiliary state, or vice versa",
     why="load_checkpoint puts it into the wrong dictionary, and Module does not find it.",
     find=find,
-    fails=Example(normalized(), (*_CHANNELS, ExampleRecord("arg:bn_moving_mean", (3,)), _VAR)),
-    passes=Example(normalized(), (*_CHANNELS, ExampleRecord("aux:bn_moving_mean", (3,)), _VAR)),
+    fails=Example(batch_norm(), (*_CHANNELS, ExampleRecord("arg:bn_moving_mean", (3,)), _VAR)),
+    passes=Example(batch_norm(), (*_CHANNELS, ExampleRecord("aux:bn_moving_mean", (3,)), _VAR)),
     fix="rewrites the parameter file with the right key",
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from graphshare.analysis.implied import implied_variables
 from graphshare.checks.context import CheckContext
-from graphshare.checks.examples import normalized
+from graphshare.checks.examples import batch_norm
 from graphshare.checks.record_values import find_negative
 from graphshare.checks.rule import CheckRule, Example, ExampleRecord, Violation
 from graphshare.reports.model import Level
@@ -37,6 +37,6 @@ RULE = CheckRule(
     summary="A moving variance is negative",
     why="BatchNorm takes its square root: the outputs are NaN.",
     find=find,
-    fails=Example(normalized(), (*_REST, ExampleRecord("aux:bn_moving_var", (3,), value=-1.0))),
-    passes=Example(normalized(), (*_REST, ExampleRecord("aux:bn_moving_var", (3,)))),
+    fails=Example(batch_norm(), (*_REST, ExampleRecord("aux:bn_moving_var", (3,), value=-1.0))),
+    passes=Example(batch_norm(), (*_REST, ExampleRecord("aux:bn_moving_var", (3,)))),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphshare.checks.context import CheckContext
-from graphshare.checks.examples import normalized
+from graphshare.checks.examples import batch_norm
 from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.reports.model import Level
 
@@ -47,6 +47,6 @@ RULE = CheckRule(
     summary="A parameter is used for something else than its name tells",
     why="Inputs or names are swapped: each gets the other's values, and initializers depend on the name.",
     find=find,
-    fails=Example(normalized(mean="bn_moving_var", var="bn_moving_mean")),
-    passes=Example(normalized()),
+    fails=Example(batch_norm(mean="bn_moving_var", var="bn_moving_mean")),
+    passes=Example(batch_norm()),
 )
