@@ -12,7 +12,7 @@ Document = dict[str, Any]
 _CHARACTERS = string.ascii_letters + string.digits + "_-., ()"
 
 
-def garbled(rng: Random, text: str) -> str:
+def garble(rng: Random, text: str) -> str:
     """``text`` with one character replaced, removed or put in; never the same text."""
     while True:
         at = rng.randrange(len(text) + 1)
@@ -28,26 +28,26 @@ def garbled(rng: Random, text: str) -> str:
             return new
 
 
-def attrs_of(node: Document) -> Document:
+def find_attrs(node: Document) -> Document:
     """The attribute map of a node under whichever key it has; an empty one that belongs to nobody without."""
     found: Document = next((node[key] for key in ("attrs", "attr", "param") if node.get(key)), {})
     return found
 
 
-def _operators(graph: Document) -> list[Document]:
+def _list_operators(graph: Document) -> list[Document]:
     return [node for node in graph["nodes"] if node["op"] != "null" and node["inputs"]]  # never empty in the graphs chosen
 
 
 def ids(rng: Random, graph: Document) -> str:
     """One number of an entry, of ``arg_nodes`` or of the heads."""
     kind = rng.choice(["input", "input", "input", "index", "head", "arg_nodes", "row", "dropped", "swapped", "twice"])
-    node = rng.choice(_operators(graph))
+    node = rng.choice(_list_operators(graph))
     entry = rng.choice(node["inputs"])
     if kind == "index":
         entry[1] += rng.randint(1, 3)
     elif kind == "head":
         head = rng.choice(graph["heads"])
-        head[0] = _other(rng, head[0], len(graph["nodes"]) + 3)
+        head[0] = _pick_other(rng, head[0], len(graph["nodes"]) + 3)
     elif kind == "arg_nodes":
         graph["arg_nodes"][rng.randrange(len(graph["arg_nodes"]))] = rng.randrange(len(graph["nodes"]) + 3)
     elif kind == "row" and graph.get("node_row_ptr"):
@@ -60,24 +60,24 @@ def ids(rng: Random, graph: Document) -> str:
         other = rng.choice(node["inputs"])
         entry[0], other[0] = other[0], entry[0]
     else:
-        entry[0] = _other(rng, entry[0], len(graph["nodes"]) + 3)
+        entry[0] = _pick_other(rng, entry[0], len(graph["nodes"]) + 3)
     return kind
 
 
-def _other(rng: Random, old: int, count: int) -> int:
+def _pick_other(rng: Random, old: int, count: int) -> int:
     new = rng.randrange(count - 1)
     return new + (new >= old)
 
 
 def names(rng: Random, graph: Document) -> str:
     """The name of a node, or the operator that it applies."""
-    kind = rng.choice(["garbled", "garbled", "another", "empty", "swapped", "operator"])
+    kind = rng.choice(["garble", "garble", "another", "empty", "swapped", "operator"])
     node, other = rng.choice(graph["nodes"]), rng.choice(graph["nodes"])
     if kind == "operator":
-        node = rng.choice(_operators(graph))
-        node["op"] = garbled(rng, node["op"])
-    elif kind == "garbled":
-        node["name"] = garbled(rng, node["name"])
+        node = rng.choice(_list_operators(graph))
+        node["op"] = garble(rng, node["op"])
+    elif kind == "garble":
+        node["name"] = garble(rng, node["name"])
     elif kind == "another":
         node["name"] = other["name"]
     elif kind == "empty":
@@ -93,14 +93,14 @@ def keys(rng: Random, graph: Document) -> str:
     node = rng.choice(graph["nodes"])
     holder = graph if kind == "graph" else node
     if kind == "attribute":
-        holder = attrs_of(rng.choice([n for n in _operators(graph) if attrs_of(n)] or [node]))
+        holder = find_attrs(rng.choice([n for n in _list_operators(graph) if find_attrs(n)] or [node]))
     if kind == "extra":
         node["comment"] = "by hand"
     elif holder:
         key = rng.choice(list(holder))
         value = holder.pop(key)
         if rng.random() < 0.6:
-            holder[garbled(rng, key)] = value
+            holder[garble(rng, key)] = value
         else:
             kind += " gone"
     return kind
@@ -108,10 +108,10 @@ def keys(rng: Random, graph: Document) -> str:
 
 def attributes(rng: Random, graph: Document) -> str:
     """The value of an attribute of an operator: garbled, of another type, or another attribute's."""
-    attrs = attrs_of(rng.choice([n for n in _operators(graph) if attrs_of(n)] or graph["nodes"]))
+    attrs = find_attrs(rng.choice([n for n in _list_operators(graph) if find_attrs(n)] or graph["nodes"]))
     if not attrs:
         return "none"
-    kind = rng.choice(["garbled", "garbled", "number", "another", "empty", "words"])
+    kind = rng.choice(["garble", "garble", "number", "another", "empty", "words"])
     key = rng.choice(list(attrs))
     if kind == "number":
         attrs[key] = 3
@@ -122,7 +122,7 @@ def attributes(rng: Random, graph: Document) -> str:
     elif kind == "words":
         attrs[key] = rng.choice(["yes", "none", "same as above", "1.0.0", "(3, 3"])
     else:
-        attrs[key] = garbled(rng, attrs[key])
+        attrs[key] = garble(rng, attrs[key])
     return kind
 
 

@@ -80,7 +80,7 @@ def test_every_warning_has_a_reason(corpus: Path) -> None:
     assert found - WARNINGS.keys() == set()
 
 
-def test_places_are_where_they_say(corpus: Path) -> None:
+def test_the_line_of_a_finding_is_in_its_node(corpus: Path) -> None:
     """A finding with a line points into the node that it speaks of."""
     looked_at = 0
     for stem in LOADED:

@@ -38,7 +38,7 @@ LEAST = 0.99
 KINDS = (*GRAPH_KINDS, "bytes", "params")
 
 
-def _fits(meta: dict[str, Any]) -> bool:
+def _is_usable(meta: dict[str, Any]) -> bool:
     """Graphs that MXNet runs, small enough for many rounds."""
     shapes = {**meta.get("arg_shapes", {}), **meta.get("aux_shapes", {})}
     usable = bool(meta.get("forward")) and 4 <= meta["nodes"] <= 400 and bool(meta.get("input_names")) and bool(shapes)
@@ -47,7 +47,7 @@ def _fits(meta: dict[str, Any]) -> bool:
     )
 
 
-STEMS = corpus_stems(_fits)
+STEMS = corpus_stems(_is_usable)
 
 
 class Case:
@@ -71,27 +71,27 @@ class Case:
     def findings(self, graph: bytes, params: bytes) -> Counter[tuple[str, str, str | None]]:
         path = self.folder / "a.params"
         path.write_bytes(params)
-        context = CheckContext("a.json", graph, params_path=str(path), given_shapes=self.given)
+        context = CheckContext("a.json", graph, params_path=str(path), given_shapes=self.given_shapes)
         found, _ = run_rules(context)
         self.errors = [finding for finding in found if finding.level is Level.ERROR]
         return Counter((finding.code, finding.message, finding.node) for finding in found)
 
 
-def harmless(case: Case, graph: bytes, params: bytes) -> bool:
+def is_harmless(case: Case, graph: bytes, params: bytes) -> bool:
     """Whether both files say what the sound ones say."""
     try:
         before, after = read_symbol(case.graph), read_symbol(graph)
     except InputError:
         return False
-    return _same_graph(before, after) and _same_records(case, params)
+    return _is_same_graph(before, after) and _has_same_records(case, params)
 
 
-def _same_graph(a: Graph, b: Graph) -> bool:
+def _is_same_graph(a: Graph, b: Graph) -> bool:
     if len(a.heads) != len(b.heads) or a.version != b.version:
         return False
     x, y = NameLists(a), NameLists(b)
     named = (x.arguments, x.auxiliary_states) == (y.arguments, y.auxiliary_states)
-    return named and bool(compare_structure(meaning(a).heads, meaning(b).heads))
+    return named and bool(compare_structure(normalize_attributes(a).heads, normalize_attributes(b).heads))
 
 
 # What changes how fast or where a graph runs, and not what it computes.
@@ -99,7 +99,7 @@ _INERT = {"workspace", "cudnn_tune", "cudnn_off"}
 _TRAINING = ("lr_mult", "wd_mult", "init")
 
 
-def meaning(graph: Graph) -> Graph:
+def normalize_attributes(graph: Graph) -> Graph:
     """The graph with attributes as their operators read them, and of annotations those that change training."""
     images: dict[Node, Node] = {}
     for node in topological(graph):
@@ -114,7 +114,7 @@ def meaning(graph: Graph) -> Graph:
     return Graph(tuple(images.values()), heads)
 
 
-def _same_records(case: Case, params: bytes) -> bool:
+def _has_same_records(case: Case, params: bytes) -> bool:
     path = case.folder / "b.params"
     path.write_bytes(case.params)
     before = read_index(path)
@@ -126,7 +126,7 @@ def _same_records(case: Case, params: bytes) -> bool:
     return [(r.key, r.shape, r.dtype) for r in before.records] == [(r.key, r.shape, r.dtype) for r in after.records]
 
 
-def test_corruptions_are_found(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_corruptions_are_reported(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert STEMS != [NONE]
     cases: dict[str, Case] = {}
     counts: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
@@ -141,7 +141,7 @@ def test_corruptions_are_found(corpus: Path, tmp_path: Path, capsys: pytest.Capt
         what, graph, params = mutated(rng, kind, case.graph, case.params)
         if case.findings(graph, params) - case.known:
             counts[kind]["reported"] += 1
-        elif harmless(case, graph, params):
+        elif is_harmless(case, graph, params):
             counts[kind]["harmless"] += 1
         else:
             counts[kind]["missed"] += 1
@@ -154,10 +154,10 @@ def test_corruptions_are_found(corpus: Path, tmp_path: Path, capsys: pytest.Capt
     assert rate >= LEAST
 
 
-def test_a_corruption_that_is_not_found_counts_as_missed(corpus: Path, tmp_path: Path) -> None:
+def test_a_corruption_without_a_finding_counts_as_missed(corpus: Path, tmp_path: Path) -> None:
     """The measure itself: another value, everywhere, of an attribute that no shape depends on is not reported, nor harmless."""
     case = Case(corpus, "zoo_vgg11_bn", tmp_path)
     graph = case.graph.replace(b'"eps": "1e-05"', b'"eps": "1e-06"')
     assert graph != case.graph
     assert not case.findings(graph, case.params) - case.known
-    assert not harmless(case, graph, case.params)
+    assert not is_harmless(case, graph, case.params)

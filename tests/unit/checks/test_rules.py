@@ -18,7 +18,7 @@ CODES = sorted(RULES)
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_the_failing_example_fails(code: str, tmp_path: Path) -> None:
+def test_a_rule_reports_its_failing_example(code: str, tmp_path: Path) -> None:
     findings, _ = run_rules(read_context(RULES[code].fails, tmp_path))
     mine = [finding for finding in findings if finding.code == code]
     assert mine
@@ -30,7 +30,7 @@ def test_the_failing_example_fails(code: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_the_failing_example_fails_for_nothing_worse(code: str, tmp_path: Path) -> None:
+def test_a_failing_example_has_no_worse_finding(code: str, tmp_path: Path) -> None:
     """An example shows one thing: where a warning is meant, no error hides it."""
     findings, _ = run_rules(read_context(RULES[code].fails, tmp_path))
     expected = {"GS206": {"GS201"}}.get(code, set())  # what was meant as one has one name
@@ -40,13 +40,13 @@ def test_the_failing_example_fails_for_nothing_worse(code: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_the_passing_example_passes(code: str, tmp_path: Path) -> None:
+def test_a_rule_is_silent_on_its_passing_example(code: str, tmp_path: Path) -> None:
     findings, _ = run_rules(read_context(RULES[code].passes, tmp_path))
     assert [finding for finding in findings if finding.code == code or finding.level is Level.ERROR] == []
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_a_rule_is_described(code: str) -> None:
+def test_a_rule_has_a_code_a_name_and_a_reason(code: str) -> None:
     rule = RULES[code]
     assert re.fullmatch(r"GS\d{3}", code)
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", rule.name)
@@ -55,14 +55,14 @@ def test_a_rule_is_described(code: str) -> None:
     assert "\n" not in rule.summary + rule.why
 
 
-def test_every_module_of_a_rule_is_registered() -> None:
+def test_every_rule_file_is_a_rule_of_its_name() -> None:
     folder = Path(graphshare.checks.rules.__file__).parent
     modules = {path.stem[:5].upper(): path.stem[6:].replace("_", "-") for path in folder.glob("gs*.py")}
     assert modules == {code: rule.name for code, rule in RULES.items()}
     assert len({rule.name for rule in RULES.values()}) == len(RULES)
 
 
-def test_a_selection() -> None:
+def test_rules_are_selected_by_code_beginning_and_name() -> None:
     assert select_codes() == frozenset(RULES)
     assert select_codes(["GS4"], ["GS401", "missing-parameter"]) == {c for c in RULES if c[2] == "4"} - {"GS401", "GS402"}
     with pytest.raises(UsageError, match="GS999"):

@@ -61,7 +61,7 @@ def test_shuffled_names_are_renames_and_nothing_else() -> None:
     assert renamed == [(a, b) for a, b in zip(labels, mixed, strict=True) if a != b]
 
 
-def test_an_attribute() -> None:
+def test_a_changed_attribute_is_the_only_change() -> None:
     other = two_layers()
     other["nodes"][3]["attrs"]["num_hidden"] = "5"
     found = diff_graphs(graph(two_layers()), graph(other))
@@ -69,7 +69,7 @@ def test_an_attribute() -> None:
     assert [(c.what, c.key, c.old, c.new) for c in found.changed[0].changes] == [("attribute", "num_hidden", "4", "5")]
 
 
-def test_an_attribute_in_a_graph_with_other_names() -> None:
+def test_a_changed_attribute_is_found_among_renamed_nodes() -> None:
     other = chain(12, prefix="p_")
     next(node for node in other["nodes"] if node["name"] == "p_fc5")["attrs"]["num_hidden"] = "77"
     added, removed, renamed, changed = names(diff_graphs(graph(chain(12)), graph(other)))
@@ -78,7 +78,7 @@ def test_an_attribute_in_a_graph_with_other_names() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "p_"])
-def test_a_node_inserted(prefix: str) -> None:
+def test_an_inserted_node_is_the_only_addition(prefix: str) -> None:
     found = diff_graphs(graph(chain(12)), graph(chain(12, prefix=prefix, extra=5)))
     added, removed, _, changed = names(found)
     assert (added, removed, changed) == ([f"{prefix}new5"], [], [f"{prefix}fc6"])
@@ -87,12 +87,12 @@ def test_a_node_inserted(prefix: str) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "p_"])
-def test_a_node_removed(prefix: str) -> None:
+def test_a_removed_node_is_the_only_removal(prefix: str) -> None:
     added, removed, _, changed = names(diff_graphs(graph(chain(12)), graph(chain(12, prefix=prefix, skip=5))))
     assert (added, removed, changed) == ([], ["act5"], [f"{prefix}fc6"])
 
 
-def test_swapped_names_are_told_by_structure_even_beside_an_edit() -> None:
+def test_structure_tells_swapped_names_even_beside_an_edit() -> None:
     other = chain(12)
     by_name = {node["name"]: node for node in other["nodes"]}
     by_name["fc2_weight"]["name"], by_name["fc3_weight"]["name"] = "fc3_weight", "fc2_weight"
@@ -102,13 +102,13 @@ def test_swapped_names_are_told_by_structure_even_beside_an_edit() -> None:
     assert sorted(renamed) == [("fc2_weight", "fc3_weight"), ("fc3_weight", "fc2_weight")]
 
 
-def test_names_alone_pair_where_asked() -> None:
+def test_without_renames_only_names_pair() -> None:
     found = diff_graphs(graph(siamese()), graph({**siamese(), "nodes": [
         {**node, "name": f"x_{node['name']}"} for node in siamese()["nodes"]]}), renames=False)  # fmt: skip
     assert len(found.added) == len(found.removed) == 4
 
 
-def test_an_operator_replaced_under_its_name() -> None:
+def test_a_replaced_operator_is_a_change_of_its_node() -> None:
     other = chain(4)
     node = next(node for node in other["nodes"] if node["name"] == "act1")
     node.update(op="LeakyReLU", attrs={"act_type": "leaky"})
@@ -117,7 +117,7 @@ def test_an_operator_replaced_under_its_name() -> None:
     assert next((c.what, c.old, c.new) for c in found.changed[0].changes) == ("operator", "Activation", "LeakyReLU")
 
 
-def test_a_tie_made_and_undone() -> None:
+def test_ties_and_untied_variables_are_found() -> None:
     apart, tied = chain(2), chain(2)
     for found in (apart, tied):
         next(n for n in found["nodes"] if n["name"] == "fc1")["attrs"]["num_hidden"] = "1"
@@ -133,7 +133,7 @@ def test_a_tie_made_and_undone() -> None:
     ]
 
 
-def test_outputs_and_graph_attributes() -> None:
+def test_changed_outputs_and_graph_attributes_are_found() -> None:
     other = chain(2)
     other["heads"] = [[2, 0, 0], *other["heads"]]
     other["attrs"]["mxnet_version"] = ["int", 10700]
@@ -148,18 +148,18 @@ def test_repeated_names_pair_by_structure() -> None:
 
 
 def test_subgraphs_are_compared() -> None:
-    def with_inner(name: str) -> Document:
+    def nest(name: str) -> Document:
         inner = document([variable("x"), operator("relu", "r", [0], attrs={"k": name})], [1])
         return document([variable("d"), {**operator("_foreach", "loop", [0]), "subgraphs": [inner]}], [1])
 
-    found = diff_graphs(graph(with_inner("1")), graph(with_inner("2")))
+    found = diff_graphs(graph(nest("1")), graph(nest("2")))
     assert [(c.what, c.key) for c in found.changed[0].changes] == [("sub-graph", "0")]
-    assert not diff_graphs(graph(with_inner("1")), graph(with_inner("1")))
+    assert not diff_graphs(graph(nest("1")), graph(nest("1")))
 
 
 def test_the_work_grows_with_the_nodes() -> None:
-    def compared(length: int) -> None:
+    def compare_chains(length: int) -> None:
         found = diff_graphs(graph(chain(length)), graph(chain(length, prefix="p_", extra=100)))
         assert [n.name for n in found.added] == ["p_new100"]
 
-    assert grows_with(compared, 1000) < 4.5
+    assert grows_with(compare_chains, 1000) < 4.5

@@ -69,14 +69,14 @@ def test_scopes_collapse_to_a_depth(mark: str, made_up: bool, tmp_path: Path) ->
     assert titles(draw(graph, depth=0).picture, "scope") == ["graph"]
 
 
-def test_a_word_that_operators_share_is_no_scope(tmp_path: Path) -> None:
+def test_a_shared_word_alone_is_not_a_scope(tmp_path: Path) -> None:
     nodes = [variable("x"), operator("broadcast_add", "broadcast_add0", [0, 0]), operator("relu", "act", [1]),
              operator("broadcast_add", "broadcast_add1", [2, 2]), operator("relu", "broadcast_relu", [0])]  # fmt: skip
     found = draw(load(tmp_path, document(nodes, [3, 4])), depth=1).picture
     assert titles(found, "scope") == []
 
 
-def test_branches_stand_apart_and_shared_parameters_between() -> None:
+def test_branches_are_clusters_and_shared_parameters_are_outside() -> None:
     found = draw(siam()).picture
     assert found.branches == ["", "sha-"]
     shared = [number for number, box in enumerate(found.boxes) if box.kind == "shared"]
@@ -95,7 +95,7 @@ def test_copied_branches_share_nothing() -> None:
     assert len(titles(draw(siam("copy"), all_parameters=True).picture, "parameter")) == 32
 
 
-def test_shapes_stand_on_lines_and_hold_for_twins() -> None:
+def test_lines_show_shapes_also_those_of_twins() -> None:
     found = draw(siam(), shapes={"data": (1, 1, 28, 28)}).picture
     labels = [line.labels for line in found.lines if line.kind == "data"]
     assert all(labels)
@@ -114,7 +114,7 @@ def test_shapes_of_an_old_file_and_of_a_parameter_file(tmp_path: Path) -> None:
     assert conv.lines[-1] == "208 weights"
 
 
-def test_what_a_map_renamed_is_highlighted(tmp_path: Path) -> None:
+def test_nodes_that_a_map_renamed_are_highlighted(tmp_path: Path) -> None:
     entries = {"conv1": "convX", "pool1": "pool1"}
     found = json.loads((ROOT / "fixtures" / "lenet-symbol.json").read_text())
     next(node for node in found["nodes"] if node["name"] == "conv1")["name"] = "convX"
@@ -126,7 +126,7 @@ def test_what_a_map_renamed_is_highlighted(tmp_path: Path) -> None:
         draw(lenet(), highlight=b"[]")
 
 
-def test_a_prefix_that_nothing_bears_is_refused() -> None:
+def test_a_prefix_that_no_operator_has_is_refused() -> None:
     with pytest.raises(GraphshareError, match="'x-'"):
         draw(lenet(), prefixes=["x-"])
 
@@ -168,7 +168,7 @@ def test_graphviz_draws_every_box_with_its_sort_and_a_dark_style() -> None:
 
 
 @HAS_DOT
-def test_what_graphviz_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_of_graphviz_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     from graphshare.drawing import svg
 
     with pytest.raises(GraphshareError, match="refuses"):
@@ -178,14 +178,14 @@ def test_what_graphviz_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         svg.render_svg("digraph { a }")
 
 
-def test_without_graphviz_it_is_said_clearly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_graphviz_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(GraphshareError, match="is not on the path"):
         draw(lenet(), to="svg")
     assert draw(lenet(), to="dot").text.startswith("digraph")
 
 
-def test_mermaid_closes_what_it_opens(tmp_path: Path) -> None:
+def test_mermaid_subgraphs_are_closed(tmp_path: Path) -> None:
     for graph in (siam(), load(tmp_path, scoped("/")), load(tmp_path, scoped("_", made_up=True))):
         for depth in (None, 1, 2):
             lines = [line.strip() for line in draw(graph, to="mermaid", depth=depth).text.splitlines()]
@@ -209,7 +209,7 @@ def contrast(a: str, b: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def faint(palette: Palette) -> list[str]:
+def list_faint_colours(palette: Palette) -> list[str]:
     """What is hard to see: text below a contrast of 7 to its fill, lines and outlines below 3 to the background."""
     found = [kind for kind, paint in palette.kinds.items() if contrast(paint.fill, paint.text) < 7]
     found += [f"{kind} outline" for kind, paint in palette.kinds.items() if contrast(palette.background, paint.stroke) < 3]
@@ -218,15 +218,15 @@ def faint(palette: Palette) -> list[str]:
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
-def test_colours_can_be_read(palette: Palette) -> None:
-    assert faint(palette) == []
+def test_colours_have_enough_contrast(palette: Palette) -> None:
+    assert list_faint_colours(palette) == []
 
 
-def test_colours_that_cannot_be_read_are_found() -> None:
+def test_a_faint_colour_is_found() -> None:
     import msgspec
 
     kinds = {**LIGHT.kinds, "input": Paint("#888888", "#fefefe", "#999999")}
-    assert faint(msgspec.structs.replace(LIGHT, kinds=kinds)) == ["input", "input outline"]
+    assert list_faint_colours(msgspec.structs.replace(LIGHT, kinds=kinds)) == ["input", "input outline"]
 
 
 @pytest.mark.corpus

@@ -65,7 +65,7 @@ def published(variable: str, name: str) -> Path:
     return Path(path)
 
 
-def refusals(log: Any, schema: dict[str, Any]) -> list[str]:
+def list_refusals(log: Any, schema: dict[str, Any]) -> list[str]:
     from jsonschema.validators import validator_for
 
     kind = validator_for(schema)
@@ -76,16 +76,16 @@ def refusals(log: Any, schema: dict[str, Any]) -> list[str]:
 def test_sarif_fits_the_published_schema(found: Report) -> None:
     schema = json.loads(published("GRAPHSHARE_SARIF_SCHEMA", "sarif-schema-2.1.0.json").read_text(encoding="utf-8"))
     log = json.loads(render(found, "sarif"))
-    assert refusals(log, schema) == []
+    assert list_refusals(log, schema) == []
     for damage in (lambda run: run.pop("tool"), lambda run: run.update(columnKind="bytes")):
         broken = json.loads(json.dumps(log))
         damage(broken["runs"][0])
-        assert refusals(broken, schema)
+        assert list_refusals(broken, schema)
         assert explain(broken, "sarif")
 
 
 @pytest.mark.parametrize("found", REPORTS)
-def test_junit_counts_what_it_holds(found: Report) -> None:
+def test_junit_counts_its_cases(found: Report) -> None:
     root = ElementTree.fromstring(render(found, "junit").encode("utf-8"))
     assert junit_faults(root) == []
     failed = [f for f in found.findings if f.level is not Level.NOTE]
@@ -129,7 +129,7 @@ def test_junit_fits_the_published_schema(found: Report) -> None:
         assert not schema.is_valid(text.replace(old, new))
 
 
-def test_a_departure_from_junit_is_found() -> None:
+def test_a_wrong_junit_document_is_found() -> None:
     text = '<testsuites name="a" tests="2" failures="0" errors="0"><testcase classname="a" name="b"/></testsuites>'
     assert junit_faults(ElementTree.fromstring(text)) == ["testsuites holds ['testcase']", "testsuites miscounts tests"]
 
@@ -172,13 +172,13 @@ def test_the_exit_code_follows_from_the_counts() -> None:
     assert report().summary() == "2 files: 2 errors, 1 warning, 1 note (2 in the baseline)"
 
 
-def test_github_is_found_by_itself() -> None:
+def test_github_is_the_default_inside_github_actions() -> None:
     assert default_format({"GITHUB_ACTIONS": "true"}) == "github"
     assert default_format({}) == "text"
     assert set(FORMATS) == {"text", "json", "github", "junit", "sarif"}
 
 
 @pytest.mark.parametrize("steps", [(), ("nodes", 3, "attrs", "a b"), ("attrs", 'quote"back\\slash'), ("heads", 0), ("", "x.y")])
-def test_a_path_comes_back(steps: tuple[str | int, ...]) -> None:
+def test_a_path_is_parsed_as_formatted(steps: tuple[str | int, ...]) -> None:
     assert parse_path(format_path(steps)) == steps
     assert parse_path("line 3 column 1") is None
