@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from graphshare.checkpoint.load import Checkpoint, resolve_outputs
 from graphshare.checkpoint.load import load_checkpoint as load
@@ -21,8 +21,7 @@ from graphshare.rewrite.share import share
 from graphshare.rewrite.upgrade import upgrade
 
 if TYPE_CHECKING:
-    from graphshare.verification.options import Options
-    from graphshare.verification.verdict import Report
+    from graphshare.verification.report import Report
 
 __all__ = ["Rule", "Ruleset", "duplicate", "extract", "group", "inspect", "load", "load_rules", "rename", "rename_by_rules",
            "save", "share", "upgrade", "verify"]  # fmt: skip
@@ -55,28 +54,46 @@ def save(
 
 def verify(
     source: Checkpoint,
+    against: Checkpoint | None = None,
     *,
     prefixes: Sequence[str] = (),
     map_file: str | None = None,
-    against: Checkpoint | None = None,
-    options: Options | None = None,
+    seed: int = 0,
+    rounds: int = 1,
+    atol: float = 1e-8,
+    rtol: float = 1e-5,
+    feeds: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Sequence[int | None]] | None = None,
+    params_seed: int | None = None,
+    allow_unsupported: bool = False,
+    train_step: bool = False,
+    expect_tied: bool = False,
 ) -> Report:
-    """Compares the branches of ``source``, or its graph with that of ``against``: structure, parameters, values.
+    """Compare the branches of ``source``, or its graph with that of ``against``: structure, parameters, values, training.
 
-    Branches are told by ``prefixes``, by the map of the rewrite, or found from the outputs' names. The report is true when all
-    holds; ``report.verdict`` is one line.
+    The keywords are the options of the command. The report is true when all holds; ``report.verdict`` is one line.
 
     Raises:
         RefusedError: the branches cannot be told apart; shapes, values or parameters are missing.
-        UnsupportedError: operators without a kernel, unless ``options`` allow that.
+        UnsupportedError: operators without a kernel, unless ``allow_unsupported`` is set.
     """
     from graphshare.rewrite.upgrade_plan import with_implied
-    from graphshare.verification.options import Side
-    from graphshare.verification.pairs import pair_branches, pair_files
-    from graphshare.verification.verify import verify as compare
+    from graphshare.verification.inputs import Side
+    from graphshare.verification.verify import verify as verify_sides  # brings numpy along
 
-    left = Side(with_implied(source), source.params)
-    if against is None:
-        return compare(pair_branches(left.graph, prefixes, map_file), left, left, options)
-    right = Side(with_implied(against), against.params)
-    return compare(pair_files(left.graph, right.graph), left, right, options)
+    return verify_sides(
+        Side(with_implied(source), source.params),
+        None if against is None else Side(with_implied(against), against.params),
+        prefixes=prefixes,
+        map_file=map_file,
+        seed=seed,
+        rounds=rounds,
+        atol=atol,
+        rtol=rtol,
+        feeds=feeds,
+        shapes={name: tuple(shape) for name, shape in (shapes or {}).items()},
+        params_seed=params_seed,
+        allow_unsupported=allow_unsupported,
+        train_step=train_step,
+        expect_tied=expect_tied,
+    )

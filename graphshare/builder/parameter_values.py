@@ -10,7 +10,7 @@ from graphshare.builder.var import Registry, Var
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.initial import initial_value
 from graphshare.execute.plan import Plan
-from graphshare.execute.values import check_shapes, converted, unknown_shapes
+from graphshare.execute.values import check_shapes, convert_feed, unknown_shapes
 from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array
 
@@ -50,7 +50,7 @@ class ParameterValues:
         """
         inference = self._infer_alone(var)
         check_shapes({var.node: array}, inference)
-        return converted(var.node, array, inference.types[var.node][0])
+        return convert_feed(var.node, array, inference.types[var.node][0])
 
     def complete(self, plan: Plan, targets: Sequence[Var], fed: Mapping[Node, Array]) -> tuple[dict[Node, Array], Inference]:
         """Return the values of all variables of ``plan``: fed ones in their dtypes, set ones, and initial ones for the rest.
@@ -64,7 +64,7 @@ class ParameterValues:
                 self._inferences.clear()
             self._inferences[key] = self._infer_run(plan, targets, fed)
         inference = self._inferences[key]
-        values = {node: converted(node, array, inference.types[node][0]) for node, array in fed.items()}
+        values = {node: convert_feed(node, array, inference.types[node][0]) for node, array in fed.items()}
         self._initialise([node for node in plan.variables if node not in fed], inference)
         return {node: values[node] if node in fed else self._arrays[node] for node in plan.variables}, inference
 

@@ -18,11 +18,12 @@ class Place(msgspec.Struct):
 
 
 class MapEntry(msgspec.Struct, rename={"source": "from", "target": "to"}):
-    """Where a node was, where it is now (None: dropped), and in which branch."""
+    """Where a node was, where it is now (None: dropped), in which branch, and the number of the source graph."""
 
     source: Place
     target: Place | None
     branch: str = ""
+    graph: int = 0
 
 
 class Source(msgspec.Struct):

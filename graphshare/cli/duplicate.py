@@ -102,7 +102,7 @@ def duplicate(
     notes = [*made.notes, *notes_on(source.params, start, made.roles)]
 
     def proof(written: ParameterFile | None) -> None:
-        from graphshare.verification.proof import prove_branches
+        from graphshare.verification.verify import prove_branches
 
         say(prove_branches(rewrite.graph, written, prefixes))
 

@@ -15,14 +15,10 @@ from graphshare.cli.report import put_report, report_format
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.feeds import load_feeds, parse_feeds, parse_shapes
 from graphshare.reports.formats import default_format
-from graphshare.rewrite.batch import find_batch
 from graphshare.rewrite.upgrade_plan import with_implied
 from graphshare.text.format import escape_control
-from graphshare.verification.batched import verify_batched
-from graphshare.verification.options import Options, Side
-from graphshare.verification.pairs import pair_branches, pair_files
-from graphshare.verification.report import report_of
-from graphshare.verification.verdict import Report
+from graphshare.verification.inputs import Side
+from graphshare.verification.report import Report, report_of
 from graphshare.verification.verify import verify as verify_graph
 
 _MARKS = {"holds": "ok", "fails": "FAIL", "skipped": "skip"}
@@ -78,28 +74,27 @@ def verify(
     Of branches that were made in mode batch each is compared with a run of its own.
     """
     _check_options(prefixes, map_file, against, against_params, train_step, expect)
-    given = Options(
-        seed=seed,
-        params_seed=params_seed,
-        rounds=rounds,
-        atol=atol,
-        rtol=rtol,
-        feeds=load_feeds(parse_feeds(feeds)),
-        shapes=parse_shapes(shapes),
-        allow_unsupported=allow_unsupported,
-        train_step=train_step,
-        expect_tied=expect == "tied",
-    )
     source = load_checkpoint(graph, epoch=epoch, params=params)
     left = _side(source)
     if map_file and left.graph is not source.graph:
         raise UsageError(Fault("the file implies variables, so its ids are not the map's", hint="pair branches with --prefix"))
     with refusals_of(source):
-        if against is not None:
-            right = _side(load_checkpoint(against, params=against_params))
-            report = verify_graph(pair_files(left.graph, right.graph), left, right, given)
-        else:
-            report = _branches_of_one(left, prefixes, map_file, given)
+        report = verify_graph(
+            left,
+            None if against is None else _side(load_checkpoint(against, params=against_params)),
+            prefixes=prefixes,
+            map_file=map_file,
+            seed=seed,
+            params_seed=params_seed,
+            rounds=rounds,
+            atol=atol,
+            rtol=rtol,
+            feeds=load_feeds(parse_feeds(feeds)),
+            shapes=parse_shapes(shapes),
+            allow_unsupported=allow_unsupported,
+            train_step=train_step,
+            expect_tied=expect == "tied",
+        )
     _print(report, format_, source.where)
     return 0 if report else 1
 
@@ -122,17 +117,6 @@ def _check_options(
         faults.append(Fault("--against compares two files; --prefix and --map speak of branches in one"))
     if faults:
         raise UsageError(faults)
-
-
-def _branches_of_one(left: Side, prefixes: tuple[str, ...], map_file: str | None, given: Options) -> Report:
-    """The proof for branches of one file, made by copy, tie or batch."""
-    batched = find_batch(left.graph) if not map_file else None
-    if batched is None or set(prefixes) not in (set(), {label for label in batched.labels if label}):
-        return verify_graph(pair_branches(left.graph, prefixes, map_file), left, left, given)
-    if given.train_step:
-        hint = "leave --train-step out; `graphshare run --sgd-steps` trains such a graph"
-        raise UsageError(Fault("branches of a batch are one run on one set of parameters, which cannot drift", hint=hint))
-    return verify_batched(batched, left, given)
 
 
 def _side(source: Checkpoint) -> Side:

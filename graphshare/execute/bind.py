@@ -1,4 +1,4 @@
-"""``bind``: a graph with its parameters, made ready once for many forward passes."""
+"""``bind``: a graph compiled once, with its parameters, for many forward passes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
-from graphshare.analysis.shapes import Inference, infer
+from graphshare.analysis.shapes import Inference
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameter_plan import check_belongs, held_names
 from graphshare.errors import Fault, RefusedError
@@ -16,24 +16,24 @@ from graphshare.execute.folding import folded
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
 from graphshare.execute.pool import Pool
-from graphshare.execute.prepare import refuse_missing, runnable_part, unique_names
-from graphshare.execute.values import as_array, check_shapes, converted, fill_inputs, random_stream
+from graphshare.execute.prepare import assign_values, refuse_missing, runnable_part, unique_names
+from graphshare.execute.values import as_array, convert_feed, random_stream
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 
 _KEPT = 16
-"""For how many combinations of input shapes what follows from them is kept."""
+"""The number of combinations of input shapes whose inference is cached."""
 
 
 def bind(graph: Graph, *, params: ParameterFile | None = None, targets: Sequence[str] = (), seed: int = 0) -> Bound:
-    """Makes the heads of ``graph``, or ``targets``, ready to be computed often with the same parameters.
+    """Compile the heads of ``graph``, or ``targets``, for repeated inference with the same parameters.
 
     The first passes are slower than later ones. ``seed`` is for operators that draw.
 
     Raises:
         UnsupportedError: operators that nothing here can compute; all are listed.
-        RefusedError: parameters that ``params`` does not hold, targets that nothing bears; all of a kind are listed.
+        RefusedError: parameters that ``params`` does not hold, targets that do not exist; all of a kind are listed.
     """
     check_belongs(params, graph)
     wanted = resolve_targets(targets, graph.nodes, option="targets") if targets else list(graph.heads)
@@ -47,7 +47,7 @@ def bind(graph: Graph, *, params: ParameterFile | None = None, targets: Sequence
 
 
 class Bound:
-    """A graph with its parameters. Called with its inputs by name it gives its outputs by name.
+    """A graph with its parameters, which is called with inputs by name and returns outputs by name.
 
     Inputs may have other shapes at every call. One thread at a time may call it.
     """
@@ -65,45 +65,34 @@ class Bound:
 
     @property
     def inputs(self) -> list[str]:
-        """The names of the variables that are not parameters; labels and RNN states that are not given are zeros."""
+        """The names of the variables that are not parameters; labels and RNN states default to zeros."""
         return [node.name for node in self._inputs]
 
     def __call__(self, feeds: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
-        """The outputs for inputs given by name, as keywords or in a mapping.
+        """Return the outputs for inputs by name, given as keywords or in a mapping.
 
         Raises:
-            RefusedError: an input is missing, a name is no input's, shapes do not fit; all of a kind are listed.
+            RefusedError: an input is missing, a name is not an input's, shapes do not fit; all of a kind are listed.
         """
         given = for_variables({**(feeds or {}), **named}, self._inputs, option="input")
         fed = {node: as_array(value) for node, value in given.items()}
-        found, rest = self._ready(fed)
-        values = {**self._parameters, **rest}
-        values.update((node, converted(node, array, found.types[node][0])) for node, array in fed.items())
-        done = run_plan(self._plan, values, shapes=found.shapes, rng=self._rng, pool=self._pool)
+        inference, zeros = self._settle(fed)
+        values = {**self._parameters, **zeros}
+        values.update((node, convert_feed(node, array, inference.types[node][0])) for node, array in fed.items())
+        done = run_plan(self._plan, values, shapes=inference.shapes, rng=self._rng, pool=self._pool)
         return dict(zip(self.outputs, done.outputs, strict=True))
 
-    def _ready(self, fed: Mapping[Node, Any]) -> tuple[Inference, dict[Node, Any]]:
-        """What follows from inputs of these shapes and types, and zeros for labels and states; kept for the next time."""
+    def _settle(self, fed: Mapping[Node, Any]) -> tuple[Inference, dict[Node, Any]]:
+        """Return the inference for inputs of these shapes and dtypes, and zeros for labels and states; cached."""
         key = tuple((node, array.shape, array.dtype) for node, array in fed.items())
         if key not in self._known:
+            roles = self._roles
             missing = [node for node in self._inputs if node not in fed]
-            lacking = [n for n in missing if not (self._roles[n].is_label or self._roles[n].is_state)]
+            lacking = [node for node in missing if not (roles[node].is_label or roles[node].is_state)]
             if lacking:
                 raise RefusedError([Fault(f"input {node.name!r} has no value", node=node.name) for node in lacking])
-            found = self._inferred(fed)
-            filled = fill_inputs(self._nodes, {**self._parameters, **fed}, found, self._roles, seed=0)
+            assigned = assign_values(self._part, roles, self._parameters, feeds=fed, shapes={}, seed=None, params_seed=None)
             if len(self._known) >= _KEPT:
                 del self._known[next(iter(self._known))]
-            self._known[key] = found, {node: filled[node] for node in missing}
+            self._known[key] = assigned.inference, {node: assigned.values[node] for node in missing}
         return self._known[key]
-
-    def _inferred(self, fed: Mapping[Node, Any]) -> Inference:
-        shapes = {node: array.shape for node, array in self._parameters.items()}
-        types = {node: str(array.dtype) for node, array in self._parameters.items()}
-        fed_shapes = {node: array.shape for node, array in fed.items()}
-        yielding = {node: str(array.dtype) for node, array in fed.items()}
-        try:
-            return infer(self._part, {**shapes, **fed_shapes}, types, nodes=self._nodes, yielding=yielding)
-        except RefusedError:
-            check_shapes(fed, infer(self._part, shapes, types, nodes=self._nodes, default_type=None))
-            raise

@@ -1,4 +1,7 @@
-"""What a graph needs before it can compute: the part that is wanted, upgraded, and a value for each of its variables."""
+"""The one preparation before a graph computes: the part that is needed, upgraded, and a value for each of its variables.
+
+``run``, training, ``verify`` and ``bind`` prepare a graph here. Shapes in ``inspect`` and ``draw`` follow from the same upgrade.
+"""
 
 from __future__ import annotations
 
@@ -17,32 +20,49 @@ from graphshare.checkpoint.parameter_plan import check_belongs, held_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import GivenShape, for_variables, parameter_values
 from graphshare.execute.plan import UnsupportedError, make_plan, unsupported, without_kernel
-from graphshare.execute.values import check_shapes, converted, fill_inputs, seeded_parameter, unknown_shapes
+from graphshare.execute.values import check_shapes, convert_feed, draw_inputs, draw_parameters, unknown_shapes
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.ops.kernel import Array
 from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.format import format_names
 
 UPGRADED_BEFORE = 905  # up to here MXNet's loader gave operators another meaning than the file's text has today
 
 
+class Assignment(msgspec.Struct, eq=False):
+    """A value for each variable of a graph, and the inference that they led to.
+
+    ``parameters``, ``inputs`` and ``zeros`` (labels and states) were not given but made up; ``sized`` are inputs
+    whose shape was chosen; ``converted`` are fed arrays that got another dtype, with their own one.
+    """
+
+    values: dict[Node, Array]
+    inference: Inference
+    parameters: list[Node] = []
+    inputs: list[Node] = []
+    zeros: list[Node] = []
+    sized: list[Node] = []
+    converted: dict[Node, Any] = {}
+
+
 class Prepared(msgspec.Struct, eq=False):
     """A graph ready to compute: the part that is needed, and a value for each of its variables.
 
-    ``names`` are MXNet's names of the part's heads, each once. ``notes`` say in words what was decided for the user.
+    ``names`` are MXNet's names of the part's heads, each once. ``notes`` tell the user what was decided for them.
     """
 
     part: Graph
     names: list[str]
-    values: dict[Node, Any]
-    found: Inference
+    values: dict[Node, Array]
+    inference: Inference
     roles: dict[Node, Role]
     notes: list[str]
 
     @property
     def variable_bytes(self) -> int:
-        """The size of all that goes in."""
+        """The size of all values of variables in bytes."""
         return sum(array.nbytes for array in self.values.values())
 
 
@@ -56,73 +76,169 @@ def prepare(
     seed: int | None,
     params_seed: int | None,
 ) -> Prepared:
-    """Everything that :func:`graphshare.execute.run.run` does before it computes; its arguments, and what it raises."""
+    """Prepare ``graph`` as :func:`graphshare.execute.run.run` needs it, whose arguments and errors these are."""
     check_belongs(params, graph)
-    wanted = resolve_targets(targets, graph.nodes, option="--target") if targets else list(graph.heads)
-    names = {node.name for node in graph.variables()}
-    names |= {found.name for found in implied_variables(graph)}
-    part, notes = runnable_part(graph, wanted)
+    heads = resolve_targets(targets, graph.nodes, option="--target") if targets else list(graph.heads)
+    names = {node.name for node in graph.variables()} | {implied.name for implied in implied_variables(graph)}
+    part, notes = runnable_part(graph, heads)
+    variables = [node for node in post_order(entry.node for entry in part.heads) if node.is_variable]
+    fed = _by_variable(feeds, variables, graph, names, "--feed", notes)
+    shaped = _by_variable(shapes, variables, graph, names, "--shape", notes)
+    roles = assign_roles(part, held=held_names(params))
+    parameters = parameter_values([n for n in variables if n not in fed], params, lambda n: roles[n].kind is Kind.AUXILIARY)
+    make_plan(part.heads)
+    assigned = assign_values(
+        part, roles, parameters, feeds=fed, shapes=shaped, seed=seed, params_seed=params_seed, params=params
+    )
+    notes += _describe(assigned, seed, params_seed)
+    return Prepared(part, unique_names([output_name(e) for e in heads]), assigned.values, assigned.inference, roles, notes)
+
+
+def assign_values(
+    part: Graph,
+    roles: Mapping[Node, Role],
+    parameters: Mapping[Node, Array],
+    *,
+    feeds: Mapping[Node, Array],
+    shapes: Mapping[Node, GivenShape],
+    seed: int | None,
+    params_seed: int | None,
+    params: ParameterFile | None = None,
+) -> Assignment:
+    """Assign a value to each variable that the heads of ``part`` need: a parameter, a feed, or one made up.
+
+    ``seed`` draws inputs, and chooses sizes that nothing determines; ``params_seed`` draws parameters. Labels and states are
+    zeros. ``params`` is the file that ``parameters`` are from, for messages.
+
+    Raises:
+        RefusedError: shapes contradict each other or do not follow, or values are missing; all of a kind are listed.
+    """
     nodes = post_order(entry.node for entry in part.heads)
     variables = [node for node in nodes if node.is_variable]
-    fed = _given(feeds, variables, graph, names, "--feed", notes)
-    shaped = _given(shapes, variables, graph, names, "--shape", notes)
-    roles = assign_roles(part, held=held_names(params))
-    values = parameter_values([n for n in variables if n not in fed], params, lambda n: roles[n].kind is Kind.AUXILIARY)
-    make_plan(part.heads)
-    found = _inferred(part, nodes, values, fed, shaped)
-    for node, array in fed.items():
-        values[node] = converted(node, array, found.types[node][0])
-        if values[node] is not array:
-            notes.append(f"{node.name!r} is fed as {array.dtype} and was converted to {values[node].dtype}")
-    refuse_missing([n for n in variables if n not in values], roles, seed, params_seed, params)
+    assigned = Assignment(dict(parameters), infer_variables(part, nodes, parameters, feeds, shapes))
+    for node, array in feeds.items():
+        assigned.values[node] = convert_feed(node, array, assigned.inference.types[node][0])
+        if assigned.values[node] is not array:
+            assigned.converted[node] = array.dtype
+    missing = [node for node in variables if node not in assigned.values]
+    refuse_missing(missing, roles, seed, params_seed, params)
     if seed is not None:
-        found = _sized(part, nodes, values, shaped, found, notes)
-    _fill(values, variables, nodes, found, roles, (seed or 0, params_seed), notes)
-    return Prepared(part, unique_names([output_name(entry) for entry in wanted]), values, found, roles, notes)
+        _choose_sizes(assigned, part, nodes, shapes)
+    faults = unknown_shapes(assigned.inference, [n for n in missing if not roles[n].is_label])
+    faults = faults or unknown_shapes(assigned.inference, missing)
+    if faults:
+        raise RefusedError(faults)
+    assigned.parameters = [node for node in missing if roles[node].is_parameter]
+    assigned.zeros = [node for node in missing if roles[node].is_label or roles[node].is_state]
+    assigned.inputs = [node for node in missing if not (roles[node].is_parameter or node in assigned.zeros)]
+    assigned.values.update(draw_parameters(assigned.parameters, assigned.inference, seed=params_seed or 0))
+    assigned.values.update(draw_inputs(nodes, assigned.values, assigned.inference, roles, seed=seed or 0))
+    return assigned
 
 
 def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[str]]:
-    """What ``wanted`` needs, as a graph of its own, upgraded where the file's generation asks for it; and what to say of it.
+    """Return what ``wanted`` needs as a graph of its own, upgraded where the file's generation requires it, and notes on that.
 
     Raises:
-        UnsupportedError: operators that nothing here can compute; all are listed.
-        RefusedError: the file needs an upgrade, and MXNet would refuse it.
+        UnsupportedError: operators without a kernel; all are listed.
+        RefusedError: the file needs an upgrade that MXNet would refuse.
     """
-    nodes = post_order(entry.node for entry in wanted)
-    faults = without_kernel(nodes)
+    faults = without_kernel(post_order(entry.node for entry in wanted))
     if faults:
         raise UnsupportedError(faults)
+    part, _, implied = upgraded_part(graph, wanted)
+    more = f"the graph is of an older generation and was upgraded in memory; {implied} variables that it implies were added"
+    return part, [more] if implied else []
+
+
+def upgraded_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[Node, Node], int]:
+    """Return what ``wanted`` needs, upgraded if necessary, the images of its nodes, and the number of added variables.
+
+    A graph with operators that have no kernel, or that only a registered kernel knows, is not upgraded.
+    """
+    nodes = post_order(entry.node for entry in wanted)
     part = Graph(tuple(nodes), tuple(wanted), graph.attrs, graph.source.after_rewrite())
     implied = sum(1 for _ in implied_variables(part))
-    version = graph.version or 0
-    if not implied and version >= UPGRADED_BEFORE and not unsupported(nodes):
-        return part, []
+    if without_kernel(nodes) or (not implied and (graph.version or 0) >= UPGRADED_BEFORE and not unsupported(nodes)):
+        return part, {}, 0
     try:
-        newer = upgrade(part, keep_amp_cast=True).graph
+        rewrite = upgrade(part, keep_amp_cast=True)
     except RefusedError:
         if implied or unsupported(nodes):
             raise
-        return part, []  # operators that only a registered kernel knows: nothing to upgrade in them
-    said = f"; {implied} variables that it implies were added" if implied else ""
-    return newer, [f"the graph is of an older generation and was upgraded in memory{said}"] if implied else []
+        return part, {}, 0
+    return rewrite.graph, rewrite.branches[0].images, implied
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """``names`` with ``#1``, ``#2``... behind those that an earlier one bears already."""
-    found: dict[str, None] = {}
+    """Return ``names`` with ``#1``, ``#2``... appended to those that repeat an earlier one."""
+    unique_ones: dict[str, None] = {}
     for name in names:
         number, unique = 0, name
-        while unique in found or (number and unique in names):
+        while unique in unique_ones or (number and unique in names):
             number += 1
             unique = f"{name}#{number}"
-        found[unique] = None
-    return list(found)
+        unique_ones[unique] = None
+    return list(unique_ones)
 
 
-def _given(
+def infer_variables(
+    part: Graph,
+    nodes: Sequence[Node],
+    parameters: Mapping[Node, Array],
+    feeds: Mapping[Node, Array],
+    shapes: Mapping[Node, GivenShape],
+) -> Inference:
+    """Infer shapes and dtypes from arrays and ``shapes``; the dtype of a feed counts where no other determines it.
+
+    Raises:
+        RefusedError: shapes contradict each other; feeds that do not fit are listed where they are the reason.
+    """
+    known = {**shapes, **{node: array.shape for node, array in parameters.items()}}
+    types = {node: str(array.dtype) for node, array in parameters.items()}
+    stated = [node for node in feeds if node in known]
+    yielding = {node: str(array.dtype) for node, array in feeds.items()}
+    try:
+        check_shapes(feeds, Inference(stated, {node: [tuple(known[node])] for node in stated}, {}))
+        fed_shapes = {node: array.shape for node, array in feeds.items()}
+        return infer(part, {**known, **fed_shapes}, types, nodes=nodes, yielding=yielding)
+    except RefusedError:
+        check_shapes(feeds, infer(part, known, types, nodes=nodes, default_type=None))
+        raise
+
+
+def refuse_missing(
+    missing: Sequence[Node],
+    roles: Mapping[Node, Role],
+    seed: int | None,
+    params_seed: int | None,
+    params: ParameterFile | None,
+) -> None:
+    """Refuse variables without a value that no seed makes up; all are listed."""
+    parameters = [node for node in missing if roles[node].is_parameter and params_seed is None]
+    inputs = [
+        node
+        for node in missing
+        if seed is None and not (roles[node].is_parameter or roles[node].is_label or roles[node].is_state)
+    ]
+    where = f"{params.path} does not hold it" if params else "no parameter file is given"
+    hint = "give it with --params FILE or --feed NAME=FILE, or make up what is missing with --random-params SEED"
+    faults = [Fault(f"parameter {node.name!r} has no value: {where}", hint=hint) for node in parameters]
+    hint = "give it with --feed NAME=FILE, or make up what is missing with --random SEED"
+    faults += [Fault(f"input {node.name!r} has no value", hint=hint) for node in inputs]
+    if faults:
+        raise RefusedError(faults)
+
+
+def describe_sizes(assigned: Assignment) -> list[str]:
+    """Return a note for each input whose size was chosen."""
+    return [f"{node.name!r} could have other sizes; --shape {node.name}=... sets them" for node in assigned.sized]
+
+
+def _by_variable(
     given: Mapping[str, Any], variables: Sequence[Node], graph: Graph, names: set[str], option: str, notes: list[str]
 ) -> dict[Node, Any]:
-    """What is given by name for the variables that are needed; the others are mentioned."""
+    """Return what is given by name for the variables that are needed; add a note on names that are not."""
     needed = {node.name for node in variables}
     idle = [name for name in given if name in names and name not in needed]
     if idle:
@@ -133,104 +249,29 @@ def _given(
     return for_variables(rest, variables, option=option)
 
 
-def _inferred(
-    part: Graph,
-    nodes: Sequence[Node],
-    values: Mapping[Node, Any],
-    fed: Mapping[Node, Any],
-    shaped: Mapping[Node, GivenShape],
-) -> Inference:
-    """What follows from all that is given; the types of what is fed count where no others settle them.
-
-    Raises:
-        RefusedError: shapes contradict each other; what is fed and does not fit is listed where that is the reason.
-    """
-    known = {**shaped, **{node: array.shape for node, array in values.items()}}
-    types = {node: str(array.dtype) for node, array in values.items()}
-    said = {node: known[node] for node in fed if node in known}
-    try:
-        _check_given(fed, said)
-        fed_shapes = {node: array.shape for node, array in fed.items()}
-        return infer(
-            part, {**known, **fed_shapes}, types, nodes=nodes, yielding={n: str(array.dtype) for n, array in fed.items()}
-        )
-    except RefusedError:
-        check_shapes(fed, infer(part, known, types, nodes=nodes, default_type=None))
-        raise
+def _choose_sizes(assigned: Assignment, part: Graph, nodes: Sequence[Node], shapes: Mapping[Node, GivenShape]) -> None:
+    """Choose sizes for inputs that nothing determines."""
+    known = {**shapes, **{node: array.shape for node, array in assigned.values.items()}}
+    types = {node: str(array.dtype) for node, array in assigned.values.items()}
+    settled = settle_sizes(part, known, types, nodes, assigned.inference)
+    if settled is not None:
+        assigned.inference, assigned.sized = settled[0], list(settled[1])
 
 
-def _check_given(fed: Mapping[Node, Any], said: Mapping[Node, GivenShape]) -> None:
-    """Holds arrays against shapes given for the same variables."""
-    check_shapes(fed, Inference(list(said), {node: [tuple(shape)] for node, shape in said.items()}, {}))
-
-
-def _sized(
-    part: Graph,
-    nodes: Sequence[Node],
-    values: Mapping[Node, Any],
-    shaped: Mapping[Node, GivenShape],
-    found: Inference,
-    notes: list[str],
-) -> Inference:
-    """The inference with sizes chosen for inputs that nothing determines, and words about them."""
-    known = {**shaped, **{node: array.shape for node, array in values.items()}}
-    settled = settle_sizes(part, known, {node: str(array.dtype) for node, array in values.items()}, nodes, found)
-    if settled is None:
-        return found
-    notes += [f"{node.name!r} could have other sizes; --shape {node.name}=... sets them" for node in settled[1]]
-    return settled[0]
-
-
-def refuse_missing(
-    missing: Sequence[Node],
-    roles: Mapping[Node, Role],
-    seed: int | None,
-    params_seed: int | None,
-    params: ParameterFile | None,
-) -> None:
-    """Lists every variable that has no value and none to be made up."""
-    faults = []
-    for node in missing:
-        role = roles[node]
-        if role.is_parameter and params_seed is None:
-            where = f"{params.path} does not hold it" if params else "no parameter file is given"
-            hint = "give it with --params FILE or --feed NAME=FILE, or make up what is missing with --random-params SEED"
-            faults.append(Fault(f"parameter {node.name!r} has no value: {where}", hint=hint))
-    for node in missing:
-        role = roles[node]
-        if not (role.is_parameter or role.is_label or role.is_state) and seed is None:
-            hint = "give it with --feed NAME=FILE, or make up what is missing with --random SEED"
-            faults.append(Fault(f"input {node.name!r} has no value", hint=hint))
-    if faults:
-        raise RefusedError(faults)
-
-
-def _fill(
-    values: dict[Node, Any],
-    variables: Sequence[Node],
-    nodes: Sequence[Node],
-    found: Inference,
-    roles: Mapping[Node, Role],
-    seeds: tuple[int, int | None],
-    notes: list[str],
-) -> None:
-    """Values for the variables that have none, and words about them."""
-    missing = [node for node in variables if node not in values]
-    faults = unknown_shapes(found, [n for n in missing if not roles[n].is_label]) or unknown_shapes(found, missing)
-    if faults:
-        raise RefusedError(faults)
-    made = [node for node in missing if roles[node].is_parameter]
-    for node in made:
-        shape = tuple(d or 0 for d in found.shapes[node][0] or ())
-        values[node] = seeded_parameter(node, shape, found.types[node][0] or "float32", seed=seeds[1] or 0)
-    values.update(fill_inputs(nodes, values, found, roles, seed=seeds[0]))
-    zeros = [node for node in missing if node not in made and (roles[node].is_label or roles[node].is_state)]
-    drawn = [node for node in missing if node not in made and node not in zeros]
-    for text, of in (
-        (f"parameters drawn from seed {seeds[1]}", made),
-        (f"inputs drawn from seed {seeds[0]}", drawn),
-        ("labels and states that are not fed are zeros", zeros),
+def _describe(assigned: Assignment, seed: int | None, params_seed: int | None) -> list[str]:
+    """Return notes on what was converted, chosen and made up."""
+    values = assigned.values
+    notes = [
+        f"{node.name!r} is fed as {dtype} and was converted to {values[node].dtype}"
+        for node, dtype in assigned.converted.items()
+    ]
+    notes += describe_sizes(assigned)
+    for text, nodes in (
+        (f"parameters drawn from seed {params_seed}", assigned.parameters),
+        (f"inputs drawn from seed {seed or 0}", assigned.inputs),
+        ("labels and states that are not fed are zeros", assigned.zeros),
     ):
-        if of:
-            sizes = (f"{n.name} {tuple(values[n].shape)}" for n in of)
+        if nodes:
+            sizes = (f"{node.name} {tuple(values[node].shape)}" for node in nodes)
             notes.append(f"{text}: {format_names(sizes, 6)}")
+    return notes

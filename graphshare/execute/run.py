@@ -58,7 +58,7 @@ def run(
     )
     started = perf_counter()
     rng = random_stream(seed or 0)
-    done = run_plan(make_plan(ready.part.heads), ready.values, shapes=ready.found.shapes, rng=rng, profile=profile)
+    done = run_plan(make_plan(ready.part.heads), ready.values, shapes=ready.inference.shapes, rng=rng, profile=profile)
     seconds = perf_counter() - started
     outputs = dict(zip(ready.names, done.outputs, strict=True))
     return Computed(outputs, done.peak_bytes, ready.variable_bytes, seconds, done.timings, ready.notes)

@@ -75,7 +75,9 @@ def train(
     _check_names([*trained, *states], trained)
     settings = msgspec.structs.replace(settings or Sgd(), rescale=_rescale(ready, rescale))
     heads = _heads(ready, head_gradients or {})
-    trainer = Trainer(ready.part.heads, ready.values, trained, settings, seed=seed or 0, heads=heads, shapes=ready.found.shapes)
+    trainer = Trainer(
+        ready.part.heads, ready.values, trained, settings, seed=seed or 0, heads=heads, shapes=ready.inference.shapes
+    )
     before = trainer.outputs()
     check_heads(ready.part.heads, heads, before)
     started = perf_counter()
@@ -105,7 +107,7 @@ def _rescale(ready: Prepared, given: float | None) -> float:
     """``given``, or one divided by axis 0 of the first input that is data, as Module has it."""
     if given is not None:
         return given
-    inputs = [n for n in ready.found.nodes if n in ready.values and not ready.roles[n].is_parameter]
+    inputs = [n for n in ready.inference.nodes if n in ready.values and not ready.roles[n].is_parameter]
     node = first_data(inputs, ready.values, ready.roles)  # in the order of list_arguments
     if node is not None:
         ready.notes.append(f"gradients are divided by {ready.values[node].shape[0]}, the batch of {node.name!r}")

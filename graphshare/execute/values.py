@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,19 +19,19 @@ from graphshare.ops.unification import is_known, unify
 from graphshare.text.format import format_shape
 
 
-def seeded(node: Node, shape: Sequence[int], dtype: str, *, seed: int, limit: int | None = None) -> Array:
-    """Values drawn from a stream of ``seed`` and the variable's name: standard normal, or integers below ``limit``."""
+def draw_input(node: Node, shape: Sequence[int], dtype: str, *, seed: int, limit: int | None = None) -> Array:
+    """Draw values from a stream of ``seed`` and the variable's name: standard normal, or integers below ``limit``."""
     stream = np.random.default_rng([seed, zlib.crc32(node.name.encode("utf-8", "surrogateescape"))])
     if limit is not None or np.dtype(dtype).kind in "iub":
         return stream.integers(0, limit or 2, size=tuple(shape)).astype(dtype)
     return stream.standard_normal(tuple(shape), dtype="float64").astype(dtype)
 
 
-def seeded_parameter(node: Node, shape: Sequence[int], dtype: str, *, seed: int) -> Array:
-    """Values that keep a deep network in range: scaled by the inputs a unit has, variances and scales around one."""
-    values = seeded(node, shape, "float64", seed=seed)
+def draw_parameter(node: Node, shape: Sequence[int], dtype: str, *, seed: int) -> Array:
+    """Draw values that keep a deep network in range: scaled by the inputs a unit has, variances and scales around one."""
+    values = draw_input(node, shape, "float64", seed=seed)
     if np.dtype(dtype).kind in "iub":
-        return seeded(node, shape, dtype, seed=seed)
+        return draw_input(node, shape, dtype, seed=seed)
     if node.name.endswith(("gamma", "var")):
         values = 1 + 0.1 * np.abs(values)
     elif len(shape) > 1:
@@ -42,7 +42,7 @@ def seeded_parameter(node: Node, shape: Sequence[int], dtype: str, *, seed: int)
 
 
 def index_limits(nodes: Iterable[Node]) -> dict[Node, int]:
-    """The variables that are looked up as indices, with the number of rows they may point at."""
+    """Return the variables that are used as indices, with the number of rows that they may point at."""
     limits = {}
     for node, uses in consumers(nodes).items():
         for user, position in uses:
@@ -52,26 +52,26 @@ def index_limits(nodes: Iterable[Node]) -> dict[Node, int]:
     return limits
 
 
-def unknown_shapes(found: Inference, wanted: Iterable[Node]) -> list[Fault]:
-    """A fault for each variable whose shape is not known, with the option to fill in."""
+def unknown_shapes(inference: Inference, nodes: Iterable[Node]) -> list[Fault]:
+    """Return a fault for each variable whose shape is not known, with the option to fill in."""
     faults = []
-    for node in wanted:
-        shape = found.shapes[node][0]
+    for node in nodes:
+        shape = inference.shapes[node][0]
         if not is_known(shape):
             hint = f"--shape {node.name}={format_shape(shape).strip('()')}" + ("" if shape else "  (fill in the whole shape)")
             faults.append(Fault(f"the shape of {node.name!r} does not follow from what is known", node=node.name, hint=hint))
     return faults
 
 
-def check_shapes(values: Mapping[Node, Array], found: Inference) -> None:
-    """Holds given arrays against the shapes that follow, as far as they are known.
+def check_shapes(values: Mapping[Node, Array], inference: Inference) -> None:
+    """Check arrays against the shapes inferred for their variables, as far as they are known.
 
     Raises:
         RefusedError: an array has another shape; all are listed.
     """
     faults = []
     for node, array in values.items():
-        wanted = found.shapes.get(node, [None])[0]
+        wanted = inference.shapes.get(node, [None])[0]
         try:
             unify(wanted, array.shape)
         except KernelError:
@@ -85,11 +85,11 @@ def check_shapes(values: Mapping[Node, Array], found: Inference) -> None:
         raise RefusedError(faults)
 
 
-def converted(node: Node, array: Array, dtype: str | None) -> Array:
-    """``array`` in the type its variable has; the same where it has it, or where no type is known.
+def convert_feed(node: Node, array: Array, dtype: str | None) -> Array:
+    """Return ``array`` in the dtype of its variable; the array itself where it has that dtype, or where none is known.
 
     Raises:
-        RefusedError: numbers with a fraction are given where whole ones are wanted.
+        RefusedError: some numbers cannot be represented in an integer dtype.
     """
     if dtype is None or str(array.dtype) == dtype:
         return array
@@ -101,44 +101,46 @@ def converted(node: Node, array: Array, dtype: str | None) -> Array:
 
 
 def as_array(value: Any) -> Array:
-    """``value`` as numpy takes it: an array as it is, numbers and nested lists as a new one.
+    """Return ``value`` as an array: an array unchanged, numbers and nested lists as a new one.
 
     Raises:
-        RefusedError: numpy makes no array of numbers of it.
+        RefusedError: numpy cannot make an array of numbers of it.
     """
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise RefusedError(Fault(f"a {type(value).__name__} is no array: {error}")) from None
+        raise RefusedError(Fault(f"a {type(value).__name__} is not an array: {error}")) from None
     if array.dtype.kind not in "fiub":
-        raise RefusedError(Fault(f"a {type(value).__name__} of {array.dtype} is no array of numbers"))
+        raise RefusedError(Fault(f"a {type(value).__name__} of {array.dtype} is not an array of numbers"))
     return array
 
 
 def random_stream(seed: int) -> np.random.Generator:
-    """The stream that operators draw from."""
+    """Return the random stream that operators draw from."""
     return np.random.default_rng(seed)
 
 
-def fill_inputs(
-    nodes: Sequence[Node], given: Mapping[Node, Array], found: Inference, roles: Mapping[Node, Role], *, seed: int
-) -> dict[Node, Array]:
-    """``given``, and for every other variable seeded values; labels and RNN states are zeros.
+def draw_parameters(nodes: Iterable[Node], inference: Inference, *, seed: int) -> dict[Node, Array]:
+    """Draw values of the parameters ``nodes``, whose shapes are known."""
+    return {node: draw_parameter(node, *_shape_and_dtype(node, inference), seed=seed) for node in nodes}
 
-    Raises:
-        RefusedError: a shape is not known; all are listed, each with the option to fill in.
-    """
-    missing = [node for node in nodes if node.is_variable and node not in given]
-    faults = unknown_shapes(found, missing)
-    if faults:
-        raise RefusedError(faults)
+
+def draw_inputs(
+    nodes: Sequence[Node], values: Container[Node], inference: Inference, roles: Mapping[Node, Role], *, seed: int
+) -> dict[Node, Array]:
+    """Draw values of the variables among ``nodes`` that have none in ``values``; labels and RNN states are zeros."""
     limits = index_limits(nodes)
-    values = dict(given)
-    for node in missing:
-        shape, dtype = tuple(d or 0 for d in found.shapes[node][0] or ()), found.types[node][0] or "float32"
-        role = roles.get(node)
-        if role is not None and (role.is_label or role.is_state):
-            values[node] = np.zeros(shape, dtype)
-        else:
-            values[node] = seeded(node, shape, dtype, seed=seed, limit=limits.get(node))
-    return values
+    drawn = {}
+    for node in nodes:
+        if node.is_variable and node not in values:
+            shape, dtype = _shape_and_dtype(node, inference)
+            role = roles.get(node)
+            if role is not None and (role.is_label or role.is_state):
+                drawn[node] = np.zeros(shape, dtype)
+            else:
+                drawn[node] = draw_input(node, shape, dtype, seed=seed, limit=limits.get(node))
+    return drawn
+
+
+def _shape_and_dtype(node: Node, inference: Inference) -> tuple[tuple[int, ...], str]:
+    return tuple(d or 0 for d in inference.shapes[node][0] or ()), inference.types[node][0] or "float32"

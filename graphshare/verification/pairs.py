@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_all, pair_by_prefix
+from graphshare.checkpoint.load import read_source
+from graphshare.checkpoint.map_entries import entries_of
 from graphshare.errors import Fault, InputError
 from graphshare.ir.graph import Entry, Graph, Node
 
 
 def pair_branches(graph: Graph, prefixes: Sequence[str], map_file: str | None) -> list[HeadPairs]:
-    """The branches of a grouped graph: by ``map_file``, else by ``prefixes``, else as the outputs' names tell.
+    """Return the branches of a grouped graph: by ``map_file``, by ``prefixes``, or by the names of the outputs.
 
     Raises:
-        InputError: the map cannot be read or speaks of another graph.
-        RefusedError: heads have no counterpart, or nothing tells the branches apart.
+        InputError: the map cannot be read or is of another graph.
+        RefusedError: heads have no counterpart, or the branches cannot be told apart.
     """
     if map_file:
         return _pair_by_map(graph, map_file)
@@ -24,29 +24,14 @@ def pair_branches(graph: Graph, prefixes: Sequence[str], map_file: str | None) -
 
 
 def pair_files(left: Graph, right: Graph) -> list[HeadPairs]:
-    """All heads of two graphs, in order. Raises RefusedError when their numbers differ."""
+    """Pair all heads of two graphs, in order. Raises RefusedError when their numbers differ."""
     return [pair_all(left, right)]
 
 
-class _Place(msgspec.Struct):
-    id: int | None
-
-
-class _MapEntry(msgspec.Struct, rename={"source": "from", "target": "to"}):
-    branch: str
-    graph: int
-    source: _Place
-    target: _Place | None
-
-
-class _MapFile(msgspec.Struct):
-    entries: list[_MapEntry]
-
-
 def _pair_by_map(graph: Graph, path: str) -> list[HeadPairs]:
-    """Heads whose nodes came from one source node belong together; the map's first branch is the reference."""
+    """Heads whose nodes came from one source node belong together; the first branch of the map is the reference."""
     images: dict[str, dict[tuple[int, int], Node]] = {}
-    for entry in _read_map(path).entries:
+    for entry in entries_of(read_source(path), path):
         if entry.target is None or entry.target.id is None or entry.source.id is None:
             continue
         if not 0 <= entry.target.id < len(graph.nodes):
@@ -77,13 +62,3 @@ def _paired_heads(
     if not pairs:
         raise InputError(Fault(f"pairs no head of branch {label!r} with one of {name!r}", where=path))
     return HeadPairs(name, label, tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
-
-
-def _read_map(path: str) -> _MapFile:
-    try:
-        with open(path, "rb") as file:
-            return msgspec.json.decode(file.read(), type=_MapFile)
-    except OSError as error:
-        raise InputError(Fault(f"cannot be read: {error.strerror}", where=path)) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(Fault(f"is no map file: {error}", where=path)) from None

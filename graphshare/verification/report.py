@@ -1,10 +1,14 @@
-"""What ``verify`` found, for the report formats: a finding for each stage that fails."""
+"""The answer of ``verify``: its branches with their stages, the verdict in one line, and findings for the report formats."""
 
 from __future__ import annotations
 
+import msgspec
+
 from graphshare.reports.model import Finding, Level, RuleInfo
 from graphshare.reports.model import Report as Findings
-from graphshare.verification.verdict import Report
+from graphshare.verification.stages import Stage
+from graphshare.verification.training import Training
+from graphshare.verification.values import Values
 
 _RULES = {
     stage: RuleInfo(f"verify-{stage}", f"verify-{stage}", Level.ERROR, summary)
@@ -15,6 +19,61 @@ _RULES = {
         ("verdict", "The branches are not proved to be equal"),
     )
 }
+
+
+class BranchReport(msgspec.Struct, frozen=True):
+    """What was found of one branch beside the reference; ``rounds`` has the values of each round, ``training`` the step's."""
+
+    reference: str
+    branch: str
+    stages: tuple[Stage, ...]
+    rounds: tuple[Values, ...] = ()
+    training: Training | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.stages) and all(stage.verdict != "fails" for stage in self.stages)
+
+
+class Report(msgspec.Struct, frozen=True):
+    """All branches. Nothing compared is no success."""
+
+    branches: tuple[BranchReport, ...]
+    notes: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.branches) and all(self.branches)
+
+    @property
+    def verdict(self) -> str:
+        """One line."""
+        if not self.branches:
+            return "NOT VERIFIED: nothing was compared"
+        names = ", ".join(report.branch or "(original)" for report in self.branches)
+        if not self:
+            failed = [(s.name, b.branch) for b in self.branches for s in b.stages if s.verdict == "fails"]
+            if all(b.training for b in self.branches if ("training", b.branch) in failed) and {n for n, _ in failed} == {
+                "training"
+            }:
+                fate = "will drift" if any(b.training and b.training.drifting for b in self.branches) else "has copies"
+                return f"NOT TIED: {', '.join(branch for _, branch in failed)} {fate}"
+            return f"NOT EQUAL: {', '.join(f'{name} of {branch}' for name, branch in failed)}"
+        skipped = sorted({s.name for b in self.branches for s in b.stages if s.verdict == "skipped"})
+        outputs = [o for b in self.branches for r in b.rounds for o in r.outputs]
+        identical = all(o.comparison.identical for o in outputs)
+        how = "values not compared" if not outputs else "bit for bit" if identical else "within the tolerance"
+        without = "; parameters not compared" if "parameters" in skipped else ""
+        return f"EQUAL: {names} and {self.branches[0].reference or 'the original'}, {how}{without}{self._fate()}"
+
+    def _fate(self) -> str:
+        """What training makes of them, where that was asked."""
+        trained = [branch.training for branch in self.branches if branch.training is not None]
+        if not trained:
+            return ""
+        drifting = sum(len(training.drifting) for training in trained)
+        if drifting:
+            return f"; copied: {drifting} parameters will drift"
+        tied = all(training.is_tied for training in trained)
+        return "; tied: they train as one" if tied else "; copied, though this step did not move them apart"
 
 
 def report_of(report: Report, where: str) -> Findings:

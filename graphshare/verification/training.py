@@ -1,4 +1,4 @@
-"""Stage 4: one step of training on both branches together, which tells tied parameters from copied ones.
+"""Stage 4: one step of training on both branches together, which distinguishes tied parameters from copied ones.
 
 Branches that give equal outputs may still drift apart once trained. On equal inputs both must stay equal; on different inputs
 per branch tied parameters stay what they are, one array, while copied ones part.
@@ -11,12 +11,20 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
+from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.roles import Kind, Role
 from graphshare.execute.sgd import Sgd, multipliers
-from graphshare.execute.training import Trainer
+from graphshare.execute.training import Trainer, batch_rescale, first_data
+from graphshare.execute.values import convert_feed, draw_inputs
+from graphshare.formats.params.lookup import ParameterPair
+from graphshare.ir.compare import Pairing
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Array, Shape
-from graphshare.verification.compare import Comparison, compare
+from graphshare.verification.inputs import RoundValues, Settings
+from graphshare.verification.values import Comparison, compare
+
+_OTHER_SEED = 7919  # far from the seeds of rounds, so that inputs of the second branch are never those of another round
 
 
 class TrainedPair(msgspec.Struct, frozen=True):
@@ -71,6 +79,44 @@ class Training(msgspec.Struct, frozen=True):
         return tuple(pair for pair in self.pairs if pair.fate == "drifts" and not pair.auxiliary)
 
 
+def train_branches(
+    pair: HeadPairs,
+    pairing: Pairing,
+    inputs: Sequence[tuple[Node, Node]],
+    parameters: Sequence[ParameterPair],
+    values: RoundValues,
+    roles: Mapping[Node, Role],
+    settings: Settings,
+) -> Training:
+    """Train one step on the equal inputs of ``values``, and one on inputs of its own for the second branch.
+
+    Those are fed where both branches' are, else seeded.
+    """
+    left, inference, feeds = values.left, values.inference, settings.feeds
+    equal = {**values.right, **left}
+    of_its_own = [(a, b) for a, b in inputs if a is not b]
+    kept = {n: v for n, v in left.items() if n not in {a for a, _ in of_its_own}}
+    drawn = draw_inputs(inference.nodes, kept, inference, roles, seed=settings.seed + _OTHER_SEED)
+    different = dict(equal)
+    for a, b in of_its_own:
+        alike = roles[a].is_label or roles[a].is_state
+        own = b.name in feeds and a.name in feeds
+        different[b] = convert_feed(b, feeds[b.name], str(left[a].dtype)) if own else left[a] if alike else drawn[a]
+    shapes = {**inference.shapes, **{b: inference.shapes[a] for a, b in pairing.pairs if a in inference.shapes}}
+    return compare_training(
+        pair.left,
+        pair.right,
+        pairing.pairs,
+        [(p.left, p.right, roles[p.left].kind is Kind.AUXILIARY) for p in parameters],
+        equal,
+        different,
+        rescale=batch_rescale(first_data([a for a, _ in inputs], left, roles), left),
+        atol=settings.atol,
+        rtol=settings.rtol,
+        shapes=shapes,
+    )
+
+
 def compare_training(
     left: Sequence[Entry],
     right: Sequence[Entry],
@@ -84,9 +130,9 @@ def compare_training(
     rtol: float,
     shapes: Mapping[Node, Sequence[Shape]] | None = None,
 ) -> Training:
-    """Trains the heads ``left`` and ``right`` together for one step, on the values ``equal``, then anew on ``different``.
+    """Train the heads ``left`` and ``right`` together for one step, on the values ``equal``, then anew on ``different``.
 
-    ``nodes`` are the branches' nodes in pairs: twins draw equal random numbers. ``parameters`` are the pairs to look at, with
+    ``nodes`` are the branches' nodes in pairs: twins draw equal random numbers. ``parameters`` are the pairs to compare, with
     whether each is an auxiliary state. Gradients are multiplied by ``rescale``.
 
     Raises:

@@ -1,21 +1,44 @@
 """Stage 3: both branches computed on equal inputs, each for itself, and every output compared.
 
-When outputs differ, both branches run once more, side by side, to find the first pair of nodes that differs.
+NaN equals NaN, an infinity equals one of the same sign, and arrays without elements are equal; shapes and dtypes must be the
+same, nothing is broadcast. A value passes when ``abs(a - b) <= atol + rtol * abs(b)``, ``b`` being the reference's; integers
+and booleans pass only when equal, unless a tolerance is at least 1. When outputs differ, both branches run once more, for the
+first pair of nodes that differs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
+import numpy as np
 
+from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.name_lists import output_name
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
 from graphshare.formats.mxnet.document import operator_text
-from graphshare.ir.graph import Entry, Node
+from graphshare.ir.compare import Pairing
+from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array, Shape
-from graphshare.verification.compare import Comparison, compare
+from graphshare.verification.inputs import RoundValues
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """How two arrays compare. ``max_abs`` and ``max_rel`` are the tolerances that would have passed, each by itself.
+
+    Both are infinite where NaN, infinities, shapes or types differ; ``reason`` tells which. ``identical`` means bit for bit.
+    """
+
+    equal: bool
+    identical: bool
+    max_abs: float
+    max_rel: float
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.equal
 
 
 class OutputComparison(msgspec.Struct, frozen=True):
@@ -49,46 +72,35 @@ class Values(msgspec.Struct, frozen=True):
         return bool(self.outputs) and all(output.comparison for output in self.outputs)
 
 
-def compare_values(
-    left: Sequence[Entry],
-    right: Sequence[Entry],
-    pairs: Sequence[tuple[Node, Node]],
-    values: tuple[Mapping[Node, Array], Mapping[Node, Array]],
-    *,
-    atol: float,
-    rtol: float,
-    shapes: Mapping[Node, Sequence[Shape]] | None = None,
-) -> Values:
-    """Runs the heads ``left`` and ``right`` on their variables' ``values`` and compares them pair by pair.
+_APART = float("inf")
 
-    ``pairs`` are the branches' nodes in topological order, for finding the first difference. ``shapes`` are the inferred shapes
-    of the left branch's outputs, which hold for their twins too.
-    """
-    known = shapes or {}
-    both = (known, {b: known[a] for a, b in pairs if a in known})
-    a, b = (run_plan(make_plan(heads), of, shapes=s) for heads, of, s in zip((left, right), values, both, strict=True))
+
+def compare_values(pair: HeadPairs, pairing: Pairing, values: RoundValues, *, atol: float, rtol: float) -> Values:
+    """Run the heads of both branches on their variables' ``values`` and compare them pair by pair."""
+    shapes = values.inference.shapes
+    twins = {b: shapes[a] for a, b in pairing.pairs if a in shapes}
+    a = run_plan(make_plan(pair.left), values.left, shapes=shapes)
+    b = run_plan(make_plan(pair.right), values.right, shapes=twins)
     outputs = tuple(
         OutputComparison(output_name(x), output_name(y), got.shape, str(got.dtype), compare(got, wanted, atol=atol, rtol=rtol))
-        for x, y, wanted, got in zip(left, right, a.outputs, b.outputs, strict=True)
+        for x, y, wanted, got in zip(pair.left, pair.right, a.outputs, b.outputs, strict=True)
     )
-    differs = not all(output.comparison for output in outputs)
-    first = _first_difference(left, right, pairs, values, both, (atol, rtol)) if differs else None
+    equal = all(output.comparison for output in outputs)
+    first = None if equal else _first_difference(pair, pairing, values, twins, partial(compare, atol=atol, rtol=rtol))
     return Values(outputs, first, max(a.peak_bytes, b.peak_bytes))
 
 
 def _first_difference(
-    left: Sequence[Entry],
-    right: Sequence[Entry],
-    pairs: Sequence[tuple[Node, Node]],
-    values: tuple[Mapping[Node, Array], Mapping[Node, Array]],
-    shapes: tuple[Mapping[Node, Sequence[Shape]], Mapping[Node, Sequence[Shape]]],
-    tolerance: tuple[float, float],
+    pair: HeadPairs,
+    pairing: Pairing,
+    values: RoundValues,
+    twin_shapes: Mapping[Node, Sequence[Shape]],
+    comparison: Callable[[Array, Array], Comparison],
 ) -> FirstDifference | None:
-    atol, rtol = tolerance
-    for a, b in pairs:
+    """Return the first pair of nodes, in topological order, whose values differ."""
+    for a, b in pairing.pairs:
         if a.is_variable:
-            got, wanted = values[1][b], values[0][a]
-            result = compare(got, wanted, atol=atol, rtol=rtol)
+            result = comparison(values.right[b], values.left[a])
             if not result:
                 return FirstDifference(a.name, b.name, operator_text(a), 0, result)
     kept: dict[Node, list[Array]] = {}
@@ -96,19 +108,53 @@ def _first_difference(
     def keep(node: Node, outputs: Sequence[Array]) -> None:
         kept[node] = [x.copy() for x in outputs]
 
-    run_plan(make_plan(left), values[0], shapes=shapes[0], watch=keep)
-    twins = {b: a for a, b in pairs}
-    found: list[FirstDifference] = []
+    run_plan(make_plan(pair.left), values.left, shapes=values.inference.shapes, watch=keep)
+    references = {b: a for a, b in pairing.pairs}
+    differences: list[FirstDifference] = []
 
     def look(node: Node, outputs: Sequence[Array]) -> None:
-        reference = twins.get(node)
-        if found or reference is None:
+        reference = references.get(node)
+        if differences or reference is None:
             return
         for index, (got, wanted) in enumerate(zip(outputs, kept[reference], strict=False)):
-            result = compare(got, wanted, atol=atol, rtol=rtol)
+            result = comparison(got, wanted)
             if not result:
-                found.append(FirstDifference(reference.name, node.name, node.op, index, result))
+                differences.append(FirstDifference(reference.name, node.name, node.op, index, result))
                 return
 
-    run_plan(make_plan(right), values[1], shapes=shapes[1], watch=look)
-    return found[0] if found else None
+    run_plan(make_plan(pair.right), values.right, shapes=twin_shapes, watch=look)
+    return differences[0] if differences else None
+
+
+def compare(got: Array, reference: Array, *, atol: float, rtol: float) -> Comparison:
+    """Compare ``got`` with ``reference``."""
+    if got.shape != reference.shape:
+        return Comparison(False, False, _APART, _APART, f"shapes {got.shape} and {reference.shape}")
+    if got.dtype != reference.dtype:
+        return Comparison(False, False, _APART, _APART, f"types {got.dtype} and {reference.dtype}")
+    if got.tobytes() == reference.tobytes():
+        return Comparison(True, True, 0.0, 0.0)
+    wide = "float64" if got.dtype.kind == "f" else "int64" if got.dtype.kind in "iu" else "int8"
+    a, b = got.astype(wide), reference.astype(wide)
+    usual = np.isfinite(a) & np.isfinite(b)
+    odd = ~usual
+    if not np.array_equal(a[odd], b[odd], equal_nan=got.dtype.kind == "f"):
+        return Comparison(False, False, _APART, _APART, "NaN or infinities in different places")
+    distance = np.abs(a[usual] - b[usual]).astype("float64")
+    size = np.abs(b[usual]).astype("float64")
+    if not distance.size:
+        return Comparison(True, False, 0.0, 0.0)
+    apart = distance > 0
+    with np.errstate(divide="ignore"):
+        relative = distance[apart] / size[apart]
+    equal = bool((distance <= atol + rtol * size).all())
+    max_rel = float(relative.max()) if relative.size else 0.0
+    return Comparison(equal, False, float(distance.max()), max_rel, "" if equal else "values differ")
+
+
+def largest(array: Array) -> float:
+    """Return the largest finite magnitude in an array of floats; 0 for other dtypes, which must be equal."""
+    if array.dtype.kind != "f" or not array.size:
+        return 0.0
+    finite = np.abs(array[np.isfinite(array)])
+    return float(finite.max()) if finite.size else 0.0

@@ -2,114 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from graphshare.analysis.branches import HeadPairs
-from graphshare.analysis.roles import Kind
-from graphshare.errors import Fault, RefusedError
+from graphshare.analysis.implied import implied_variables
+from graphshare.errors import DisprovedError, Fault, UsageError
+from graphshare.execute.feeds import GivenShape
 from graphshare.execute.plan import UnsupportedError, unsupported
-from graphshare.formats.params.lookup import ParameterPair, compare_parameters
-from graphshare.ir.compare import Pairing, compare_structure
-from graphshare.ir.graph import Graph, Node
-from graphshare.verification.inputs import RoundValues, Sides, values_of_round
-from graphshare.verification.options import Options, Side
-from graphshare.verification.stages import Stage, parameter_stage, structure_stage, value_stage
-from graphshare.verification.training import Training
-from graphshare.verification.training_stage import answer, train_branches
+from graphshare.formats.params.lookup import compare_parameters
+from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.compare import compare_structure
+from graphshare.ir.graph import Graph
+from graphshare.ops.kernel import Array
+from graphshare.rewrite.batch import find_batch
+from graphshare.rewrite.upgrade import upgrade
+from graphshare.verification.batched import verify_batched
+from graphshare.verification.inputs import Settings, Side, Sides, assign_round, check_names
+from graphshare.verification.pairs import pair_branches, pair_files
+from graphshare.verification.report import BranchReport, Report
+from graphshare.verification.stages import Stage, parameter_stage, structure_stage, training_stage, value_stage
+from graphshare.verification.training import train_branches
 from graphshare.verification.values import compare_values
-from graphshare.verification.verdict import BranchReport, Report
 
 
-def verify(heads: Sequence[HeadPairs], left: Side, right: Side, options: Options | None = None) -> Report:
-    """Compares the branches that ``heads`` pair: the references stand in ``left``, the others in ``right`` (often the same).
+def verify(
+    left: Side,
+    right: Side | None = None,
+    *,
+    prefixes: Sequence[str] = (),
+    map_file: str | None = None,
+    seed: int = 0,
+    rounds: int = 1,
+    atol: float = 1e-8,
+    rtol: float = 1e-5,
+    feeds: Mapping[str, Array] | None = None,
+    shapes: Mapping[str, GivenShape] | None = None,
+    params_seed: int | None = None,
+    allow_unsupported: bool = False,
+    train_step: bool = False,
+    expect_tied: bool = False,
+) -> Report:
+    """Compare the branches of ``left``, or its graph with that of ``right``: structure, parameters, values, training.
+
+    Branches are told apart by ``map_file``, by ``prefixes``, or by the names of the outputs; each branch of a batch is compared
+    with a run of its own. Values are compared for seeded inputs, ``rounds`` times, with tolerances as in numpy's isclose.
+    ``feeds`` and ``shapes`` are by variable name and hold for the twins of other branches too. ``params_seed`` draws parameters
+    that no file holds, equal ones for twins. ``allow_unsupported`` accepts the first two stages alone where an operator has no
+    kernel. ``train_step`` adds the training stage, which with ``expect_tied`` fails where any pair will drift.
 
     Raises:
-        RefusedError: shapes are missing or contradict each other, a feed fits nothing, a parameter is missing.
+        RefusedError: branches cannot be told apart; shapes are missing or contradict each other, a parameter is missing.
         UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
+        UsageError: the branches are one batch, and ``train_step`` is set.
     """
-    options = options or Options()
-    check_given([left.graph, right.graph], options)
+    settings = Settings(
+        seed, rounds, atol, rtol, feeds or {}, shapes or {}, params_seed, allow_unsupported, train_step, expect_tied
+    )
+    if right is not None:
+        return _verify_pairs(pair_files(left.graph, right.graph), left, right, settings)
+    batch = find_batch(left.graph) if not map_file else None
+    if batch is None or set(prefixes) not in (set(), {label for label in batch.labels if label}):
+        return _verify_pairs(pair_branches(left.graph, prefixes, map_file), left, left, settings)
+    if train_step:
+        hint = "leave --train-step out; `graphshare run --sgd-steps` trains such a graph"
+        raise UsageError(Fault("branches of a batch are one run on one set of parameters, which cannot drift", hint=hint))
+    return verify_batched(batch, left, settings)
+
+
+def prove_branches(graph: Graph, params: ParameterFile | None, prefixes: Sequence[str]) -> str:
+    """Verify the branches of a rewrite before it is put in place; return the verdict. Without a file parameters are drawn.
+
+    Raises:
+        DisprovedError: a branch differs; every difference is listed.
+        RefusedError: the answer is unknown: an operator without a kernel, a shape that nothing determines.
+    """
+    if any(implied_variables(graph)):
+        graph = upgrade(graph, keep_amp_cast=True).graph
+    report = verify(Side(graph, params), prefixes=prefixes, params_seed=0 if params is None else None)
+    if not report:
+        faults = [
+            Fault(f"{stage.name} of {branch.branch}: {detail}", hint="nothing was written")
+            for branch in report.branches
+            for stage in branch.stages
+            if stage.verdict == "fails"
+            for detail in stage.details or (stage.summary,)
+        ]
+        raise DisprovedError(faults or [Fault(report.verdict)])
+    return report.verdict
+
+
+def _verify_pairs(heads: Sequence[HeadPairs], left: Side, right: Side, settings: Settings) -> Report:
+    check_names([left.graph, right.graph], settings)
     sides = Sides(left, right)
     notes: dict[str, None] = {}
-    reports = tuple(_verify_branch(pair, sides, options, notes) for pair in heads)
+    reports = tuple(_verify_branch(pair, sides, settings, notes) for pair in heads)
     return Report(reports, tuple(notes))
 
 
-def _verify_branch(pair: HeadPairs, sides: Sides, options: Options, notes: dict[str, None]) -> BranchReport:
+def _verify_branch(pair: HeadPairs, sides: Sides, settings: Settings, notes: dict[str, None]) -> BranchReport:
     pairing = compare_structure(pair.left, pair.right)
     stages = [structure_stage(pairing)]
     if not pairing:
         return BranchReport(pair.reference, pair.label, tuple(stages))
     variables = [(a, b) for a, b in pairing.pairs if a.is_variable]
-    parameters = [(a, b) for a, b in variables if sides.roles[0][a].is_parameter]
-    inputs = [(a, b) for a, b in variables if not sides.roles[0][a].is_parameter]
-    found = compare_parameters(parameters, lambda node: sides.roles[0][node].kind is Kind.AUXILIARY, *sides.records)
-    stages.append(parameter_stage(found, sides.records[0] is None))
+    inputs = [(a, b) for a, b in variables if not sides.roles[a].is_parameter]
+    owned = [(a, b) for a, b in variables if sides.roles[a].is_parameter]
+    parameters = compare_parameters(owned, sides.is_auxiliary, *sides.records)
+    stages.append(parameter_stage(parameters, sides.records[0] is None))
     faults = unsupported([a for a, _ in pairing.pairs])
-    if faults and options.allow_unsupported:
-        operators = sorted({fault.message for fault in faults})
-        stages.append(Stage("values", "skipped", "not run", tuple(operators)))
-        return BranchReport(pair.reference, pair.label, tuple(stages))
     if faults:
-        raise UnsupportedError(faults)
-    made = [values_of_round(pair, inputs, found, sides, options, number, notes) for number in range(options.rounds)]
-    rounds = tuple(
-        compare_values(
-            pair.left,
-            pair.right,
-            pairing.pairs,
-            (ready.left, ready.right),
-            atol=options.atol,
-            rtol=options.rtol,
-            shapes=ready.inference.shapes,
-        )
-        for ready in made
-    )
+        if not settings.allow_unsupported:
+            raise UnsupportedError(faults)
+        stages.append(Stage("values", "skipped", "not run", tuple(sorted({fault.message for fault in faults}))))
+        return BranchReport(pair.reference, pair.label, tuple(stages))
+    assigned = [assign_round(pair, inputs, parameters, sides, settings, n, notes) for n in range(settings.rounds)]
+    rounds = tuple(compare_values(pair, pairing, values, atol=settings.atol, rtol=settings.rtol) for values in assigned)
     stages.append(value_stage(rounds))
     training = None
-    if options.train_step:
-        if stages[-1].verdict == "fails":
-            stages.append(Stage("training", "skipped", "the branches differ before they are trained"))
-        else:
-            training = _trained(pair, pairing, inputs, found, made[0], sides, options)
-            stages.append(Stage("training", *answer(training, expect_tied=options.expect_tied)))
+    if settings.train_step and stages[-1].verdict == "fails":
+        stages.append(Stage("training", "skipped", "the branches differ before they are trained"))
+    elif settings.train_step:
+        training = train_branches(pair, pairing, inputs, parameters, assigned[0], sides.roles, settings)
+        stages.append(training_stage(training, expect_tied=settings.expect_tied))
     return BranchReport(pair.reference, pair.label, tuple(stages), rounds, training)
-
-
-def _trained(
-    pair: HeadPairs,
-    pairing: Pairing,
-    inputs: Sequence[tuple[Node, Node]],
-    found: Sequence[ParameterPair],
-    made: RoundValues,
-    sides: Sides,
-    options: Options,
-) -> Training:
-    return train_branches(
-        pair,
-        pairing,
-        inputs,
-        found,
-        (made.left, made.right),
-        made.inference,
-        sides.roles[0],
-        feeds=options.feeds,
-        seed=options.seed,
-        atol=options.atol,
-        rtol=options.rtol,
-    )
-
-
-def check_given(graphs: Sequence[Graph], options: Options) -> None:
-    """Refuses feeds and shapes for what no variable is called. Raises RefusedError with all such names."""
-    from graphshare.text.names import did_you_mean
-
-    known = {node.name for graph in graphs for node in graph.variables()}
-    faults = [
-        Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, known))
-        for option, given in (("--feed", options.feeds), ("--shape", options.shapes))
-        for name in given
-        if name not in known
-    ]
-    if faults:
-        raise RefusedError(faults)

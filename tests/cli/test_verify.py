@@ -181,7 +181,7 @@ def test_what_cannot_be_told_is_no_answer(copied: Path) -> None:
         graphshare("verify", "siam", "--shape", "dat=1,1,28,28", cwd=copied), "'dat' names no variable", "did you mean 'data'"
     )
     refused(graphshare("verify", "siam", "--shape", "data=1,2,28,28", cwd=copied), "conv1")
-    refused(graphshare("verify", "siam-symbol.json", cwd=copied), "there is no value for parameter 'conv1_weight'")
+    refused(graphshare("verify", "siam-symbol.json", cwd=copied), "parameter 'conv1_weight' has no value")
 
 
 def test_operators_without_a_kernel_are_all_listed_and_may_be_accepted(tmp_path: Path) -> None:
@@ -228,9 +228,9 @@ def test_a_result_that_cannot_be_verified_is_not_written(tmp_path: Path) -> None
 def test_a_result_that_is_disproved_is_not_written_and_answers_no(tmp_path: Path) -> None:
     """A failed verdict is planted: a sound transform cannot be made to give one from outside."""
     code = (
-        "import sys, graphshare.verification.proof as proof; from graphshare.cli.edge import run; original = proof.verify\n"
-        "def broken(heads, left, right, options):\n"
-        "    from graphshare.verification.verdict import Report, BranchReport, Stage\n"
+        "import sys, graphshare.verification.verify as proof; from graphshare.cli.edge import run\n"
+        "def broken(left, **options):\n"
+        "    from graphshare.verification.report import Report, BranchReport, Stage\n"
         "    return Report((BranchReport('', 'sha-', (Stage('values', 'fails', '1 difference', ('planted',)),)),))\n"
         "proof.verify = broken; sys.exit(run(sys.argv[1:]))"
     )

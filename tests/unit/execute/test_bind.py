@@ -60,7 +60,7 @@ def test_lists_and_other_types_are_taken() -> None:
         ({"data": picture(1)[:, :, :5]}, "Pooling cannot take"),
         ({"data": picture(1), "softmax_label": [1, 2]}, "softmax_label"),
         ({"data": picture(1), "conv1_weight": 1}, "'conv1_weight' names no variable"),
-        ({"data": "text"}, "no array"),
+        ({"data": "text"}, "not an array"),
     ],
 )
 def test_what_does_not_fit_is_refused(feeds: dict[str, Any], message: str) -> None:
