@@ -1,6 +1,6 @@
 """The one preparation before a graph computes: the part that is needed, upgraded, and a value for each of its variables.
 
-``run``, training, ``verify`` and ``bind`` prepare a graph here. Shapes in ``inspect`` and ``draw`` follow from the same upgrade.
+``run``, training, ``verify`` and ``bind`` prepare a graph here. Shapes in ``inspect`` and ``draw`` use the same upgrade.
 """
 
 from __future__ import annotations
