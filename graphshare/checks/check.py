@@ -1,40 +1,24 @@
-"""``check``: run rules on files, in one process or several, under a configuration."""
+"""``check``: run rules on files, in one process or several; the entry is :func:`check`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import msgspec
 
-from graphshare.checkpoint.load import STDIN, read_source
-from graphshare.checks.config import CheckConfig
-from graphshare.checks.context import CheckContext, PartialShape
+from graphshare.checkpoint.load import STDIN
+from graphshare.checks.baseline import drop_known, read_baseline
+from graphshare.checks.config import CheckOptions
 from graphshare.checks.engine import run_rules
+from graphshare.checks.fix import apply_fix, plan_fixes
 from graphshare.checks.registry import RULES, select_codes
-from graphshare.checks.targets import Target
+from graphshare.checks.targets import Target, read_context
 from graphshare.errors import Fault, GraphshareError, InputError
 from graphshare.progress import task
 from graphshare.reports.model import Finding, Report
 
 _CHUNK = 16  # files that a process gets at once
-
-
-class CheckOptions(msgspec.Struct, frozen=True):
-    """The options for all files.
-
-    ``select`` and ``ignore`` are those of the command line: ``select`` replaces the configuration's, ``ignore`` adds to it.
-    """
-
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    config: CheckConfig = CheckConfig()
-    shapes: Mapping[str, PartialShape] = {}
-
-    def codes_for(self, path: str) -> frozenset[str]:
-        """Return the codes of the rules to run on a file. Raises UsageError for codes of no rule."""
-        ignored = (*self.ignore, *self.config.ignore, *self.config.list_ignored_codes(path))
-        return select_codes(self.select or self.config.select, ignored)
 
 
 class TargetResult(msgspec.Struct, frozen=True):
@@ -44,12 +28,6 @@ class TargetResult(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
     suppressed: int = 0
     faults: tuple[Fault, ...] = ()
-
-
-def read_context(target: Target, options: CheckOptions) -> CheckContext:
-    """Read the files of a target. Raises InputError where the graph file cannot be read."""
-    path = STDIN if target.graph == "-" else target.graph
-    return CheckContext(path, read_source(path), params_path=target.params, given_shapes=options.shapes)
 
 
 def check_target(target: Target, options: CheckOptions) -> TargetResult:
@@ -96,15 +74,33 @@ def _run(targets: Sequence[Target], options: CheckOptions, jobs: int) -> Iterato
         yield from pool.map(work, targets, chunksize=_CHUNK)
 
 
-def make_report(
-    results: Sequence[TargetResult], *, known: int = 0, fixed: int = 0, findings: Sequence[Finding] | None = None
+def check(
+    targets: Sequence[Target], options: CheckOptions, *, jobs: int = 1, fix: bool = False, baseline: str | None = None
 ) -> Report:
-    """Return the report of a run; ``findings`` are those to report if a baseline contains the others."""
-    every = [finding for result in results for finding in result.findings]
+    """Run the rules on all targets, ``jobs`` at a time, and return the report.
+
+    With ``fix``, fixable findings are fixed in place first. Findings that the file ``baseline`` contains are only counted.
+
+    Raises:
+        InputError: graph files that cannot be read, or a baseline that is not one; all faults are listed.
+        UsageError: a code of no rule; standard input with ``fix``.
+        OutputError: a fix cannot be written; the files of that target are unchanged.
+    """
+    before = 0
+    if fix:
+        before = sum(len(result.findings) for result in check_targets(targets, options, jobs=jobs))
+        for planned in plan_fixes(targets, options):
+            apply_fix(planned)
+    results = check_targets(targets, options, jobs=jobs)
+    findings = [finding for result in results for finding in result.findings]
+    fixed = max(0, before - len(findings))
+    known = 0
+    if baseline is not None:
+        findings, known = drop_known(findings, read_baseline(baseline), baseline)
     return Report(
         command="check",
         files=tuple(STDIN if result.target.graph == "-" else result.target.graph for result in results),
-        findings=tuple(every if findings is None else findings),
+        findings=tuple(findings),
         rules=tuple(rule.info for rule in RULES.values()),
         ignored=sum(result.suppressed for result in results),
         known=known,

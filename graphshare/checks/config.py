@@ -1,4 +1,4 @@
-"""Configuration of ``check``: selected and ignored rules and the baseline, from ``graphshare.toml`` or ``pyproject.toml``.
+"""Options of ``check``, and its configuration from ``graphshare.toml`` or ``pyproject.toml``.
 
 The nearest file at or above the working directory is read. Globs and paths in it are relative to its folder.
 """
@@ -40,6 +40,23 @@ class CheckConfig(msgspec.Struct, frozen=True):
             if fnmatchcase(relative, glob) or fnmatchcase(os.path.basename(relative), glob)
         )
         return tuple(code for codes in ignored for code in codes)
+
+
+class CheckOptions(msgspec.Struct, frozen=True):
+    """The options for all files.
+
+    ``select`` and ``ignore`` are those of the command line: ``select`` replaces the configuration's, ``ignore`` adds to it.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    config: CheckConfig = CheckConfig()
+    shapes: Mapping[str, tuple[int | None, ...]] = {}
+
+    def codes_for(self, path: str) -> frozenset[str]:
+        """Return the codes of the rules to run on a file. Raises UsageError for codes of no rule."""
+        ignored = (*self.ignore, *self.config.ignore, *self.config.list_ignored_codes(path))
+        return select_codes(self.select or self.config.select, ignored)
 
 
 def find_config(start: str = ".") -> CheckConfig:

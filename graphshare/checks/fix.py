@@ -11,11 +11,11 @@ from difflib import unified_diff
 import msgspec
 
 from graphshare.analysis.name_lists import total_outputs
-from graphshare.checks.check import CheckOptions, read_context
+from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
 from graphshare.checks.document import BOM
 from graphshare.checks.engine import run_rules
-from graphshare.checks.targets import Target
+from graphshare.checks.targets import Target, read_context
 from graphshare.errors import Fault, RefusedError, SelfCheckError, UsageError
 from graphshare.formats.atomic import staged_outputs
 from graphshare.formats.mxnet.layout import write_symbol

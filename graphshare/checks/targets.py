@@ -8,7 +8,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from graphshare.checkpoint.load import STDIN, graph_path, sibling_params
+from graphshare.checkpoint.load import STDIN, graph_path, read_source, sibling_params
+from graphshare.checks.config import CheckOptions
+from graphshare.checks.context import CheckContext
 from graphshare.errors import Fault, GraphshareError, InputError, UsageError
 
 
@@ -67,3 +69,9 @@ def _require(files: list[str], argument: str, message: str) -> list[str]:
     if not files:
         raise InputError(Fault(message, where=argument, hint="name symbol files, stems, folders or globs"))
     return files
+
+
+def read_context(target: Target, options: CheckOptions) -> CheckContext:
+    """Read the files of a target. Raises InputError where the graph file cannot be read."""
+    path = STDIN if target.graph == "-" else target.graph
+    return CheckContext(path, read_source(path), params_path=target.params, given_shapes=options.shapes)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import click
 
-from graphshare.checks.check import CheckOptions, check_targets, make_report
-from graphshare.checks.config import CheckConfig, find_config, read_config
+from graphshare.checks.baseline import format_baseline
+from graphshare.checks.check import check as check_targets
+from graphshare.checks.config import CheckConfig, CheckOptions, find_config, read_config
+from graphshare.checks.fix import format_fix, plan_fixes
 from graphshare.checks.targets import Target, find_targets
 from graphshare.cli import options
 from graphshare.cli.check_rules import explain_rule, list_rules
 from graphshare.cli.console import put, say
 from graphshare.cli.report import put_report, report_format
 from graphshare.errors import Fault, UsageError
+from graphshare.formats.atomic import staged_outputs
+from graphshare.reports.model import Finding
 
 
 @click.command
@@ -26,10 +30,10 @@ from graphshare.errors import Fault, UsageError
 @click.option("--config", metavar="FILE", help="The configuration [the nearest graphshare.toml or pyproject.toml].")
 @click.option("--isolated", is_flag=True, help="Read no configuration.")
 @click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
-@click.option("--fix", is_flag=True, help="Fix in place what is safely fixable.")
+@click.option("--fix", is_flag=True, help="Fix the fixable findings in place.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
-@click.option("--baseline", metavar="FILE", help="Do not report what this file knows.")
-@click.option("--write-baseline", metavar="FILE", help="Write everything found as known.")
+@click.option("--baseline", metavar="FILE", help="Do not report the findings in this file.")
+@click.option("--write-baseline", metavar="FILE", help="Write all findings to a baseline file.")
 @click.option("--jobs", type=click.IntRange(min=1, max=256), default=1, metavar="N", help="Check N files at a time [1].")
 @report_format
 @click.option("-o", "--out", metavar="FILE", help="Write the report to a file.")
@@ -55,80 +59,52 @@ def check(
     list_: bool,
     explain: str | None,
 ) -> int:
-    """Find what is wrong with graphs and their parameter files.
+    """Find faults in graphs and their parameter files.
 
-    GRAPH may be a symbol file, a stem (its parameter file is checked along), a folder or a glob. Every finding has a code;
-    --explain CODE says more. A node is left alone with the attribute __graphshare_ignore__ = "GS104". The exit code is 1 where
-    there is an error, with --strict a warning too.
+    GRAPH may be a symbol file, a stem (its parameter file is checked too), a folder or a glob. Every finding has a code;
+    --explain CODE tells more. The node attribute __graphshare_ignore__ = "GS104" suppresses findings. The exit code is 1 if
+    there is an error, with --strict also for a warning.
     """
     if list_ or explain:
         return list_rules(format_) if list_ else explain_rule(explain or "", format_)
     if not graphs:
         raise UsageError(Fault("nothing to check", hint="name symbol files, stems, folders or globs, or - for standard input"))
-    found = CheckConfig() if isolated else read_config(config) if config else find_config()
-    settings = CheckOptions(_codes(select), _codes(ignore), found, _shapes(shapes))
+    configuration = CheckConfig() if isolated else read_config(config) if config else find_config()
+    checked = CheckOptions(_split_codes(select), _split_codes(ignore), configuration, _parse_shapes(shapes))
     targets = find_targets(graphs, params=params, epoch=epoch)
-    baseline = baseline or found.baseline or None
     if diff:
-        return _show_fixes(targets, settings)
-    before = len(_findings(targets, settings, jobs)) if fix else 0
-    if fix:
-        _apply_fixes(targets, settings)
-    done = check_targets(targets, settings, jobs=jobs)
-    report = make_report(done)
+        return _show_fixes(targets, checked)
+    known = None if write_baseline else baseline or configuration.baseline or None
+    report = check_targets(targets, checked, jobs=jobs, fix=fix, baseline=known)
     if write_baseline is not None:
         return _write_baseline(report.findings, write_baseline)
-    fixed = max(0, before - len(report.findings))
-    if baseline is not None:
-        from graphshare.checks.baseline import drop_known, read_baseline
-
-        fresh, known = drop_known(report.findings, read_baseline(baseline), baseline)
-        report = make_report(done, findings=fresh, known=known, fixed=fixed)
-    elif fixed:
-        report = make_report(done, fixed=fixed)
     put_report(report, format_, out=out)
-    return report.exit_code(strict=strict or found.strict)
+    return report.exit_code(strict=strict or configuration.strict)
 
 
-def _codes(texts: Iterable[str]) -> tuple[str, ...]:
+def _split_codes(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(code for text in texts for code in text.replace(",", " ").split())
 
 
-def _shapes(texts: tuple[str, ...]) -> dict[str, tuple[int | None, ...]]:
+def _parse_shapes(texts: tuple[str, ...]) -> dict[str, tuple[int | None, ...]]:
     if not texts:
         return {}
-    from graphshare.execute.feeds import parse_shapes
+    from graphshare.execute.feeds import parse_shapes  # start-up: most checks get no shapes
 
     return parse_shapes(texts)
 
 
-def _findings(targets: list[Target], settings: CheckOptions, jobs: int) -> list[object]:
-    return [finding for checked in check_targets(targets, settings, jobs=jobs) for finding in checked.findings]
-
-
-def _apply_fixes(targets: list[Target], settings: CheckOptions) -> None:
-    from graphshare.checks.fix import apply_fix, plan_fixes
-
-    for fix in plan_fixes(targets, settings):
-        apply_fix(fix)
-
-
-def _show_fixes(targets: list[Target], settings: CheckOptions) -> int:
-    from graphshare.checks.fix import format_fix, plan_fixes
-
-    fixes = plan_fixes(targets, settings)
+def _show_fixes(targets: list[Target], options: CheckOptions) -> int:
+    fixes = plan_fixes(targets, options)
     for fix in fixes:
         put(format_fix(fix))
     say(f"{len(fixes)} of {len(targets)} targets would change")
     return int(bool(fixes))
 
 
-def _write_baseline(findings: tuple[object, ...], path: str) -> int:
-    from graphshare.checks.baseline import format_baseline
-    from graphshare.formats.atomic import staged_outputs
-
+def _write_baseline(findings: Sequence[Finding], path: str) -> int:
     with staged_outputs() as stage:
-        stage.open(path).write(format_baseline(findings, path).encode())  # type: ignore[arg-type]
+        stage.open(path).write(format_baseline(findings, path).encode())
         stage.commit()
-    say(f"wrote {path}: {len(findings)} findings are known")
+    say(f"wrote {path}: {len(findings)} findings")
     return 0
