@@ -22,8 +22,8 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.sgd import Sgd
-from graphshare.execute.training import Backpropagation
-from graphshare.execute.values import as_array, random_stream
+from graphshare.execute.trainer import Backpropagation
+from graphshare.execute.variable_values import as_array, random_stream
 from graphshare.ir.graph import Graph, Node
 from graphshare.ops.kernel import Array
 from graphshare.text.names import did_you_mean

@@ -13,7 +13,7 @@ from graphshare.builder.var import Registry, Var
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.plan import Plan
 from graphshare.execute.sgd import Momentum, Sgd
-from graphshare.execute.training import (
+from graphshare.execute.trainer import (
     Backpropagation,
     backpropagated,
     batch_rescale,

@@ -17,7 +17,7 @@ from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
 from graphshare.execute.pool import Pool
 from graphshare.execute.prepare import assign_values, refuse_missing, runnable_part, unique_names
-from graphshare.execute.values import as_array, convert_feed, random_stream
+from graphshare.execute.variable_values import as_array, convert_feed, random_stream
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order

@@ -20,7 +20,7 @@ from graphshare.checkpoint.parameter_plan import check_belongs, held_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import GivenShape, for_variables, parameter_values
 from graphshare.execute.plan import UnsupportedError, make_plan, unsupported, without_kernel
-from graphshare.execute.values import check_shapes, convert_feed, draw_inputs, draw_parameters, unknown_shapes
+from graphshare.execute.variable_values import check_shapes, convert_feed, draw_inputs, draw_parameters, unknown_shapes
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order

@@ -12,7 +12,7 @@ from graphshare.execute.feeds import GivenShape
 from graphshare.execute.interpreter import Timing, run_plan
 from graphshare.execute.plan import make_plan
 from graphshare.execute.prepare import prepare
-from graphshare.execute.values import random_stream
+from graphshare.execute.variable_values import random_stream
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
 

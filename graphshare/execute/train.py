@@ -12,10 +12,10 @@ import msgspec
 from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import GivenShape
-from graphshare.execute.gradient import needs_head_gradient
 from graphshare.execute.prepare import Prepared, prepare
 from graphshare.execute.sgd import Sgd
-from graphshare.execute.training import Trainer, batch_rescale, check_heads, first_data
+from graphshare.execute.tape import needs_head_gradient
+from graphshare.execute.trainer import Trainer, batch_rescale, check_heads, first_data
 from graphshare.formats.atomic import staged_outputs
 from graphshare.formats.params.array_files import write_arrays
 from graphshare.formats.params.convert import verify_written

@@ -15,8 +15,8 @@ from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role
 from graphshare.execute.sgd import Sgd, multipliers
-from graphshare.execute.training import Trainer, batch_rescale, first_data
-from graphshare.execute.values import convert_feed, draw_inputs
+from graphshare.execute.trainer import Trainer, batch_rescale, first_data
+from graphshare.execute.variable_values import convert_feed, draw_inputs
 from graphshare.formats.params.lookup import ParameterPair
 from graphshare.ir.compare import Pairing
 from graphshare.ir.graph import Entry, Node

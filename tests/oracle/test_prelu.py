@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphshare.execute.gradient import Tape
 from graphshare.execute.plan import make_plan
+from graphshare.execute.tape import Tape
 from tests.gradients.one_operator import graph_of
 from tests.surroundings import run_oracle
 

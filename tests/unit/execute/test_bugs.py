@@ -13,9 +13,9 @@ import pytest
 from graphshare.analysis.shapes import infer
 from graphshare.cli import edge
 from graphshare.errors import BugError, GraphshareError, RefusedError
-from graphshare.execute.gradient import Tape
 from graphshare.execute.interpreter import run_graph
 from graphshare.execute.plan import make_plan
+from graphshare.execute.tape import Tape
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from graphshare.ops.gradient import Gradient

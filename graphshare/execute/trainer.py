@@ -12,10 +12,10 @@ import numpy as np
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Role
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.gradient import Streams, Tape, needs_head_gradient
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.sgd import Momentum, Sgd
+from graphshare.execute.tape import Streams, Tape, needs_head_gradient
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.gradient import Gradients
 from graphshare.ops.kernel import Array, Shape
