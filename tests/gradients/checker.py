@@ -17,6 +17,8 @@ from graphshare.ops.registry import find_gradient, register_gradient
 from tests.corpus.values import PERIOD
 
 STEP = 1e-6
+LEAST = 1e-4
+"""Of the whole gradient: small entries are compared as if they were at least that."""
 
 
 class Check(NamedTuple):
@@ -36,8 +38,12 @@ def check(
     training: bool = True,
     step: float = STEP,
     shapes: Mapping[Node, Sequence[Shape]] | None = None,
+    small: bool = False,
 ) -> Check | None:
-    """<vjp(w), v> and <(f(x + h v) - f(x - h v)) / 2h, w> for random v and w; None where the outputs are not finite."""
+    """<vjp(w), v> and <(f(x + h v) - f(x - h v)) / 2h, w> for random v and w; None where the outputs are not finite.
+
+    With ``small`` v is 0 but for the smaller half of each gradient's entries, which larger ones would hide.
+    """
     stream = np.random.default_rng(seed)
     plan = make_plan(targets)
     values = {node: x.astype(np.float64, copy=False) if x.dtype.kind == "f" else x for node, x in values.items()}
@@ -48,23 +54,34 @@ def check(
     def run(shift: float) -> Tape:
         for node, v in direction.items() if shift else ():
             _shift(values[node], shift * v, shifted[node])
-        moved = {**values, **shifted} if shift else values
+        moved = {**values, **{node: shifted[node] for node in direction}} if shift else values
         drawn = lambda node: np.random.default_rng(7)  # noqa: E731
         kept = () if shift else wanted
         return Tape(plan, moved, kept, streams=drawn, shapes=shapes, training=training)
 
     tape = run(0.0)
     heads = [stream.standard_normal(out.shape) if out.dtype.kind == "f" else None for out in tape.outputs]
+    found = tape.backward(heads).gradients
+    products = [_product(found[node], v) for node, v in direction.items() if node in found]
+    least = 1e-12
+    if small:
+        least = LEAST * float(np.sqrt(sum(squares for _, squares in products)))
+        direction = {node: _on_small_entries(v, found[node]) for node, v in direction.items() if node in found}
+        products = [_product(found[node], v) for node, v in direction.items()]
     after = [out.copy() for out in run(step).outputs]  # which may be a variable itself
     before = run(-step).outputs
     if not all(np.isfinite(out).all() for out in (*tape.outputs, *after, *before)):
         return None
-    found = tape.backward(heads).gradients
-    products = [_product(found[node], v) for node, v in direction.items() if node in found]
     terms = [(a - b) / (2 * step) * w for a, b, w in zip(after, before, heads, strict=True) if w is not None]
     gradient, difference = float(sum(total for total, _ in products)), float(sum(t.sum() for t in terms))
     size = float(np.sqrt(max(sum(squares for _, squares in products), sum(np.vdot(t, t) for t in terms))))
-    return Check(gradient, difference, abs(gradient - difference) / max(size, 1e-12))
+    return Check(gradient, difference, abs(gradient - difference) / max(size, least, 1e-12))
+
+
+def _on_small_entries(v: Array, gradient: Array) -> Array:
+    """Return ``v`` with zeros where an entry of the gradient is larger than half of them."""
+    sizes = np.abs(gradient.reshape(-1)[: v.size])
+    return np.where(sizes <= np.median(sizes), v, 0.0) if sizes.size > 1 else v
 
 
 def _parts(size: int) -> Iterator[slice]:
@@ -94,16 +111,20 @@ def names(values: Mapping[Any, Array]) -> list[Any]:
 
 
 @contextmanager
-def slightly_wrong(op: str) -> Iterator[None]:
-    """Every gradient of an operator is 0.05 % too large."""
+def slightly_wrong(op: str, share: float = 1.0) -> Iterator[None]:
+    """Every gradient of an operator is 0.05 % too large, or this share of its entries, the smallest."""
     right = find_gradient(op)
     assert isinstance(right, Gradient)
+
+    def scale(gradient: Array) -> Array:
+        small = np.abs(gradient) <= np.quantile(np.abs(gradient), share)
+        return np.where(small, gradient * 1.0005, gradient)
 
     def wrong(record: Any, *dys: Any) -> Any:
         result = right.vjp(record, *dys)
         if isinstance(result, np.ndarray):
-            return result * 1.0005
-        return [None if g is None else g * 1.0005 for g in result]
+            return scale(result)
+        return [None if g is None else scale(g) for g in result]
 
     register_gradient(Gradient(op, wrong, right.reads_inputs, right.reads_outputs, right.is_loss, right.overwrites))
     try:
