@@ -89,7 +89,7 @@ def _real(kind: str) -> Member:
         value = float(match[1])
         if abs(value) > largest:
             raise ValueError(text)
-        return _rounded(value, kind), match.end()
+        return _round_to_kind(value, kind), match.end()
 
     return read
 
@@ -163,7 +163,7 @@ def _optional_boolean(text: str) -> bool | None:
     return None if word == "none" else _BOOLEANS[word]
 
 
-def _rounded(value: float, kind: str) -> float:
+def _round_to_kind(value: float, kind: str) -> float:
     """``value`` as the kind holds it."""
     if kind == "double":
         return value
@@ -194,7 +194,7 @@ def _stof(kind: str) -> Callable[[str], float]:
         value = float(f"{digits or 0}e{-power if negative else power}")
         if kind == "float" and abs(value) > float.fromhex("0x1.fffffep+127"):
             return sign * float("inf")
-        return _rounded(sign * value, kind)
+        return _round_to_kind(sign * value, kind)
 
     return read
 

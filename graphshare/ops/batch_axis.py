@@ -117,7 +117,7 @@ def window_rule(use: Use) -> Outcome:
     return At(0, len(kernel) + 2) if isinstance(outcome, At) and kernel else outcome
 
 
-def fixed_axes_rule(*wanted: int, out: At) -> Rule:
+def require_axes(*wanted: int, out: At) -> Rule:
     """Return the rule of an operator that needs the samples on the axes ``wanted`` of its inputs and puts them at ``out``."""
 
     def rule(use: Use) -> Outcome:

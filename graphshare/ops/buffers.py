@@ -9,7 +9,7 @@ import numpy as np
 from graphshare.ops.kernel import Array, Context
 
 
-def target(context: Context, *inputs: Array, dtype: Any = None) -> Array | None:
+def reuse_buffer(context: Context, *inputs: Array, dtype: Any = None) -> Array | None:
     """The buffer an elementwise result of ``inputs`` may be written over, None when there is none.
 
     It is that of the first dead input which has the result's full shape and type.
@@ -21,9 +21,9 @@ def target(context: Context, *inputs: Array, dtype: Any = None) -> Array | None:
     return None
 
 
-def room(context: Context, *inputs: Array, dtype: Any = None) -> Array:
+def result_buffer(context: Context, *inputs: Array, dtype: Any = None) -> Array:
     """Where an elementwise result of ``inputs`` goes: over a dead one of them, else into a new array."""
-    over = target(context, *inputs, dtype=dtype)
+    over = reuse_buffer(context, *inputs, dtype=dtype)
     return context.empty(*_outcome(inputs, dtype)) if over is None else over
 
 

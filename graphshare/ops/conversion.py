@@ -30,6 +30,6 @@ def convert(x: Array, dtype: Any) -> Array:
         return np.where(fits, whole, low).astype(wide).astype(wanted, copy=False)
 
 
-def floating(x: Array) -> Array:
+def to_floating(x: Array) -> Array:
     """``x`` for arithmetic in floating point: float64 as it is, all else as float32."""
     return x if x.dtype == np.float64 else x.astype(np.float32, copy=False)

@@ -80,7 +80,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-def limited(limits: Limits, *kernels: Kernel) -> tuple[Kernel, ...]:
+def with_limits(limits: Limits, *kernels: Kernel) -> tuple[Kernel, ...]:
     """Return ``kernels`` with ``limits``, but for those that have their own."""
     return tuple(k if k.limits is not None else msgspec.structs.replace(k, limits=limits) for k in kernels)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from graphshare.ops.signature import Attributes, InputRule, LoadCheck, OutputRule, Signature
 
 
-def numbered(count: int, visible: int | None = None) -> Outputs:
+def number_outputs(count: int, visible: int | None = None) -> Outputs:
     """Outputs without declared labels: ``output`` for a single one, else ``output0``, ``output1``, ..."""
     labels = ("output",) if count == 1 else tuple(f"output{i}" for i in range(count))
     return Outputs(count, count if visible is None else visible, labels)
@@ -24,23 +24,23 @@ def count_of(signature: Signature, attrs: Attributes, key: str) -> int:
     return value if isinstance(value, int) and 0 <= value <= MAX_COUNT else 0
 
 
-def counted(key: str) -> OutputRule:
+def outputs_by_attribute(key: str) -> OutputRule:
     """As many outputs as the attribute ``key`` says."""
-    return lambda signature, attrs: numbered(count_of(signature, attrs, key))
+    return lambda signature, attrs: number_outputs(count_of(signature, attrs, key))
 
 
 def split(signature: Signature, attrs: Attributes) -> Outputs:
     """``sections`` equal parts, or one for each of ``indices`` (which begin with 0)."""
-    return numbered(count_of(signature, attrs, "sections") or len(signature.value(attrs, "indices") or ()))
+    return number_outputs(count_of(signature, attrs, "sections") or len(signature.value(attrs, "indices") or ()))
 
 
-def pooled(signature: Signature, attrs: Attributes) -> Outputs:
+def pooling_outputs(signature: Signature, attrs: Attributes) -> Outputs:
     """A maximum keeps a workspace where oneDNN computes it: a kernel of rank 1 to 3, channels first."""
     kernel = signature.value(attrs, "kernel") or ()
     channels_first = signature.value(attrs, "layout") in (None, "NCW", "NCHW", "NCDHW")
     if signature.value(attrs, "pool_type") == "max" and 1 <= len(kernel) <= 3 and channels_first:
         return Outputs(2, 1, ("output", "workspace"))
-    return numbered(1)
+    return number_outputs(1)
 
 
 def ranks_agree(*keys: str) -> LoadCheck:
@@ -79,7 +79,7 @@ def without_zeros(*keys: str) -> LoadCheck:
     return check
 
 
-def asked_for(first: str, *flags: str) -> InputRule:
+def inputs_by_flags(first: str, *flags: str) -> InputRule:
     """``input1``, ``input2``...: one where ``first`` is None (always, if it is empty), one for each flag that is set."""
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ def is_known(shape: Shape) -> bool:
     return shape is not None and None not in shape
 
 
-def dims(shape: Shape, rank: int) -> tuple[Dim, ...]:
+def dims_of_rank(shape: Shape, rank: int) -> tuple[Dim, ...]:
     """The dimensions of a shape that must have this rank, unknown ones where it is unknown.
 
     Raises:
@@ -73,10 +73,10 @@ def broadcast_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sha
     known: list[tuple[Dim, ...]] = [shape for shape in inputs if shape is not None]
     rank = max(map(len, known))
     padded = [(1,) * (rank - len(shape)) + shape for shape in known]
-    return inputs, [unify(tuple(_stretched(column) for column in zip(*padded, strict=True)), outputs[0])]
+    return inputs, [unify(tuple(_broadcast_dim(column) for column in zip(*padded, strict=True)), outputs[0])]
 
 
-def _stretched(column: Sequence[Dim]) -> Dim:
+def _broadcast_dim(column: Sequence[Dim]) -> Dim:
     wide = {d for d in column if d is not None and d != 1}
     if len(wide) > 1:
         raise KernelError(f"sizes {' and '.join(map(str, sorted(wide)))} cannot be broadcast together")
@@ -85,7 +85,7 @@ def _stretched(column: Sequence[Dim]) -> Dim:
     return None if None in column else 1
 
 
-def same_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+def same_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     """All inputs and outputs have one type.
 
     Raises:
@@ -98,11 +98,11 @@ def same_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Type
     return [dtype] * len(inputs), [dtype] * len(outputs)
 
 
-def first_type(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+def first_dtype(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     """The outputs have the type of the first input; the other inputs have their own.
 
     Raises:
         KernelError: an output has another type.
     """
-    (dtype,), results = same_types(attrs, inputs[:1], outputs)
+    (dtype,), results = same_dtypes(attrs, inputs[:1], outputs)
     return [dtype, *inputs[1:]], results

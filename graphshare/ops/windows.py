@@ -45,17 +45,17 @@ def is_channels_last(layout: str | None) -> bool:
     return layout is not None and layout.endswith("C")
 
 
-def channels_second(shape: tuple[Dim, ...], last: bool) -> tuple[Dim, ...]:
+def to_channels_first(shape: tuple[Dim, ...], last: bool) -> tuple[Dim, ...]:
     """A shape in the order N, C, spatial axes, from one that has the channels last if ``last``."""
     return (shape[0], shape[-1], *shape[1:-1]) if last else shape
 
 
-def channels_back(shape: tuple[Dim, ...], last: bool) -> tuple[Dim, ...]:
-    """The inverse of :func:`channels_second`."""
+def to_layout(shape: tuple[Dim, ...], last: bool) -> tuple[Dim, ...]:
+    """The inverse of :func:`to_channels_first`."""
     return (shape[0], *shape[2:], shape[1]) if last else shape
 
 
-def reached(size: Dim, extent: int, stride: int, pad: int) -> Dim:
+def output_size(size: Dim, extent: int, stride: int, pad: int) -> Dim:
     """How many positions a window has along an axis of ``size`` cells.
 
     Raises:
@@ -68,12 +68,12 @@ def reached(size: Dim, extent: int, stride: int, pad: int) -> Dim:
     return (size + 2 * pad - extent) // stride + 1
 
 
-def covered(count: Dim, extent: int, stride: int, pad: int) -> Dim:
+def input_size(count: Dim, extent: int, stride: int, pad: int) -> Dim:
     """The size of the axis along which a window has ``count`` positions; None unless only one size does."""
     return count + extent - 1 - 2 * pad if count is not None and stride == 1 else None
 
 
-def refined(shape: Shape, rank: int, what: str) -> tuple[Dim, ...]:
+def at_rank(shape: Shape, rank: int, what: str) -> tuple[Dim, ...]:
     """``shape`` as one of ``rank`` axes.
 
     Raises:
@@ -84,7 +84,7 @@ def refined(shape: Shape, rank: int, what: str) -> tuple[Dim, ...]:
     return (None,) * rank if shape is None else shape
 
 
-def agreed(a: Dim, b: Dim, what: str) -> Dim:
+def unify_dims(a: Dim, b: Dim, what: str) -> Dim:
     """What two accounts of one dimension say together.
 
     Raises:
@@ -95,12 +95,12 @@ def agreed(a: Dim, b: Dim, what: str) -> Dim:
     return b if a is None else a
 
 
-def computed_in(x: Array) -> Array:
+def to_compute_dtype(x: Array) -> Array:
     """``x`` in the type that sums of products are formed in: float32 for float16, else its own."""
     return x.astype(np.float32) if x.dtype == np.float16 else x
 
 
-def span_of(size: int, shift: int, stride: int, count: int) -> tuple[int, int, slice]:
+def tap_range(size: int, shift: int, stride: int, count: int) -> tuple[int, int, slice]:
     """Which windows have a cell in the image at ``shift`` from their beginning, and those cells."""
     first = max(0, -(shift // stride))
     last = max(first, min(count, (size - 1 - shift) // stride + 1))
@@ -108,7 +108,7 @@ def span_of(size: int, shift: int, stride: int, count: int) -> tuple[int, int, s
     return first, last, slice(begin, begin + max(0, last - first - 1) * stride + 1, stride)
 
 
-def cells_of(size: int, window: Window, i: int, count: int, with_border: bool) -> Array:
+def tap_cells(size: int, window: Window, i: int, count: int, with_border: bool) -> Array:
     """How many cells each window has along an axis; with the border, but nothing beyond it, or without."""
     begin = np.arange(count) * window.stride[i] - window.pad[i]
     end = np.minimum(begin + window.kernel[i], size + window.pad[i])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphshare.ops.convolution import correlation
-from graphshare.ops.convolution.epilogue import Finish
+from graphshare.ops.convolution.epilogue import Epilogue
 from graphshare.ops.kernel import Array
 from graphshare.ops.windows import Window
 
@@ -54,6 +54,6 @@ def test_every_form_is_the_sum_over_taps(
     wanted = summed(x, weight, window, groups)
     term = rng.standard_normal(filters).astype(np.float32)
     addend = rng.standard_normal(wanted.shape).astype(np.float32)
-    found = correlation.correlate(x, weight, Finish(None, term, addend, -1.0, None), window, groups)
+    found = correlation.correlate(x, weight, Epilogue(None, term, addend, -1.0, None), window, groups)
     tail = (-1, *(1,) * len(window.kernel))
     assert np.abs(found - np.maximum(wanted + term.reshape(tail) + addend, -1)).max() <= 2e-5

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphshare.ops.convolution.depthwise import by_passes, depthwise
-from graphshare.ops.convolution.epilogue import Finish
+from graphshare.ops.convolution.epilogue import Epilogue
 from graphshare.ops.convolution.grid import Grid, grid_of
 from graphshare.ops.kernel import Array
 from graphshare.ops.windows import Window
@@ -24,13 +24,13 @@ WINDOWS = {
 }
 
 
-def both(image: Array, weight: Array, grid: Grid, finish: Finish) -> tuple[Array, Array]:
+def both(image: Array, weight: Array, grid: Grid, finish: Epilogue) -> tuple[Array, Array]:
     """Float64 by the reference, and what is tested."""
     found, wanted = (np.full((len(image), *grid.out), np.nan, x) for x in (image.dtype, np.float64))
     with np.errstate(all="ignore"):
         depthwise(image, weight, grid, found, finish, 0, np.empty)
         by_passes(image.astype(np.float64), weight.astype(np.float64), grid, wanted)
-        Finish(finish.factor, finish.term, finish.addend, finish.low, finish.high).apply(0, wanted)
+        Epilogue(finish.factor, finish.term, finish.addend, finish.low, finish.high).apply(0, wanted)
     return found, wanted
 
 
@@ -43,8 +43,8 @@ def test_products_with_bands_are_sums_of_scaled_copies(window: Window, width: in
     image = rng.standard_normal((300 if width < 20 else 9, *size)).astype(np.float32)
     weight = rng.standard_normal((len(image), int(np.prod(window.kernel)))).astype(np.float32)
     channels = len(image)
-    finish = Finish(None, rng.standard_normal(channels), rng.standard_normal((1, channels, *grid.out)), -1.0, 2.0)
-    for how in (Finish(), finish):
+    finish = Epilogue(None, rng.standard_normal(channels), rng.standard_normal((1, channels, *grid.out)), -1.0, 2.0)
+    for how in (Epilogue(), finish):
         found, wanted = both(image, weight, grid, how)
         assert np.abs(found - wanted).max() <= 1e-5
 
@@ -56,6 +56,6 @@ def test_what_is_not_finite_stays_where_it_is_seen(odd: float) -> None:
     image[2, 0, 3, 5] = odd
     weight = np.ones((4, 9), np.float32)
     weight[2, 4] = 0
-    found, wanted = both(image, weight, grid, Finish())
+    found, wanted = both(image, weight, grid, Epilogue())
     assert np.array_equal(found, wanted, equal_nan=True)
     assert np.count_nonzero(~np.isfinite(found)) == 9

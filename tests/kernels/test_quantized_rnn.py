@@ -11,7 +11,7 @@ import pytest
 from graphshare.execute.plan import without_kernel
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ops.kernel import Context, KernelError
-from graphshare.ops.quantization.rnn import quantized_rnn
+from graphshare.ops.quantization.rnn import rnn_int8
 from graphshare.ops.registry import lookup
 from graphshare.ops.rnn.kernel import parameter_size
 from tests.symbols import document, operator, variable
@@ -32,7 +32,7 @@ def run(attrs: dict[str, Any], inputs: int, value: int = 200) -> Any:
     state = np.zeros((attrs["num_layers"], 1, attrs["state_size"]), "float32")
     vector = rng.standard_normal(parameter_size(attrs, inputs)).astype("float32")
     x = np.full((1, 1, inputs), value, "uint8")
-    return quantized_rnn(Context(), attrs, x, vector, state, state, np.ones(1, "float32") * 255, np.zeros(1, "float32"))
+    return rnn_int8(Context(), attrs, x, vector, state, state, np.ones(1, "float32") * 255, np.zeros(1, "float32"))
 
 
 def test_parameters_beyond_which_mxnet_reads_are_refused() -> None:

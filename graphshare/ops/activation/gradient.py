@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from graphshare.ops.conversion import floating
+from graphshare.ops.conversion import to_floating
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, sum_to_shape
 from graphshare.ops.kernel import Array
-from graphshare.ops.windows import computed_in
+from graphshare.ops.windows import to_compute_dtype
 
 
 def relu(entry: TapeEntry, dy: Array) -> Array:
@@ -42,7 +42,7 @@ def softrelu(entry: TapeEntry, dy: Array) -> Array:
 
 def softsign(entry: TapeEntry, dy: Array) -> Array:
     """``1 / (1 + |x|)^2``."""
-    slope = 1 / np.square(1 + np.abs(computed_in(entry.inputs[0])))  # whose square overflows in float16
+    slope = 1 / np.square(1 + np.abs(to_compute_dtype(entry.inputs[0])))  # whose square overflows in float16
     return np.asarray((dy * slope).astype(dy.dtype, copy=False))
 
 
@@ -79,7 +79,7 @@ def elu(entry: TapeEntry, dy: Array) -> Array:
 
 def selu(entry: TapeEntry, dy: Array) -> Array:
     """``scale * (alpha + y)`` at 0 and below, which is MXNet's and not quite the derivative, ``scale * alpha + y``."""
-    x, y = entry.inputs[0], computed_in(entry.outputs[0])
+    x, y = entry.inputs[0], to_compute_dtype(entry.outputs[0])
     slope = np.where(x > 0, _SELU_SCALE, _SELU_SCALE * (_SELU_ALPHA + y))
     return np.asarray(dy * slope.astype(dy.dtype))
 
@@ -88,7 +88,7 @@ def gelu(entry: TapeEntry, dy: Array) -> Array:
     """The normal distribution function, and ``x`` times its density."""
     from graphshare.ops.special_functions import erf
 
-    x = floating(entry.inputs[0])
+    x = to_floating(entry.inputs[0])
     slope = (1 + erf(x * x.dtype.type(math.sqrt(0.5)))) * x.dtype.type(0.5)
     slope += x * np.exp(-x * x / 2) * x.dtype.type(1 / math.sqrt(2 * math.pi))
     return np.asarray((dy * slope).astype(dy.dtype, copy=False))

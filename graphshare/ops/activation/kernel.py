@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.activation.leaky import KERNELS as LEAKY_KERNELS
-from graphshare.ops.buffers import room
-from graphshare.ops.conversion import convert, floating
+from graphshare.ops.buffers import result_buffer
+from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel
-from graphshare.ops.unification import same_shapes, same_types
+from graphshare.ops.unification import same_dtypes, same_shapes
 
 
 def relu(context: Context, attrs: Attrs, x: Array) -> Array:
     """max(x, 0)."""
-    result: Array = np.maximum(x, x.dtype.type(0), out=room(context, x))
+    result: Array = np.maximum(x, x.dtype.type(0), out=result_buffer(context, x))
     return result
 
 
@@ -24,7 +24,7 @@ def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
     """1 / (1 + exp(-x)), without overflow on either side; of float16 in float32, where exp(17) is finite."""
     if x.dtype == np.float16:
         return sigmoid(Context(dead=(True,)), attrs, x.astype(np.float32)).astype(x.dtype)
-    out = np.negative(x, out=room(context, x))
+    out = np.negative(x, out=result_buffer(context, x))
     with np.errstate(over="ignore"):
         np.exp(out, out=out)
     out += 1
@@ -34,7 +34,7 @@ def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def tanh(context: Context, attrs: Attrs, x: Array) -> Array:
     """The hyperbolic tangent."""
-    result: Array = np.tanh(x, out=room(context, x))
+    result: Array = np.tanh(x, out=result_buffer(context, x))
     return result
 
 
@@ -69,13 +69,13 @@ def _of_any_type(forward: Callable[[Context, Attrs, Array], Array]) -> Forward:
     def of_any_type(context: Context, attrs: Attrs, x: Array) -> Array:
         if x.dtype.kind == "f" or forward is relu:
             return forward(context, attrs, x)
-        return convert(forward(Context(), attrs, floating(x)), x.dtype)
+        return convert(forward(Context(), attrs, to_floating(x)), x.dtype)
 
     return of_any_type
 
 
 def _elementwise(operator: str, forward: Any) -> Kernel:
-    return Kernel(operator, _of_any_type(forward), same_shapes, same_types)
+    return Kernel(operator, _of_any_type(forward), same_shapes, same_dtypes)
 
 
 KERNELS = (

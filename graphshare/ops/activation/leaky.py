@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from graphshare.ops.buffers import target
-from graphshare.ops.conversion import convert, floating
+from graphshare.ops.buffers import reuse_buffer
+from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.ops.limits import Limits, limited, refuse_invalid_call, require
-from graphshare.ops.unification import same_shapes, same_types, unify
+from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
+from graphshare.ops.unification import same_dtypes, same_shapes, unify
 from graphshare.text.format import format_shape
 
 _SELU_ALPHA = np.float32(1.6732632423543772)
@@ -22,21 +22,21 @@ _SELU_SCALE = np.float32(1.0507009873554805)
 
 def leaky(context: Context, attrs: Attrs, x: Array) -> Array:
     """``slope * x`` below 0."""
-    return _scaled_below(x, attrs["slope"], _copied(context, x), x < 0)
+    return _scale_where(x, attrs["slope"], _copy(context, x), x < 0)
 
 
 def elu(context: Context, attrs: Attrs, x: Array) -> Array:
     """``slope * (exp(x) - 1)`` below 0."""
     below = x < 0
-    out: Array = np.expm1(x, out=_copied(context, x), where=below)
-    return _scaled_below(out, attrs["slope"], out, below)
+    out: Array = np.expm1(x, out=_copy(context, x), where=below)
+    return _scale_where(out, attrs["slope"], out, below)
 
 
 def selu(context: Context, attrs: Attrs, x: Array) -> Array:
     """:func:`elu` with the slope and the scale that keep mean 0 and variance 1."""
     below = x < 0
-    out: Array = np.expm1(x, out=_copied(context, x), where=below)
-    _scaled_below(out, _SELU_ALPHA, out, below)
+    out: Array = np.expm1(x, out=_copy(context, x), where=below)
+    _scale_where(out, _SELU_ALPHA, out, below)
     out *= x.dtype.type(_SELU_SCALE)
     return out
 
@@ -45,9 +45,9 @@ def gelu(context: Context, attrs: Attrs, x: Array) -> Array:
     """``x`` times the normal distribution function of ``x``."""
     from graphshare.ops.special_functions import BLOCK, erf_of_block
 
-    data = floating(x)
+    data = to_floating(x)
     given = np.ascontiguousarray(data).reshape(-1)
-    over = target(context, x) if data is x and x.flags.c_contiguous else None
+    over = reuse_buffer(context, x) if data is x and x.flags.c_contiguous else None
     out = context.empty(data.shape, data.dtype) if over is None else over
     result = out.reshape(-1)
     number = data.dtype.type
@@ -83,18 +83,18 @@ def prelu(context: Context, attrs: Attrs, x: Array, gamma: Array) -> Array:
     require(slopes.ndim <= x.ndim, f"gamma has {slopes.ndim} axes, and the data {x.ndim}")
     with refuse_invalid_call():
         np.broadcast_shapes(slopes.shape, x.shape)
-    result: Array = np.multiply(x, slopes, out=_copied(context, x), where=x < 0)
+    result: Array = np.multiply(x, slopes, out=_copy(context, x), where=x < 0)
     return result
 
 
-def _scaled_below(x: Array, slope: float | np.float32, out: Array, below: Array) -> Array:
+def _scale_where(x: Array, slope: float | np.float32, out: Array, below: Array) -> Array:
     result: Array = np.multiply(x, x.dtype.type(slope), out=out, where=below)
     return result
 
 
-def _copied(context: Context, x: Array) -> Array:
+def _copy(context: Context, x: Array) -> Array:
     """``x`` in a buffer that may be changed."""
-    out = target(context, x)
+    out = reuse_buffer(context, x)
     return x.copy() if out is None else out
 
 
@@ -137,10 +137,10 @@ def _gamma_shape(shape: Shape, gamma: Shape) -> Shape:
 
 
 def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    inputs, outputs = same_types(attrs, inputs, outputs)
+    inputs, outputs = same_dtypes(attrs, inputs, outputs)
     if inputs[0] is not None and not inputs[0].startswith("float"):
         raise KernelError(f"{inputs[0]} where floating point is wanted")
     return inputs, outputs
 
 
-KERNELS = limited(Limits(rank=1), Kernel("LeakyReLU", leaky_relu, _shapes, _types))
+KERNELS = with_limits(Limits(rank=1), Kernel("LeakyReLU", leaky_relu, _shapes, _types))

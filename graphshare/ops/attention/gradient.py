@@ -6,7 +6,7 @@ from math import sqrt
 
 import numpy as np
 
-from graphshare.ops.attention.kernel import interleaved
+from graphshare.ops.attention.kernel import split_interleaved
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array
 
@@ -36,28 +36,30 @@ def _of_values(attention: Array, values: Array, heads: int, dy: Array) -> tuple[
 def self_scores(entry: TapeEntry, dy: Array) -> Array:
     """Of the projections: their queries and keys."""
     (projected,), heads = entry.inputs, entry.attrs["heads"]
-    queries, keys, _ = interleaved(entry.attrs, projected, 3)
+    queries, keys, _ = split_interleaved(entry.attrs, projected, 3)
     return _together(projected, heads, [*_of_scores(queries, keys, dy), None])
 
 
 def self_values(entry: TapeEntry, dy: Array) -> Gradients:
     """Of the projections, their values, and of the attention."""
     (projected, attention), heads = entry.inputs, entry.attrs["heads"]
-    dattention, dvalues = _of_values(attention, interleaved(entry.attrs, projected, 3)[2], heads, dy)
+    dattention, dvalues = _of_values(attention, split_interleaved(entry.attrs, projected, 3)[2], heads, dy)
     return [_together(projected, heads, [None, None, dvalues]), dattention]
 
 
 def cross_scores(entry: TapeEntry, dy: Array) -> Gradients:
     """Of the queries, and of the other sequence's projections."""
     (queries, projected), heads = entry.inputs, entry.attrs["heads"]
-    dqueries, dkeys = _of_scores(interleaved(entry.attrs, queries, 1)[0], interleaved(entry.attrs, projected, 2)[0], dy)
+    dqueries, dkeys = _of_scores(
+        split_interleaved(entry.attrs, queries, 1)[0], split_interleaved(entry.attrs, projected, 2)[0], dy
+    )
     return [_together(queries, heads, [dqueries]), _together(projected, heads, [dkeys, None])]
 
 
 def cross_values(entry: TapeEntry, dy: Array) -> Gradients:
     """Of the other sequence's projections, and of the attention."""
     (projected, attention), heads = entry.inputs, entry.attrs["heads"]
-    dattention, dvalues = _of_values(attention, interleaved(entry.attrs, projected, 2)[1], heads, dy)
+    dattention, dvalues = _of_values(attention, split_interleaved(entry.attrs, projected, 2)[1], heads, dy)
     return [_together(projected, heads, [None, dvalues]), dattention]
 
 

@@ -7,12 +7,12 @@ from math import prod, sqrt
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
-from graphshare.ops.limits import Limits, limited
-from graphshare.ops.unification import dims, same_types, unify
-from graphshare.ops.windows import agreed
+from graphshare.ops.limits import Limits, with_limits
+from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
+from graphshare.ops.windows import unify_dims
 
 
-def interleaved(attrs: Attrs, x: Array, count: int) -> list[Array]:
+def split_interleaved(attrs: Attrs, x: Array, count: int) -> list[Array]:
     """The parts of ``x``, each (batch * heads, length, depth)."""
     length, batch, _ = x.shape
     split = x.reshape(length, batch * attrs["heads"], count, -1)
@@ -26,7 +26,7 @@ def _scores(context: Context, queries: Array, keys: Array) -> Array:
     return result
 
 
-def _attended(context: Context, attrs: Attrs, attention: Array, values: Array) -> Array:
+def _apply_attention(context: Context, attrs: Attrs, attention: Array, values: Array) -> Array:
     """(queries, batch, heads * depth)."""
     length, heads = attention.shape[1], len(values)
     out = context.empty((length, heads, values.shape[-1]), np.result_type(attention, values))
@@ -36,23 +36,23 @@ def _attended(context: Context, attrs: Attrs, attention: Array, values: Array) -
 
 def self_scores(context: Context, attrs: Attrs, projected: Array) -> Array:
     """Queries against keys, scaled: (batch * heads, length, length)."""
-    queries, keys, _ = interleaved(attrs, projected, 3)
+    queries, keys, _ = split_interleaved(attrs, projected, 3)
     return _scores(context, queries, keys)
 
 
 def self_values(context: Context, attrs: Attrs, projected: Array, attention: Array) -> Array:
     """Attention applied to the values."""
-    return _attended(context, attrs, attention, interleaved(attrs, projected, 3)[2])
+    return _apply_attention(context, attrs, attention, split_interleaved(attrs, projected, 3)[2])
 
 
 def cross_scores(context: Context, attrs: Attrs, queries: Array, projected: Array) -> Array:
     """Queries of one sequence against keys of another, scaled: (batch * heads, queries, keys)."""
-    return _scores(context, interleaved(attrs, queries, 1)[0], interleaved(attrs, projected, 2)[0])
+    return _scores(context, split_interleaved(attrs, queries, 1)[0], split_interleaved(attrs, projected, 2)[0])
 
 
 def cross_values(context: Context, attrs: Attrs, projected: Array, attention: Array) -> Array:
     """Attention applied to the values of another sequence."""
-    return _attended(context, attrs, attention, interleaved(attrs, projected, 2)[1])
+    return _apply_attention(context, attrs, attention, split_interleaved(attrs, projected, 2)[1])
 
 
 def _times(size: Dim, factor: int) -> Dim:
@@ -72,14 +72,14 @@ def _share(size: Dim, parts: int, what: str) -> Dim:
 
 def self_scores_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """The scores from the projections."""
-    length, batch, width = dims(inputs[0], 3)
+    length, batch, width = dims_of_rank(inputs[0], 3)
     _share(width, 3 * attrs["heads"], "the last axis of queries_keys_values")
     return inputs, [unify((_times(batch, attrs["heads"]), length, length), outputs[0])]
 
 
 def self_values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """The attention and the output from the projections."""
-    length, batch, width = dims(inputs[0], 3)
+    length, batch, width = dims_of_rank(inputs[0], 3)
     depth = _share(width, 3 * attrs["heads"], "the last axis of queries_keys_values")
     attention = unify((_times(batch, attrs["heads"]), length, length), inputs[1])
     return [inputs[0], attention], [unify((length, batch, _times(depth, attrs["heads"])), outputs[0])]
@@ -87,11 +87,11 @@ def self_values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 
 def cross_scores_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """The scores from both projections."""
-    (queries, batch, width), (keys, other, doubled) = dims(inputs[0], 3), dims(inputs[1], 3)
+    (queries, batch, width), (keys, other, doubled) = dims_of_rank(inputs[0], 3), dims_of_rank(inputs[1], 3)
     _share(width, attrs["heads"], "the last axis of queries")
     _share(doubled, 2 * attrs["heads"], "the last axis of keys_values")
-    batch = agreed(batch, other, "samples of queries and keys")
-    doubled = agreed(doubled, _times(width, 2), "the last axis of keys_values")
+    batch = unify_dims(batch, other, "samples of queries and keys")
+    doubled = unify_dims(doubled, _times(width, 2), "the last axis of keys_values")
     return (
         [(queries, batch, width), (keys, batch, doubled)],
         [unify((_times(batch, attrs["heads"]), queries, keys), outputs[0])],
@@ -100,7 +100,7 @@ def cross_scores_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 
 def cross_values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """The output from projections and attention."""
-    (keys, batch, doubled), (_, queries, _) = dims(inputs[0], 3), dims(inputs[1], 3)
+    (keys, batch, doubled), (_, queries, _) = dims_of_rank(inputs[0], 3), dims_of_rank(inputs[1], 3)
     depth = _share(doubled, 2 * attrs["heads"], "the last axis of keys_values")
     attention = unify((_times(batch, attrs["heads"]), queries, keys), inputs[1])
     return [inputs[0], attention], [unify((queries, batch, _times(depth, attrs["heads"])), outputs[0])]
@@ -120,10 +120,10 @@ def values_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     return prod(outputs[0]) * inputs[1][-1]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(elements=True, positive=("heads",)),
-    Kernel("_contrib_interleaved_matmul_selfatt_qk", self_scores, self_scores_shapes, same_types, cost=self_scores_cost),
-    Kernel("_contrib_interleaved_matmul_selfatt_valatt", self_values, self_values_shapes, same_types, cost=values_cost),
-    Kernel("_contrib_interleaved_matmul_encdec_qk", cross_scores, cross_scores_shapes, same_types, cost=_cross_scores_cost),
-    Kernel("_contrib_interleaved_matmul_encdec_valatt", cross_values, cross_values_shapes, same_types, cost=values_cost),
+    Kernel("_contrib_interleaved_matmul_selfatt_qk", self_scores, self_scores_shapes, same_dtypes, cost=self_scores_cost),
+    Kernel("_contrib_interleaved_matmul_selfatt_valatt", self_values, self_values_shapes, same_dtypes, cost=values_cost),
+    Kernel("_contrib_interleaved_matmul_encdec_qk", cross_scores, cross_scores_shapes, same_dtypes, cost=_cross_scores_cost),
+    Kernel("_contrib_interleaved_matmul_encdec_valatt", cross_values, cross_values_shapes, same_dtypes, cost=values_cost),
 )

@@ -9,7 +9,7 @@ import numpy as np
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs
 from graphshare.ops.unification import axis_of
-from graphshare.ops.windows import computed_in
+from graphshare.ops.windows import to_compute_dtype
 
 
 def batch_norm(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
@@ -19,7 +19,7 @@ def batch_norm(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
     axis = axis_of(attrs.get("axis", 1), x.ndim)
     others = tuple(i for i in range(x.ndim) if i != axis)
     tail = (-1, *(1,) * (x.ndim - 1 - axis))
-    wide, gradient = computed_in(x), computed_in(dy)
+    wide, gradient = to_compute_dtype(x), to_compute_dtype(dy)
     gathered = not entry.training or attrs["use_global_stats"]
     mean = (moving_mean if gathered else wide.mean(axis=others)).astype(wide.dtype, copy=False)
     standard = wide - mean.reshape(tail)
@@ -51,15 +51,15 @@ def batch_norm_relu(entry: TapeEntry, dy: Array, *rest: Array | None) -> Gradien
     return batch_norm(entry, dy * (entry.outputs[0] != 0), *rest)
 
 
-def fixed_gamma(attrs: Attrs, inputs: Sequence[Array]) -> Mapping[int, Array]:
+def overwrite_gamma(attrs: Attrs, inputs: Sequence[Array]) -> Mapping[int, Array]:
     """A fixed gamma becomes 1."""
     return {1: np.ones_like(inputs[1])} if attrs["fix_gamma"] else {}
 
 
 GRADIENTS = (
     *(
-        Gradient(name, batch_norm, reads_outputs=False, overwrites=fixed_gamma)
+        Gradient(name, batch_norm, reads_outputs=False, overwrites=overwrite_gamma)
         for name in ("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm")
     ),
-    Gradient("_contrib_BatchNormWithReLU", batch_norm_relu, overwrites=fixed_gamma),
+    Gradient("_contrib_BatchNormWithReLU", batch_norm_relu, overwrites=overwrite_gamma),
 )

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.buffers import room
+from graphshare.ops.buffers import result_buffer
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Result, Shape, Shapes, Types
-from graphshare.ops.limits import FLOATS, Limits, limited
-from graphshare.ops.unification import axis_of, dims, same_types, unify
-from graphshare.ops.windows import agreed, computed_in
+from graphshare.ops.limits import FLOATS, Limits, with_limits
+from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, unify
+from graphshare.ops.windows import to_compute_dtype, unify_dims
 from graphshare.text.format import format_shape
 
 _CHUNK = 1 << 17
@@ -26,7 +26,7 @@ def batch_norm(
     context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
 ) -> Result | Array:
     """(x - mean) / sqrt(variance + eps) * gamma + beta; outputs mean and 1 / sqrt(variance + eps) as well."""
-    return _normalized(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=True)
+    return _normalize(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=True)
 
 
 def plain_scaling(
@@ -46,17 +46,17 @@ def batch_norm_raw(
     context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
 ) -> Result | Array:
     """As BatchNorm, but what is output beside the mean is the variance as it is."""
-    return _normalized(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=False)
+    return _normalize(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=False)
 
 
 def batch_norm_relu(
     context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
 ) -> Result | Array:
     """max(BatchNorm, 0)."""
-    return _normalized(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=True, relu=True)
+    return _normalize(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=True, relu=True)
 
 
-def _normalized(
+def _normalize(
     context: Context, attrs: Attrs, inputs: tuple[Array, ...], *, inverse: bool, relu: bool = False
 ) -> Result | Array:
     x, gamma, beta, moving_mean, moving_var = inputs
@@ -68,7 +68,7 @@ def _normalized(
         mean, variance = _statistics(x, axis, moving_mean.dtype)
     factor = 1 / np.sqrt(variance.astype(np.float64) + attrs["eps"])
     scale = factor if attrs["fix_gamma"] else factor * gamma
-    out = _scaled(context, x, axis, mean, scale, beta, relu=relu)
+    out = _scale_and_shift(context, x, axis, mean, scale, beta, relu=relu)
     if gathered and context.num_outputs == 1:
         return out
     spread = factor.astype(variance.dtype) if inverse else variance
@@ -83,7 +83,7 @@ def _normalized(
 def _statistics(x: Array, axis: int, dtype: Any) -> tuple[Array, Array]:
     """Mean and biased variance by channel."""
     others = tuple(i for i in range(x.ndim) if i != axis)
-    wide = computed_in(x)
+    wide = to_compute_dtype(x)
     mean: Array = wide.mean(axis=others)
     shape = [1] * x.ndim
     shape[axis] = -1
@@ -92,13 +92,15 @@ def _statistics(x: Array, axis: int, dtype: Any) -> tuple[Array, Array]:
     return mean.astype(dtype, copy=False), deviation.mean(axis=others).astype(dtype, copy=False)
 
 
-def _scaled(context: Context, x: Array, axis: int, mean: Array, scale: Array, beta: Array, *, relu: bool = False) -> Array:
+def _scale_and_shift(
+    context: Context, x: Array, axis: int, mean: Array, scale: Array, beta: Array, *, relu: bool = False
+) -> Array:
     """(x - mean) * scale + beta, with ``relu`` no less than 0, into the buffer of ``x`` where that is dead.
 
     It is x * scale + shift unless so little would be left of the two terms that their rounding showed.
     """
     wide = np.float32 if x.dtype == np.float16 else x.dtype
-    out = room(context, x)
+    out = result_buffer(context, x)
     tail = (-1, *(1,) * (x.ndim - 1 - axis))
     plain = bool(np.all(np.abs(mean * scale) <= _PLAIN))
     shift = (beta - mean * scale if plain else beta).astype(wide).reshape(tail)
@@ -144,13 +146,13 @@ def batch_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     data = unify(inputs[0], outputs[0])
     channels: Dim = None
     for shape in (*inputs[1:], *outputs[1:]):
-        channels = agreed(dims(shape, 1)[0], channels, "numbers by channel")
+        channels = unify_dims(dims_of_rank(shape, 1)[0], channels, "numbers by channel")
     if data is not None:
         axis = attrs.get("axis", 1)
         if not -len(data) <= axis < len(data):
             raise KernelError(f"the channels are to be on axis {axis}, but data is {format_shape(data)}")
         axis %= len(data)
-        channels = agreed(channels, data[axis], f"gamma, beta and statistics against the channels (axis {axis} of data)")
+        channels = unify_dims(channels, data[axis], f"gamma, beta and statistics against the channels (axis {axis} of data)")
         data = (*data[:axis], channels, *data[axis + 1 :])
     vector: Shape = (channels,)
     return [data, *[vector] * (len(inputs) - 1)], [data, *[vector] * (len(outputs) - 1)]
@@ -158,7 +160,7 @@ def batch_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
 
 def batch_norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     """The output as the data; the others as the data too, float32 for float16."""
-    (data, *_), (out, *_) = same_types(attrs, [inputs[0]], [outputs[0]])[0], [outputs[0]]
+    (data, *_), (out, *_) = same_dtypes(attrs, [inputs[0]], [outputs[0]])[0], [outputs[0]]
     data = data or out
     rest = [*inputs[1:], *outputs[1:]]
     wanted = {"float16": "float32", None: None}.get(data, data)
@@ -178,7 +180,7 @@ def _by_channel(operator: str, forward: Callable[..., Result | Array]) -> Kernel
 BATCH_NORM_RELU = _by_channel("_contrib_BatchNormWithReLU", batch_norm_relu)
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=FLOATS),
     _by_channel("BatchNorm", batch_norm),
     _by_channel("BatchNorm_v1", batch_norm_raw),

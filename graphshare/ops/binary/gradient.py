@@ -8,7 +8,7 @@ import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp, no_gradient, sum_to_shape
 from graphshare.ops.kernel import Array
-from graphshare.ops.windows import computed_in
+from graphshare.ops.windows import to_compute_dtype
 
 Rule = Callable[[Array, Array, Array, Array], "Array | None"]
 """From x, y, the result and its gradient to the gradient of one side."""
@@ -24,7 +24,7 @@ def _power_log(x: Array, y: Array, z: Array, dz: Array) -> Array:
 
 def _power_slope(x: Array, y: Array, z: Array, dz: Array) -> Array:
     """Of float16 in float32, but for ``y - 1``: beside a ``y`` near 0 it is the whole number -1, as in MXNet."""
-    result: Array = computed_in(dz) * computed_in(y) * np.power(computed_in(x), computed_in(y - 1))
+    result: Array = to_compute_dtype(dz) * to_compute_dtype(y) * np.power(to_compute_dtype(x), to_compute_dtype(y - 1))
     return result
 
 

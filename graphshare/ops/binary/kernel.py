@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.buffers import room, target
+from graphshare.ops.buffers import result_buffer, reuse_buffer
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, Types
-from graphshare.ops.limits import NUMBERS, Limits, limited
-from graphshare.ops.unification import broadcast_shapes, same_shapes, same_types
+from graphshare.ops.limits import NUMBERS, Limits, with_limits
+from graphshare.ops.unification import broadcast_shapes, same_dtypes, same_shapes
 
 Function = Callable[[Context, Array, Array], Array]
 
@@ -26,7 +26,7 @@ def _in_place(function: Any) -> Function:
 
     def forward(context: Context, x: Array, y: Array) -> Array:
         with np.errstate(all="ignore"):
-            result: Array = function(x, y, out=room(context, x, y))
+            result: Array = function(x, y, out=result_buffer(context, x, y))
         return result
 
     return forward
@@ -98,7 +98,7 @@ def _kernel(operator: str, function: Function, shapes: Any) -> Kernel:
     def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
         return function(context, x, y)
 
-    return Kernel(operator, forward, shapes, same_types)
+    return Kernel(operator, forward, shapes, same_dtypes)
 
 
 def add_n(context: Context, attrs: Attrs, *arrays: Array) -> Array:
@@ -107,7 +107,7 @@ def add_n(context: Context, attrs: Attrs, *arrays: Array) -> Array:
         return arrays[0]
     if arrays[0].dtype == np.float16 and len(arrays) <= 4:
         return reduce(np.add, reversed(arrays))
-    out = target(context, *arrays[:2])
+    out = reuse_buffer(context, *arrays[:2])
     if out is not None and any(np.may_share_memory(out, x) for x in arrays[2:]):
         out = None  # the same array is still to be added
     result: Array = np.asarray(np.add(arrays[0], arrays[1], out=out))
@@ -145,7 +145,7 @@ def forward_of(word: str, reverse: bool) -> Forward:
         number = convert(np.asarray(attrs["scalar"], np.float64), data.dtype)
         if not reverse:
             return function(context, data, number)
-        result = function(_swapped(context), number, data)
+        result = function(_swap_operands(context), number, data)
         if word == "div" and data.dtype.kind in "iu":  # it is infinity, as an integer
             result = np.where(data == 0, convert(np.asarray(np.inf), data.dtype), result)
         return result
@@ -153,7 +153,7 @@ def forward_of(word: str, reverse: bool) -> Forward:
     return forward
 
 
-def _swapped(context: Context) -> Context:
+def _swap_operands(context: Context) -> Context:
     """The context of an operator whose array is the second operand."""
     return Context(training=context.training, dead=(False, *context.dead))
 
@@ -169,12 +169,12 @@ def types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
 _WORDS = {"add": "plus", "sub": "minus"}
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
     *(_kernel(operator, ARITHMETIC[name], same_shapes) for operator, name in _OF_ONE_SHAPE.items()),
     *(_kernel(f"broadcast_{name}", function, broadcast_shapes) for name, function in ARITHMETIC.items()),
-    Kernel("_identity_with_attr_like_rhs", _first, same_shapes, same_types),
-    Kernel("add_n", add_n, same_shapes, same_types),
+    Kernel("_identity_with_attr_like_rhs", _first, same_shapes, same_dtypes),
+    Kernel("add_n", add_n, same_shapes, same_dtypes),
     *(Kernel(f"_{_WORDS.get(name, name)}_scalar", forward_of(name, False), same_shapes, types) for name in ARITHMETIC),
     *(
         Kernel(f"_r{_WORDS.get(name, name)}_scalar", forward_of(name, True), same_shapes, types)

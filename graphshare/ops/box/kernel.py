@@ -9,8 +9,8 @@ import numpy as np
 
 from graphshare.ops.box.matching import KERNELS as MATCHING_KERNELS
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
-from graphshare.ops.limits import SIGNED, Limits, limited
-from graphshare.ops.unification import dims, same_types, unify
+from graphshare.ops.limits import SIGNED, Limits, with_limits
+from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 
 
 def corners(boxes: Array, form: str) -> Array:
@@ -33,7 +33,7 @@ def overlaps(a: Array, b: Array, *, pixels: bool = False) -> Array:
     return result
 
 
-def kept(
+def suppress_overlaps(
     boxes: Array, limit: float, *, most: int | None = None, classes: Array | None = None, pixels: bool = False
 ) -> list[int]:
     """Which of the boxes, sorted by falling score, stay: those that no better one overlaps by more than ``limit``.
@@ -67,7 +67,7 @@ def box_nms(context: Context, attrs: Attrs, x: Array) -> Array:
         chosen = survivors(attrs, rows)
         result[: len(chosen)] = rows[chosen]
     if attrs["in_format"] != attrs["out_format"]:
-        _converted(attrs, out)
+        _convert_format(attrs, out)
     return out
 
 
@@ -84,12 +84,12 @@ def survivors(attrs: Attrs, rows: Array) -> Array:
     rows = rows[candidates]
     classes = rows[:, number] if number >= 0 and not attrs["force_suppress"] else None
     result: Array = candidates[
-        kept(corners(rows[:, first : first + 4], attrs["in_format"]), attrs["overlap_thresh"], classes=classes)
+        suppress_overlaps(corners(rows[:, first : first + 4], attrs["in_format"]), attrs["overlap_thresh"], classes=classes)
     ]
     return result
 
 
-def _converted(attrs: Attrs, rows: Array) -> None:
+def _convert_format(attrs: Attrs, rows: Array) -> None:
     """Brings the boxes into the other format, in place; as in MXNet not those whose first number is negative."""
     first = attrs["coord_start"]
     boxes = rows[..., first : first + 4]
@@ -125,7 +125,7 @@ def _iou_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
     return inputs, [unify(joined, outputs[0])]
 
 
-def decoded(boxes: Array, offsets: Array, scales: tuple[float, ...], clip: float = -1) -> Array:
+def decode_offsets(boxes: Array, offsets: Array, scales: tuple[float, ...], clip: float = -1) -> Array:
     """``offsets`` ``(..., 4)`` from anchors given by centre and size, to corners. ``clip`` bounds the scaled sizes."""
     dtype = offsets.dtype.type
     first, second = offsets[..., :2] * np.array(scales[:2], dtype), offsets[..., 2:] * np.array(scales[2:], dtype)
@@ -137,7 +137,7 @@ def decoded(boxes: Array, offsets: Array, scales: tuple[float, ...], clip: float
     return result
 
 
-def centered(boxes: Array) -> Array:
+def to_centers(boxes: Array) -> Array:
     """Corners to centre and size."""
     size = boxes[..., 2:] - boxes[..., :2]
     result: Array = np.concatenate([boxes[..., :2] + size / 2, size], axis=-1)
@@ -146,13 +146,13 @@ def centered(boxes: Array) -> Array:
 
 def box_decode(context: Context, attrs: Attrs, x: Array, anchors: Array) -> Array:
     """Offsets ``(B, N, 4)`` from ``anchors`` ``(1, N, 4)``, to corners."""
-    boxes = centered(anchors) if attrs["format"] == "corner" else anchors
-    return decoded(boxes, x, (attrs["std0"], attrs["std1"], attrs["std2"], attrs["std3"]), attrs["clip"])
+    boxes = to_centers(anchors) if attrs["format"] == "corner" else anchors
+    return decode_offsets(boxes, x, (attrs["std0"], attrs["std1"], attrs["std2"], attrs["std3"]), attrs["clip"])
 
 
 def _decode_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    output = dims(unify(unify(inputs[0], outputs[0]), (None, None, 4)), 3)
-    anchors = dims(unify(inputs[1], (1, output[1], 4)), 3)
+    output = dims_of_rank(unify(unify(inputs[0], outputs[0]), (None, None, 4)), 3)
+    anchors = dims_of_rank(unify(inputs[1], (1, output[1], 4)), 3)
     output = (output[0], anchors[1], 4)
     return [output, anchors], [output]
 
@@ -176,17 +176,17 @@ def multi_box_prior(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def _prior_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    height, width = dims(inputs[0], 4)[2:]
+    height, width = dims_of_rank(inputs[0], 4)[2:]
     each = len(attrs["sizes"]) + len(attrs["ratios"]) - 1
     count: Dim = None if height is None or width is None else height * width * each
     return inputs, [unify((1, count, 4), outputs[0])]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=SIGNED, elements=True, finite=True),
-    Kernel("_contrib_box_nms", box_nms, _nms_shapes, same_types),
-    Kernel("_contrib_box_iou", box_iou, _iou_shapes, same_types),
-    Kernel("_contrib_box_decode", box_decode, _decode_shapes, same_types),
-    Kernel("_contrib_MultiBoxPrior", multi_box_prior, _prior_shapes, same_types),
+    Kernel("_contrib_box_nms", box_nms, _nms_shapes, same_dtypes),
+    Kernel("_contrib_box_iou", box_iou, _iou_shapes, same_dtypes),
+    Kernel("_contrib_box_decode", box_decode, _decode_shapes, same_dtypes),
+    Kernel("_contrib_MultiBoxPrior", multi_box_prior, _prior_shapes, same_dtypes),
     *MATCHING_KERNELS,
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
-from graphshare.ops.limits import SIGNED, Limits, limited, refuse_invalid_call
-from graphshare.ops.unification import dims, same_types, unify
+from graphshare.ops.limits import SIGNED, Limits, refuse_invalid_call, with_limits
+from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 
 
 def bipartite_matching(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
@@ -70,16 +70,16 @@ def _as(x: Array, value: float) -> np.generic:
 
 def _encode_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     samples = unify(inputs[0], inputs[1])
-    batch, count = dims(samples, 2)
-    anchors = dims(unify(inputs[2], (batch, count, 4)), 3)
-    refs = dims(unify(inputs[3], (anchors[0], None, 4)), 3)
+    batch, count = dims_of_rank(samples, 2)
+    anchors = dims_of_rank(unify(inputs[2], (batch, count, 4)), 3)
+    refs = dims_of_rank(unify(inputs[3], (anchors[0], None, 4)), 3)
     pair: tuple[Dim, ...] = anchors[:2]
     found = [pair, pair, anchors, refs, unify(inputs[4], (4,)), unify(inputs[5], (4,))]
     return found, [unify(anchors, known) for known in outputs]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=SIGNED, elements=True, finite=True),
-    Kernel("_contrib_bipartite_matching", bipartite_matching, _matching_shapes, same_types),
-    Kernel("_contrib_box_encode", box_encode, _encode_shapes, same_types),
+    Kernel("_contrib_bipartite_matching", bipartite_matching, _matching_shapes, same_dtypes),
+    Kernel("_contrib_box_encode", box_encode, _encode_shapes, same_dtypes),
 )

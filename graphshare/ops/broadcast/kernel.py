@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
-from graphshare.ops.limits import Limits, limited, require
-from graphshare.ops.unification import axis_of, first_type, same_types, size_of, unify
+from graphshare.ops.limits import Limits, require, with_limits
+from graphshare.ops.unification import axis_of, first_dtype, same_dtypes, size_of, unify
 from graphshare.text.format import format_shape
 
 Dims = tuple[Dim, ...]
@@ -83,7 +83,7 @@ def _repeat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     return _forwards(inputs, outputs, (*x[:axis], None if size is None else size * attrs["repeats"], *x[axis + 1 :]))
 
 
-def _stretched(x: Dims, wanted: Dims) -> Dims:
+def _broadcast_shape(x: Dims, wanted: Dims) -> Dims:
     """``wanted`` where it is known, if every axis of ``x`` fits it or has size 1; else what ``x`` says.
 
     Raises:
@@ -103,7 +103,7 @@ def _to(attrs: Attrs, x: Dims) -> Dims:
     shape = attrs["shape"] or ()
     if len(shape) != len(x):
         raise KernelError(f"{format_shape(x)} cannot be stretched to {format_shape(shape)}: both need the same number of axes")
-    return _stretched(x, tuple(d if n == 0 else n for d, n in zip(x, shape, strict=True)))
+    return _broadcast_shape(x, tuple(d if n == 0 else n for d, n in zip(x, shape, strict=True)))
 
 
 def _along(attrs: Attrs, x: Dims) -> Dims:
@@ -124,11 +124,11 @@ def _as(attrs: Attrs, x: Dims, y: Dims) -> Dims:
     if (ours is None) != (theirs is None) or (ours is not None and len(ours) != len(theirs)):
         raise KernelError("lhs_axes and rhs_axes must be given together, equally many")
     if ours is None:
-        return _stretched(x, y)
+        return _broadcast_shape(x, y)
     found = list(x)
     for a, b in zip(ours, theirs, strict=True):
         found[axis_of(a, len(x))] = y[axis_of(b, len(y))]
-    return _stretched(x, tuple(found))
+    return _broadcast_shape(x, tuple(found))
 
 
 def _stretching(operator: str, rule: Any, types: Any) -> Kernel:
@@ -145,12 +145,12 @@ def _stretching(operator: str, rule: Any, types: Any) -> Kernel:
     return Kernel(operator, forward, shapes, types)
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(elements=True, not_negative=("pad_width", "reps", "repeats")),
-    Kernel("Pad", pad, _pad_shapes, same_types),
-    Kernel("tile", tile, _tile_shapes, same_types),
-    Kernel("repeat", repeat, _repeat_shapes, same_types),
-    _stretching("broadcast_to", _to, same_types),
-    _stretching("broadcast_axis", _along, same_types),
-    _stretching("broadcast_like", _as, first_type),
+    Kernel("Pad", pad, _pad_shapes, same_dtypes),
+    Kernel("tile", tile, _tile_shapes, same_dtypes),
+    Kernel("repeat", repeat, _repeat_shapes, same_dtypes),
+    _stretching("broadcast_to", _to, same_dtypes),
+    _stretching("broadcast_axis", _along, same_dtypes),
+    _stretching("broadcast_like", _as, first_dtype),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphshare.ops.signature import define
-from graphshare.ops.slot_rules import counted
+from graphshare.ops.slot_rules import outputs_by_attribute
 
 OPERATORS = (
     *define(
@@ -17,7 +17,7 @@ OPERATORS = (
         "amp_multicast",
         "data_*num_outputs",
         "num_outputs:int=!; cast_narrow:bool=False",
-        results=counted("num_outputs"),
+        results=outputs_by_attribute("num_outputs"),
         couples_batch="elementwise",
     ),
     *define(

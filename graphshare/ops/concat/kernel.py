@@ -9,7 +9,7 @@ import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import require
-from graphshare.ops.unification import axis_of, dims, is_known, same_types, size_of, unify
+from graphshare.ops.unification import axis_of, dims_of_rank, is_known, same_dtypes, size_of, unify
 from graphshare.text.format import format_shape
 
 Dims = tuple[Dim, ...]
@@ -28,16 +28,16 @@ def _common(shapes: Sequence[Shape], axis: int) -> Dims | None:
     return found
 
 
-def _joined_shapes(axis: int, inputs: Shapes, output: Shape) -> tuple[Shapes, Shapes]:
+def _unify_along(axis: int, inputs: Shapes, output: Shape) -> tuple[Shapes, Shapes]:
     """Inputs side by side along ``axis``; one unknown size there follows from the output's."""
     common = _common((*inputs, output), axis)
     if common is None:
         return inputs, [output]
     at = axis_of(axis, len(common))
-    found = [dims(unify(shape, common), len(common)) for shape in inputs]
+    found = [dims_of_rank(unify(shape, common), len(common)) for shape in inputs]
     sizes = [shape[at] for shape in found]
     known = sum(size for size in sizes if size is not None)
-    output = dims(unify(output, _with(common, at, None if None in sizes else known)), len(common))
+    output = dims_of_rank(unify(output, _with(common, at, None if None in sizes else known)), len(common))
     whole = output[at]
     if whole is not None and known > whole:
         raise KernelError(f"inputs with {known} along axis {at} do not fit an output with {whole}")
@@ -48,7 +48,7 @@ def _joined_shapes(axis: int, inputs: Shapes, output: Shape) -> tuple[Shapes, Sh
 
 
 def _concat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return _joined_shapes(attrs["dim"], inputs, outputs[0])
+    return _unify_along(attrs["dim"], inputs, outputs[0])
 
 
 def concat(context: Context, attrs: Attrs, *inputs: Array) -> Array:
@@ -68,7 +68,7 @@ def concatenate(context: Context, attrs: Attrs, *inputs: Array) -> Array:
 def concatenate_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Along ``axis`` added up; with none, all sizes as one."""
     if attrs["axis"] is not None:
-        return _joined_shapes(attrs["axis"], inputs, outputs[0])
+        return _unify_along(attrs["axis"], inputs, outputs[0])
     sizes = [size_of(shape) for shape in inputs]
     whole = None if None in sizes else sum(size for size in sizes if size is not None)
     return inputs, [unify((whole,), outputs[0])]
@@ -108,7 +108,7 @@ def _parts(attrs: Attrs, size: int) -> list[tuple[int, int]]:
     return spans
 
 
-def _taken(x: Array, axis: int, begin: int, end: int, *, squeeze: bool) -> Array:
+def _take_part(x: Array, axis: int, begin: int, end: int, *, squeeze: bool) -> Array:
     where: list[slice | int] = [slice(None)] * x.ndim
     if squeeze and end - begin != 1:
         raise KernelError(f"a part with {end - begin} along axis {axis} cannot be squeezed; parts of size 1 can")
@@ -120,7 +120,7 @@ def _taken(x: Array, axis: int, begin: int, end: int, *, squeeze: bool) -> Array
 def split(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     """Parts along ``axis``: ``sections`` equal ones, or beginning at ``indices`` (the first of which is 0)."""
     axis = axis_of(attrs["axis"], x.ndim)
-    return tuple(_taken(x, axis, *span, squeeze=attrs["squeeze_axis"]) for span in _parts(attrs, x.shape[axis]))
+    return tuple(_take_part(x, axis, *span, squeeze=attrs["squeeze_axis"]) for span in _parts(attrs, x.shape[axis]))
 
 
 def slice_channel(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
@@ -149,7 +149,7 @@ def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
         along.append(1 if squeeze else None if part is None else part[at])
         if part is not None and len(part) + squeeze == len(x):
             beside = part if squeeze else part[:at] + part[at + 1 :]
-            x = dims(unify(x, (*beside[:at], None, *beside[at:])), len(x))
+            x = dims_of_rank(unify(x, (*beside[:at], None, *beside[at:])), len(x))
     x = _with(x, at, _whole_size(attrs, x[at], along))
     size = x[at]
     sizes: list[Dim] = [None] * count if size is None else [end - begin for begin, end in _parts(attrs, size)]
@@ -173,13 +173,13 @@ def _slice_channel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tupl
     return split_shapes(_equal_parts(attrs), inputs, outputs)
 
 
-def _cropped(attrs: Attrs, shapes: Shapes) -> Dims:
+def _crop_shape(attrs: Attrs, shapes: Shapes) -> Dims:
     """The shape of the crop: height and width of the second input, or of ``h_w``."""
-    n, c, height, width = dims(shapes[0], 4)
+    n, c, height, width = dims_of_rank(shapes[0], 4)
     if len(shapes) > 1:
-        h, w = dims(shapes[1], 4)[2:]
+        h, w = dims_of_rank(shapes[1], 4)[2:]
     else:
-        h, w = dims(attrs["h_w"], 2)
+        h, w = dims_of_rank(attrs["h_w"], 2)
         if not h or not w:
             raise KernelError(f"h_w is {attrs['h_w']} where a height and a width are wanted")
     for size, part in ((height, h), (width, w)):
@@ -190,7 +190,7 @@ def _cropped(attrs: Attrs, shapes: Shapes) -> Dims:
 
 def crop(context: Context, attrs: Attrs, x: Array, *like: Array) -> Array:
     """A window of ``(N, C, H, W)``: in the middle with ``center_crop``, else from ``offset`` (y, x) on."""
-    h, w = (d or 0 for d in _cropped(attrs, [x.shape, *(y.shape for y in like)])[2:])
+    h, w = (d or 0 for d in _crop_shape(attrs, [x.shape, *(y.shape for y in like)])[2:])
     require(len(attrs["offset"]) == 2, f"offset {attrs['offset']} must be a row and a column")
     top, left = attrs["offset"]
     if attrs["center_crop"]:
@@ -202,7 +202,7 @@ def crop(context: Context, attrs: Attrs, x: Array, *like: Array) -> Array:
 
 
 def _crop_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    output = dims(unify(_cropped(attrs, inputs), outputs[0]), 4)
+    output = dims_of_rank(unify(_crop_shape(attrs, inputs), outputs[0]), 4)
     first = unify(inputs[0], (*output[:2], None, None))
     if len(inputs) == 1 or is_known(inputs[1]):
         return [first, *inputs[1:]], [output]
@@ -210,11 +210,11 @@ def _crop_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 KERNELS = (
-    Kernel("Concat", concat, _concat_shapes, same_types),
-    Kernel("_rnn_param_concat", concat, _concat_shapes, same_types),
-    Kernel("_npi_concatenate", concatenate, concatenate_shapes, same_types),
-    Kernel("stack", stack, stack_shapes, same_types),
-    Kernel("SliceChannel", slice_channel, _slice_channel_shapes, same_types),
-    Kernel("_split_v2", split, split_shapes, same_types),
-    Kernel("Crop", crop, _crop_shapes, same_types),
+    Kernel("Concat", concat, _concat_shapes, same_dtypes),
+    Kernel("_rnn_param_concat", concat, _concat_shapes, same_dtypes),
+    Kernel("_npi_concatenate", concatenate, concatenate_shapes, same_dtypes),
+    Kernel("stack", stack, stack_shapes, same_dtypes),
+    Kernel("SliceChannel", slice_channel, _slice_channel_shapes, same_dtypes),
+    Kernel("_split_v2", split, split_shapes, same_dtypes),
+    Kernel("Crop", crop, _crop_shapes, same_dtypes),
 )

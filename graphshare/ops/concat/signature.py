@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SPLIT = "indices:shape=!; axis:int=1; squeeze_axis:bool=False; sections:int=0"
 
 
-def sliced(signature: Signature, attrs: Attributes) -> Outputs:
+def slice_outputs(signature: Signature, attrs: Attributes) -> Outputs:
     """SliceChannel numbers its outputs even when there is only one."""
     count = count_of(signature, attrs, "num_outputs")
     return Outputs(count, count, tuple(f"output{i}" for i in range(count)))
@@ -35,7 +35,7 @@ OPERATORS = (
         "SliceChannel(split)",
         "data",
         "num_outputs:int[1:]=!; axis:int=1; squeeze_axis:bool=False",
-        results=sliced,
+        results=slice_outputs,
         couples_batch="axis",
         is_operator_property=True,
     ),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphshare.ops.kernel import Attrs, Bodies, Dim, KernelError, Shape, Shapes, Types
-from graphshare.ops.unification import same_types, unify
+from graphshare.ops.unification import same_dtypes, unify
 
 
 def foreach_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -42,7 +42,7 @@ def foreach_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, T
     """States keep their type."""
     _places(attrs, len(inputs))
     pairs = enumerate(range(len(attrs["in_data_locs"]), len(attrs["in_data_locs"]) + len(attrs["in_state_locs"])))
-    return _kept_types([(place, attrs["num_out_data"] + i) for i, place in pairs], inputs, outputs)
+    return _state_dtypes([(place, attrs["num_out_data"] + i) for i, place in pairs], inputs, outputs)
 
 
 def _variables(attrs: Attrs, inputs: Sequence[Any]) -> list[tuple[int, int]]:
@@ -67,15 +67,15 @@ def while_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 def while_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     """Loop variables keep their type."""
-    return _kept_types(_variables(attrs, inputs), inputs, outputs)
+    return _state_dtypes(_variables(attrs, inputs), inputs, outputs)
 
 
-def _kept_types(pairs: Sequence[tuple[int, int]], inputs: Types, outputs: Types) -> tuple[Types, Types]:
+def _state_dtypes(pairs: Sequence[tuple[int, int]], inputs: Types, outputs: Types) -> tuple[Types, Types]:
     """Inputs and outputs that stand for one state have one type."""
     found, results = list(inputs), list(outputs)
     for place, output in pairs:
         if output < len(results):
-            (found[place],), (results[output],) = same_types({}, [found[place]], [results[output]])
+            (found[place],), (results[output],) = same_dtypes({}, [found[place]], [results[output]])
     return found, results
 
 
@@ -95,7 +95,7 @@ def foreach_body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: B
     places, data, count = _places(attrs, len(inputs)), len(attrs["in_data_locs"]), attrs["num_out_data"]
     steps = [_step_of(x) for x in found[:data]]
     heads = [*(None if x is None else x[1:] for x in results[:count]), *results[count:]]
-    variables, heads = map(list, _placed_in(bodies.shapes, 0, places, [*steps, *found[data:]], heads))
+    variables, heads = map(list, _infer_body(bodies.shapes, 0, places, [*steps, *found[data:]], heads))
     for i, place in enumerate(places):
         if i >= data:
             found[i] = unify(found[i], variables[place])
@@ -117,7 +117,7 @@ def foreach_body_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodi
     """As :func:`foreach_types`, and what follows inside of a step."""
     found, results = map(list, foreach_types(attrs, inputs, outputs))
     places = _places(attrs, len(inputs))
-    variables, heads = _placed_in(bodies.types, 0, places, found, results)
+    variables, heads = _infer_body(bodies.types, 0, places, found, results)
     found = [variables[place] or x for place, x in zip(places, found, strict=True)]
     return foreach_types(attrs, found, _with_types(results, heads))
 
@@ -138,7 +138,7 @@ def _places(attrs: Attrs, count: int) -> tuple[int, ...]:
     return places
 
 
-def _placed_in(ask: Any, number: int, places: Sequence[int], values: Sequence[Any], heads: Sequence[Any]) -> Any:
+def _infer_body(ask: Any, number: int, places: Sequence[int], values: Sequence[Any], heads: Sequence[Any]) -> Any:
     placed: list[Any] = [None] * len(places)
     for place, value in zip(places, values, strict=True):
         placed[place] = value
@@ -149,10 +149,12 @@ def while_body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bod
     """As :func:`while_shapes`, and what follows inside of the condition and of a step."""
     found, results = map(list, while_shapes(attrs, inputs, outputs))
     count, limit = attrs["num_out_data"], attrs["max_iterations"]
-    _fed(found, attrs["cond_input_locs"], bodies.shapes(0, [found[i] for i in _inputs(attrs, "cond_input_locs", found)], [])[0])
+    _unify_variables(
+        found, attrs["cond_input_locs"], bodies.shapes(0, [found[i] for i in _inputs(attrs, "cond_input_locs", found)], [])[0]
+    )
     heads: list[Shape] = [*(None if x is None else x[1:] for x in results[:count]), *results[count:]]
     variables, told = bodies.shapes(1, [found[i] for i in _inputs(attrs, "func_input_locs", found)], heads)
-    _fed(found, attrs["func_input_locs"], variables)
+    _unify_variables(found, attrs["func_input_locs"], variables)
     for i, head in enumerate(told[: len(results)]):
         results[i] = unify(results[i], (limit, *head) if i < count and head is not None else None if i < count else head)
     return while_shapes(attrs, found, results)
@@ -175,7 +177,7 @@ def cond_body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodi
     for number, key in enumerate(("cond_input_locs", "then_input_locs", "else_input_locs")):
         of = [found[i] for i in _inputs(attrs, key, found)]
         variables, heads = bodies.shapes(number, of, results if number else [])
-        _fed(found, attrs[key], variables)
+        _unify_variables(found, attrs[key], variables)
         for i, head in enumerate(heads[: len(results)] if number else ()):
             results[i] = unify(results[i], head)
     return found, results
@@ -200,7 +202,7 @@ def _inputs(attrs: Attrs, key: str, found: Sequence[Any]) -> Sequence[int]:
     return places
 
 
-def _fed(found: list[Shape], places: Sequence[int], variables: Shapes) -> None:
+def _unify_variables(found: list[Shape], places: Sequence[int], variables: Shapes) -> None:
     for place, shape in zip(places, variables, strict=True):
         found[place] = unify(found[place], shape)
 

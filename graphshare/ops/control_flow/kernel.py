@@ -60,14 +60,14 @@ def foreach(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]
     collected: list[list[Array]] = [[] for _ in range(count)]
     for step in range(lengths.pop()):
         current[:data] = [x[step] if x.ndim > 1 else x[step : step + 1] for x in inputs[:data]]
-        heads = _run(context, 0, _placed(places, current))
+        heads = _run(context, 0, _order_inputs(places, current))
         for kept, head in zip(collected, heads[:count], strict=True):
             kept.append(head)
         current[data : data + states] = heads[count:]
     return (*map(np.stack, collected), *current[data : data + states])
 
 
-def _placed(places: Sequence[int], arrays: Sequence[Array]) -> list[Array | None]:
+def _order_inputs(places: Sequence[int], arrays: Sequence[Array]) -> list[Array | None]:
     placed: list[Array | None] = [None] * (max(places) + 1)
     for place, array in zip(places, arrays, strict=True):
         placed[place] = array
@@ -98,10 +98,10 @@ def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, .
         taken += 1
     if count and not taken:  # nothing tells the shapes but the body itself
         collected = [[head] for head in _run(context, 1, [values[place] for place in attrs["func_input_locs"]])[:count]]
-    return (*(_padded(kept, taken, attrs["max_iterations"]) for kept in collected), *(values[place] for place in variables))
+    return (*(_pad_steps(kept, taken, attrs["max_iterations"]) for kept in collected), *(values[place] for place in variables))
 
 
-def _padded(kept: Sequence[Array], taken: int, length: int) -> Array:
+def _pad_steps(kept: Sequence[Array], taken: int, length: int) -> Array:
     out: Array = np.zeros((length, *kept[0].shape), kept[0].dtype)
     for step in range(taken):
         out[step] = kept[step]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.signature import define
-from graphshare.ops.slot_rules import count_of, counted
+from graphshare.ops.slot_rules import count_of, outputs_by_attribute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ OPERATORS = (
         body_inputs("cond", "then_branch", "else_branch"),
         "num_args:int[3:]=!; num_outputs:int[1:]=!; cond_input_locs:tuple64=!; then_input_locs:tuple64=!; "
         "else_input_locs:tuple64=!",
-        results=counted("num_outputs"),
+        results=outputs_by_attribute("num_outputs"),
         num_subgraphs=3,
     ),
     *define("_CustomFunction", "", results=not_knowable, no_kernel=NO_KERNEL_2),
@@ -67,7 +67,7 @@ OPERATORS = (
         body_inputs("fn"),
         "num_args:int[1:]=!; num_outputs:int=!; num_out_data:int=!; in_state_locs:tuple64=!; in_data_locs:tuple64=!; "
         "remain_locs:tuple64=!",
-        results=counted("num_outputs"),
+        results=outputs_by_attribute("num_outputs"),
         num_subgraphs=1,
     ),
     *define(
@@ -85,7 +85,7 @@ OPERATORS = (
         body_inputs("cond", "func"),
         "num_args:int[2:]=!; num_outputs:int[1:]=!; num_out_data:int[0:]=!; max_iterations:int[1:]=!; "
         "cond_input_locs:tuple64=!; func_input_locs:tuple64=!; func_var_locs:tuple64=!",
-        results=counted("num_outputs"),
+        results=outputs_by_attribute("num_outputs"),
         num_subgraphs=2,
     ),
     *define(

@@ -8,9 +8,9 @@ from math import prod
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
-from graphshare.ops.limits import Limits, limited
-from graphshare.ops.unification import same_types, unify
-from graphshare.ops.windows import Window, reached, refined, window_of
+from graphshare.ops.limits import Limits, with_limits
+from graphshare.ops.unification import same_dtypes, unify
+from graphshare.ops.windows import Window, at_rank, output_size, window_of
 
 
 def _parts(window: Window, positions: tuple[int, ...]) -> list[tuple[slice, ...]]:
@@ -29,7 +29,7 @@ def _parts(window: Window, positions: tuple[int, ...]) -> list[tuple[slice, ...]
 
 
 def _positions(window: Window, size: tuple[Dim, ...]) -> list[Dim]:
-    return [reached(n, e, s, p) for n, e, s, p in zip(size, window.extent, window.stride, window.pad, strict=True)]
+    return [output_size(n, e, s, p) for n, e, s, p in zip(size, window.extent, window.stride, window.pad, strict=True)]
 
 
 def im2col(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -43,7 +43,7 @@ def im2col(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def col2im(context: Context, attrs: Attrs, x: Array) -> Array:
     """(N, C, spatial axes): every cell the sum of the windows that see it; ``output_size`` gives the axes."""
-    window, size = _folded(attrs)
+    window, size = _folding_window(attrs)
     positions = tuple(n or 0 for n in _positions(window, size))
     taps = prod(window.kernel)
     columns = x.reshape(x.shape[0], x.shape[1] // taps, taps, *positions)
@@ -54,16 +54,16 @@ def col2im(context: Context, attrs: Attrs, x: Array) -> Array:
     return np.ascontiguousarray(padded[inner])
 
 
-def _folded(attrs: Attrs) -> tuple[Window, tuple[int, ...]]:
+def _folding_window(attrs: Attrs) -> tuple[Window, tuple[int, ...]]:
     window, size = window_of(attrs), tuple(attrs["output_size"])
     if len(size) != len(window.kernel):
-        raise KernelError(f"output_size {size} has {len(size)} axes where kernel {window.kernel} has {len(window.kernel)}")
+        raise KernelError(f"reached {size} has {len(size)} axes where kernel {window.kernel} has {len(window.kernel)}")
     return window, size
 
 
 def _im2col_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     window = window_of(attrs)
-    batch, channels, *size = refined(inputs[0], len(window.kernel) + 2, "data")
+    batch, channels, *size = at_rank(inputs[0], len(window.kernel) + 2, "data")
     positions = _positions(window, tuple(size))
     count = None if None in positions else prod(n for n in positions if n is not None)
     rows = None if channels is None else channels * prod(window.kernel)
@@ -71,9 +71,9 @@ def _im2col_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 
 def _col2im_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    window, size = _folded(attrs)
+    window, size = _folding_window(attrs)
     positions = _positions(window, size)
-    batch, rows, _ = refined(inputs[0], 3, "data")
+    batch, rows, _ = at_rank(inputs[0], 3, "data")
     if rows is not None and rows % prod(window.kernel):
         raise KernelError(f"{rows} rows are not a multiple of the {prod(window.kernel)} taps")
     channels = None if rows is None else rows // prod(window.kernel)
@@ -81,8 +81,8 @@ def _col2im_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     return [unify(inputs[0], (batch, rows, count))], [unify((batch, channels, *size), outputs[0])]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(elements=True, not_negative=("pad",)),
-    Kernel("im2col", im2col, _im2col_shapes, same_types),
-    Kernel("col2im", col2im, _col2im_shapes, same_types),
+    Kernel("im2col", im2col, _im2col_shapes, same_dtypes),
+    Kernel("col2im", col2im, _col2im_shapes, same_dtypes),
 )

@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 
 from graphshare.ops.convolution.depthwise import depthwise
-from graphshare.ops.convolution.epilogue import Finish
+from graphshare.ops.convolution.epilogue import Epilogue
 from graphshare.ops.convolution.grid import Empty, Grid, grid_of, phases_of
 from graphshare.ops.kernel import Array
 from graphshare.ops.windows import Window
@@ -30,7 +30,7 @@ _FEW = 2
 """How many channels to a filter make adding what each tap gives cheaper than windows laid side by side."""
 
 
-def correlate(x: Array, weight: Array, finish: Finish, window: Window, groups: int, empty: Empty = np.empty) -> Array:
+def correlate(x: Array, weight: Array, finish: Epilogue, window: Window, groups: int, empty: Empty = np.empty) -> Array:
     """The convolution itself, channels second, in the type of ``x``; what ``finish`` says is done to its result."""
     if max(window.extent) == 1 and not any(window.pad):
         return _pointwise(x, weight, finish, window.stride, groups, empty)
@@ -65,7 +65,7 @@ def _by_group(weight: Array, groups: int) -> Array:
     return np.ascontiguousarray(weight).reshape(groups, len(weight) // groups, -1)
 
 
-def _pointwise(x: Array, weight: Array, finish: Finish, stride: tuple[int, ...], groups: int, empty: Empty) -> Array:
+def _pointwise(x: Array, weight: Array, finish: Epilogue, stride: tuple[int, ...], groups: int, empty: Empty) -> Array:
     """Windows of one cell: a product over the channels."""
     if max(stride) > 1:
         steps = (slice(None), slice(None), *(slice(None, None, s) for s in stride))
@@ -90,7 +90,7 @@ def _pointwise(x: Array, weight: Array, finish: Finish, stride: tuple[int, ...],
     return shaped
 
 
-def _by_taps(image: Array, matrix: Array, grid: Grid, result: Array, finish: Finish, number: int, empty: Empty) -> None:
+def _by_taps(image: Array, matrix: Array, grid: Grid, result: Array, finish: Epilogue, number: int, empty: Empty) -> None:
     """Image ``number`` (C, D, H, W) and ``matrix`` (groups, filters of a group, C of a group * taps) into ``result``."""
     phases = phases_of(image, grid, empty)
     channels, groups = len(image), len(matrix)

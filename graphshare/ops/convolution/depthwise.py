@@ -12,7 +12,7 @@ from math import isfinite, prod
 
 import numpy as np
 
-from graphshare.ops.convolution.epilogue import Finish
+from graphshare.ops.convolution.epilogue import Epilogue
 from graphshare.ops.convolution.grid import Empty, Grid, phases_of
 from graphshare.ops.kernel import Array
 
@@ -28,7 +28,7 @@ _PART = 1 << 16
 """How many numbers of the image are held in the cache at a time."""
 
 
-def depthwise(image: Array, weight: Array, grid: Grid, result: Array, finish: Finish, number: int, empty: Empty) -> None:
+def depthwise(image: Array, weight: Array, grid: Grid, result: Array, finish: Epilogue, number: int, empty: Empty) -> None:
     """Image ``number`` (C, D, H, W), each channel with its own taps of ``weight`` (C, taps), into ``result``.
 
     A product with a band of zeros makes NaN of infinity, so channels with such a result are computed again tap by tap.
@@ -86,7 +86,7 @@ class _Bands:
         self.seen = (slice(None), *(slice(0, n) for n in counts))
         self._rows = [(t * dilate[0], u * dilate[1]) for t, u in product(range(kernel[0]), range(kernel[1]))]
         self._cells = (self.strip - 1) * stride[2] + grid.window.extent[2]
-        self._matrices = self._banded(weight, kernel[2], stride[2], dilate[2], empty)
+        self._matrices = self._band_matrix(weight, kernel[2], stride[2], dilate[2], empty)
         if self.strips == 1 and counts[2]:
             self._cells, padded, borders = counts[2], (*padded[:2], counts[2]), (*pad[:2], 0)
             self._matrices = self._matrices[:, :, :, pad[2] : pad[2] + counts[2]]
@@ -95,7 +95,7 @@ class _Bands:
         self.padded = padded
         self.inside = (slice(None), *(slice(p, p + n) for p, n in zip(borders, counts, strict=True)))
 
-    def _banded(self, weight: Array, taps: int, stride: int, dilate: int, empty: Empty) -> Array:
+    def _band_matrix(self, weight: Array, taps: int, stride: int, dilate: int, empty: Empty) -> Array:
         """(rows of taps, C, 1, cells, positions of a strip)."""
         channels, size = len(weight), weight.itemsize
         bands = empty((len(self._rows), channels, 1, self._cells, self.strip), weight.dtype)

@@ -12,7 +12,7 @@ _PART = 1 << 17
 """How many numbers are finished at a time."""
 
 
-class Finish(NamedTuple):
+class Epilogue(NamedTuple):
     """``result * factor + term + addend``, then no less than ``low`` and no more than ``high``; what is None is left out.
 
     ``factor`` and ``term`` have one number for each channel, ``addend`` has the shape of the result (N, C, spatial).

@@ -10,10 +10,10 @@ import numpy as np
 from graphshare.ops.activation.kernel import relu
 from graphshare.ops.batch_norm.kernel import batch_norm, plain_scaling
 from graphshare.ops.convolution.correlation import correlate
-from graphshare.ops.convolution.epilogue import Finish
+from graphshare.ops.convolution.epilogue import Epilogue
 from graphshare.ops.convolution.kernel import convolution
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, Shapes
-from graphshare.ops.unification import same_types
+from graphshare.ops.unification import same_dtypes
 from graphshare.ops.windows import window_of
 
 
@@ -48,7 +48,7 @@ def run_chain(context: Context, attrs: Attrs, *inputs: Array) -> Array:
     operands = (weight, term, addend)
     if x.dtype not in (np.float32, np.float64) or any(a is not None and a.dtype != x.dtype for a in operands):
         return _one_by_one(context, chain, x, weight, bias, rest, addend)
-    finish = Finish(factor, term, addend, chain.low, chain.high)
+    finish = Epilogue(factor, term, addend, chain.low, chain.high)
     return correlate(x, weight, finish, window_of(chain.convolution), chain.convolution["num_group"], context.empty)
 
 
@@ -71,8 +71,8 @@ def _one_by_one(
     return result
 
 
-def _known(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _pass_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     return inputs, outputs
 
 
-CHAIN = Kernel("Convolution ...", run_chain, _known, same_types)
+CHAIN = Kernel("Convolution ...", run_chain, _pass_shapes, same_dtypes)

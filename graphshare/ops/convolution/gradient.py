@@ -14,13 +14,13 @@ import numpy as np
 
 from graphshare.ops.convolution.columns import im2col
 from graphshare.ops.convolution.correlation import correlate
-from graphshare.ops.convolution.epilogue import Finish
-from graphshare.ops.deconvolution.kernel import spread
+from graphshare.ops.convolution.epilogue import Epilogue
+from graphshare.ops.deconvolution.kernel import transpose_convolve
 from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Context
 from graphshare.ops.limits import require
 from graphshare.ops.permutation import permutation_vjp
-from graphshare.ops.windows import Window, computed_in, is_channels_last, window_of
+from graphshare.ops.windows import Window, is_channels_last, to_compute_dtype, window_of
 
 
 def col2im(entry: TapeEntry, dy: Array) -> Array:
@@ -38,13 +38,13 @@ _SMALL = 512
 
 def convolution(entry: TapeEntry, dy: Array) -> tuple[Array | None, ...]:
     """Of data, weight and bias."""
-    x, weight = computed_in(entry.inputs[0]), computed_in(entry.inputs[1])
-    given, dy = entry.inputs[0].dtype, computed_in(dy)
+    x, weight = to_compute_dtype(entry.inputs[0]), to_compute_dtype(entry.inputs[1])
+    given, dy = entry.inputs[0].dtype, to_compute_dtype(dy)
     last, groups, window = is_channels_last(entry.attrs["layout"]), entry.attrs["num_group"], window_of(entry.attrs)
     if last:
         x, weight, dy = (np.moveaxis(a, -1, 1) for a in (x, weight, dy))
-    dx = of_data(dy, weight, x.shape, window, groups) if entry.wanted[0] else None
-    dw = of_weight(x, dy, weight.shape, window, groups) if entry.wanted[1] else None
+    dx = data_gradient(dy, weight, x.shape, window, groups) if entry.wanted[0] else None
+    dw = weight_gradient(x, dy, weight.shape, window, groups) if entry.wanted[1] else None
     if last:
         dx, dw = (None if a is None else np.moveaxis(a, 1, -1) for a in (dx, dw))
     result = [None if a is None else np.ascontiguousarray(a, dtype=given) for a in (dx, dw)]
@@ -53,7 +53,7 @@ def convolution(entry: TapeEntry, dy: Array) -> tuple[Array | None, ...]:
     return tuple(result)
 
 
-def of_data(dy: Array, weight: Array, shape: tuple[int, ...], window: Window, groups: int) -> Array:
+def data_gradient(dy: Array, weight: Array, shape: tuple[int, ...], window: Window, groups: int) -> Array:
     """The gradient of data of ``shape`` (N, C, spatial): the transposed convolution of ``dy``.
 
     Without a stride it is a convolution itself, with the filters turned, which suits large images.
@@ -67,10 +67,10 @@ def of_data(dy: Array, weight: Array, shape: tuple[int, ...], window: Window, gr
         split = weight.reshape(groups, filters // groups, share, *weight.shape[2:]).swapaxes(1, 2)
         turned = np.flip(split.reshape(groups * share, filters // groups, *weight.shape[2:]), tuple(range(2, weight.ndim)))
         turned = np.ascontiguousarray(turned)
-        return correlate(np.ascontiguousarray(dy), turned, Finish(), window._replace(pad=border), groups)
+        return correlate(np.ascontiguousarray(dy), turned, Epilogue(), window._replace(pad=border), groups)
     sizes = zip(shape[2:], window.pad, dy.shape[2:], window.stride, window.extent, strict=True)
     rest = tuple(n + 2 * p - ((o - 1) * s + e) for n, p, o, s, e in sizes)
-    return spread(dy, weight, window, rest, groups)
+    return transpose_convolve(dy, weight, window, rest, groups)
 
 
 def _spread(dy: Array, weight: Array, shape: tuple[int, ...], window: Window) -> Array:
@@ -90,7 +90,7 @@ def _spread(dy: Array, weight: Array, shape: tuple[int, ...], window: Window) ->
     return canvas[inner]
 
 
-def of_weight(x: Array, dy: Array, shape: tuple[int, ...], window: Window, groups: int) -> Array:
+def weight_gradient(x: Array, dy: Array, shape: tuple[int, ...], window: Window, groups: int) -> Array:
     """The gradient of filters of ``shape``: for each tap the output's gradient times the cells that it met."""
     channels, (filters, share) = x.shape[1], shape[:2]
     if any(window.pad):
@@ -99,7 +99,7 @@ def of_weight(x: Array, dy: Array, shape: tuple[int, ...], window: Window, group
     out = dy.shape[2:]
     taps = _taps(window, out)
     if len(taps) == 1 and groups == 1:
-        return _of_pointwise(x[taps[0]], dy, shape)
+        return _pointwise_weight_gradient(x[taps[0]], dy, shape)
     total = np.zeros((groups, filters // groups, share * len(taps)), x.dtype)
     for part in _portions(len(x), channels * len(taps) * prod(out)):
         images = x[part].swapaxes(0, 1)
@@ -112,7 +112,7 @@ def of_weight(x: Array, dy: Array, shape: tuple[int, ...], window: Window, group
     return total.reshape(shape)
 
 
-def _of_pointwise(x: Array, dy: Array, shape: tuple[int, ...]) -> Array:
+def _pointwise_weight_gradient(x: Array, dy: Array, shape: tuple[int, ...]) -> Array:
     """Of windows of one cell."""
     count, channels = x.shape[:2]
     products = np.matmul(dy.reshape(count, shape[0], -1), x.reshape(count, channels, -1).swapaxes(1, 2))

@@ -8,19 +8,19 @@ import numpy as np
 
 from graphshare.ops.convolution.columns import KERNELS as COLUMNS_KERNELS
 from graphshare.ops.convolution.correlation import correlate
-from graphshare.ops.convolution.epilogue import Finish
+from graphshare.ops.convolution.epilogue import Epilogue
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
-from graphshare.ops.limits import Limits, limited
-from graphshare.ops.unification import same_types
+from graphshare.ops.limits import Limits, with_limits
+from graphshare.ops.unification import same_dtypes
 from graphshare.ops.windows import (
-    agreed,
-    channels_back,
-    channels_second,
-    computed_in,
-    covered,
+    at_rank,
+    input_size,
     is_channels_last,
-    reached,
-    refined,
+    output_size,
+    to_channels_first,
+    to_compute_dtype,
+    to_layout,
+    unify_dims,
     window_of,
 )
 
@@ -28,10 +28,10 @@ from graphshare.ops.windows import (
 def convolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
     """Cross-correlation of ``x`` (N, C, spatial) with ``weight`` (num_filter, C / num_group, kernel)."""
     last = is_channels_last(attrs["layout"])
-    x, weight, given = computed_in(x), computed_in(weight), x.dtype
+    x, weight, given = to_compute_dtype(x), to_compute_dtype(weight), x.dtype
     if last:
         x, weight = np.moveaxis(x, -1, 1), np.moveaxis(weight, -1, 1)
-    finish = Finish(term=None if bias is None else bias.astype(x.dtype, copy=False))
+    finish = Epilogue(term=None if bias is None else bias.astype(x.dtype, copy=False))
     out = correlate(x, weight, finish, window_of(attrs), attrs["num_group"], context.empty)
     if last:
         out = np.moveaxis(out, 1, -1)
@@ -42,38 +42,38 @@ def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     """Data, weight, bias and output from each other; back from the output along axes of stride 1."""
     window, last, groups, filters = window_of(attrs), is_channels_last(attrs["layout"]), attrs["num_group"], attrs["num_filter"]
     rank = len(window.kernel) + 2
-    data = channels_second(refined(inputs[0], rank, "data"), last)
-    weight = channels_second(refined(inputs[1], rank, "weight"), last)
-    out = channels_second(refined(outputs[0], rank, "the output"), last)
+    data = to_channels_first(at_rank(inputs[0], rank, "data"), last)
+    weight = to_channels_first(at_rank(inputs[1], rank, "weight"), last)
+    out = to_channels_first(at_rank(outputs[0], rank, "the output"), last)
     if filters % groups:
         raise KernelError(f"num_filter {filters} is not a multiple of num_group {groups}")
-    batch = agreed(data[0], out[0], "samples of data and output")
-    channels, share = shared_channels(data[1], weight[1], groups)
-    taps = tuple(agreed(w, k, "kernel axes of weight") for w, k in zip(weight[2:], window.kernel, strict=True))
-    first = agreed(weight[0], filters, "axis 0 of weight against num_filter")
+    batch = unify_dims(data[0], out[0], "samples of data and output")
+    channels, share = unify_group_channels(data[1], weight[1], groups)
+    taps = tuple(unify_dims(w, k, "kernel axes of weight") for w, k in zip(weight[2:], window.kernel, strict=True))
+    first = unify_dims(weight[0], filters, "axis 0 of weight against num_filter")
     size: list[Dim] = []
     positions: list[Dim] = []
     for n, o, e, s, p in zip(data[2:], out[2:], window.extent, window.stride, window.pad, strict=True):
-        n = covered(o, e, s, p) if n is None else n
+        n = input_size(o, e, s, p) if n is None else n
         size.append(n)
-        positions.append(agreed(o, reached(n, e, s, p), "spatial axis of the output"))
+        positions.append(unify_dims(o, output_size(n, e, s, p), "spatial axis of the output"))
     shapes: list[tuple[Dim, ...]] = [
-        channels_back((batch, channels, *size), last),
-        channels_back((first, share, *taps), last),
+        to_layout((batch, channels, *size), last),
+        to_layout((first, share, *taps), last),
     ]
     if len(inputs) > 2:
-        shapes.append((agreed(refined(inputs[2], 1, "bias")[0], filters, "length of bias against num_filter"),))
-    output = (batch, agreed(out[1], filters, "channels of the output against num_filter"), *positions)
-    return shapes, [channels_back(output, last)]
+        shapes.append((unify_dims(at_rank(inputs[2], 1, "bias")[0], filters, "length of bias against num_filter"),))
+    output = (batch, unify_dims(out[1], filters, "channels of the output against num_filter"), *positions)
+    return shapes, [to_layout(output, last)]
 
 
-def shared_channels(channels: Dim, share: Dim, groups: int) -> tuple[Dim, Dim]:
+def unify_group_channels(channels: Dim, share: Dim, groups: int) -> tuple[Dim, Dim]:
     """The channels of the data and of one group, from each other."""
     if channels is None:
         return (None if share is None else share * groups), share
     if channels % groups:
         raise KernelError(f"{channels} channels cannot be split into num_group {groups}")
-    return channels, agreed(share, channels // groups, "channels of weight")
+    return channels, unify_dims(share, channels // groups, "channels of weight")
 
 
 def convolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
@@ -81,9 +81,9 @@ def convolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     return prod(outputs[0]) * prod(inputs[1][1:])
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(elements=True, positive=("num_group", "kernel", "stride", "dilate")),
-    Kernel("Convolution", convolution, convolution_shapes, same_types, cost=convolution_cost),
-    Kernel("Convolution_v1", convolution, convolution_shapes, same_types, cost=convolution_cost),
+    Kernel("Convolution", convolution, convolution_shapes, same_dtypes, cost=convolution_cost),
+    Kernel("Convolution_v1", convolution, convolution_shapes, same_dtypes, cost=convolution_cost),
     *COLUMNS_KERNELS,
 )

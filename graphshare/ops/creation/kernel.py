@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.ops.limits import Limits, limited
-from graphshare.ops.unification import axis_of, is_known, same_types, unify
+from graphshare.ops.limits import Limits, with_limits
+from graphshare.ops.unification import axis_of, is_known, same_dtypes, unify
 from graphshare.text.format import format_shape
 
 
@@ -30,12 +30,12 @@ def type_of(attrs: Attrs) -> str:
     return name
 
 
-def stated_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+def attribute_dtype(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     """The output has the type that ``dtype`` names."""
-    return inputs, same_types(attrs, [type_of(attrs)], outputs)[1]
+    return inputs, same_dtypes(attrs, [type_of(attrs)], outputs)[1]
 
 
-def completed(context: Context, shape: Shape) -> tuple[int, ...]:
+def complete_shape(context: Context, shape: Shape) -> tuple[int, ...]:
     """``shape`` with its unknown dimensions as inference found them.
 
     Raises:
@@ -58,15 +58,15 @@ def _creating(operator: str, shape_of: ShapeOf, values: Values) -> Kernel:
     """A kernel without inputs: ``values(attrs, shape)`` of the shape that ``shape_of(attrs)`` tells, as far as it does."""
 
     def forward(context: Context, attrs: Attrs) -> Array:
-        return values(attrs, completed(context, shape_of(attrs)))
+        return values(attrs, complete_shape(context, shape_of(attrs)))
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         return inputs, [unify(shape_of(attrs), outputs[0])]
 
-    return Kernel(operator, forward, shapes, stated_types)
+    return Kernel(operator, forward, shapes, attribute_dtype)
 
 
-def stated_shape(attrs: Attrs) -> Shape:
+def attribute_shape(attrs: Attrs) -> Shape:
     """The attribute ``shape``; 0 and -1 are unknown, and without any axis so is the rank."""
     return tuple(d if d > 0 else None for d in attrs["shape"]) if attrs["shape"] else None
 
@@ -78,7 +78,7 @@ def _zeros(attrs: Attrs, shape: tuple[int, ...]) -> Array:
 _FLAGS = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
 
 
-def _flagged(attrs: Attrs) -> Attrs:
+def _name_dtype(attrs: Attrs) -> Attrs:
     """The attributes with the type by its name: a number names it, -1 leaves it to what the array is used for, float32 here."""
     flag = attrs["dtype"]
     if not -1 <= flag < len(_FLAGS):
@@ -88,15 +88,15 @@ def _flagged(attrs: Attrs) -> Attrs:
 
 def zeros_of_any_type(context: Context, attrs: Attrs) -> Array:
     """Zeros, of a type that may be left open."""
-    return _zeros(_flagged(attrs), completed(context, stated_shape(attrs)))
+    return _zeros(_name_dtype(attrs), complete_shape(context, attribute_shape(attrs)))
 
 
 def _any_type_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return inputs, [unify(stated_shape(attrs), outputs[0])]
+    return inputs, [unify(attribute_shape(attrs), outputs[0])]
 
 
 def _any_type_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return inputs, outputs if attrs["dtype"] == -1 else [_flagged(attrs)["dtype"]]
+    return inputs, outputs if attrs["dtype"] == -1 else [_name_dtype(attrs)["dtype"]]
 
 
 def _ones(attrs: Attrs, shape: tuple[int, ...]) -> Array:
@@ -121,10 +121,10 @@ def _arange_shape(attrs: Attrs) -> Shape:
 def _arange(attrs: Attrs, shape: tuple[int, ...]) -> Array:
     """From ``start`` by ``step``, each ``repeat`` times, reckoned in the output's own type as MXNet does."""
     start = 0.0 if attrs["stop"] is None and not attrs["infer_range"] else attrs["start"]
-    return _counted(start, attrs["step"], attrs["repeat"], shape[0], type_of(attrs))
+    return _count_from(start, attrs["step"], attrs["repeat"], shape[0], type_of(attrs))
 
 
-def _counted(start: float, step: float, repeat: int, count: int, dtype: Any) -> Array:
+def _count_from(start: float, step: float, repeat: int, count: int, dtype: Any) -> Array:
     first, by = np.asarray(start).astype(dtype), np.asarray(step).astype(dtype)
     result: Array = (first + (np.arange(count) // repeat).astype(dtype) * by).astype(dtype)
     return result
@@ -197,7 +197,7 @@ def _places_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, T
 def arange_like(context: Context, attrs: Attrs, x: Array) -> Array:
     """Counted numbers in the shape of ``x``, or as many as it has along ``axis``."""
     shape = x.shape if attrs["axis"] is None else (x.shape[attrs["axis"]],)
-    return _counted(attrs["start"], attrs["step"], attrs["repeat"], int(np.prod(shape)), x.dtype).reshape(shape)
+    return _count_from(attrs["start"], attrs["step"], attrs["repeat"], int(np.prod(shape)), x.dtype).reshape(shape)
 
 
 def _arange_like_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -222,22 +222,22 @@ def _full_like_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
 
 def _full_like_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     if attrs["dtype"] is None:
-        return same_types(attrs, inputs, outputs)
-    return stated_types(attrs, inputs, outputs)
+        return same_dtypes(attrs, inputs, outputs)
+    return attribute_dtype(attrs, inputs, outputs)
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(not_negative=("num", "N", "M", "dimensions", "shape")),
-    _creating("_zeros", stated_shape, _zeros),
-    _creating("_ones", stated_shape, _ones),
+    _creating("_zeros", attribute_shape, _zeros),
+    _creating("_ones", attribute_shape, _ones),
     Kernel("_zeros_without_dtype", zeros_of_any_type, _any_type_shapes, _any_type_types),
-    _creating("_full", stated_shape, _full),
+    _creating("_full", attribute_shape, _full),
     _creating("_arange", _arange_shape, _arange),
     _creating("_linspace", _linspace_shape, _linspace),
     _creating("_eye", _eye_shape, _eye),
-    _creating("_npi_zeros", stated_shape, _zeros),
-    _creating("_npi_ones", stated_shape, _ones),
-    _creating("_npi_identity", stated_shape, _identity),
+    _creating("_npi_zeros", attribute_shape, _zeros),
+    _creating("_npi_ones", attribute_shape, _ones),
+    _creating("_npi_identity", attribute_shape, _identity),
     _creating("_npi_arange", _arange_shape, _arange),
     _creating("_npi_eye", _eye_shape, _eye),
     _creating("_npi_logspace", _linspace_shape, _logspace),
@@ -246,6 +246,6 @@ KERNELS = limited(
     _creating("_npi_hanning", _window_shape, _window(np.hanning)),
     _creating("_npi_indices", _indices_shape, _indices),
     Kernel("_npi_diag_indices_from", diagonal_places, _diagonal_places_shapes, _places_types),
-    Kernel("_contrib_arange_like", arange_like, _arange_like_shapes, same_types),
+    Kernel("_contrib_arange_like", arange_like, _arange_like_shapes, same_dtypes),
     Kernel("_npi_full_like", full_like, _full_like_shapes, _full_like_types),
 )

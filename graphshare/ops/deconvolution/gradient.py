@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from graphshare.ops.convolution.correlation import correlate
-from graphshare.ops.convolution.epilogue import Finish
-from graphshare.ops.convolution.gradient import of_weight
-from graphshare.ops.deconvolution.kernel import fitted
+from graphshare.ops.convolution.epilogue import Epilogue
+from graphshare.ops.convolution.gradient import weight_gradient
+from graphshare.ops.deconvolution.kernel import fit_window
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs
-from graphshare.ops.windows import computed_in, is_channels_last
+from graphshare.ops.windows import is_channels_last, to_compute_dtype
 
 
 def deconvolution(entry: TapeEntry, dy: Array) -> Gradients:
@@ -19,18 +19,18 @@ def deconvolution(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def _gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradients:
-    x, weight, dy = computed_in(entry.inputs[0]), computed_in(entry.inputs[1]), computed_in(dy)
+    x, weight, dy = to_compute_dtype(entry.inputs[0]), to_compute_dtype(entry.inputs[1]), to_compute_dtype(dy)
     given, last, groups = entry.inputs[0].dtype, is_channels_last(attrs["layout"]), attrs["num_group"]
     if last:
         x, weight, dy = (np.moveaxis(a, -1, 1) for a in (x, weight, dy))
-    window, _ = fitted(attrs, x.shape[2:])
+    window, _ = fit_window(attrs, x.shape[2:])
     whole = tuple(slice(0, n) for n in x.shape)
     filters, share = weight.shape[:2]
     dx = dw = None
     if entry.wanted[0]:
-        dx = correlate(np.ascontiguousarray(dy), weight, Finish(), window, groups)[whole]
+        dx = correlate(np.ascontiguousarray(dy), weight, Epilogue(), window, groups)[whole]
     if entry.wanted[1]:
-        dw = of_weight(dy, x, (filters, share, *weight.shape[2:]), window, groups)
+        dw = weight_gradient(dy, x, (filters, share, *weight.shape[2:]), window, groups)
     if last:
         dx, dw = (None if a is None else np.moveaxis(a, 1, -1) for a in (dx, dw))
     found = [None if a is None else np.ascontiguousarray(a, dtype=given) for a in (dx, dw)]

@@ -12,16 +12,16 @@ from math import prod
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Sizes
-from graphshare.ops.limits import Limits, limited
-from graphshare.ops.unification import dims, same_types
+from graphshare.ops.limits import Limits, with_limits
+from graphshare.ops.unification import dims_of_rank, same_dtypes
 from graphshare.ops.windows import (
     Window,
-    agreed,
-    channels_back,
-    channels_second,
-    computed_in,
+    at_rank,
     is_channels_last,
-    refined,
+    to_channels_first,
+    to_compute_dtype,
+    to_layout,
+    unify_dims,
     window_of,
 )
 
@@ -29,11 +29,11 @@ from graphshare.ops.windows import (
 def deconvolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
     """The transposed convolution of ``x`` (N, C, spatial) with ``weight`` (C, num_filter / num_group, kernel)."""
     last = is_channels_last(attrs["layout"])
-    data, weight = computed_in(x), computed_in(weight)
+    data, weight = to_compute_dtype(x), to_compute_dtype(weight)
     if last:
         data, weight = np.moveaxis(data, -1, 1), np.moveaxis(weight, -1, 1)
-    window, extra = fitted(attrs, data.shape[2:])
-    out = spread(data, weight, window, extra, attrs["num_group"])
+    window, extra = fit_window(attrs, data.shape[2:])
+    out = transpose_convolve(data, weight, window, extra, attrs["num_group"])
     if bias is not None:
         out += bias.reshape(-1, *(1,) * len(window.kernel))
     if last:
@@ -41,7 +41,7 @@ def deconvolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias:
     return np.ascontiguousarray(out, dtype=x.dtype)
 
 
-def spread(x: Array, weight: Array, window: Window, extra: tuple[int, ...], groups: int) -> Array:
+def transpose_convolve(x: Array, weight: Array, window: Window, extra: tuple[int, ...], groups: int) -> Array:
     """The transposed convolution itself, channels second; ``extra`` cells are added at the end of each axis."""
     count, channels, *size = x.shape
     kernel, stride, dilate, pad = window
@@ -63,7 +63,7 @@ def spread(x: Array, weight: Array, window: Window, extra: tuple[int, ...], grou
     return result
 
 
-def fitted(attrs: Attrs, size: tuple[Dim, ...]) -> tuple[Window, tuple[int, ...]]:
+def fit_window(attrs: Attrs, size: tuple[Dim, ...]) -> tuple[Window, tuple[int, ...]]:
     """The window and the cells to add at the end; ``target_shape`` decides both border and added cells where it is given."""
     window, rank = window_of(attrs), len(attrs["kernel"])
     extra: tuple[int, ...] = attrs.get("adj") or (0,) * rank
@@ -72,7 +72,9 @@ def fitted(attrs: Attrs, size: tuple[Dim, ...]) -> tuple[Window, tuple[int, ...]
         raise KernelError(f"target_shape {wanted} has {len(wanted)} numbers where kernel {window.kernel} has {rank}")
     if not any(wanted) or None in size:
         return window, extra
-    surplus = [s * (n - 1) + e - t for s, n, e, t in zip(window.stride, _known(size), window.extent, wanted, strict=True)]
+    surplus = [
+        s * (n - 1) + e - t for s, n, e, t in zip(window.stride, _drop_unknown(size), window.extent, wanted, strict=True)
+    ]
     if min(surplus) < 0:
         raise KernelError(
             f"target_shape {wanted} is larger than what kernel and stride reach; at most "
@@ -81,7 +83,7 @@ def fitted(attrs: Attrs, size: tuple[Dim, ...]) -> tuple[Window, tuple[int, ...]
     return window._replace(pad=tuple(-(-s // 2) for s in surplus)), tuple(s % 2 for s in surplus)
 
 
-def _known(size: tuple[Dim, ...]) -> list[int]:
+def _drop_unknown(size: tuple[Dim, ...]) -> list[int]:
     return [n for n in size if n is not None]
 
 
@@ -89,18 +91,18 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     """Weight, bias and output from the data; samples, channels and the size of the image back."""
     last, groups, filters = is_channels_last(attrs["layout"]), attrs["num_group"], attrs["num_filter"]
     rank = len(attrs["kernel"]) + 2
-    data = channels_second(refined(inputs[0], rank, "data"), last)
-    weight = channels_second(refined(inputs[1], rank, "weight"), last)
-    out = channels_second(refined(outputs[0], rank, "the output"), last)
+    data = to_channels_first(at_rank(inputs[0], rank, "data"), last)
+    weight = to_channels_first(at_rank(inputs[1], rank, "weight"), last)
+    out = to_channels_first(at_rank(outputs[0], rank, "the output"), last)
     if filters % groups:
         raise KernelError(f"num_filter {filters} is not a multiple of num_group {groups}")
-    window, extra = fitted(attrs, data[2:])
+    window, extra = fit_window(attrs, data[2:])
     aimed = any(attrs.get("target_shape") or ())
-    channels = agreed(data[1], weight[0], "channels of data against axis 0 of weight")
+    channels = unify_dims(data[1], weight[0], "channels of data against axis 0 of weight")
     if channels is not None and channels % groups:
         raise KernelError(f"{channels} channels cannot be split into num_group {groups}")
-    share = agreed(weight[1], filters // groups, "axis 1 of weight against num_filter / num_group")
-    taps = tuple(agreed(w, k, "kernel axes of weight") for w, k in zip(weight[2:], window.kernel, strict=True))
+    share = unify_dims(weight[1], filters // groups, "axis 1 of weight against num_filter / num_group")
+    taps = tuple(unify_dims(w, k, "kernel axes of weight") for w, k in zip(weight[2:], window.kernel, strict=True))
     size: list[Dim] = []
     reached: list[Dim] = []
     for i, (n, o) in enumerate(zip(data[2:], out[2:], strict=True)):
@@ -109,13 +111,13 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
             n = (o - surplus) // window.stride[i] + 1
         size.append(n)
         given = attrs["target_shape"][i] if aimed else None if n is None else (n - 1) * window.stride[i] + surplus
-        reached.append(agreed(o, given, "spatial axis of the output"))
-    batch = agreed(data[0], out[0], "samples of data and output")
-    shapes: list[Shape] = [channels_back((batch, channels, *size), last), channels_back((channels, share, *taps), last)]
+        reached.append(unify_dims(o, given, "spatial axis of the output"))
+    batch = unify_dims(data[0], out[0], "samples of data and output")
+    shapes: list[Shape] = [to_layout((batch, channels, *size), last), to_layout((channels, share, *taps), last)]
     if len(inputs) > 2:
-        shapes.append((agreed(dims(inputs[2], 1)[0], filters, "length of bias against num_filter"),))
-    output = (batch, agreed(out[1], filters, "channels of the output against num_filter"), *reached)
-    return shapes, [channels_back(output, last)]
+        shapes.append((unify_dims(dims_of_rank(inputs[2], 1)[0], filters, "length of bias against num_filter"),))
+    output = (batch, unify_dims(out[1], filters, "channels of the output against num_filter"), *reached)
+    return shapes, [to_layout(output, last)]
 
 
 def deconvolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
@@ -123,7 +125,7 @@ def deconvolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     return prod(inputs[0]) * prod(inputs[1][1:])
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(elements=True, positive=("num_group", "num_filter", "kernel", "stride", "dilate"), not_negative=("pad", "adj")),
-    Kernel("Deconvolution", deconvolution, deconvolution_shapes, same_types, cost=deconvolution_cost),
+    Kernel("Deconvolution", deconvolution, deconvolution_shapes, same_dtypes, cost=deconvolution_cost),
 )

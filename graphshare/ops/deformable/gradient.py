@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.ops.deformable.regions import moved_bins
+from graphshare.ops.deformable.regions import shift_bins
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs
-from graphshare.ops.spatial_transform.gradient import of_bilinear
-from graphshare.ops.spatial_transform.kernel import bilinear, window_pairs
+from graphshare.ops.spatial_transform.gradient import bilinear_gradient
+from graphshare.ops.spatial_transform.kernel import sample_bilinear, window_pairs
 
 
 def deformable_ps_roi_pooling(entry: TapeEntry, dy: Array, dinside: Array | None = None) -> Gradients:
@@ -16,12 +16,12 @@ def deformable_ps_roi_pooling(entry: TapeEntry, dy: Array, dinside: Array | None
     x, rois, *trans = entry.inputs
     dx, dtrans = np.zeros_like(x), [np.zeros_like(shift) for shift in trans]
     factor = x.dtype.type(entry.attrs["trans_std"])
-    for part in moved_bins(entry.attrs, x.shape, rois, *trans):
+    for part in shift_bins(entry.attrs, x.shape, rois, *trans):
         if not part.rows.size:
             continue
         share = np.full((1, part.rows.size), dy[part.place] / x.dtype.type(part.rows.size), x.dtype)
         plane = x[part.sample, part.channel][None]
-        found, drows, dcolumns = of_bilinear(plane, part.rows, part.columns, share)
+        found, drows, dcolumns = bilinear_gradient(plane, part.rows, part.columns, share)
         dx[part.sample, part.channel] += found[0]
         if part.shift is not None:
             along = [(d * (at != np.floor(at))).sum() for d, at in ((dcolumns, part.columns), (drows, part.rows))]
@@ -32,18 +32,18 @@ def deformable_ps_roi_pooling(entry: TapeEntry, dy: Array, dinside: Array | None
 def deformable_convolution(entry: TapeEntry, dy: Array) -> Gradients:
     """Of data, offsets, weight and bias. Where a place is held at the border, its offset has none."""
     x, offset, weight, *bias = entry.inputs
-    dx, doffset, _, dweight = _of_deformed(entry.attrs, (x, offset, weight), dy)
+    dx, doffset, _, dweight = _deformed_gradient(entry.attrs, (x, offset, weight), dy)
     return [dx, doffset, dweight, *([dy.sum(axis=(0, 2, 3))] if bias else [])]
 
 
 def modulated_deformable_convolution(entry: TapeEntry, dy: Array) -> Gradients:
     """Of data, offsets, mask, weight and bias: the derivative, which MXNet has on GPUs and refuses on the CPU."""
     x, offset, mask, weight, *bias = entry.inputs
-    found = _of_deformed(entry.attrs, (x, offset, weight), dy, mask)
+    found = _deformed_gradient(entry.attrs, (x, offset, weight), dy, mask)
     return [*found, *([dy.sum(axis=(0, 2, 3))] if bias else [])]
 
 
-def _of_deformed(
+def _deformed_gradient(
     attrs: Attrs, inputs: tuple[Array, Array, Array], dy: Array, mask: Array | None = None
 ) -> tuple[Array, Array, Array | None, Array]:
     """Of data, offsets, mask and weight."""
@@ -67,11 +67,11 @@ def _of_deformed(
         r, c = rows + places[sample, group, :, :, 0], columns + places[sample, group, :, :, 1]
         back = dseen[sample, part]
         if masks is None or dmasks is None:
-            seen[sample, part], found = _of_held(x[sample, part], r, c, back)
+            seen[sample, part], found = _clamped_gradient(x[sample, part], r, c, back)
         else:
-            whole, factor = bilinear(x[sample, part], r, c), masks[sample, group]
+            whole, factor = sample_bilinear(x[sample, part], r, c), masks[sample, group]
             dmasks[sample, group] = (back * whole).sum(axis=0)
-            seen[sample, part], found = whole * factor, of_bilinear(x[sample, part], r, c, back * factor)
+            seen[sample, part], found = whole * factor, bilinear_gradient(x[sample, part], r, c, back * factor)
         dx[sample, part] += found[0]
         doffset[sample, group, :, :, 0], doffset[sample, group, :, :, 1] = found[1:]
     laid = seen.reshape(n, groups, kernels.shape[2], h * w)
@@ -79,13 +79,13 @@ def _of_deformed(
     return dx, doffset.reshape(offset.shape), None if dmasks is None or mask is None else dmasks.reshape(mask.shape), dweight
 
 
-def _of_held(x: Array, rows: Array, columns: Array, dy: Array) -> tuple[Array, tuple[Array, Array, Array]]:
+def _clamped_gradient(x: Array, rows: Array, columns: Array, dy: Array) -> tuple[Array, tuple[Array, Array, Array]]:
     """What :func:`graphshare.ops.spatial_transform.kernel.held` sees, and the gradients of ``x`` and of the places."""
     height, width = x.shape[1:]
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
     r, c = rows.clip(0, height - 1), columns.clip(0, width - 1)
-    dx, drows, dcolumns = of_bilinear(x, r, c, dy * inside)
-    return bilinear(x, r, c) * inside, (dx, drows * (rows <= height - 1), dcolumns * (columns <= width - 1))
+    dx, drows, dcolumns = bilinear_gradient(x, r, c, dy * inside)
+    return sample_bilinear(x, r, c) * inside, (dx, drows * (rows <= height - 1), dcolumns * (columns <= width - 1))
 
 
 GRADIENTS = (

@@ -8,13 +8,13 @@ import numpy as np
 
 from graphshare.ops.deformable.regions import KERNELS as REGIONS_KERNELS
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
-from graphshare.ops.limits import FLOATS, Limits, limited
-from graphshare.ops.spatial_transform.kernel import bilinear, held, window_pairs
-from graphshare.ops.unification import dims, same_types, unify
+from graphshare.ops.limits import FLOATS, Limits, with_limits
+from graphshare.ops.spatial_transform.kernel import sample_bilinear, sample_clamped, window_pairs
+from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.text.format import format_shape
 
 
-def _convolved(attrs: Attrs, sizes: tuple[Dim, ...]) -> tuple[Dim, ...]:
+def _output_sizes(attrs: Attrs, sizes: tuple[Dim, ...]) -> tuple[Dim, ...]:
     found: list[Dim] = []
     for size, k, stride, dilate, pad in zip(sizes, *window_pairs(attrs), strict=True):
         room = None if size is None else size + 2 * pad - dilate * (k - 1) - 1
@@ -26,17 +26,17 @@ def _convolved(attrs: Attrs, sizes: tuple[Dim, ...]) -> tuple[Dim, ...]:
 
 def deformable_convolution(context: Context, attrs: Attrs, x: Array, offset: Array, weight: Array, *bias: Array) -> Array:
     """A convolution that looks, for each point of its kernel, where ``offset`` ``(N, 2*G*kh*kw, h, w)`` moves it (y, x)."""
-    return _deformed(attrs, x, offset, weight, bias)
+    return _convolve_deformed(attrs, x, offset, weight, bias)
 
 
 def modulated_deformable_convolution(
     context: Context, attrs: Attrs, x: Array, offset: Array, mask: Array, weight: Array, *bias: Array
 ) -> Array:
     """As :func:`deformable_convolution`, what is seen scaled by ``mask`` ``(N, G*kh*kw, h, w)``; outside of ``x`` all is 0."""
-    return _deformed(attrs, x, offset, weight, bias, mask)
+    return _convolve_deformed(attrs, x, offset, weight, bias, mask)
 
 
-def _deformed(
+def _convolve_deformed(
     attrs: Attrs, x: Array, offset: Array, weight: Array, bias: tuple[Array, ...], mask: Array | None = None
 ) -> Array:
     (kh, kw), stride, dilate, pad = window_pairs(attrs)
@@ -52,7 +52,7 @@ def _deformed(
         for group in range(moved):
             part = slice(group * each, group * each + each)
             at = places[sample, group]
-            look = held if mask is None else bilinear
+            look = sample_clamped if mask is None else sample_bilinear
             seen[sample, part] = look(x[sample, part], rows + at[:, :, 0], columns + at[:, :, 1])
             if mask is not None:
                 seen[sample, part] *= mask[sample].reshape(moved, kh, kw, h, w)[group]
@@ -64,14 +64,14 @@ def _deformed(
 
 
 def _deformable_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    n, channels, *sizes = dims(inputs[0], 4)
+    n, channels, *sizes = dims_of_rank(inputs[0], 4)
     kernel, filters, groups = tuple(attrs["kernel"]), attrs["num_filter"], attrs["num_group"]
-    weight = dims(inputs[2], 4)
+    weight = dims_of_rank(inputs[2], 4)
     if channels is None and weight[1] is not None:
         channels = weight[1] * groups
     if channels is not None and (channels % groups or channels % attrs["num_deformable_group"]):
         raise KernelError(f"{format_shape((channels,))} channels cannot be divided into the groups")
-    output = dims(unify((n, filters, *_convolved(attrs, tuple(sizes))), outputs[0]), 4)
+    output = dims_of_rank(unify((n, filters, *_output_sizes(attrs, tuple(sizes))), outputs[0]), 4)
     wanted = (
         (output[0], channels, *sizes),
         (output[0], 2 * attrs["num_deformable_group"] * kernel[0] * kernel[1], *output[2:]),
@@ -83,7 +83,7 @@ def _deformable_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 
 def _modulated_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     rest, (output,) = _deformable_shapes(attrs, [*inputs[:2], *inputs[3:]], outputs)
-    n, _, *places = dims(output, 4)
+    n, _, *places = dims_of_rank(output, 4)
     kernel = attrs["kernel"]
     mask = unify(inputs[2], (n, attrs["num_deformable_group"] * kernel[0] * kernel[1], *places))
     return [*rest[:2], mask, *rest[2:]], [output]
@@ -99,14 +99,14 @@ def _modulated_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     return prod(outputs[0]) * prod(inputs[3][1:])
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=FLOATS, elements=True, positive=("kernel", "stride", "dilate", "num_group", "num_deformable_group")),
-    Kernel("_contrib_DeformableConvolution", deformable_convolution, _deformable_shapes, same_types, cost=_cost),
+    Kernel("_contrib_DeformableConvolution", deformable_convolution, _deformable_shapes, same_dtypes, cost=_cost),
     Kernel(
         "_contrib_ModulatedDeformableConvolution",
         modulated_deformable_convolution,
         _modulated_shapes,
-        same_types,
+        same_dtypes,
         cost=_modulated_cost,
     ),
     *REGIONS_KERNELS,

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
-from graphshare.ops.limits import FLOATS, Limits, limited, require
-from graphshare.ops.spatial_transform.kernel import bilinear
-from graphshare.ops.unification import dims, same_types, unify
+from graphshare.ops.limits import FLOATS, Limits, require, with_limits
+from graphshare.ops.spatial_transform.kernel import sample_bilinear
+from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 
 
 class Bin(NamedTuple):
@@ -29,7 +29,7 @@ class Bin(NamedTuple):
     shift: tuple[int, slice, int, int] | None
 
 
-def moved_bins(attrs: Attrs, shape: tuple[int, ...], rois: Array, *trans: Array) -> Iterator[Bin]:
+def shift_bins(attrs: Attrs, shape: tuple[int, ...], rois: Array, *trans: Array) -> Iterator[Bin]:
     """The bins of all regions over images of ``shape`` (N, C, H, W).
 
     Raises:
@@ -75,15 +75,15 @@ def deformable_ps_roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Ar
     size = attrs["pooled_size"]
     out = np.zeros((len(rois), attrs["output_dim"], size, size), x.dtype)
     inside = np.zeros_like(out)
-    for part in moved_bins(attrs, x.shape, rois, *trans):
+    for part in shift_bins(attrs, x.shape, rois, *trans):
         inside[part.place] = part.rows.size
         if part.rows.size:
-            out[part.place] = bilinear(x[part.sample, part.channel][None], part.rows, part.columns).mean()
+            out[part.place] = sample_bilinear(x[part.sample, part.channel][None], part.rows, part.columns).mean()
     return out, inside
 
 
 def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    count, _ = dims(unify(inputs[1], (None, 5)), 2)
+    count, _ = dims_of_rank(unify(inputs[1], (None, 5)), 2)
     size = attrs["pooled_size"]
     pooled = (count, attrs["output_dim"], size, size)
     part = attrs["part_size"] or size
@@ -92,7 +92,7 @@ def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shap
     return [unify(inputs[0], (None, channels, None, None)), (count, 5), *moved], [unify(pooled, y) for y in outputs]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=FLOATS, elements=True, finite=True, positive=("pooled_size", "group_size", "output_dim")),
-    Kernel("_contrib_DeformablePSROIPooling", deformable_ps_roi_pooling, _shapes, same_types),
+    Kernel("_contrib_DeformablePSROIPooling", deformable_ps_roi_pooling, _shapes, same_dtypes),
 )

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.ops.box.kernel import centered, decoded, overlaps
+from graphshare.ops.box.kernel import decode_offsets, overlaps, to_centers
 from graphshare.ops.detection.proposals import KERNELS as PROPOSALS_KERNELS
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
-from graphshare.ops.limits import SIGNED, Limits, limited, require
-from graphshare.ops.unification import dims, format_shape, same_types, unify
+from graphshare.ops.limits import SIGNED, Limits, require, with_limits
+from graphshare.ops.unification import dims_of_rank, format_shape, same_dtypes, unify
 
 
 def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: Array, anchors: Array) -> Array:
@@ -22,7 +22,7 @@ def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: 
     """
     require(scores.shape[1] > 1, "scores of the background alone")
     out: Array = np.full((scores.shape[0], scores.shape[2], 6), -1, scores.dtype)
-    boxes = decoded(centered(anchors[0]), offsets.reshape(len(scores), -1, 4), _variances(attrs))
+    boxes = decode_offsets(to_centers(anchors[0]), offsets.reshape(len(scores), -1, 4), _variances(attrs))
     if attrs["clip"]:
         boxes = boxes.clip(0, 1)
     for result, each, box in zip(out, scores, boxes, strict=True):
@@ -30,11 +30,11 @@ def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: 
         score = each[1:].max(axis=0)
         found = np.flatnonzero(score >= score.dtype.type(attrs["threshold"]))
         rows = np.concatenate([best[found, None].astype(score.dtype), score[found, None], box[found]], axis=1)
-        result[: len(rows)] = _suppressed(attrs, rows)
+        result[: len(rows)] = _suppress(attrs, rows)
     return out
 
 
-def _suppressed(attrs: Attrs, rows: Array) -> Array:
+def _suppress(attrs: Attrs, rows: Array) -> Array:
     """The rows by falling score, the class of those that a better one overlaps too much put to -1."""
     limit = attrs["nms_threshold"]
     if not 0 < limit <= 1:
@@ -62,12 +62,12 @@ def _variances(attrs: Attrs) -> tuple[float, float, float, float]:
 
 
 def _detection_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    batch, classes, count = dims(inputs[0], 3)
-    (again, wide), anchors = dims(inputs[1], 2), dims(unify(inputs[2], (1, None, 4)), 3)
+    batch, classes, count = dims_of_rank(inputs[0], 3)
+    (again, wide), anchors = dims_of_rank(inputs[1], 2), dims_of_rank(unify(inputs[2], (1, None, 4)), 3)
     per_anchor = None if wide is None else wide // 4
-    output = dims(unify((batch, count, 6), outputs[0]), 3)
+    output = dims_of_rank(unify((batch, count, 6), outputs[0]), 3)
     for known in ((again, anchors[1], 6), (None, per_anchor, 6)):
-        output = dims(unify(output, known), 3)
+        output = dims_of_rank(unify(output, known), 3)
     n = output[1]
     return [(output[0], classes, n), (output[0], None if n is None else 4 * n), (1, n, 4)], [output]
 
@@ -92,7 +92,7 @@ def multi_box_target(context: Context, attrs: Attrs, anchors: Array, labels: Arr
             continue
         with np.errstate(invalid="ignore"):
             shared = np.nan_to_num(overlaps(boxes[:, None], rows[None, :, 1:5]))
-        positive, match = _matched(attrs, shared)
+        positive, match = _match_anchors(attrs, shared)
         if attrs["negative_mining_ratio"] > 0:
             negative = _hard_negatives(attrs, shared.max(axis=1), positive, scores[sample])
         else:
@@ -100,11 +100,11 @@ def multi_box_target(context: Context, attrs: Attrs, anchors: Array, labels: Arr
         classes[sample, negative] = 0
         classes[sample, positive] = rows[match[positive], 0] + 1
         mask[sample, positive] = 1
-        offsets[sample, positive] = _encoded(attrs, boxes[positive], rows[match[positive], 1:5])
+        offsets[sample, positive] = _encode_offsets(attrs, boxes[positive], rows[match[positive], 1:5])
     return offsets.reshape(batch, -1), mask.reshape(batch, -1), classes
 
 
-def _matched(attrs: Attrs, shared: Array) -> tuple[Array, Array]:
+def _match_anchors(attrs: Attrs, shared: Array) -> tuple[Array, Array]:
     """Which anchors have a label, and which one: for each label the best free anchor, then all anchors over the threshold."""
     positive, match = np.zeros(len(shared), bool), shared.argmax(axis=1)
     free = shared.copy()
@@ -134,9 +134,9 @@ def _hard_negatives(attrs: Attrs, best: Array, positive: Array, scores: Array) -
     return chosen
 
 
-def _encoded(attrs: Attrs, boxes: Array, targets: Array) -> Array:
+def _encode_offsets(attrs: Attrs, boxes: Array, targets: Array) -> Array:
     """The offsets that lead from ``boxes`` to ``targets``."""
-    ours, theirs = centered(boxes), centered(targets)
+    ours, theirs = to_centers(boxes), to_centers(targets)
     first = (theirs[:, :2] - ours[:, :2]) / ours[:, 2:]
     second = np.log(theirs[:, 2:] / ours[:, 2:])
     result: Array = np.concatenate([first, second], axis=1) / np.array(_variances(attrs), boxes.dtype)
@@ -144,19 +144,19 @@ def _encoded(attrs: Attrs, boxes: Array, targets: Array) -> Array:
 
 
 def _target_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    anchors = dims(unify(inputs[0], (1, None, 4)), 3)
-    labels, scores = dims(inputs[1], 3), dims(inputs[2], 3)
+    anchors = dims_of_rank(unify(inputs[0], (1, None, 4)), 3)
+    labels, scores = dims_of_rank(inputs[1], 3), dims_of_rank(inputs[2], 3)
     last = outputs[2] if len(outputs) > 2 else None
-    batch, n = dims(unify(unify((labels[0], anchors[1]), (scores[0], scores[2])), last), 2)
+    batch, n = dims_of_rank(unify(unify((labels[0], anchors[1]), (scores[0], scores[2])), last), 2)
     wide = None if n is None else 4 * n
     wanted = ((batch, wide), (batch, wide), (batch, n))
     results = [unify(a, b) for a, b in zip(wanted, outputs, strict=False)]
     return [(1, n, 4), (batch, *labels[1:]), (batch, scores[1], n)], results
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=SIGNED, elements=True, finite=True),
-    Kernel("_contrib_MultiBoxDetection", multi_box_detection, _detection_shapes, same_types),
-    Kernel("_contrib_MultiBoxTarget", multi_box_target, _target_shapes, same_types),
+    Kernel("_contrib_MultiBoxDetection", multi_box_detection, _detection_shapes, same_dtypes),
+    Kernel("_contrib_MultiBoxTarget", multi_box_target, _target_shapes, same_dtypes),
     *PROPOSALS_KERNELS,
 )

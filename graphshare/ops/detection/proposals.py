@@ -10,10 +10,10 @@ from math import floor, sqrt
 
 import numpy as np
 
-from graphshare.ops.box.kernel import kept
+from graphshare.ops.box.kernel import suppress_overlaps
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
-from graphshare.ops.limits import SIGNED, Limits, limited
-from graphshare.ops.unification import dims, same_types, unify
+from graphshare.ops.limits import SIGNED, Limits, with_limits
+from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 
 
 def _anchors(attrs: Attrs, height: int, width: int) -> Array:
@@ -32,7 +32,7 @@ def _anchors(attrs: Attrs, height: int, width: int) -> Array:
     return result
 
 
-def _moved(attrs: Attrs, anchors: Array, deltas: Array) -> Array:
+def _apply_deltas(attrs: Attrs, anchors: Array, deltas: Array) -> Array:
     """The boxes that ``deltas`` make of the anchors."""
     if attrs["iou_loss"]:
         return anchors + deltas
@@ -43,13 +43,13 @@ def _moved(attrs: Attrs, anchors: Array, deltas: Array) -> Array:
     return result
 
 
-def _proposed(attrs: Attrs, scores: Array, deltas: Array, info: Array) -> tuple[Array, Array]:
+def _propose(attrs: Attrs, scores: Array, deltas: Array, info: Array) -> tuple[Array, Array]:
     """The proposals of one image and their scores, best first, repeated until there are ``rpn_post_nms_top_n``."""
     number, height, width = scores.shape[0] // 2, *scores.shape[1:]
     if number != len(attrs["ratios"]) * len(attrs["scales"]):
         raise KernelError(f"{scores.shape[0]} scores fit {number} anchors, but ratios and scales make others")
     score = scores[number:].transpose(1, 2, 0).reshape(-1).copy()
-    moved = _moved(attrs, _anchors(attrs, height, width), deltas.transpose(1, 2, 0).reshape(-1, 4))
+    moved = _apply_deltas(attrs, _anchors(attrs, height, width), deltas.transpose(1, 2, 0).reshape(-1, 4))
     boxes = np.clip(moved, 0, np.array([info[1], info[0], info[1], info[0]], moved.dtype) - 1)
     real_height, real_width = int(info[0] / attrs["feature_stride"]), int(info[1] / attrs["feature_stride"])
     if real_height > height or real_width > width:
@@ -64,7 +64,7 @@ def _proposed(attrs: Attrs, scores: Array, deltas: Array, info: Array) -> tuple[
     if attrs["rpn_pre_nms_top_n"] > 0:
         order = order[: attrs["rpn_pre_nms_top_n"]]
     wanted = attrs["rpn_post_nms_top_n"]
-    chosen = order[kept(boxes[order], attrs["threshold"], most=wanted, pixels=True)]
+    chosen = order[suppress_overlaps(boxes[order], attrs["threshold"], most=wanted, pixels=True)]
     chosen = chosen[np.arange(wanted) % len(chosen)]
     return boxes[chosen], score[chosen]
 
@@ -80,7 +80,7 @@ def proposals(context: Context, attrs: Attrs, scores: Array, deltas: Array, info
     found: Array = np.empty((len(scores), wanted), scores.dtype)
     for image, given in enumerate(zip(scores, deltas, info, strict=True)):
         rows[image, :, 0] = image
-        rows[image, :, 1:], found[image] = _proposed(attrs, *given)
+        rows[image, :, 1:], found[image] = _propose(attrs, *given)
     return (rows.reshape(-1, 5), found.reshape(-1, 1)) if attrs["output_score"] else rows.reshape(-1, 5)
 
 
@@ -92,7 +92,7 @@ def proposal(context: Context, attrs: Attrs, scores: Array, deltas: Array, info:
 
 
 def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    batch, number, height, width = dims(inputs[0], 4)
+    batch, number, height, width = dims_of_rank(inputs[0], 4)
     deltas: tuple[Dim, ...] = (batch, None if number is None else 2 * number, height, width)
     count = None if batch is None else batch * attrs["rpn_post_nms_top_n"]
     wanted = ((count, 5), (count, 1))
@@ -100,8 +100,8 @@ def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shap
     return [inputs[0], unify(inputs[1], deltas), unify(inputs[2], (batch, 3))], results
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=SIGNED, elements=True, finite=True, positive=("rpn_post_nms_top_n", "feature_stride")),
-    Kernel("_contrib_Proposal", proposal, _shapes, same_types),
-    Kernel("_contrib_MultiProposal", proposals, _shapes, same_types),
+    Kernel("_contrib_Proposal", proposal, _shapes, same_dtypes),
+    Kernel("_contrib_MultiProposal", proposals, _shapes, same_dtypes),
 )

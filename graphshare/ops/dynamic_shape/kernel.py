@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Types
-from graphshare.ops.limits import Limits, limited, refuse_invalid_call
-from graphshare.ops.unification import axis_of, same_shapes, same_types, unify
+from graphshare.ops.limits import Limits, refuse_invalid_call, with_limits
+from graphshare.ops.unification import axis_of, same_dtypes, same_shapes, unify
 
 
 def unique(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
@@ -95,12 +95,12 @@ def _boolean(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]
     return inputs, ["bool"]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(not_negative=("minlength",), ranks=(1,)),
     Kernel("_npi_unique", unique, _unique_shapes, _unique_types),
     Kernel("_npx_nonzero", nonzero, _nonzero_shapes, _int64),
     Kernel("_npi_bincount", bincount, _bincount_shapes, _bincount_types),
     Kernel("_npx_constraint_check", constraint_check, _single, _boolean),
     Kernel("_npi_share_memory", shares_memory, _single, _boolean),
-    Kernel("_CrossDeviceCopy", pass_on, same_shapes, same_types),
+    Kernel("_CrossDeviceCopy", pass_on, same_shapes, same_dtypes),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphshare.ops.signature import Outputs, define
-from graphshare.ops.slot_rules import numbered
+from graphshare.ops.slot_rules import number_outputs
 
 if TYPE_CHECKING:
     from graphshare.ops.signature import Attributes, Signature
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def unique(signature: Signature, attrs: Attributes) -> Outputs:
     """The values and one array for each kind of position asked for."""
     flags = ("return_index", "return_inverse", "return_counts")
-    return numbered(1 + sum(bool(signature.value(attrs, flag)) for flag in flags))
+    return number_outputs(1 + sum(bool(signature.value(attrs, flag)) for flag in flags))
 
 
 OPERATORS = (

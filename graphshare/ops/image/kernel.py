@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.ops.limits import NUMBERS, Limits, limited, refuse_invalid_call, require
-from graphshare.ops.unification import same_shapes, same_types, unify
+from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require, with_limits
+from graphshare.ops.unification import same_dtypes, same_shapes, unify
 
 # The main directions of colour in photographs times their spread, red, green and blue by rows (AlexNet's augmentation).
 _COLOURS = np.array(
@@ -100,12 +100,12 @@ def adjust_lighting(context: Context, attrs: Attrs, x: Array) -> Array:
     return np.clip(moved, ends.min, ends.max).astype(x.dtype)
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=NUMBERS, rank=3),
     Kernel("_image_to_tensor", to_tensor, _tensor_shapes, _float32),
-    Kernel("_image_normalize", normalize, _normalize_shapes, same_types),
-    Kernel("_image_flip_left_right", flip_left_right, same_shapes, same_types),
-    Kernel("_image_flip_top_bottom", flip_top_bottom, same_shapes, same_types),
-    Kernel("_image_crop", crop, _crop_shapes, same_types),
-    Kernel("_image_adjust_lighting", adjust_lighting, same_shapes, same_types),
+    Kernel("_image_normalize", normalize, _normalize_shapes, same_dtypes),
+    Kernel("_image_flip_left_right", flip_left_right, same_shapes, same_dtypes),
+    Kernel("_image_flip_top_bottom", flip_top_bottom, same_shapes, same_dtypes),
+    Kernel("_image_crop", crop, _crop_shapes, same_dtypes),
+    Kernel("_image_adjust_lighting", adjust_lighting, same_shapes, same_dtypes),
 )

@@ -8,8 +8,8 @@ import numpy as np
 
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.ops.limits import Limits, limited, refuse_invalid_call, require
-from graphshare.ops.unification import axis_of, dims, same_shapes, same_types, unify
+from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
+from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, unify
 from graphshare.text.format import format_shape
 
 
@@ -76,7 +76,7 @@ def batch_take(context: Context, attrs: Attrs, a: Array, indices: Array) -> Arra
 
 
 def _batch_take_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    a, indices = dims(inputs[0], 2), dims(unify(inputs[1], outputs[0]), 1)
+    a, indices = dims_of_rank(inputs[0], 2), dims_of_rank(unify(inputs[1], outputs[0]), 1)
     rows = unify((a[0],), indices)
     return [(None if rows is None else rows[0], a[1]), rows], [rows]
 
@@ -192,7 +192,7 @@ def _where_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
 
 
 def _where_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    data, results = same_types(attrs, inputs[1:], outputs)
+    data, results = same_dtypes(attrs, inputs[1:], outputs)
     return [inputs[0], *data], results
 
 
@@ -226,13 +226,13 @@ def unravel(context: Context, attrs: Attrs, data: Array) -> Array:
 
 def _ravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     require(attrs["shape"] is not None, "shape is missing")
-    _, count = dims(inputs[0], 2)
+    _, count = dims_of_rank(inputs[0], 2)
     return [(len(attrs["shape"]), count)], [(count,)]
 
 
 def _unravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     require(attrs["shape"] is not None, "shape is missing")
-    (count,) = dims(inputs[0], 1)
+    (count,) = dims_of_rank(inputs[0], 1)
     return [(count,)], [(len(attrs["shape"]), count)]
 
 
@@ -267,17 +267,17 @@ def index_copy(context: Context, attrs: Attrs, old: Array, index: Array, new: Ar
 
 def _index_copy_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     (old,), _ = same_shapes(attrs, inputs[:1], outputs)
-    (count,) = dims(inputs[1], 1)
+    (count,) = dims_of_rank(inputs[1], 1)
     new = inputs[2] if old is None else unify(inputs[2], (count, *old[1:]))
     return [old, (new[0],) if new else (count,), new], [old]
 
 
 def _index_copy_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    (old, new), (out,) = same_types(attrs, [inputs[0], inputs[2]], outputs)
+    (old, new), (out,) = same_dtypes(attrs, [inputs[0], inputs[2]], outputs)
     return [old, inputs[1], new], [out]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(rank=1, elements=True, not_negative=("shape",)),
     Kernel("Embedding", embedding, embedding_shapes, embedding_types),
     Kernel("take", take, _take_shapes, _first_type),
@@ -288,8 +288,8 @@ KERNELS = limited(
     Kernel("one_hot", one_hot, _one_hot_shapes, _one_hot_types),
     Kernel("where", where, _where_shapes, _where_types),
     Kernel("_contrib_boolean_mask", boolean_mask, _mask_shapes, _first_type),
-    Kernel("_ravel_multi_index", ravel, _ravel_shapes, same_types),
-    Kernel("_unravel_index", unravel, _unravel_shapes, same_types),
+    Kernel("_ravel_multi_index", ravel, _ravel_shapes, same_dtypes),
+    Kernel("_unravel_index", unravel, _unravel_shapes, same_dtypes),
     Kernel("_contrib_index_array", index_array, _index_array_shapes, _int64),
     Kernel("_contrib_index_copy", index_copy, _index_copy_shapes, _index_copy_types),
     Kernel("_contrib_SparseEmbedding", embedding, embedding_shapes, embedding_types),

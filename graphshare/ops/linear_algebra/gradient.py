@@ -9,7 +9,7 @@ from graphshare.ops.kernel import Array, Attrs
 from graphshare.ops.permutation import permutation_vjp
 
 
-def _turned(a: Array) -> Array:
+def _transpose(a: Array) -> Array:
     return np.asarray(a.swapaxes(-1, -2))
 
 
@@ -21,9 +21,9 @@ def _inverse(a: Array) -> Array:
     return found
 
 
-def _mirrored(a: Array) -> Array:
+def _mirror_lower(a: Array) -> Array:
     """The lower triangle, and in the upper one its mirror image."""
-    return np.asarray(np.tril(a) + _turned(np.tril(a, -1)))
+    return np.asarray(np.tril(a) + _transpose(np.tril(a, -1)))
 
 
 def _by_matrix(numbers: Array, a: Array) -> Array:
@@ -34,35 +34,37 @@ def _by_matrix(numbers: Array, a: Array) -> Array:
 def det(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
     """The determinant times the inverse, transposed."""
     (a,) = entry.inputs
-    return np.asarray(_by_matrix(dy * entry.outputs[0], a) * _turned(_inverse(a)))
+    return np.asarray(_by_matrix(dy * entry.outputs[0], a) * _transpose(_inverse(a)))
 
 
 def slogdet(entry: TapeEntry, dsign: Array, dlog: Array | None = None, *_: Array | None) -> Array | None:
     """The inverse, transposed, for the logarithm; the sign has none."""
     (a,) = entry.inputs
-    return None if dlog is None else np.asarray(_by_matrix(dlog, a) * _turned(_inverse(a)))
+    return None if dlog is None else np.asarray(_by_matrix(dlog, a) * _transpose(_inverse(a)))
 
 
 def inverse(entry: TapeEntry, dy: Array) -> Array:
     """``-Y^T dY Y^T``."""
-    y = _turned(entry.outputs[0])
+    y = _transpose(entry.outputs[0])
     return np.asarray(-(y @ dy @ y))
 
 
 def potrf(entry: TapeEntry, dy: Array) -> Array:
     """Of the symmetric matrix, half to each side of the diagonal, whichever triangle was read."""
     lower = entry.attrs["lower"]
-    factor, gradient = (entry.outputs[0], dy) if lower else (_turned(entry.outputs[0]), _turned(dy))
+    factor, gradient = (entry.outputs[0], dy) if lower else (_transpose(entry.outputs[0]), _transpose(dy))
     back = _inverse(factor)
-    return np.asarray(0.5 * (_turned(back) @ _mirrored(_turned(factor) @ gradient) @ back)).astype(dy.dtype, copy=False)
+    return np.asarray(0.5 * (_transpose(back) @ _mirror_lower(_transpose(factor) @ gradient) @ back)).astype(
+        dy.dtype, copy=False
+    )
 
 
 def potri(entry: TapeEntry, dy: Array) -> Array:
     """Of the factor's triangle."""
     (a,), lower = entry.inputs, entry.attrs["lower"]
-    factor = np.tril(a) if lower else _turned(np.triu(a))
-    found = np.tril(-(entry.outputs[0] @ (dy + _turned(dy)) @ _turned(_inverse(factor))))
-    return np.ascontiguousarray(found if lower else _turned(found), dtype=a.dtype)
+    factor = np.tril(a) if lower else _transpose(np.triu(a))
+    found = np.tril(-(entry.outputs[0] @ (dy + _transpose(dy)) @ _transpose(_inverse(factor))))
+    return np.ascontiguousarray(found if lower else _transpose(found), dtype=a.dtype)
 
 
 def sumlogdiag(entry: TapeEntry, dy: Array) -> Array:
@@ -74,18 +76,18 @@ def sumlogdiag(entry: TapeEntry, dy: Array) -> Array:
 def syrk(entry: TapeEntry, dy: Array) -> Array:
     """``alpha (dY + dY^T) A``, or the other way round."""
     (a,) = entry.inputs
-    both = (dy + _turned(dy)) * a.dtype.type(entry.attrs["alpha"])
+    both = (dy + _transpose(dy)) * a.dtype.type(entry.attrs["alpha"])
     return np.asarray(a @ both if entry.attrs["transpose"] else both @ a)
 
 
 def _factor(attrs: Attrs, a: Array) -> Array:
     triangle = np.tril(a) if attrs["lower"] else np.triu(a)
-    return _turned(triangle) if attrs["transpose"] else triangle
+    return _transpose(triangle) if attrs["transpose"] else triangle
 
 
 def _of_triangle(attrs: Attrs, gradient: Array) -> Array:
     """The gradient of op(A) as that of the triangle of A."""
-    back = _turned(gradient) if attrs["transpose"] else gradient
+    back = _transpose(gradient) if attrs["transpose"] else gradient
     return np.tril(back) if attrs["lower"] else np.triu(back)
 
 
@@ -94,28 +96,28 @@ def trmm(entry: TapeEntry, dy: Array) -> Gradients:
     a, b = entry.inputs
     factor, scaled = _factor(entry.attrs, a), dy * dy.dtype.type(entry.attrs["alpha"])
     if entry.attrs["rightside"]:
-        return [_of_triangle(entry.attrs, _turned(b) @ scaled), scaled @ _turned(factor)]
-    return [_of_triangle(entry.attrs, scaled @ _turned(b)), _turned(factor) @ scaled]
+        return [_of_triangle(entry.attrs, _transpose(b) @ scaled), scaled @ _transpose(factor)]
+    return [_of_triangle(entry.attrs, scaled @ _transpose(b)), _transpose(factor) @ scaled]
 
 
 def trsm(entry: TapeEntry, dy: Array) -> Gradients:
     """Of the triangle and of B."""
     a, x = entry.inputs[0], entry.outputs[0]
-    back = _turned(_inverse(_factor(entry.attrs, a)))
+    back = _transpose(_inverse(_factor(entry.attrs, a)))
     if entry.attrs["rightside"]:
         right = dy @ back
-        product = _turned(x) @ right
+        product = _transpose(x) @ right
     else:
         right = back @ dy
-        product = right @ _turned(x)
+        product = right @ _transpose(x)
     return [_of_triangle(entry.attrs, -product), right * dy.dtype.type(entry.attrs["alpha"])]
 
 
 def gelqf(entry: TapeEntry, dq: Array, dl: Array | None = None) -> Array:
     """Of both factors together."""
     q, factor = entry.outputs[:2]
-    inner = -(dq @ _turned(q)) if dl is None else _turned(factor) @ dl - dq @ _turned(q)
-    return np.asarray(_turned(_inverse(factor)) @ (dq + _mirrored(inner) @ q))
+    inner = -(dq @ _transpose(q)) if dl is None else _transpose(factor) @ dl - dq @ _transpose(q)
+    return np.asarray(_transpose(_inverse(factor)) @ (dq + _mirror_lower(inner) @ q))
 
 
 def syevd(entry: TapeEntry, dvectors: Array, dvalues: Array | None = None) -> Array:
@@ -123,11 +125,11 @@ def syevd(entry: TapeEntry, dvectors: Array, dvalues: Array | None = None) -> Ar
     vectors, values = entry.outputs[:2]
     apart = values[..., :, None] - values[..., None, :]
     same = np.eye(values.shape[-1], dtype=bool)
-    mixed = np.where(same, 0, (dvectors @ _turned(vectors)) / np.where(same, 1, apart))
-    middle = (mixed + _turned(mixed)) / 2
+    mixed = np.where(same, 0, (dvectors @ _transpose(vectors)) / np.where(same, 1, apart))
+    middle = (mixed + _transpose(mixed)) / 2
     if dvalues is not None:
         middle = middle + dvalues[..., None] * np.eye(values.shape[-1])
-    return np.asarray(_turned(vectors) @ middle @ vectors).astype(dvectors.dtype, copy=False)
+    return np.asarray(_transpose(vectors) @ middle @ vectors).astype(dvectors.dtype, copy=False)
 
 
 def matmul(entry: TapeEntry, dy: Array) -> Gradients:
@@ -137,7 +139,7 @@ def matmul(entry: TapeEntry, dy: Array) -> Gradients:
     right = b.reshape(-1, 1) if b.ndim == 1 else b
     shape = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     gradient = dy.reshape(*shape, left.shape[-2], right.shape[-1])
-    found = (gradient @ _turned(right), _turned(left) @ gradient)
+    found = (gradient @ _transpose(right), _transpose(left) @ gradient)
     return [sum_to_shape(g, x.shape).reshape(y.shape) for g, x, y in zip(found, (left, right), (a, b), strict=True)]
 
 
@@ -146,8 +148,8 @@ def solve(entry: TapeEntry, dy: Array) -> Gradients:
     a, x = entry.inputs[0], entry.outputs[0]
     columns = x.ndim == a.ndim - 1
     gradient, found = (dy[..., None], x[..., None]) if columns else (dy, x)
-    right = _turned(_inverse(a)) @ gradient
-    return [-(right @ _turned(found)), right[..., 0] if columns else right]
+    right = _transpose(_inverse(a)) @ gradient
+    return [-(right @ _transpose(found)), right[..., 0] if columns else right]
 
 
 GRADIENTS = (

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
-from graphshare.ops.limits import LAPACK, Limits, limited
-from graphshare.ops.unification import axis_of, dims, same_shapes, same_types, unify
-from graphshare.ops.windows import agreed
+from graphshare.ops.limits import LAPACK, Limits, with_limits
+from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, unify
+from graphshare.ops.windows import unify_dims
 
 
 def det(context: Context, attrs: Attrs, a: Array) -> tuple[Array, ...]:
@@ -35,12 +35,12 @@ def inverse(context: Context, attrs: Attrs, a: Array) -> Array:
     Raises:
         KernelError: a matrix has none.
     """
-    return _solved(np.linalg.inv, a)
+    return _solve(np.linalg.inv, a)
 
 
 def potrf(context: Context, attrs: Attrs, a: Array) -> Array:
     """The Cholesky factor: L of L L^T, or U of U^T U."""
-    found = _solved(np.linalg.cholesky, np.tril(a) + np.tril(a, -1).swapaxes(-1, -2) if attrs["lower"] else _from_upper(a))
+    found = _solve(np.linalg.cholesky, np.tril(a) + np.tril(a, -1).swapaxes(-1, -2) if attrs["lower"] else _from_upper(a))
     return found if attrs["lower"] else np.ascontiguousarray(found.swapaxes(-1, -2))
 
 
@@ -52,10 +52,10 @@ def potri(context: Context, attrs: Attrs, a: Array) -> Array:
     """The inverse of the matrix of which ``a`` is the Cholesky factor."""
     factor = np.tril(a) if attrs["lower"] else np.triu(a)
     whole = factor @ factor.swapaxes(-1, -2) if attrs["lower"] else factor.swapaxes(-1, -2) @ factor
-    return np.asarray(_solved(np.linalg.inv, whole.astype(np.float64)).astype(a.dtype))
+    return np.asarray(_solve(np.linalg.inv, whole.astype(np.float64)).astype(a.dtype))
 
 
-def _solved(function: Callable[..., Any], *arrays: Array) -> Array:
+def _solve(function: Callable[..., Any], *arrays: Array) -> Array:
     try:
         result: Array = function(*arrays)
     except np.linalg.LinAlgError as error:
@@ -117,9 +117,9 @@ def trsm(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
     """X of op(A) X = alpha B, or X op(A) = alpha B, for the triangle of A."""
     factor, right = _triangle(attrs, a), b * b.dtype.type(attrs["alpha"])
     if attrs["rightside"]:
-        found = _solved(np.linalg.solve, factor.swapaxes(-1, -2), right.swapaxes(-1, -2))
+        found = _solve(np.linalg.solve, factor.swapaxes(-1, -2), right.swapaxes(-1, -2))
         return np.ascontiguousarray(found.swapaxes(-1, -2))
-    return _solved(np.linalg.solve, factor, right)
+    return _solve(np.linalg.solve, factor, right)
 
 
 def extractdiag(context: Context, attrs: Attrs, a: Array) -> Array:
@@ -175,7 +175,7 @@ def _square(shape: Shape) -> tuple[Dim, ...]:
     assert shape is not None
     if len(shape) < 2:
         raise KernelError(f"{len(shape)} axes where matrices are wanted")
-    side = agreed(shape[-1], shape[-2], "columns against rows of a square matrix")
+    side = unify_dims(shape[-1], shape[-2], "columns against rows of a square matrix")
     return (*shape[:-2], side, side)
 
 
@@ -198,7 +198,7 @@ def _syrk_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     shape = inputs[0]
     if shape is None:
         return inputs, outputs
-    side = dims(shape, len(shape))[-1 if attrs["transpose"] else -2] if len(shape) > 1 else None
+    side = dims_of_rank(shape, len(shape))[-1 if attrs["transpose"] else -2] if len(shape) > 1 else None
     return inputs, [unify((*shape[:-2], side, side), outputs[0])]
 
 
@@ -225,7 +225,7 @@ def _syevd_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     return [shape], outputs if shape is None else [shape, shape[:-1]]
 
 
-def _packed(attrs: Attrs, size: Dim) -> Dim:
+def _packed_length(attrs: Attrs, size: Dim) -> Dim:
     if size is None:
         return None
     side: int = size - abs(attrs["offset"])
@@ -238,7 +238,7 @@ def _extract_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     if inputs[0] is None:
         return inputs, outputs
     shape = _square(inputs[0])
-    side = _packed(attrs, shape[-1])
+    side = _packed_length(attrs, shape[-1])
     count = side if "lower" not in attrs or side is None else side * (side + 1) // 2
     return [shape], [unify((*shape[:-2], count), outputs[0])]
 
@@ -253,21 +253,21 @@ def _make_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     return inputs, [unify((*shape[:-1], full, full), outputs[0])]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=LAPACK, rank=2, elements=True, finite=True),
-    Kernel("_linalg_det", det, _number_shapes, same_types),
-    Kernel("_linalg_slogdet", slogdet, _number_shapes, same_types),
-    Kernel("_linalg_inverse", inverse, _matrix_shapes, same_types),
-    Kernel("_linalg_potrf", potrf, _matrix_shapes, same_types),
-    Kernel("_linalg_potri", potri, _matrix_shapes, same_types),
-    Kernel("_linalg_gelqf", gelqf, _gelqf_shapes, same_types),
-    Kernel("_linalg_syevd", syevd, _syevd_shapes, same_types),
-    Kernel("_linalg_sumlogdiag", sumlogdiag, _number_shapes, same_types),
-    Kernel("_linalg_syrk", syrk, _syrk_shapes, same_types),
-    Kernel("_linalg_trmm", trmm, _triangular_shapes, same_types),
-    Kernel("_linalg_trsm", trsm, _triangular_shapes, same_types),
-    Kernel("_linalg_extractdiag", extractdiag, _extract_shapes, same_types),
-    Kernel("_linalg_makediag", makediag, _make_shapes, same_types),
-    Kernel("_linalg_extracttrian", extracttrian, _extract_shapes, same_types),
-    Kernel("_linalg_maketrian", maketrian, _make_shapes, same_types),
+    Kernel("_linalg_det", det, _number_shapes, same_dtypes),
+    Kernel("_linalg_slogdet", slogdet, _number_shapes, same_dtypes),
+    Kernel("_linalg_inverse", inverse, _matrix_shapes, same_dtypes),
+    Kernel("_linalg_potrf", potrf, _matrix_shapes, same_dtypes),
+    Kernel("_linalg_potri", potri, _matrix_shapes, same_dtypes),
+    Kernel("_linalg_gelqf", gelqf, _gelqf_shapes, same_dtypes),
+    Kernel("_linalg_syevd", syevd, _syevd_shapes, same_dtypes),
+    Kernel("_linalg_sumlogdiag", sumlogdiag, _number_shapes, same_dtypes),
+    Kernel("_linalg_syrk", syrk, _syrk_shapes, same_dtypes),
+    Kernel("_linalg_trmm", trmm, _triangular_shapes, same_dtypes),
+    Kernel("_linalg_trsm", trsm, _triangular_shapes, same_dtypes),
+    Kernel("_linalg_extractdiag", extractdiag, _extract_shapes, same_dtypes),
+    Kernel("_linalg_makediag", makediag, _make_shapes, same_dtypes),
+    Kernel("_linalg_extracttrian", extracttrian, _extract_shapes, same_dtypes),
+    Kernel("_linalg_maketrian", maketrian, _make_shapes, same_dtypes),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphshare.ops.batch_axis import At, Outcome, Rule, Use, default_rule, fixed_axes_rule
+from graphshare.ops.batch_axis import At, Outcome, Rule, Use, default_rule, require_axes
 
 
 def _loss(use: Use) -> Outcome:
@@ -16,5 +16,5 @@ def _loss(use: Use) -> Outcome:
 RULES: dict[str, Rule] = {
     "SoftmaxOutput": _loss,
     "MakeLoss": _loss,
-    "CTCLoss": fixed_axes_rule(1, 0, 0, 0, out=At(0)),
+    "CTCLoss": require_axes(1, 0, 0, 0, out=At(0)),
 }

@@ -6,9 +6,9 @@ import numpy as np
 
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.ops.limits import FLOATS, Limits, limited
+from graphshare.ops.limits import FLOATS, Limits, with_limits
 from graphshare.ops.softmax.kernel import log_softmax_along
-from graphshare.ops.unification import dims, unify
+from graphshare.ops.unification import dims_of_rank, unify
 
 
 def ctc_loss(context: Context, attrs: Attrs, data: Array, label: Array, *lengths: Array) -> Array:
@@ -46,7 +46,7 @@ def words_of(attrs: Attrs, data: Array, label: Array, *lengths: Array) -> tuple[
     return times, found, blank
 
 
-def extended(word: Array, blank: int) -> tuple[Array, Array]:
+def extend_label(word: Array, blank: int) -> tuple[Array, Array]:
     """The word with blanks between and around, and where the blank before may be skipped."""
     path = np.full(2 * len(word) + 1, blank)
     path[1::2] = word
@@ -60,7 +60,7 @@ def _loss(logs: Array, word: Array, blank: int) -> float:
     repeats = int(np.sum(word[1:] == word[:-1]))
     if len(logs) < len(word) + repeats:
         return 0.0
-    path, may_skip = extended(word, blank)
+    path, may_skip = extend_label(word, blank)
     reached = np.full(len(path), -np.inf)
     reached[:2] = logs[0, path[:2]]
     for step in logs[1:]:
@@ -71,10 +71,10 @@ def _loss(logs: Array, word: Array, blank: int) -> float:
 
 
 def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    steps, samples, classes = dims(inputs[0], 3)
-    _, words = dims(inputs[1], 2)
+    steps, samples, classes = dims_of_rank(inputs[0], 3)
+    _, words = dims_of_rank(inputs[1], 2)
     sizes: Shape = (samples,)
-    sizes = unify(sizes, dims(inputs[1], 2)[:1])
+    sizes = unify(sizes, dims_of_rank(inputs[1], 2)[:1])
     for other in (*inputs[2:], *outputs[:1]):
         sizes = unify(sizes, other)
     count: Dim = None if sizes is None else sizes[0]
@@ -86,4 +86,4 @@ def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     return inputs, [inputs[0]]
 
 
-KERNELS = limited(Limits(first=FLOATS), Kernel("CTCLoss", ctc_loss, _shapes, _types))
+KERNELS = with_limits(Limits(first=FLOATS), Kernel("CTCLoss", ctc_loss, _shapes, _types))

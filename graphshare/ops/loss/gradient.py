@@ -9,7 +9,7 @@ import numpy as np
 from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs
-from graphshare.ops.loss.ctc import extended, words_of
+from graphshare.ops.loss.ctc import extend_label, words_of
 from graphshare.ops.softmax.kernel import log_softmax_along
 
 
@@ -28,16 +28,16 @@ def _of_one(logs: Array, word: Array, blank: int) -> Array:
     """Of one sample, ``logs`` (T, C): forward and backward recursions over the word with blanks between."""
     if len(logs) < len(word) + int(np.sum(word[1:] == word[:-1])):
         return np.zeros_like(logs)
-    path, may_skip = extended(word, blank)
+    path, may_skip = extend_label(word, blank)
     here = logs[:, path]
     ahead, behind = np.full(here.shape, -np.inf), np.full(here.shape, -np.inf)
     ahead[0, :2], behind[-1, -2:] = here[0, :2], 0
     for t in range(1, len(here)):
-        ahead[t] = _reached(ahead[t - 1], may_skip) + here[t]
+        ahead[t] = _advance_paths(ahead[t - 1], may_skip) + here[t]
     for t in reversed(range(len(here) - 1)):
         back = (behind[t + 1] + here[t + 1])[::-1]
         skips = np.concatenate((may_skip[2:][::-1], [False, False]))[: len(path)]
-        behind[t] = _reached(back, np.concatenate(([False, False], skips))[: len(path)])[::-1]
+        behind[t] = _advance_paths(back, np.concatenate(([False, False], skips))[: len(path)])[::-1]
     whole = np.logaddexp.reduce(ahead[-1, -2:])
     posterior = np.zeros_like(logs)
     share = np.exp(ahead + behind - whole)
@@ -46,7 +46,7 @@ def _of_one(logs: Array, word: Array, blank: int) -> Array:
     return np.asarray(np.exp(logs) - posterior)
 
 
-def _reached(before: Array, may_skip: Array) -> Array:
+def _advance_paths(before: Array, may_skip: Array) -> Array:
     one = np.concatenate(([-np.inf], before[:-1]))
     two = np.where(may_skip, np.concatenate(([-np.inf, -np.inf], before))[: len(before)], -np.inf)
     return np.asarray(np.logaddexp(np.logaddexp(before, one), two))

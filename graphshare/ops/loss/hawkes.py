@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
-from graphshare.ops.limits import LAPACK, Limits, limited, require
-from graphshare.ops.unification import dims, unify
+from graphshare.ops.limits import LAPACK, Limits, require, with_limits
+from graphshare.ops.unification import dims_of_rank, unify
 
 
 def log_likelihood(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, Array]:
@@ -43,9 +43,9 @@ def log_likelihood(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Arra
 
 def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     both = unify(unify(inputs[0], inputs[3]), outputs[1])
-    count, marks = dims(both, 2)
+    count, marks = dims_of_rank(both, 2)
     steps = unify(unify(inputs[4], inputs[5]), (count, None))
-    count = dims(steps, 2)[0]
+    count = dims_of_rank(steps, 2)[0]
     each, by_mark = (count, marks), (marks,)
     found = [each, by_mark, by_mark, each, steps, steps, (count,), (count,)]
     return [unify(a, b) for a, b in zip(found, inputs, strict=True)], [unify((count,), outputs[0]), each]
@@ -56,4 +56,4 @@ def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     return [dtype, dtype, dtype, dtype, dtype, "int32", dtype, dtype], [dtype, dtype]
 
 
-KERNELS = limited(Limits(first=LAPACK, finite=True), Kernel("_contrib_hawkesll", log_likelihood, _shapes, _types))
+KERNELS = with_limits(Limits(first=LAPACK, finite=True), Kernel("_contrib_hawkesll", log_likelihood, _shapes, _types))

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.activation.kernel import sigmoid
-from graphshare.ops.buffers import target
-from graphshare.ops.conversion import convert, floating
+from graphshare.ops.buffers import reuse_buffer
+from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.ops.limits import Limits, limited
+from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.loss.ctc import KERNELS as CTC_KERNELS
 from graphshare.ops.loss.hawkes import KERNELS as HAWKES_KERNELS
 from graphshare.ops.softmax.kernel import log_softmax_along, softmax_along
-from graphshare.ops.unification import dims, is_known, same_shapes, same_types, size_of, unify
+from graphshare.ops.unification import dims_of_rank, is_known, same_dtypes, same_shapes, size_of, unify
 from graphshare.text.format import format_shape
 
 
@@ -34,8 +34,8 @@ def softmax_output(context: Context, attrs: Attrs, x: Array, label: Array) -> Ar
 
 
 def _softmax(context: Context, x: Array, axis: int) -> Array:
-    data = floating(x)
-    return convert(softmax_along(data, axis, target(context, x) if data is x else None), x.dtype)
+    data = to_floating(x)
+    return convert(softmax_along(data, axis, reuse_buffer(context, x) if data is x else None), x.dtype)
 
 
 def _softmax_output_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -101,7 +101,7 @@ def _svm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
 
 
 def _floating_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    inputs, outputs = same_types(attrs, inputs, outputs)
+    inputs, outputs = same_dtypes(attrs, inputs, outputs)
     if inputs[0] is not None and not inputs[0].startswith("float"):
         raise KernelError(f"{inputs[0]} where floating point is wanted")
     return inputs, outputs
@@ -117,13 +117,13 @@ def softmax_cross_entropy(context: Context, attrs: Attrs, x: Array, label: Array
     classes = convert(label, np.int64)
     if classes.size and not (classes.min() >= 0 and classes.max() < x.shape[1]):
         raise KernelError(f"labels of {classes.min()} to {classes.max()} for {x.shape[1]} classes")
-    chosen = np.take_along_axis(log_softmax_along(floating(x), 1), classes[:, None], 1)
+    chosen = np.take_along_axis(log_softmax_along(to_floating(x), 1), classes[:, None], 1)
     least = np.log(np.asarray(1e-8, chosen.dtype))
     return convert(-np.sum(np.maximum(chosen, least), dtype=np.float64).reshape(1), x.dtype)
 
 
 def _cross_entropy_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    data, label = dims(inputs[0], 2), dims(inputs[1], 1)
+    data, label = dims_of_rank(inputs[0], 2), dims_of_rank(inputs[1], 1)
     (samples,) = _label(label, data[:1]) or (None,)
     return [(samples, data[1]), (samples,)], [(1,)]
 
@@ -132,7 +132,7 @@ def _kernel(operator: str, forward: Forward, shapes: Any) -> Kernel:
     return Kernel(operator, forward, shapes, _floating_types)
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(rank=1, elements=True),
     _kernel("SoftmaxOutput", softmax_output, _softmax_output_shapes),
     _kernel("LinearRegressionOutput", _plain, _regression_shapes),

@@ -8,18 +8,18 @@ import numpy as np
 
 from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Attrs
-from graphshare.ops.windows import computed_in
+from graphshare.ops.windows import to_compute_dtype
 
 
 def fully_connected(entry: TapeEntry, dy: Array) -> tuple[Array | None, ...]:
     """Of data, weight and bias."""
     x, weight = entry.inputs[:2]
     lead = x.shape[:1] if entry.attrs["flatten"] else x.shape[:-1]
-    rows = computed_in(dy).reshape(prod(lead), -1)
-    dx = np.matmul(rows, computed_in(weight)).reshape(x.shape).astype(x.dtype, copy=False) if entry.wanted[0] else None
+    rows = to_compute_dtype(dy).reshape(prod(lead), -1)
+    dx = np.matmul(rows, to_compute_dtype(weight)).reshape(x.shape).astype(x.dtype, copy=False) if entry.wanted[0] else None
     dw = None
     if entry.wanted[1]:
-        dw = np.matmul(rows.T, computed_in(x).reshape(prod(lead), -1)).astype(weight.dtype, copy=False)
+        dw = np.matmul(rows.T, to_compute_dtype(x).reshape(prod(lead), -1)).astype(weight.dtype, copy=False)
     if len(entry.inputs) == 2:
         return dx, dw
     return dx, dw, rows.sum(axis=0).astype(entry.inputs[2].dtype, copy=False)
@@ -27,7 +27,7 @@ def fully_connected(entry: TapeEntry, dy: Array) -> tuple[Array | None, ...]:
 
 def dot(entry: TapeEntry, dy: Array) -> tuple[Array, Array]:
     """The gradient against the other side, over the axes that the other side brought."""
-    a, b = (computed_in(x) for x in entry.inputs)
+    a, b = (to_compute_dtype(x) for x in entry.inputs)
     if a.ndim == b.ndim == 1:
         scalar = dy.reshape(())
         return (scalar * b).astype(entry.inputs[0].dtype), (scalar * a).astype(entry.inputs[1].dtype)
@@ -35,8 +35,8 @@ def dot(entry: TapeEntry, dy: Array) -> tuple[Array, Array]:
     inner_b = b.ndim - 1 if entry.attrs["transpose_b"] else 0
     dy = dy.reshape(*np.delete(a.shape, inner_a), *np.delete(b.shape, inner_b))
     left = a.ndim - 1
-    da = np.tensordot(computed_in(dy), b, axes=(range(left, dy.ndim), [i for i in range(b.ndim) if i != inner_b]))
-    db = np.tensordot(a, computed_in(dy), axes=([i for i in range(a.ndim) if i != inner_a], range(left)))
+    da = np.tensordot(to_compute_dtype(dy), b, axes=(range(left, dy.ndim), [i for i in range(b.ndim) if i != inner_b]))
+    db = np.tensordot(a, to_compute_dtype(dy), axes=([i for i in range(a.ndim) if i != inner_a], range(left)))
     return (
         np.moveaxis(da, -1, inner_a).astype(entry.inputs[0].dtype),
         np.moveaxis(db, 0, inner_b).astype(entry.inputs[1].dtype),
@@ -45,7 +45,7 @@ def dot(entry: TapeEntry, dy: Array) -> tuple[Array, Array]:
 
 def _matrices(attrs: Attrs, a: Array, b: Array, dy: Array) -> tuple[Array, Array]:
     """Of both sides of a product over the last two axes."""
-    a, b, dy = (computed_in(x) for x in (a, b, dy))
+    a, b, dy = (to_compute_dtype(x) for x in (a, b, dy))
     left = np.swapaxes(a, -1, -2) if attrs["transpose_a"] else a
     right = np.swapaxes(b, -1, -2) if attrs["transpose_b"] else b
     da = np.matmul(dy, np.swapaxes(right, -1, -2))

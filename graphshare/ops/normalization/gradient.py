@@ -8,7 +8,7 @@ from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array
 from graphshare.ops.normalization.kernel import around
 from graphshare.ops.unification import axis_of
-from graphshare.ops.windows import computed_in
+from graphshare.ops.windows import to_compute_dtype
 
 
 def of_standardized(x: Array, dy: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array]:
@@ -35,7 +35,7 @@ def layer_norm(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
     """Of data, gamma and beta."""
     x, gamma, _beta = entry.inputs
     axis = axis_of(entry.attrs["axis"], x.ndim)
-    wide, gradient = computed_in(x), computed_in(dy)
+    wide, gradient = to_compute_dtype(x), to_compute_dtype(dy)
     scaled = gradient * gamma.reshape(-1, *(1,) * (x.ndim - 1 - axis))
     dx, standard = of_standardized(wide, scaled, (axis,), entry.attrs["eps"])
     others = tuple(i for i in range(x.ndim) if i != axis)
@@ -47,7 +47,7 @@ def group_norm(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
     """Of data, gamma and beta, which have one number for each group."""
     x, gamma, _beta = entry.inputs
     groups = entry.attrs["num_groups"]
-    split, gradient = (computed_in(a).reshape(len(x), groups, -1) for a in (x, dy))
+    split, gradient = (to_compute_dtype(a).reshape(len(x), groups, -1) for a in (x, dy))
     dx, standard = of_standardized(split, gradient * gamma.reshape(-1, 1), (2,), entry.attrs["eps"])
     found = (dx.reshape(x.shape), (gradient * standard).sum(axis=(0, 2)), gradient.sum(axis=(0, 2)))
     return [g.astype(x.dtype, copy=False) for g in found]
@@ -56,7 +56,7 @@ def group_norm(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
 def response_norm(entry: TapeEntry, dy: Array) -> Array:
     """dy * s^-beta - 2 alpha beta / nsize * x * (the sum around of dy * x * s^(-beta - 1))."""
     (x,), attrs = entry.inputs, entry.attrs
-    wide, gradient, size = computed_in(x), computed_in(dy), attrs["nsize"]
+    wide, gradient, size = to_compute_dtype(x), to_compute_dtype(dy), attrs["nsize"]
     kind = wide.dtype.type
     scale = around(np.square(wide), size) * kind(np.divide(attrs["alpha"], size)) + kind(attrs["knorm"])
     power = np.power(scale, kind(-attrs["beta"]))
@@ -68,7 +68,7 @@ def response_norm(entry: TapeEntry, dy: Array) -> Array:
 def unit_length(entry: TapeEntry, dy: Array) -> Array:
     """(dy - y * sum(dy * y)) / length."""
     x = entry.inputs[0]
-    wide, gradient = computed_in(x), computed_in(dy)
+    wide, gradient = to_compute_dtype(x), to_compute_dtype(dy)
     mode = entry.attrs["mode"]
     axes = {"instance": tuple(range(1, x.ndim)), "channel": (1,), "spatial": tuple(range(2, x.ndim))}[mode]
     length = np.sqrt(np.square(wide).sum(axis=axes, keepdims=True) + wide.dtype.type(entry.attrs["eps"]))

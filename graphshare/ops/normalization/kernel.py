@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.ops.buffers import target
+from graphshare.ops.buffers import reuse_buffer
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Result, Shapes
-from graphshare.ops.limits import FLOATS, Limits, limited
-from graphshare.ops.unification import axis_of, dims, same_shapes, same_types, unify
-from graphshare.ops.windows import agreed, computed_in
+from graphshare.ops.limits import FLOATS, Limits, with_limits
+from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, unify
+from graphshare.ops.windows import to_compute_dtype, unify_dims
 from graphshare.text.format import format_shape
 
 
-def _standardized(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array]:
+def _standardize(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array]:
     """(x - mean) / deviation over ``axes``, the mean and the deviation, sqrt(variance + eps); their axes kept."""
     mean = x.mean(axis=axes, keepdims=True)
     out = x - mean
@@ -23,7 +23,7 @@ def _standardized(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, A
 
 def instance_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array) -> Array:
     """Each channel of each sample (N, C, ...) on its own."""
-    out, _, _ = _standardized(x, tuple(range(2, x.ndim)), attrs["eps"])
+    out, _, _ = _standardize(x, tuple(range(2, x.ndim)), attrs["eps"])
     tail = (-1, *(1,) * (x.ndim - 2))
     out *= gamma.reshape(tail)
     out += beta.reshape(tail)
@@ -33,7 +33,7 @@ def instance_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: 
 def layer_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array) -> tuple[Array, Array, Array]:
     """Along one axis; gamma and beta have its length. Outputs mean and deviation as well, that axis kept as 1."""
     axis = axis_of(attrs["axis"], x.ndim)
-    out, mean, deviation = _standardized(computed_in(x), (axis,), attrs["eps"])
+    out, mean, deviation = _standardize(to_compute_dtype(x), (axis,), attrs["eps"])
     tail = (-1, *(1,) * (x.ndim - 1 - axis))
     out *= gamma.reshape(tail)
     out += beta.reshape(tail)
@@ -43,8 +43,8 @@ def layer_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Arr
 def group_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array) -> tuple[Array, Array, Array]:
     """Groups of channels (N, C, ...) of each sample; gamma and beta have one number for each group."""
     groups = attrs["num_groups"]
-    split = computed_in(x).reshape(len(x), groups, -1)
-    out, mean, deviation = _standardized(split, (2,), attrs["eps"])
+    split = to_compute_dtype(x).reshape(len(x), groups, -1)
+    out, mean, deviation = _standardize(split, (2,), attrs["eps"])
     out *= gamma.reshape(-1, 1)
     out += beta.reshape(-1, 1)
     mean, deviation = mean.reshape(len(x), groups), deviation.reshape(len(x), groups)
@@ -62,7 +62,7 @@ def around(x: Array, size: int) -> Array:
 
 def response_norm(context: Context, attrs: Attrs, x: Array) -> Array:
     """x / (knorm + alpha / nsize * sum of squares of the channels around)^beta, the channels on axis 1."""
-    total = around(np.square(computed_in(x)), attrs["nsize"])
+    total = around(np.square(to_compute_dtype(x)), attrs["nsize"])
     total *= total.dtype.type(np.divide(attrs["alpha"], attrs["nsize"]))
     total += total.dtype.type(attrs["knorm"])
     np.power(total, total.dtype.type(-attrs["beta"]), out=total)
@@ -74,7 +74,7 @@ def unit_length(context: Context, attrs: Attrs, x: Array) -> Array:
     """x / sqrt(sum of squares + eps): of a sample, across its channels, or of each channel."""
     mode = attrs["mode"]
     axes = {"instance": tuple(range(1, x.ndim)), "channel": (1,), "spatial": tuple(range(2, x.ndim))}[mode]
-    wide = computed_in(x)
+    wide = to_compute_dtype(x)
     length = np.sqrt(np.square(wide).sum(axis=axes, keepdims=True) + wide.dtype.type(attrs["eps"]))
     result: Array = np.divide(wide, length)
     return result.astype(x.dtype, copy=False)
@@ -90,7 +90,7 @@ def dropout(context: Context, attrs: Attrs, x: Array) -> Array | Result:
     shape = tuple(1 if i in attrs["axes"] else n for i, n in enumerate(x.shape))
     drawn = context.rng.random(shape, dtype=np.float32) < keep
     mask = drawn.astype(x.dtype) / x.dtype.type(keep or 1)
-    result: Array = np.multiply(x, mask, out=target(context, x))
+    result: Array = np.multiply(x, mask, out=reuse_buffer(context, x))
     return Result((result, mask), {}, mask)
 
 
@@ -107,7 +107,7 @@ def sparse_regularized(context: Context, attrs: Attrs, x: Array, moving_avg: Arr
 
 def _vectors(inputs: Shapes, length: Dim, what: str) -> tuple[Dim, list[tuple[Dim, ...]]]:
     for shape in inputs:
-        length = agreed(dims(shape, 1)[0], length, what)
+        length = unify_dims(dims_of_rank(shape, 1)[0], length, what)
     return length, [(length,)] * len(inputs)
 
 
@@ -156,13 +156,13 @@ def sparse_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     return [data, unify((data[1],), inputs[1])], [data]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=FLOATS, rank=2, elements=True),
-    Kernel("InstanceNorm", instance_norm, instance_shapes, same_types),
-    Kernel("LayerNorm", layer_norm, layer_shapes, same_types),
-    Kernel("GroupNorm", group_norm, group_shapes, same_types),
-    Kernel("LRN", response_norm, same_shapes, same_types),
-    Kernel("L2Normalization", unit_length, same_shapes, same_types),
-    Kernel("Dropout", dropout, same_shapes, same_types),
-    Kernel("IdentityAttachKLSparseReg", sparse_regularized, sparse_shapes, same_types),
+    Kernel("InstanceNorm", instance_norm, instance_shapes, same_dtypes),
+    Kernel("LayerNorm", layer_norm, layer_shapes, same_dtypes),
+    Kernel("GroupNorm", group_norm, group_shapes, same_dtypes),
+    Kernel("LRN", response_norm, same_shapes, same_dtypes),
+    Kernel("L2Normalization", unit_length, same_shapes, same_dtypes),
+    Kernel("Dropout", dropout, same_shapes, same_dtypes),
+    Kernel("IdentityAttachKLSparseReg", sparse_regularized, sparse_shapes, same_dtypes),
 )

@@ -31,7 +31,7 @@ def insert(context: Context, attrs: Attrs, x: Array, values: Array, *places: Arr
         return np.insert(x, at, values.astype(x.dtype), attrs["axis"])
 
 
-def _inserted_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _insert_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     shape, values, axis = inputs[0], inputs[1] if len(inputs) > 1 else None, attrs["axis"]
     if shape is None or values is None or (len(inputs) > 2 and inputs[2] is None):
         return inputs, outputs
@@ -62,7 +62,7 @@ def _count(attrs: Attrs, size: int) -> int:
     return len(range(*places.indices(size)))
 
 
-def _deleted_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _delete_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     shape, axis = inputs[0], attrs["axis"]
     if shape is None or len(inputs) > 1:
         return inputs, outputs
@@ -83,8 +83,8 @@ def _refuses_delete(attrs: Attrs, bodies: Bodies) -> str | None:
 
 
 KERNELS = (
-    Kernel("_npi_delete", delete, _deleted_shapes, _types, refuses=_refuses_delete),
-    Kernel("_npi_insert_scalar", insert, _inserted_shapes, _types, refuses=_refuses_insert),
-    Kernel("_npi_insert_slice", insert, _inserted_shapes, _types, refuses=_refuses_insert),
-    Kernel("_npi_insert_tensor", insert, _inserted_shapes, _types, refuses=_refuses_insert),
+    Kernel("_npi_delete", delete, _delete_shapes, _types, refuses=_refuses_delete),
+    Kernel("_npi_insert_scalar", insert, _insert_shapes, _types, refuses=_refuses_insert),
+    Kernel("_npi_insert_slice", insert, _insert_shapes, _types, refuses=_refuses_insert),
+    Kernel("_npi_insert_tensor", insert, _insert_shapes, _types, refuses=_refuses_insert),
 )

@@ -9,14 +9,14 @@ import numpy as np
 
 from graphshare.ops.concat.kernel import concatenate_shapes, split, split_shapes, stack, stack_shapes
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, ShapeRule, Shapes
-from graphshare.ops.limits import Limits, limited
+from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.numpy_concat.editing import KERNELS as EDITING_KERNELS
-from graphshare.ops.unification import is_known, same_types, unify
+from graphshare.ops.unification import is_known, same_dtypes, unify
 
 Lift = Callable[[Shape], Shape]
 
 
-def _stacked(function: Any) -> Callable[..., Array]:
+def _stack_with(function: Any) -> Callable[..., Array]:
     def forward(context: Context, attrs: Attrs, *arrays: Array) -> Array:
         return np.asarray(function(arrays))
 
@@ -106,14 +106,14 @@ def _pad_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
     return inputs, [unify(found, outputs[0])]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(elements=True),
-    Kernel("_npi_vstack", _stacked(np.vstack), _rule(_row, 0), same_types),
-    Kernel("_npi_hstack", _stacked(np.hstack), _rule(_flat, None), same_types),
-    Kernel("_npi_dstack", _stacked(np.dstack), _rule(_deep, 2), same_types),
-    Kernel("_npi_column_stack", _stacked(np.column_stack), _rule(_column, 1), same_types),
-    Kernel("_npi_stack", stack, stack_shapes, same_types),
-    Kernel("_npi_hsplit", hsplit, _hsplit_shapes, same_types),
-    Kernel("_npi_pad", pad, _pad_shapes, same_types),
+    Kernel("_npi_vstack", _stack_with(np.vstack), _rule(_row, 0), same_dtypes),
+    Kernel("_npi_hstack", _stack_with(np.hstack), _rule(_flat, None), same_dtypes),
+    Kernel("_npi_dstack", _stack_with(np.dstack), _rule(_deep, 2), same_dtypes),
+    Kernel("_npi_column_stack", _stack_with(np.column_stack), _rule(_column, 1), same_dtypes),
+    Kernel("_npi_stack", stack, stack_shapes, same_dtypes),
+    Kernel("_npi_hsplit", hsplit, _hsplit_shapes, same_dtypes),
+    Kernel("_npi_pad", pad, _pad_shapes, same_dtypes),
     *EDITING_KERNELS,
 )

@@ -14,7 +14,7 @@ from graphshare.ops.kernel import Array
 from graphshare.ops.unary.gradient import FACTORS, SLOPES_BY_INPUT, SLOPES_BY_OUTPUT, factor_vjp, sign, slope_gradient
 
 
-def stretched_where(entry: TapeEntry, dy: Array) -> Gradients:
+def broadcast_where(entry: TapeEntry, dy: Array) -> Gradients:
     """As :func:`where`, all three stretched over each other."""
     condition, x, y = entry.inputs
     return [None, fit_to(np.where(condition != 0, dy, 0), x), fit_to(np.where(condition != 0, 0, dy), y)]
@@ -26,7 +26,7 @@ _IN_NUMPY_BINARY = {"add": "add", "subtract": "sub", "multiply": "mul", "mod": "
 _LN2 = log(2.0)
 
 
-def _fitted(gradient: Array, side: Array) -> Array:
+def _fit_to(gradient: Array, side: Array) -> Array:
     return sum_to_shape(np.asarray(gradient), side.shape).astype(side.dtype, copy=False)
 
 
@@ -35,7 +35,7 @@ def _of_number(slope: Callable[[Array, float], Array]) -> Vjp:
 
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         (x,) = entry.inputs
-        return _fitted(dy * slope(x, entry.attrs["scalar"]), x)
+        return _fit_to(dy * slope(x, entry.attrs["scalar"]), x)
 
     return vjp
 
@@ -61,14 +61,14 @@ def ldexp(entry: TapeEntry, dy: Array) -> Gradients:
     """Of the number and of its exponent."""
     x, exponent = entry.inputs
     scaled = dy * np.exp2(exponent)
-    return [_fitted(scaled, x), _fitted(scaled * x * _LN2, exponent)]
+    return [_fit_to(scaled, x), _fit_to(scaled * x * _LN2, exponent)]
 
 
 def copysign(entry: TapeEntry, dy: Array) -> Array:
     """Of the number, turned round where its sign was; of the other one nothing but the sign is read."""
     x, of = entry.inputs
     kept = ((x >= 0) & (of >= 0)) | ((x < 0) & (of < 0))
-    return _fitted(np.where(kept, dy, -dy), x)
+    return _fit_to(np.where(kept, dy, -dy), x)
 
 
 def nan_to_num(entry: TapeEntry, dy: Array) -> Array:
@@ -81,7 +81,7 @@ def polyval(entry: TapeEntry, dy: Array) -> Gradients:
     """Of the coefficients the powers of x, of x the polynomial's derivative."""
     p, x = entry.inputs
     dp = dy.reshape(-1) @ np.vander(x.reshape(-1), len(p))
-    return [dp.astype(p.dtype, copy=False), _fitted(dy * np.polyval(np.polyder(p), x), x)]
+    return [dp.astype(p.dtype, copy=False), _fit_to(dy * np.polyval(np.polyder(p), x), x)]
 
 
 def _where(*, left: bool) -> Vjp:
@@ -94,7 +94,7 @@ def _where(*, left: bool) -> Vjp:
     def vjp(entry: TapeEntry, dy: Array) -> Gradients:
         condition, x = entry.inputs
         chosen = (condition != 0) == (left or x.shape != dy.shape)
-        return [None, _fitted(np.where(chosen, dy, dy.dtype.type(0)), x)]
+        return [None, _fit_to(np.where(chosen, dy, dy.dtype.type(0)), x)]
 
     return vjp
 
@@ -134,7 +134,7 @@ GRADIENTS = (
         scalar_gradient(f"_npi_r{name}_scalar", _IN_NUMPY_BINARY[name], reverse=True)
         for name in ("subtract", "mod", "power", "true_divide")
     ),
-    Gradient("_npi_where", stretched_where, reads_outputs=False),
+    Gradient("_npi_where", broadcast_where, reads_outputs=False),
     *(_numpy(name) for name in _IN_NUMPY.split()),
     slope_gradient("_npi_absolute", sign, by_input=True),
     Gradient("_npx_relu", relu, reads_inputs=False),

@@ -11,10 +11,10 @@ from graphshare.ops.binary import kernel as binary
 from graphshare.ops.binary import kernel as scalar
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Types
-from graphshare.ops.limits import NUMBERS, Limits, limited
+from graphshare.ops.limits import NUMBERS, Limits, with_limits
 from graphshare.ops.numpy_elementwise.scalar import KERNELS as SCALAR_KERNELS
 from graphshare.ops.unary import kernel as unary
-from graphshare.ops.unification import broadcast_shapes, same_shapes, same_types
+from graphshare.ops.unification import broadcast_shapes, same_dtypes, same_shapes
 
 _UNARY = (
     "arccos arccosh arcsin arcsinh arctan arctanh cbrt ceil cos cosh degrees exp expm1 fix floor log log10 log1p log2 "
@@ -56,7 +56,7 @@ _OF_INTEGERS: dict[str, Any] = {
 }
 
 
-def _promoted(a: str, b: str) -> str:
+def _promote(a: str, b: str) -> str:
     """The type that holds both: the wider one, one of floating point before any other."""
     if a == b:
         return a
@@ -68,31 +68,31 @@ def _promoted(a: str, b: str) -> str:
 
 def _arithmetic_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     a, b = inputs
-    return inputs, outputs if a is None or b is None else [_promoted(a, b)]
+    return inputs, outputs if a is None or b is None else [_promote(a, b)]
 
 
 def _division_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     """As arithmetic, float32 for whole numbers. One array, or two."""
     if None in inputs:
         return inputs, outputs
-    name = _promoted(str(inputs[0]), str(inputs[-1]))
+    name = _promote(str(inputs[0]), str(inputs[-1]))
     return inputs, [name if name.startswith("float") else "float32"]
 
 
 def _boolean(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    known, _ = same_types(attrs, inputs, [])
+    known, _ = same_dtypes(attrs, inputs, [])
     return known, ["bool"]
 
 
 def _float_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    known, results = same_types(attrs, inputs, outputs)
+    known, results = same_dtypes(attrs, inputs, outputs)
     if known[0] is not None and not known[0].startswith("float"):
         raise KernelError(f"{known[0]} where floating point is wanted")
     return known, results
 
 
 def _whole_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    known, results = same_types(attrs, inputs, outputs)
+    known, results = same_dtypes(attrs, inputs, outputs)
     if known[0] is not None and known[0].startswith("float"):
         raise KernelError(f"{known[0]} where whole numbers are wanted")
     return known, results
@@ -115,7 +115,7 @@ def _arithmetic(function: binary.Function, types: Any = _arithmetic_types) -> Fo
     return forward
 
 
-def _divided(reverse: bool) -> Forward:
+def _divide_scalar(reverse: bool) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         data = convert(x, _division_types(attrs, [str(x.dtype)], [None])[1][0])
         number = data.dtype.type(attrs["scalar"])
@@ -125,7 +125,7 @@ def _divided(reverse: bool) -> Forward:
     return forward
 
 
-def _compared(function: Any) -> Forward:
+def _compare_scalar(function: Any) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         data = x if x.dtype == np.bool_ else convert(x, scalar.result_type(attrs, str(x.dtype)))
         number = np.asarray(attrs["scalar"], np.float64)
@@ -140,7 +140,7 @@ def where(context: Context, attrs: Attrs, condition: Array, x: Array, y: Array) 
 
 
 def _where_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    data, results = same_types(attrs, inputs[1:], outputs)
+    data, results = same_dtypes(attrs, inputs[1:], outputs)
     return [inputs[0], *data], results
 
 
@@ -154,18 +154,18 @@ def _of_numbers() -> list[Kernel]:
         Kernel(f"_npi_r{name}_scalar", scalar.forward_of(_ARITHMETIC[name], True), same_shapes, scalar.types)
         for name in ("subtract", "mod", "power")
     ]
-    kernels += [Kernel(f"_npi_{name}_scalar", _compared(f), same_shapes, _boolean) for name, f in _COMPARISONS.items()]
-    kernels.append(Kernel("_npi_true_divide_scalar", _divided(False), same_shapes, _division_types))
-    kernels.append(Kernel("_npi_rtrue_divide_scalar", _divided(True), same_shapes, _division_types))
+    kernels += [Kernel(f"_npi_{name}_scalar", _compare_scalar(f), same_shapes, _boolean) for name, f in _COMPARISONS.items()]
+    kernels.append(Kernel("_npi_true_divide_scalar", _divide_scalar(False), same_shapes, _division_types))
+    kernels.append(Kernel("_npi_rtrue_divide_scalar", _divide_scalar(True), same_shapes, _division_types))
     return kernels
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
-    *(Kernel(f"_npi_{name}", unary.FORWARD[name], same_shapes, same_types) for name in _UNARY.split()),
-    Kernel("_npi_absolute", unary.FORWARD["abs"], same_shapes, same_types),
+    *(Kernel(f"_npi_{name}", unary.FORWARD[name], same_shapes, same_dtypes) for name in _UNARY.split()),
+    Kernel("_npi_absolute", unary.FORWARD["abs"], same_shapes, same_dtypes),
     Kernel("_npi_tanh", activation.tanh, same_shapes, _float_types),
-    Kernel("_npx_relu", activation.relu, same_shapes, same_types),
+    Kernel("_npx_relu", activation.relu, same_shapes, same_dtypes),
     Kernel("_npx_sigmoid", activation.sigmoid, same_shapes, _float_types),
     *(Kernel(f"_npi_{name}", _plain(f), same_shapes, _boolean) for name, f in _TESTS.items()),
     *(

@@ -9,8 +9,8 @@ import numpy as np
 from graphshare.ops.binary.kernel import result_type
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Types
-from graphshare.ops.limits import NUMBERS, Limits, limited
-from graphshare.ops.unification import broadcast_shapes, same_shapes, same_types
+from graphshare.ops.limits import NUMBERS, Limits, with_limits
+from graphshare.ops.unification import broadcast_shapes, same_dtypes, same_shapes
 
 _WHOLE: dict[str, Any] = {
     "bitwise_and": np.bitwise_and,
@@ -52,7 +52,7 @@ def _of_real_numbers(function: Any, reverse: bool) -> Forward:
 
 
 def _whole_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    known, results = same_types(attrs, inputs, outputs)
+    known, results = same_dtypes(attrs, inputs, outputs)
     if known[0] is not None and known[0].startswith("float"):
         raise KernelError(f"{known[0]} where whole numbers are wanted")
     return known, results
@@ -116,21 +116,21 @@ def _where(left: str | None, right: str | None) -> Forward:
 def _where_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     if len(inputs) == 1:
         return inputs, ["float32"]
-    (data,), out = same_types(attrs, inputs[1:], outputs)
+    (data,), out = same_dtypes(attrs, inputs[1:], outputs)
     return [inputs[0], data], out
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
     *(Kernel(f"_npi_{name}_scalar", _of_whole_numbers(f), same_shapes, _whole_types) for name, f in _WHOLE.items()),
     *(Kernel(f"_npi_{name}_scalar", _of_real_numbers(f, False), same_shapes, _real_types) for name, f in _REAL.items()),
     *(Kernel(f"_npi_r{name}_scalar", _of_real_numbers(f, True), same_shapes, _real_types) for name, f in _REAL.items()),
-    Kernel("_npi_copysign", _pair(_copysign), broadcast_shapes, same_types),
-    Kernel("_npi_ldexp", _pair(_ldexp), broadcast_shapes, same_types),
+    Kernel("_npi_copysign", _pair(_copysign), broadcast_shapes, same_dtypes),
+    Kernel("_npi_ldexp", _pair(_ldexp), broadcast_shapes, same_dtypes),
     Kernel("_npi_bitwise_not", bitwise_not, same_shapes, _whole_types),
-    Kernel("_npi_around", around, same_shapes, same_types),
-    Kernel("_npi_nan_to_num", nan_to_num, same_shapes, same_types),
-    Kernel("_npi_polyval", polyval, _polyval_shapes, same_types),
+    Kernel("_npi_around", around, same_shapes, same_dtypes),
+    Kernel("_npi_nan_to_num", nan_to_num, same_shapes, same_dtypes),
+    Kernel("_npi_polyval", polyval, _polyval_shapes, same_dtypes),
     Kernel("_npi_where_lscalar", _where("scalar", None), broadcast_shapes, _where_types),
     Kernel("_npi_where_rscalar", _where(None, "scalar"), broadcast_shapes, _where_types),
     Kernel("_npi_where_scalar2", _where("x", "y"), same_shapes, _where_types),

@@ -12,19 +12,19 @@ from graphshare.ops.kernel import Array
 from graphshare.ops.limits import require
 from graphshare.ops.linear_algebra.gradient import matmul, potrf, solve
 from graphshare.ops.unification import axis_of
-from graphshare.ops.windows import computed_in
+from graphshare.ops.windows import to_compute_dtype
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def _contracted(a: Array, b: Array, dy: Array, left: Sequence[int], right: Sequence[int]) -> Gradients:
+def _contraction_gradients(a: Array, b: Array, dy: Array, left: Sequence[int], right: Sequence[int]) -> Gradients:
     """Of both sides of a product that is summed over the axes ``left`` of the first and ``right`` of the second."""
     first, second = [axis_of(i, a.ndim) for i in left], [axis_of(i, b.ndim) for i in right]
     rows, columns = [i for i in range(a.ndim) if i not in first], [i for i in range(b.ndim) if i not in second]
-    gradient = computed_in(dy).reshape([a.shape[i] for i in rows] + [b.shape[i] for i in columns])
+    gradient = to_compute_dtype(dy).reshape([a.shape[i] for i in rows] + [b.shape[i] for i in columns])
     count = len(rows)
-    da = np.tensordot(gradient, computed_in(b), (range(count, gradient.ndim), columns))
-    db = np.tensordot(computed_in(a), gradient, (rows, range(count)))
+    da = np.tensordot(gradient, to_compute_dtype(b), (range(count, gradient.ndim), columns))
+    db = np.tensordot(to_compute_dtype(a), gradient, (rows, range(count)))
     order_a = rows + [first[second.index(i)] for i in sorted(second)]
     order_b = [second[first.index(i)] for i in sorted(first)] + columns
     return [
@@ -38,13 +38,13 @@ def dot(entry: TapeEntry, dy: Array) -> Gradients:
     a, b = entry.inputs
     if not a.ndim or not b.ndim:
         return [sum_to_shape(dy * b, a.shape), sum_to_shape(dy * a, b.shape)]
-    return _contracted(a, b, dy, [-1], [-1 if b.ndim == 1 else -2])
+    return _contraction_gradients(a, b, dy, [-1], [-1 if b.ndim == 1 else -2])
 
 
 def tensordot(entry: TapeEntry, dy: Array) -> Gradients:
     """Of both sides, over the axes that are named."""
     a, b = entry.inputs
-    return _contracted(a, b, dy, entry.attrs["a_axes_summed"], entry.attrs["b_axes_summed"])
+    return _contraction_gradients(a, b, dy, entry.attrs["a_axes_summed"], entry.attrs["b_axes_summed"])
 
 
 def tensordot_by_count(entry: TapeEntry, dy: Array) -> Gradients:
@@ -52,7 +52,7 @@ def tensordot_by_count(entry: TapeEntry, dy: Array) -> Gradients:
     (a, b), count = entry.inputs, entry.attrs["axes"]
     if not a.ndim or not b.ndim:
         return [sum_to_shape(dy * b, a.shape), sum_to_shape(dy * a, b.shape)]
-    return _contracted(a, b, dy, range(a.ndim - count, a.ndim), range(count))
+    return _contraction_gradients(a, b, dy, range(a.ndim - count, a.ndim), range(count))
 
 
 def _terms(subscripts: str, arrays: Sequence[Array]) -> tuple[list[str], str]:
@@ -74,12 +74,12 @@ def _terms(subscripts: str, arrays: Sequence[Array]) -> tuple[list[str], str]:
 
 def einsum(entry: TapeEntry, dy: Array) -> Gradients:
     """Of every array the sum of the result's gradient against all others; along a diagonal for a letter that is repeated."""
-    arrays = [computed_in(x) for x in entry.inputs]
+    arrays = [to_compute_dtype(x) for x in entry.inputs]
     terms, result = _terms(entry.attrs["subscripts"], arrays)
     found: list[Array | None] = []
     for i, (term, x) in enumerate(zip(terms, entry.inputs, strict=True)):
         others = [(t, a) for j, (t, a) in enumerate(zip(terms, arrays, strict=True)) if j != i]
-        found.append(_against(computed_in(dy), result, others, term, x) if entry.wanted[i] else None)
+        found.append(_against(to_compute_dtype(dy), result, others, term, x) if entry.wanted[i] else None)
     return found
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, TypeRule, Types
-from graphshare.ops.limits import LAPACK, Limits, limited, refuse_invalid_call
+from graphshare.ops.limits import LAPACK, Limits, refuse_invalid_call, with_limits
 from graphshare.ops.linear_algebra.kernel import decomposable
-from graphshare.ops.unification import axis_of, broadcast_shapes, is_known, same_types, size_of, unify
-from graphshare.ops.windows import agreed
+from graphshare.ops.unification import axis_of, broadcast_shapes, is_known, same_dtypes, size_of, unify
+from graphshare.ops.windows import unify_dims
 from graphshare.text.format import format_shape
 
 
-def _forward(function: Callable[..., Any], types: TypeRule = same_types) -> Callable[..., Array]:
+def _forward(function: Callable[..., Any], types: TypeRule = same_dtypes) -> Callable[..., Array]:
     """A numpy function of arrays; MXNet has no result in a wider type."""
 
     def forward(context: Context, attrs: Attrs, *arrays: Array) -> Array:
@@ -28,7 +28,7 @@ def _forward(function: Callable[..., Any], types: TypeRule = same_types) -> Call
     return forward
 
 
-def _contracted(inputs: Shapes, outputs: Shapes, left: Sequence[int], right: Sequence[int]) -> tuple[Shapes, Shapes]:
+def _contraction_shapes(inputs: Shapes, outputs: Shapes, left: Sequence[int], right: Sequence[int]) -> tuple[Shapes, Shapes]:
     """Shapes of a product summed over axes ``left`` of the first and ``right`` of the second."""
     a, b = inputs
     if a is None or b is None:
@@ -37,20 +37,20 @@ def _contracted(inputs: Shapes, outputs: Shapes, left: Sequence[int], right: Seq
         raise KernelError(f"axes {tuple(left)} and {tuple(right)} are not equally many")
     first, second = ([axis_of(i, len(shape)) for i in axes] for shape, axes in ((a, left), (b, right)))
     for i, j in zip(first, second, strict=True):
-        agreed(a[i], b[j], "axes that are summed over")
+        unify_dims(a[i], b[j], "axes that are summed over")
     rest = [d for i, d in enumerate(a) if i not in first] + [d for i, d in enumerate(b) if i not in second]
     return inputs, [unify(tuple(rest), outputs[0])]
 
 
 def _tensordot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return _contracted(inputs, outputs, attrs["a_axes_summed"], attrs["b_axes_summed"])
+    return _contraction_shapes(inputs, outputs, attrs["a_axes_summed"], attrs["b_axes_summed"])
 
 
 def _tensordot_count_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     count, a = attrs["axes"], inputs[0]
     if a is None or count > len(a):
         return inputs, outputs
-    return _contracted(inputs, outputs, range(len(a) - count, len(a)), range(count))
+    return _contraction_shapes(inputs, outputs, range(len(a) - count, len(a)), range(count))
 
 
 def _dot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -59,7 +59,7 @@ def _dot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
         return inputs, outputs
     if not a or not b:
         return inputs, [unify((*a, *b), outputs[0])]
-    return _contracted(inputs, outputs, [-1], [-1 if len(b) == 1 else -2])
+    return _contraction_shapes(inputs, outputs, [-1], [-1 if len(b) == 1 else -2])
 
 
 def _matmul_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -69,7 +69,7 @@ def _matmul_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     if not a or not b:
         raise KernelError("matmul takes no scalars")
     left, right = (a if len(a) > 1 else (1, *a)), (b if len(b) > 1 else (*b, 1))
-    agreed(left[-1], right[-2], "columns of the first against rows of the second")
+    unify_dims(left[-1], right[-2], "columns of the first against rows of the second")
     lead = broadcast_shapes(attrs, [left[:-2], right[:-2]], [None])[1][0] or ()
     found = (*lead, *left[-2:-1][: len(a) > 1], *right[-1:][: len(b) > 1])
     return inputs, [unify(found, outputs[0])]
@@ -98,7 +98,7 @@ def _einsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
         if len(term) != x.ndim:
             raise KernelError(f"{term} of {attrs['subscripts']} does not name the {x.ndim} axes of {format_shape(x.shape)}")
         for letter, size in zip(term, x.shape, strict=True):
-            sizes[letter] = agreed(sizes.get(letter), size, f"axis {letter} of {attrs['subscripts']}")
+            sizes[letter] = unify_dims(sizes.get(letter), size, f"axis {letter} of {attrs['subscripts']}")
     if any(letter not in sizes for letter in result):
         raise KernelError(f"{attrs['subscripts']} names axes that no array has")
     return inputs, [unify(tuple(sizes[letter] for letter in result), outputs[0])]
@@ -174,7 +174,7 @@ def _square(shape: Shape) -> Shape:
         return None
     if len(shape) < 2:
         raise KernelError(f"{len(shape)} axes where matrices are wanted")
-    side = agreed(shape[-1], shape[-2], "columns against rows of a square matrix")
+    side = unify_dims(shape[-1], shape[-2], "columns against rows of a square matrix")
     return (*shape[:-2], side, side)
 
 
@@ -188,7 +188,7 @@ def _solve_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     return [_square(inputs[0]), b], [b]
 
 
-def _turned_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _transpose_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     a = inputs[0]
     if a is None:
         return inputs, outputs
@@ -252,32 +252,32 @@ def _tensorsolve_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     return inputs, [unify(tuple(order[len(b) :]), outputs[0])]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=LAPACK, rank=2, elements=True, finite=True),
-    Kernel("_np_dot", _forward(lambda attrs, a, b: np.dot(a, b)), _dot_shapes, same_types),
-    Kernel("_npi_matmul", _forward(lambda attrs, a, b: np.matmul(a, b)), _matmul_shapes, same_types),
+    Kernel("_np_dot", _forward(lambda attrs, a, b: np.dot(a, b)), _dot_shapes, same_dtypes),
+    Kernel("_npi_matmul", _forward(lambda attrs, a, b: np.matmul(a, b)), _matmul_shapes, same_dtypes),
     Kernel(
         "_npi_tensordot",
         _forward(lambda attrs, a, b: np.tensordot(a, b, (attrs["a_axes_summed"], attrs["b_axes_summed"]))),
         _tensordot_shapes,
-        same_types,
+        same_dtypes,
     ),
     Kernel(
         "_npi_tensordot_int_axes",
         _forward(_tensordot_over),
         _tensordot_count_shapes,
-        same_types,
+        same_dtypes,
     ),
-    Kernel("_npi_einsum", _forward(_einsum), _einsum_shapes, same_types),
-    Kernel("_npi_cholesky", _forward(_cholesky), _alike_shapes, same_types),
+    Kernel("_npi_einsum", _forward(_einsum), _einsum_shapes, same_dtypes),
+    Kernel("_npi_cholesky", _forward(_cholesky), _alike_shapes, same_dtypes),
     Kernel("_npi_solve", _forward(_solve, _solution_types), _solve_shapes, _solution_types),
-    Kernel("_npi_pinv", _forward(_pinv), _turned_shapes, same_types),
-    Kernel("_npi_pinv_scalar_rcond", _forward(_pinv), _turned_shapes, same_types),
-    Kernel("_npi_tensorinv", _forward(_tensorinv), _tensorinv_shapes, same_types),
+    Kernel("_npi_pinv", _forward(_pinv), _transpose_shapes, same_dtypes),
+    Kernel("_npi_pinv_scalar_rcond", _forward(_pinv), _transpose_shapes, same_dtypes),
+    Kernel("_npi_tensorinv", _forward(_tensorinv), _tensorinv_shapes, same_dtypes),
     Kernel("_npi_tensorsolve", _forward(_tensorsolve, _solution_types), _tensorsolve_shapes, _solution_types),
     Kernel("_npi_eigh", eigh, _values_shapes, _values_types),
     Kernel("_npi_eigvalsh", _forward(_eigvalsh, _values_types), _values_shapes, _values_types),
     Kernel("_npi_eig", eig, _values_shapes, _values_types),
     Kernel("_npi_eigvals", _forward(_eigvals, _values_types), _values_shapes, _values_types),
-    Kernel("_npi_svd", svd, _svd_shapes, same_types),
+    Kernel("_npi_svd", svd, _svd_shapes, same_dtypes),
 )

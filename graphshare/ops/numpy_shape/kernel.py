@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, ShapeRule, Shapes
-from graphshare.ops.limits import Limits, limited, refuse_invalid_call
-from graphshare.ops.unification import axis_of, is_known, same_shapes, same_types, size_of, unify
+from graphshare.ops.limits import Limits, refuse_invalid_call, with_limits
+from graphshare.ops.unification import axis_of, is_known, same_dtypes, same_shapes, size_of, unify
 from graphshare.text.format import format_shape
 
 View = Callable[[Attrs, Array], Array]
@@ -135,17 +135,17 @@ def _trace_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
 
 def reshape(context: Context, attrs: Attrs, x: Array) -> Array:
     """The numbers in their order under another shape."""
-    return x.reshape(_reshaped(attrs, x.shape))
+    return x.reshape(_infer_newshape(attrs, x.shape))
 
 
 def _reshape_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     shape = inputs[0]
     if shape is None or not is_known(shape):
         return inputs, outputs
-    return inputs, [unify(_reshaped(attrs, tuple(d or 0 for d in shape)), outputs[0])]
+    return inputs, [unify(_infer_newshape(attrs, tuple(d or 0 for d in shape)), outputs[0])]
 
 
-def _reshaped(attrs: Attrs, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _infer_newshape(attrs: Attrs, shape: tuple[int, ...]) -> tuple[int, ...]:
     codes = list(attrs["newshape"])
     turn = -1 if attrs.get("reverse") else 1
     found = _by_codes(codes[::turn], shape[::turn])[::turn]
@@ -210,9 +210,9 @@ def _at_least(rank: int) -> Kernel:
         return tuple(view(x) for x in arrays)
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-        return inputs, [unify(_filled(a), b) for a, b in zip(inputs, outputs, strict=False)]
+        return inputs, [unify(_fill_rank(a), b) for a, b in zip(inputs, outputs, strict=False)]
 
-    def _filled(shape: Shape) -> Shape:
+    def _fill_rank(shape: Shape) -> Shape:
         if shape is None or len(shape) >= rank:
             return shape
         one: tuple[Dim, ...] = (1,) * (rank - len(shape))
@@ -237,17 +237,17 @@ _VIEWS: dict[str, View] = {
 }
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(rank=1),
-    *(Kernel(operator, *_views(view), same_types) for operator, view in _VIEWS.items()),
+    *(Kernel(operator, *_views(view), same_dtypes) for operator, view in _VIEWS.items()),
     *map(_at_least, (1, 2, 3)),
-    Kernel("_np_copy", copy, same_shapes, same_types),
-    Kernel("_np_roll", roll, same_shapes, same_types),
-    Kernel("_npi_tril", tril, _tril_shapes, same_types),
-    Kernel("_np_diag", diag, _diag_shapes, same_types),
-    Kernel("diag", diag, _diag_shapes, same_types),
-    Kernel("_np_diagflat", diagflat, _diagflat_shapes, same_types),
-    Kernel("_np_trace", trace, _trace_shapes, same_types),
-    Kernel("_np_reshape", reshape, _reshape_shapes, same_types),
-    Kernel("_npx_reshape", reshape, _reshape_shapes, same_types),
+    Kernel("_np_copy", copy, same_shapes, same_dtypes),
+    Kernel("_np_roll", roll, same_shapes, same_dtypes),
+    Kernel("_npi_tril", tril, _tril_shapes, same_dtypes),
+    Kernel("_np_diag", diag, _diag_shapes, same_dtypes),
+    Kernel("diag", diag, _diag_shapes, same_dtypes),
+    Kernel("_np_diagflat", diagflat, _diagflat_shapes, same_dtypes),
+    Kernel("_np_trace", trace, _trace_shapes, same_dtypes),
+    Kernel("_np_reshape", reshape, _reshape_shapes, same_dtypes),
+    Kernel("_npx_reshape", reshape, _reshape_shapes, same_dtypes),
 )

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from graphshare.ops.signature import define
-from graphshare.ops.slot_rules import counted
+from graphshare.ops.slot_rules import outputs_by_attribute
 
 OPERATORS = (
-    *define("_np_atleast_1d _np_atleast_2d _np_atleast_3d", "ary*num_args", "num_args:int[1:]=!", results=counted("num_args")),
+    *define(
+        "_np_atleast_1d _np_atleast_2d _np_atleast_3d",
+        "ary*num_args",
+        "num_args:int[1:]=!",
+        results=outputs_by_attribute("num_args"),
+    ),
     *define("_np_copy", "a"),
     *define("_np_diag _np_diagflat _npi_tril", "data", "k:int=0"),
     *define("_np_diagonal _np_trace", "data", "offset:int=0; axis1:int=0; axis2:int=1"),

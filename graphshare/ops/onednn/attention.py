@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.attention.kernel import interleaved, self_scores_cost, values_cost
+from graphshare.ops.attention.kernel import self_scores_cost, split_interleaved, values_cost
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.onednn.convolution import is_calibrated, no_shapes, no_types, per_unit, whole_numbers
 from graphshare.ops.unification import unify
@@ -26,28 +26,28 @@ def scores(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Arra
     if not attrs["quantized"]:
         return _in_floats(context, inputs)
     projected, low, high = inputs
-    queries, keys, _ = interleaved(attrs, projected.astype(np.float64), 3)
+    queries, keys, _ = split_interleaved(attrs, projected.astype(np.float64), 3)
     unit = per_unit("int8", low, high)
     products = np.matmul(queries, keys.swapaxes(1, 2)).astype(np.float32)
     factor = np.float32(1) / np.sqrt(np.float32(queries.shape[-1]))
     nothing = (projected, np.zeros(1), np.zeros(1))  # MXNet forgets to look: 32-bit scores have the range 0
-    return _narrowed(attrs, products, unit * unit, factor, nothing, nothing)
+    return _requantize(attrs, products, unit * unit, factor, nothing, nothing)
 
 
-def attended(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:
+def apply_attention(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:
     """Attention applied to the values: (length, batch, heads * depth)."""
     if not attrs["quantized"]:
         return _in_floats(context, inputs)
     projected, attention, *ends = inputs
-    values = interleaved(attrs, projected.astype(np.float64), 3)[2]
+    values = split_interleaved(attrs, projected.astype(np.float64), 3)[2]
     products = np.matmul(attention.astype(np.float64), values).swapaxes(0, 1)
     joined = np.ascontiguousarray(products).reshape(len(products), -1, attrs["heads"] * values.shape[-1])
     unit = per_unit("int8", *ends[:2]) * per_unit(str(attention.dtype), *ends[2:4])
     ranges = ((projected, *ends[:2]), (attention, *ends[2:4]))
-    return _narrowed(attrs, joined.astype(np.float32), unit, np.float32(1), *ranges)
+    return _requantize(attrs, joined.astype(np.float32), unit, np.float32(1), *ranges)
 
 
-def _narrowed(attrs: Attrs, products: Array, unit: Any, factor: Any, *ranged: Sequence[Array]) -> Array | tuple[Array, ...]:
+def _requantize(attrs: Attrs, products: Array, unit: Any, factor: Any, *ranged: Sequence[Array]) -> Array | tuple[Array, ...]:
     """Products of integers as floats, in the calibrated range, or as 32-bit integers."""
     if is_calibrated(attrs):
         low, high = np.float32(attrs["min_calib_range"]), np.float32(attrs["max_calib_range"])
@@ -86,6 +86,6 @@ KERNELS = tuple(
     Kernel(operator, forward, no_shapes, no_types, body_shapes=rules[0], body_types=rules[1], cost=cost)
     for operator, forward, rules, cost in (
         ("_sg_mkldnn_selfatt_qk", scores, _rules(1), self_scores_cost),
-        ("_sg_mkldnn_selfatt_valatt", attended, _rules(2), values_cost),
+        ("_sg_mkldnn_selfatt_valatt", apply_attention, _rules(2), values_cost),
     )
 )

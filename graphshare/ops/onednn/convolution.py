@@ -86,7 +86,7 @@ def _kind(attrs: Attrs, inner: Inner) -> str:
     return "uint8" if last and _is_positive(*last[0]) else "int8"
 
 
-def joined_convolution(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:
+def fused_convolution(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:
     """Convolution, then BatchNorm, activation, a sum and a second activation where the flags say so."""
     if attrs["quantized"]:
         return _convolution_of_integers(attrs, context.inner, inputs)
@@ -100,14 +100,14 @@ def _convolution_of_integers(attrs: Attrs, inner: Inner, inputs: Sequence[Array]
     x, weight, *rest = inputs
     bias = None if conv["no_bias"] else rest.pop(0)
     if attrs["with_bn"]:
-        weight, bias = normalized(weight, bias, attributes_of(inner, "BatchNorm"), [rest.pop(0) for _ in range(4)])
+        weight, bias = fold_batch_norm(weight, bias, attributes_of(inner, "BatchNorm"), [rest.pop(0) for _ in range(4)])
     other = rest.pop(0) if attrs["with_sum"] else None
     data_unit, kind = per_unit(str(x.dtype), *rest[:2]), _kind(attrs, inner)
     units = weight_units(weight, bias, data_unit, by_filter=kind != "int32")
-    whole = quantized(weight, _by_group(units, conv["num_group"]))
+    whole = quantize_weight(weight, _by_group(units, conv["num_group"]))
     wide = convolution(Context(), {**conv, "no_bias": True}, x.astype(np.float64), whole)
     rows = wide.reshape(*wide.shape[:2], -1)
-    sums = added(rows, x.dtype, None if bias is None else quantized_bias(bias, units, data_unit), whole)
+    sums = add_bias(rows, x.dtype, None if bias is None else quantize_bias(bias, units, data_unit), whole)
     if kind == "int32":
         low, high = _products_range(x.dtype, rest[:2], weight)
         unit = data_unit * units[0]
@@ -119,16 +119,16 @@ def _convolution_of_integers(attrs: Attrs, inner: Inner, inputs: Sequence[Array]
     before, after = _follow(attrs, inner)
     if other is None and before and before[0][0] == "clip":
         before = []  # the largest integer cuts it off
-    out = activated(before, out)
+    out = activate(before, out)
     if other is not None:
         out += (unit / per_unit(str(other.dtype), *rest[2:4])) * other.astype(np.float32)
-    out = activated(after, out)
+    out = activate(after, out)
     # A sum is written over the memory of what is added, in its type; who reads it takes the bytes for the operator's own type.
     written = kind if other is None or kind == "int32" else str(other.dtype)
     return whole_numbers(out, written).view(kind), np.full(1, low, np.float32), np.full(1, high, np.float32)
 
 
-def normalized(weight: Array, bias: Array | None, attrs: Attrs, statistics: Sequence[Array]) -> tuple[Array, Array]:
+def fold_batch_norm(weight: Array, bias: Array | None, attrs: Attrs, statistics: Sequence[Array]) -> tuple[Array, Array]:
     """Weight and bias with a BatchNorm multiplied into them."""
     gamma, beta, mean, variance = statistics
     scale = np.ones_like(gamma) if attrs["fix_gamma"] else gamma
@@ -160,19 +160,19 @@ def _by_group(units: Array, groups: int) -> Array:
     return result
 
 
-def quantized(weight: Array, units: Array) -> Array:
+def quantize_weight(weight: Array, units: Array) -> Array:
     """Weights as integers, in float64."""
     result: Array = np.clip(np.rint(weight * units.reshape(-1, *(1,) * (weight.ndim - 1))), -128, 127).astype(np.float64)
     return result
 
 
-def quantized_bias(bias: Array, units: Array, data_unit: Any) -> Array:
+def quantize_bias(bias: Array, units: Array, data_unit: Any) -> Array:
     """A bias in steps of the products."""
     result: Array = np.rint(bias * (units * data_unit))
     return result
 
 
-def added(rows: Array, dtype: Any, bias: Array | None, whole: Array) -> Array:
+def add_bias(rows: Array, dtype: Any, bias: Array | None, whole: Array) -> Array:
     """Sums of products ``rows`` (N, filters, cells) with the bias, as float32.
 
     oneDNN adds 128 to signed data, and takes what that adds to every sum off again in floats.
@@ -185,7 +185,7 @@ def added(rows: Array, dtype: Any, bias: Array | None, whole: Array) -> Array:
     return sums
 
 
-def activated(operators: Sequence[tuple[str, Attrs]], x: Array) -> Array:
+def activate(operators: Sequence[tuple[str, Attrs]], x: Array) -> Array:
     """The activations of a list, one after the other."""
     for name, attrs in operators:
         if name == "Activation":
@@ -267,7 +267,7 @@ def no_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]
 KERNELS = (
     Kernel(
         "_sg_mkldnn_conv",
-        joined_convolution,
+        fused_convolution,
         no_shapes,
         no_types,
         body_shapes=convolution_shapes,

@@ -15,14 +15,14 @@ from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelE
 from graphshare.ops.matmul.kernel import fully_connected_cost
 from graphshare.ops.onednn.convolution import (
     Inner,
-    activated,
+    activate,
     attributes_of,
     is_calibrated,
     no_shapes,
     no_types,
     per_unit,
-    quantized,
-    quantized_bias,
+    quantize_bias,
+    quantize_weight,
     refusal,
     weight_units,
     whole_numbers,
@@ -41,7 +41,7 @@ _ACTIVATIONS = ("Activation", "LeakyReLU", "clip", *_POINTWISE)
 _ONE = (1,)
 
 
-def joined_dense(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:
+def fused_dense(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:
     """A dense layer, then a function of each number where the flags say so."""
     if attrs["quantized"]:
         return _dense_of_integers(attrs, context.inner, inputs)
@@ -74,8 +74,8 @@ def _dense_of_integers(attrs: Attrs, inner: Inner, inputs: Sequence[Array]) -> A
     data_unit, kind = per_unit(str(x.dtype), *rest[:2]), _kind(attrs, inner)
     if _by_unit(attrs):
         units = weight_units(weight, bias, data_unit, by_filter=True)
-        whole = quantized(weight, units)
-        term = None if bias is None else quantized_bias(bias, units, data_unit)
+        whole = quantize_weight(weight, units)
+        term = None if bias is None else quantize_bias(bias, units, data_unit)
     else:
         whole, units, term = _as_given(weight, bias, data_unit, rest[2:])
     rows = x.reshape(len(x), -1) if dense["flatten"] else x
@@ -135,7 +135,7 @@ def _products_range(dtype: Any, ends: Sequence[Array]) -> tuple[Any, Any]:
 
 def _through(operators: Inner, x: Array) -> Array:
     for name, attrs in operators:
-        x = _POINTWISE[name](x) if name in _POINTWISE else activated([(name, attrs)], x)
+        x = _POINTWISE[name](x) if name in _POINTWISE else activate([(name, attrs)], x)
     return x
 
 
@@ -167,7 +167,7 @@ def _refuses(attrs: Attrs, bodies: Bodies) -> str | None:
 KERNELS = (
     Kernel(
         "_sg_mkldnn_fully_connected",
-        joined_dense,
+        fused_dense,
         no_shapes,
         no_types,
         body_shapes=_dense_shapes,

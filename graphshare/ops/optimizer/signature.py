@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.signature import define
-from graphshare.ops.slot_rules import count_of, counted
+from graphshare.ops.slot_rules import count_of, outputs_by_attribute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _update = partial(define, no_kernel="it updates parameters or watches over that, which is training")
 
 
-def repeated(names: str, count: str, tail: str = "") -> InputRule:
+def repeat_inputs(names: str, count: str, tail: str = "") -> InputRule:
     """A group of inputs for every weight, numbered, and what follows once: ``weight_0 grad_0 weight_1 grad_1 lrs``."""
     group, once = names.split(), tuple(tail.split())
 
@@ -26,7 +26,7 @@ def repeated(names: str, count: str, tail: str = "") -> InputRule:
     return rule
 
 
-def repeated_slots(width: int, slots: tuple[int, ...], count: str) -> SlotRule:
+def repeat_slots(width: int, slots: tuple[int, ...], count: str) -> SlotRule:
     """The same mutable places in every group of ``width`` inputs."""
 
     def rule(signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]) -> tuple[int, ...]:
@@ -46,12 +46,12 @@ def fused_update(width: int, count: str, tail: int = 0) -> InputRule:
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
         total = width * count_of(signature, attrs, count) + tail
-        return tuple(_misnamed(places, i, width + tail) for i in range(total))
+        return tuple(_input_name(places, i, width + tail) for i in range(total))
 
     return rule
 
 
-def _misnamed(places: tuple[str, ...], position: int, width: int) -> str:
+def _input_name(places: tuple[str, ...], position: int, width: int) -> str:
     group = position // width
     return f"{places[group % len(places)]}{group}"
 
@@ -85,8 +85,8 @@ OPERATORS = (
         fused_update(4, "num_weights", tail=1),
         "lrs:floats=!; beta1:float=0.899999976; beta2:float=0.999000013; epsilon:float=9.99999994e-09; wds:floats=!; "
         "etas:floats=!; clip_gradient:float=-1; num_weights:int=1",
-        results=counted("num_weights"),
-        mutable=repeated_slots(4, (2, 3), "num_weights"),
+        results=outputs_by_attribute("num_weights"),
+        mutable=repeat_slots(4, (2, 3), "num_weights"),
     ),
     *_update(
         "_multi_lamb_update",
@@ -94,16 +94,16 @@ OPERATORS = (
         "learning_rates:floats=!; beta1:float=0.899999976; beta2:float=0.999000013; epsilon:float=9.99999997e-07; "
         "wds:floats=!; rescale_grad:float=1; lower_bound:float=-1; upper_bound:float=-1; clip_gradient:float=-1; "
         "bias_correction:bool=True; step_count:tuple32=!; num_tensors:int=1",
-        results=counted("num_tensors"),
-        mutable=repeated_slots(4, (2, 3), "num_tensors"),
+        results=outputs_by_attribute("num_tensors"),
+        mutable=repeat_slots(4, (2, 3), "num_tensors"),
     ),
     *_update(
         "_multi_mp_adamw_update",
         fused_update(5, "num_weights", tail=1),
         "lrs:floats=!; beta1:float=0.899999976; beta2:float=0.999000013; epsilon:float=9.99999994e-09; wds:floats=!; "
         "etas:floats=!; clip_gradient:float=-1; num_weights:int=1",
-        results=counted("num_weights"),
-        mutable=repeated_slots(5, (2, 3, 4), "num_weights"),
+        results=outputs_by_attribute("num_weights"),
+        mutable=repeat_slots(5, (2, 3, 4), "num_weights"),
     ),
     *_update(
         "_multi_mp_lamb_update",
@@ -111,8 +111,8 @@ OPERATORS = (
         "learning_rates:floats=!; beta1:float=0.899999976; beta2:float=0.999000013; epsilon:float=9.99999997e-07; "
         "wds:floats=!; rescale_grad:float=1; lower_bound:float=-1; upper_bound:float=-1; clip_gradient:float=-1; "
         "bias_correction:bool=True; step_count:tuple32=!; num_tensors:int=1",
-        results=counted("num_tensors"),
-        mutable=repeated_slots(5, (2, 3, 4), "num_tensors"),
+        results=outputs_by_attribute("num_tensors"),
+        mutable=repeat_slots(5, (2, 3, 4), "num_tensors"),
     ),
     *_update(
         "_sparse_adagrad_update",
@@ -211,30 +211,30 @@ OPERATORS = (
     ),
     *_update(
         "multi_mp_sgd_mom_update",
-        repeated("weight_ grad_ mom_ weight32_", "num_weights"),
+        repeat_inputs("weight_ grad_ mom_ weight32_", "num_weights"),
         "lrs:floats=!; wds:floats=!; momentum:float=0; rescale_grad:float=1; clip_gradient:float=-1; num_weights:int=1",
-        results=counted("num_weights"),
-        mutable=repeated_slots(4, (2, 3), "num_weights"),
+        results=outputs_by_attribute("num_weights"),
+        mutable=repeat_slots(4, (2, 3), "num_weights"),
     ),
     *_update(
         "multi_mp_sgd_update",
-        repeated("weight_ grad_ weight32_", "num_weights"),
+        repeat_inputs("weight_ grad_ weight32_", "num_weights"),
         "lrs:floats=!; wds:floats=!; rescale_grad:float=1; clip_gradient:float=-1; num_weights:int=1",
-        results=counted("num_weights"),
-        mutable=repeated_slots(3, (2,), "num_weights"),
+        results=outputs_by_attribute("num_weights"),
+        mutable=repeat_slots(3, (2,), "num_weights"),
     ),
     *_update(
         "multi_sgd_mom_update",
-        repeated("weight_ grad_ mom_", "num_weights"),
+        repeat_inputs("weight_ grad_ mom_", "num_weights"),
         "lrs:floats=!; wds:floats=!; momentum:float=0; rescale_grad:float=1; clip_gradient:float=-1; num_weights:int=1",
-        results=counted("num_weights"),
-        mutable=repeated_slots(3, (2,), "num_weights"),
+        results=outputs_by_attribute("num_weights"),
+        mutable=repeat_slots(3, (2,), "num_weights"),
     ),
     *_update(
         "multi_sgd_update",
-        repeated("weight_ grad_", "num_weights"),
+        repeat_inputs("weight_ grad_", "num_weights"),
         "lrs:floats=!; wds:floats=!; rescale_grad:float=1; clip_gradient:float=-1; num_weights:int=1",
-        results=counted("num_weights"),
+        results=outputs_by_attribute("num_weights"),
     ),
     *_update(
         "multi_sum_sq",
@@ -250,30 +250,30 @@ OPERATORS = (
     ),
     *_update(
         "preloaded_multi_mp_sgd_mom_update",
-        repeated("weight_ grad_ mom_ weight32_", "num_weights", "lrs wds"),
+        repeat_inputs("weight_ grad_ mom_ weight32_", "num_weights", "lrs wds"),
         "momentum:float=0; rescale_grad:float=1; clip_gradient:float=-1; num_weights:int=1",
-        results=counted("num_weights"),
-        mutable=repeated_slots(4, (2, 3), "num_weights"),
+        results=outputs_by_attribute("num_weights"),
+        mutable=repeat_slots(4, (2, 3), "num_weights"),
     ),
     *_update(
         "preloaded_multi_mp_sgd_update",
-        repeated("weight_ grad_ weight32_", "num_weights", "lrs wds"),
+        repeat_inputs("weight_ grad_ weight32_", "num_weights", "lrs wds"),
         "rescale_grad:float=1; clip_gradient:float=-1; num_weights:int=1",
-        results=counted("num_weights"),
-        mutable=repeated_slots(3, (2,), "num_weights"),
+        results=outputs_by_attribute("num_weights"),
+        mutable=repeat_slots(3, (2,), "num_weights"),
     ),
     *_update(
         "preloaded_multi_sgd_mom_update",
-        repeated("weight_ grad_ mom_", "num_weights", "lrs wds"),
+        repeat_inputs("weight_ grad_ mom_", "num_weights", "lrs wds"),
         "momentum:float=0; rescale_grad:float=1; clip_gradient:float=-1; num_weights:int=1",
-        results=counted("num_weights"),
-        mutable=repeated_slots(3, (2,), "num_weights"),
+        results=outputs_by_attribute("num_weights"),
+        mutable=repeat_slots(3, (2,), "num_weights"),
     ),
     *_update(
         "preloaded_multi_sgd_update",
-        repeated("weight_ grad_", "num_weights", "lrs wds"),
+        repeat_inputs("weight_ grad_", "num_weights", "lrs wds"),
         "rescale_grad:float=1; clip_gradient:float=-1; num_weights:int=1",
-        results=counted("num_weights"),
+        results=outputs_by_attribute("num_weights"),
     ),
     *_update(
         "reset_arrays",

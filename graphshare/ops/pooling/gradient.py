@@ -12,7 +12,7 @@ import numpy as np
 
 from graphshare.ops.gradient import Gradient, TapeEntry
 from graphshare.ops.kernel import Array, Attrs
-from graphshare.ops.windows import Window, cells_of, computed_in, is_channels_last, span_of, window_of
+from graphshare.ops.windows import Window, is_channels_last, tap_cells, tap_range, to_compute_dtype, window_of
 
 
 def pooling(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
@@ -29,9 +29,9 @@ def _spread(attrs: Attrs, x: Array, y: Array, dy: Array, *, to_all: bool = False
     else:
         window = window_of(attrs)
     kind = attrs["pool_type"]
-    data, gradient = computed_in(x), computed_in(dy)
+    data, gradient = to_compute_dtype(x), to_compute_dtype(dy)
     if kind == "avg":
-        gradient = _shared(gradient, x.shape, axes, window, attrs.get("count_include_pad") is not False)
+        gradient = _share_out(gradient, x.shape, axes, window, attrs.get("count_include_pad") is not False)
     if kind in ("avg", "sum") and attrs["global_pool"]:
         return np.broadcast_to(gradient, x.shape).astype(x.dtype, copy=False)
     dx = np.zeros(x.shape, data.dtype)
@@ -67,16 +67,16 @@ def _taps(
     for tap in product(*map(range, window.kernel)):
         cells, windows = [slice(None)] * len(shape), [slice(None)] * len(shape)
         for i, axis in enumerate(axes):
-            first, last, under = span_of(shape[axis], tap[i] - window.pad[i], window.stride[i], counts[axis])
+            first, last, under = tap_range(shape[axis], tap[i] - window.pad[i], window.stride[i], counts[axis])
             cells[axis], windows[axis] = (under, slice(first, last)) if first < last else (slice(0, 0), slice(0, 0))
         found.append((tuple(cells), tuple(windows)))
     return found
 
 
-def _shared(dy: Array, shape: tuple[int, ...], axes: range, window: Window, with_border: bool) -> Array:
+def _share_out(dy: Array, shape: tuple[int, ...], axes: range, window: Window, with_border: bool) -> Array:
     """The gradient divided by the cells of each window."""
     for i, axis in enumerate(axes):
-        count = cells_of(shape[axis], window, i, dy.shape[axis], with_border).astype(dy.dtype)
+        count = tap_cells(shape[axis], window, i, dy.shape[axis], with_border).astype(dy.dtype)
         dy = dy / count.reshape(-1, *(1,) * (dy.ndim - 1 - axis))
     return dy
 

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
-from graphshare.ops.limits import FLOATS, Limits, limited
-from graphshare.ops.unification import same_types
+from graphshare.ops.limits import FLOATS, Limits, with_limits
+from graphshare.ops.unification import same_dtypes
 from graphshare.ops.windows import (
     Window,
-    agreed,
-    cells_of,
-    channels_back,
-    channels_second,
-    computed_in,
     is_channels_last,
-    span_of,
+    tap_cells,
+    tap_range,
+    to_channels_first,
+    to_compute_dtype,
+    to_layout,
+    unify_dims,
     window_of,
 )
 
@@ -46,7 +46,7 @@ def pooling(context: Context, attrs: Attrs, x: Array) -> Array:
     counts = tuple(_positions(x.shape[a], window, i, convention) for i, a in enumerate(axes))
     result = context.empty((*x.shape[:first], *counts, *x.shape[first + len(axes) :]), x.dtype)
     for part in _parts(x.shape, first):
-        result[part] = pooled(
+        result[part] = pool(
             x[part], attrs["pool_type"], axes, window, counts, attrs.get("count_include_pad") is not False, attrs.get("p_value")
         )
     return result
@@ -77,7 +77,7 @@ def pooling_v1(context: Context, attrs: Attrs, x: Array) -> Array:
     return total
 
 
-def pooled(
+def pool(
     x: Array,
     kind: str,
     axes: range,
@@ -90,19 +90,19 @@ def pooled(
     if kind == "max":
         return _greatest(x, axes, window, counts)
     if kind == _OR_NAN:
-        return _reduced(x, np.maximum, -np.inf, axes, window, counts)
+        return _reduce_window(x, np.maximum, -np.inf, axes, window, counts)
     given = x.dtype
-    x = computed_in(x)
+    x = to_compute_dtype(x)
     if kind == "lp":
         if power not in (1, 2, 3):
             raise KernelError(f"p_value is {power}; pool_type lp takes 1, 2 or 3")
-        powers = _reduced(x if power == 1 else x**power, np.add, 0, axes, window, counts)
+        powers = _reduce_window(x if power == 1 else x**power, np.add, 0, axes, window, counts)
         roots = powers if power == 1 else np.sqrt(powers) if power == 2 else np.cbrt(powers)
         return roots.astype(given, copy=False)
-    total = _reduced(x, np.add, 0, axes, window, counts)
+    total = _reduce_window(x, np.add, 0, axes, window, counts)
     if kind == "avg":
         for i, axis in enumerate(axes):
-            cells = cells_of(x.shape[axis], window, i, counts[i], with_border).astype(total.dtype)
+            cells = tap_cells(x.shape[axis], window, i, counts[i], with_border).astype(total.dtype)
             total /= cells.reshape(-1, *(1,) * (total.ndim - 1 - axis))
     return total.astype(given, copy=False)
 
@@ -110,15 +110,15 @@ def pooled(
 def _greatest(x: Array, axes: range, window: Window, counts: tuple[int, ...]) -> Array:
     """The largest in every window; NaN is passed over, and nothing is less than the least finite number."""
     if x.dtype.kind != "f":
-        return _reduced(x, np.maximum, np.iinfo(x.dtype).min, axes, window, counts)
+        return _reduce_window(x, np.maximum, np.iinfo(x.dtype).min, axes, window, counts)
     low = -np.finfo(x.dtype).max
-    found = _reduced(x, np.maximum, low, axes, window, counts)
+    found = _reduce_window(x, np.maximum, low, axes, window, counts)
     if found.size and not found.min() > low:
-        found = np.fmax(_reduced(x, np.fmax, low, axes, window, counts), low)
+        found = np.fmax(_reduce_window(x, np.fmax, low, axes, window, counts), low)
     return found
 
 
-def _reduced(x: Array, combine: Any, start: Any, axes: range, window: Window, counts: tuple[int, ...]) -> Array:
+def _reduce_window(x: Array, combine: Any, start: Any, axes: range, window: Window, counts: tuple[int, ...]) -> Array:
     """``combine`` over the windows, axis by axis."""
     for i, axis in enumerate(axes):
         size, count = x.shape[axis], counts[i]
@@ -126,7 +126,7 @@ def _reduced(x: Array, combine: Any, start: Any, axes: range, window: Window, co
         if count == 1 and pad == 0 and kernel >= size:
             x = combine.reduce(x, axis=axis, keepdims=True)
             continue
-        spans = [span_of(size, tap - pad, stride, count) for tap in range(kernel)]
+        spans = [tap_range(size, tap - pad, stride, count) for tap in range(kernel)]
         whole = next((span for span in spans if span[:2] == (0, count)), None)
         if whole is None:
             out = np.full((*x.shape[:axis], count, *x.shape[axis + 1 :]), start, x.dtype)
@@ -166,8 +166,8 @@ def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
         raise KernelError(f"data has {rank} axes; pooling takes 3 to 5: samples, channels, 1 to 3 spatial axes")
     if not attrs["global_pool"] and len(attrs["kernel"]) != rank - 2:
         raise KernelError(f"kernel {attrs['kernel']} does not fit data with {rank - 2} spatial axes")
-    data = channels_second((None,) * rank if data is None else data, last)
-    out = channels_second((None,) * rank if out is None else out, last)
+    data = to_channels_first((None,) * rank if data is None else data, last)
+    out = to_channels_first((None,) * rank if out is None else out, last)
     if len(data) != len(out):
         raise KernelError(f"data has {len(data)} axes where the output has {len(out)}")
     window = None if attrs["global_pool"] else window_of(attrs)
@@ -176,13 +176,13 @@ def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
         wanted: Dim = 1
         if window is not None:
             wanted = None if size is None else _positions(size, window, i, attrs["pooling_convention"])
-        spatial.append(agreed(count, wanted, "spatial axis of the output"))
-    front = tuple(agreed(a, b, "samples or channels of data and output") for a, b in zip(data[:2], out[:2], strict=True))
-    return [channels_back((*front, *data[2:]), last)], [channels_back((*front, *spatial), last)]
+        spatial.append(unify_dims(count, wanted, "spatial axis of the output"))
+    front = tuple(unify_dims(a, b, "samples or channels of data and output") for a, b in zip(data[:2], out[:2], strict=True))
+    return [to_layout((*front, *data[2:]), last)], [to_layout((*front, *spatial), last)]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=FLOATS, elements=True, not_negative=("pad",)),
-    Kernel("Pooling", pooling, pooling_shapes, same_types),
-    Kernel("Pooling_v1", pooling_v1, pooling_shapes, same_types),
+    Kernel("Pooling", pooling, pooling_shapes, same_dtypes),
+    Kernel("Pooling_v1", pooling_v1, pooling_shapes, same_dtypes),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphshare.ops.signature import define
-from graphshare.ops.slot_rules import kernel_rank, pooled, without_zeros
+from graphshare.ops.slot_rules import kernel_rank, pooling_outputs, without_zeros
 
 POOLING = (
     "kernel:shape=[]; pool_type:{avg/lp/max/sum}=max; global_pool:bool=False; cudnn_off:bool=False; "
@@ -16,7 +16,7 @@ OPERATORS = (
         "Pooling(_npx_pooling)",
         "data",
         POOLING,
-        results=pooled,
+        results=pooling_outputs,
         load_checks=(without_zeros("kernel", "stride"), kernel_rank(1, 2, 3)),
         couples_batch="never",
     ),

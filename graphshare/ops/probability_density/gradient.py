@@ -41,7 +41,7 @@ def _negative_binomial(x: Array, limit: Array, chance: Array) -> tuple[Array | N
     return None, digamma(x + limit) - digamma(limit) + np.log(chance), limit / chance - x / (1 - chance)
 
 
-def _generalized(x: Array, mu: Array, alpha: Array) -> tuple[Array | None, ...]:
+def _of_mean_and_dispersion(x: Array, mu: Array, alpha: Array) -> tuple[Array | None, ...]:
     whole = mu * alpha + 1
     _, of_limit, of_chance = _negative_binomial(x, 1 / alpha, 1 / whole)
     assert of_limit is not None
@@ -84,7 +84,7 @@ _SLOPES: dict[str, Slopes] = {
     "exponential": _exponential,
     "poisson": _poisson,
     "negative_binomial": _negative_binomial,
-    "generalized_negative_binomial": _generalized,
+    "generalized_negative_binomial": _of_mean_and_dispersion,
 }
 
 

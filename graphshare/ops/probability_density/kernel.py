@@ -10,7 +10,7 @@ import numpy as np
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shapes
 from graphshare.ops.special_functions import gammaln
-from graphshare.ops.unification import same_types, unify
+from graphshare.ops.unification import same_dtypes, unify
 from graphshare.text.format import format_shape
 
 Density = Callable[..., Any]
@@ -41,7 +41,7 @@ def _negative_binomial(x: Array, limit: Array, chance: Array) -> Any:
     return counted + limit * np.log(chance) + x * np.log(1 - chance)
 
 
-def _generalized(x: Array, mu: Array, alpha: Array) -> Any:
+def _of_mean_and_dispersion(x: Array, mu: Array, alpha: Array) -> Any:
     return _negative_binomial(x, 1 / alpha, 1 / (mu * alpha + 1))
 
 
@@ -88,11 +88,11 @@ _DENSITIES: dict[str, Density] = {
     "exponential": _exponential,
     "poisson": _poisson,
     "negative_binomial": _negative_binomial,
-    "generalized_negative_binomial": _generalized,
+    "generalized_negative_binomial": _of_mean_and_dispersion,
 }
 
 
 KERNELS = (
-    *(Kernel(f"_random_pdf_{name}", _forward(density), _shapes, same_types) for name, density in _DENSITIES.items()),
-    Kernel("_random_pdf_dirichlet", dirichlet, _dirichlet_shapes, same_types),
+    *(Kernel(f"_random_pdf_{name}", _forward(density), _shapes, same_dtypes) for name, density in _DENSITIES.items()),
+    Kernel("_random_pdf_dirichlet", dirichlet, _dirichlet_shapes, same_dtypes),
 )

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.convolution.correlation import correlate
-from graphshare.ops.convolution.epilogue import Finish
+from graphshare.ops.convolution.epilogue import Epilogue
 from graphshare.ops.convolution.kernel import convolution_cost, convolution_shapes
 from graphshare.ops.kernel import (
     Array,
@@ -35,12 +35,12 @@ from graphshare.ops.kernel import (
     TypeRule,
     Types,
 )
-from graphshare.ops.limits import QUANTIZED, Limits, limited, require
+from graphshare.ops.limits import QUANTIZED, Limits, require, with_limits
 from graphshare.ops.matmul.kernel import fully_connected_cost, fully_connected_shapes
 from graphshare.ops.pooling.kernel import pooling, pooling_shapes
 from graphshare.ops.quantization.elementwise import KERNELS as ELEMENTWISE_KERNELS
 from graphshare.ops.quantization.rnn import KERNELS as RNN_KERNELS
-from graphshare.ops.unification import axis_of, dims, same_shapes, size_of, unify
+from graphshare.ops.unification import axis_of, dims_of_rank, same_shapes, size_of, unify
 from graphshare.ops.windows import window_of
 from graphshare.text.format import format_shape
 
@@ -62,7 +62,7 @@ def _end(value: float) -> Array:
     return np.full(1, value, np.float32)
 
 
-def _rounded(x: Array, kind: str) -> Array:
+def _round_to(x: Array, kind: str) -> Array:
     result: Array = np.clip(np.rint(x), *_ENDS[kind]).astype(kind)
     return result
 
@@ -80,7 +80,7 @@ def _kind(attrs: Attrs) -> str:
     return "uint8" if low is not None and low >= 0 and attrs["max_calib_range"] is not None else "int8"
 
 
-def _calibrated(attrs: Attrs) -> tuple[float, float] | None:
+def _calibration_range(attrs: Attrs) -> tuple[float, float] | None:
     low, high = attrs["min_calib_range"], attrs["max_calib_range"]
     return None if low is None or high is None else (low, high)
 
@@ -88,11 +88,11 @@ def _calibrated(attrs: Attrs) -> tuple[float, float] | None:
 def quantize(context: Context, attrs: Attrs, x: Array) -> Ranged:
     """Floats as integers; the range is the calibrated one, else that of the data."""
     kind = _kind(attrs)
-    low, high = _calibrated(attrs) or (float(x.min()), float(x.max()))
+    low, high = _calibration_range(attrs) or (float(x.min()), float(x.max()))
     reach = float(np.float32(max(abs(low), abs(high))))
     if kind == "int8":
         low, high = -reach, reach
-    return _rounded(x * _per_unit(reach, kind), kind), _end(low), _end(high)
+    return _round_to(x * _per_unit(reach, kind), kind), _end(low), _end(high)
 
 
 def dequantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Array:
@@ -104,25 +104,25 @@ def dequantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array
 def requantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
     """32-bit sums as 8-bit integers; the range is the calibrated one, else that of the data."""
     kind, unit = _kind(attrs), _reach(low, high) / _LEVELS["int32"]
-    ends = _calibrated(attrs) or (float(x.min()) * unit, float(x.max()) * unit)
+    ends = _calibration_range(attrs) or (float(x.min()) * unit, float(x.max()) * unit)
     reach = max(abs(ends[0]), abs(ends[1]))
     factor = unit * _ENDS[kind][1] / reach if reach else 0.0
-    return _rounded(x * factor, kind), _end(0 if kind == "uint8" else -reach), _end(reach)
+    return _round_to(x * factor, kind), _end(0 if kind == "uint8" else -reach), _end(reach)
 
 
-def quantized_act(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
+def act_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
     """max(x, 0) as int8 whatever comes in; the range stays. What is above 127 is 127 to the operators that read it."""
     if attrs["act_type"] != "relu":
         raise KernelError(f"act_type {attrs['act_type']} is not there for integers; relu is")
     return np.clip(x, 0, 127).astype(np.int8), low, high
 
 
-def quantized_flatten(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
+def flatten_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
     """All axes but the first as one."""
     return x.reshape(len(x), -1), low, high
 
 
-def quantized_pooling(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
+def pool_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
     """The largest or the rounded mean of every window."""
     if attrs["pool_type"] == "max":
         return pooling(context, attrs, x), low, high
@@ -132,10 +132,10 @@ def quantized_pooling(context: Context, attrs: Attrs, x: Array, low: Array, high
         means = pooling(context, attrs, x.astype(np.float32))
     else:  # all cells count, also those that the convention "full" reaches beyond the border
         means = pooling(context, {**attrs, "pool_type": "sum"}, x.astype(np.float32)) / np.float32(prod(attrs["kernel"]))
-    return _rounded(means, str(x.dtype)), low, high
+    return _round_to(means, str(x.dtype)), low, high
 
 
-def quantized_concat(context: Context, attrs: Attrs, *arrays: Array) -> Ranged:
+def concat_int8(context: Context, attrs: Attrs, *arrays: Array) -> Ranged:
     """Side by side along ``dim``, in the widest of the ranges: arrays first, then both ends of each."""
     count = attrs["num_args"]
     parts, lows, highs = arrays[:count], arrays[count::2], arrays[count + 1 :: 2]
@@ -146,11 +146,11 @@ def quantized_concat(context: Context, attrs: Attrs, *arrays: Array) -> Ranged:
     scaled = []
     for x, begin, end in zip(parts, lows, highs, strict=True):
         factor = _reach(begin, end) / _LEVELS[str(x.dtype)] / wide if wide else 0.0
-        scaled.append(x if factor == 1 and str(x.dtype) == kind else _rounded(x * np.float32(factor), kind))
+        scaled.append(x if factor == 1 and str(x.dtype) == kind else _round_to(x * np.float32(factor), kind))
     return np.concatenate(scaled, axis=attrs["dim"]), _end(low), _end(high)
 
 
-def _multiplied(data_levels: float, data: float, weight: float) -> tuple[Array, Array]:
+def _product_range(data_levels: float, data: float, weight: float) -> tuple[Array, Array]:
     """The range of 32-bit sums of products."""
     reach = np.float32(data / data_levels) * np.float32(weight / 127) * np.float32(_LEVELS["int32"])
     return _end(-reach), _end(reach)
@@ -162,15 +162,15 @@ def _int32(sums: Array) -> Array:
     return result
 
 
-def quantized_conv(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:
+def convolve_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:
     """Convolution of integers. A bias is added as the integers it has; uint8 data counts as if 127 were its end."""
     bias, ends = (None, rest) if attrs["no_bias"] else (rest[0].astype(np.float64), rest[1:])
-    finish = Finish(term=bias)
+    finish = Epilogue(term=bias)
     wide = correlate(x.astype(np.float64), weight.astype(np.float64), finish, window_of(attrs), attrs["num_group"])
-    return (_int32(wide), *_multiplied(127, _reach(*ends[:2]), _reach(*ends[2:4])))
+    return (_int32(wide), *_product_range(127, _reach(*ends[:2]), _reach(*ends[2:4])))
 
 
-def quantized_dense(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:
+def dense_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:
     """A dense layer of integers; the bias is brought to the scale of the products, cut to integers."""
     bias, ends = (None, rest) if attrs["no_bias"] else (rest[0], rest[1:])
     rows = x.reshape(len(x), -1) if attrs["flatten"] else x
@@ -180,7 +180,7 @@ def quantized_dense(context: Context, attrs: Attrs, x: Array, weight: Array, *re
         per_unit = _per_unit(data, str(x.dtype)) * _per_unit(other, "int8")
         scale = _reach(*ends[4:6]) / _LEVELS["int8"] * per_unit
         wide += np.trunc(bias * np.float32(scale))
-    return (_int32(wide), *_multiplied(127 if x.dtype == np.int8 else 255, data, other))
+    return (_int32(wide), *_product_range(127 if x.dtype == np.int8 else 255, data, other))
 
 
 _END: Shape = (1,)
@@ -214,7 +214,7 @@ def _concat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
         if shape is not None and len(shape) != len(known):
             raise KernelError(f"{format_shape(shape)} has not the {len(known)} axes of {format_shape(known)}")
         frame = unify(frame, None if shape is None else (*shape[:axis], None, *shape[axis + 1 :]))
-    full = dims(frame, len(known))
+    full = dims_of_rank(frame, len(known))
     sizes: list[Dim] = [None if x is None else x[axis] for x in inputs]
     total = None if None in sizes else sum(size for size in sizes if size is not None)
     return (
@@ -243,7 +243,7 @@ def _dequantize_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Type
     return [inputs[0], "float32", "float32"], ["float32"]
 
 
-def _kept_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+def _pass_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     dtype = inputs[0] or outputs[0]
     return [dtype, "float32", "float32"], [dtype, "float32", "float32"]
 
@@ -270,23 +270,23 @@ def _kernel(
     return Kernel(operator, forward, _with_ends(shapes, layers), types, cost=cost)
 
 
-_FROM_NUMBERS = limited(
+_FROM_NUMBERS = with_limits(
     Limits(elements=True),
     _kernel("_contrib_quantize_v2", quantize, same_shapes, _one, _quantize_types),
     _kernel("_contrib_requantize", requantize, same_shapes, _one, _requantize_types),
 )
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(first=QUANTIZED, positive=("num_group",), rank=1, elements=True),
     *_FROM_NUMBERS,
     _kernel("_contrib_dequantize", dequantize, same_shapes, _one, _dequantize_types),
-    _kernel("_contrib_quantized_act", quantized_act, same_shapes, _one, _act_types),
-    _kernel("_contrib_quantized_flatten", quantized_flatten, _flatten_shapes, _one, _kept_types),
-    _kernel("_contrib_quantized_pooling", quantized_pooling, pooling_shapes, _one, _kept_types),
-    _kernel("_contrib_quantized_concat", quantized_concat, _concat_shapes, lambda attrs: int(attrs["num_args"]), _concat_types),
-    _kernel("_contrib_quantized_conv", quantized_conv, convolution_shapes, _layer, _layer_types, convolution_cost),
+    _kernel("_contrib_quantized_act", act_int8, same_shapes, _one, _act_types),
+    _kernel("_contrib_quantized_flatten", flatten_int8, _flatten_shapes, _one, _pass_dtypes),
+    _kernel("_contrib_quantized_pooling", pool_int8, pooling_shapes, _one, _pass_dtypes),
+    _kernel("_contrib_quantized_concat", concat_int8, _concat_shapes, lambda attrs: int(attrs["num_args"]), _concat_types),
+    _kernel("_contrib_quantized_conv", convolve_int8, convolution_shapes, _layer, _layer_types, convolution_cost),
     _kernel(
         "_contrib_quantized_fully_connected",
-        quantized_dense,
+        dense_int8,
         fully_connected_shapes,
         _layer,
         _layer_types,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelError, Shapes, Types
-from graphshare.ops.limits import Limits, limited
+from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.rnn.kernel import Cell, cells, directions, rnn_cost, rnn_shapes, sigmoid
 from graphshare.ops.unification import unify
 
@@ -47,7 +47,7 @@ class Steps(NamedTuple):
         return result
 
 
-def quantized_rnn(
+def rnn_int8(
     context: Context, attrs: Attrs, x: Array, parameters: Array, state: Array, cell: Array, scale: Array, shift: Array
 ) -> Array | tuple[Array, ...]:
     """All layers over uint8 ``(T, N, in)``: float32 ``(T, N, directions*H)``, with ``state_outputs`` the last states as well.
@@ -129,14 +129,14 @@ def _units(attrs: Attrs, inputs: int, vector: Array) -> Array:
     """Steps per 1 of the rows of weights ``(4*H,)``: the largest weight becomes 127."""
     size = attrs["state_size"]
     largest = np.zeros(4 * size, np.float32)
-    for part in _looked_at(attrs, inputs, vector):
+    for part in _weights_in_range(attrs, inputs, vector):
         largest = np.maximum(largest, np.abs(part).max(axis=1, initial=0))
     with np.errstate(divide="ignore"):
         units: Array = np.float32(127) / largest
     return units
 
 
-def _looked_at(attrs: Attrs, inputs: int, vector: Array) -> Iterator[Array]:
+def _weights_in_range(attrs: Attrs, inputs: int, vector: Array) -> Iterator[Array]:
     """The numbers, by rows, that MXNet looks at for the largest weight.
 
     In the first layer these are its weights. After it MXNet takes as many numbers as the state has weights, from where each
@@ -175,7 +175,7 @@ def _refuses(attrs: Attrs, bodies: Bodies) -> str | None:
     return "MXNet computes it for an LSTM without projection and sequence lengths only"
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(positive=("state_size",), elements=True),
-    Kernel("_contrib_quantized_rnn", quantized_rnn, _shapes, _types, refuses=_refuses, cost=rnn_cost),
+    Kernel("_contrib_quantized_rnn", rnn_int8, _shapes, _types, refuses=_refuses, cost=rnn_cost),
 )

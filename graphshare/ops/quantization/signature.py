@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphshare.ops.signature import Attributes, Signature
 
 
-def paired_ranges(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+def range_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
     """All arrays first, then the least and greatest value of each."""
     names = [f"arg{i}" for i in range(count_of(signature, attrs, "num_args"))]
     return (*names, *(f"{name}_{end}" for name in names for end in ("min", "max")))
@@ -66,7 +66,7 @@ OPERATORS = (
     ),
     *define(
         "_contrib_quantized_concat",
-        paired_ranges,
+        range_inputs,
         "num_args:int[1:]=!; dim:int=1",
         results="output min_output max_output",
         couples_batch="axis",

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.creation.kernel import completed, stated_shape
+from graphshare.ops.creation.kernel import attribute_shape, complete_shape
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.ops.unification import same_shapes, same_types, unify
+from graphshare.ops.unification import same_dtypes, same_shapes, unify
 
 Draw = Callable[..., Array]
 
@@ -84,14 +84,14 @@ def _plain(operator: str, draw: Draw, keys: tuple[str, ...], otherwise: str = "f
     """Numbers of a given shape, the distribution's parameters being attributes."""
 
     def forward(context: Context, attrs: Attrs) -> Array:
-        size = completed(context, stated_shape(attrs))
+        size = complete_shape(context, attribute_shape(attrs))
         return draw(_generator(context), size, *(attrs[key] for key in keys)).astype(_type(attrs, otherwise))
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-        return inputs, [unify(stated_shape(attrs), outputs[0])]
+        return inputs, [unify(attribute_shape(attrs), outputs[0])]
 
     def types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-        return inputs, same_types(attrs, [_type(attrs, otherwise)], outputs)[1]
+        return inputs, same_dtypes(attrs, [_type(attrs, otherwise)], outputs)[1]
 
     return Kernel(operator, forward, shapes, types)
 
@@ -102,7 +102,7 @@ def _like(operator: str, draw: Draw, keys: tuple[str, ...]) -> Kernel:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         return draw(_generator(context), x.shape, *(attrs[key] for key in keys)).astype(x.dtype)
 
-    return Kernel(operator, forward, same_shapes, same_types)
+    return Kernel(operator, forward, same_shapes, same_dtypes)
 
 
 def _each(operator: str, draw: Draw) -> Kernel:
@@ -124,7 +124,7 @@ def _each(operator: str, draw: Draw) -> Kernel:
         return [shape] * len(inputs), [output]
 
     def types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-        return same_types(attrs, inputs, [])[0], same_types(attrs, [_type(attrs, "float32")], outputs)[1]
+        return same_dtypes(attrs, inputs, [])[0], same_dtypes(attrs, [_type(attrs, "float32")], outputs)[1]
 
     return Kernel(operator, forward, shapes, types)
 
@@ -170,5 +170,5 @@ KERNELS = (
     *(_each(f"_sample_{name}", draw) for name, (draw, _) in _DISTRIBUTIONS.items()),
     _plain("_random_randint", _randint, ("low", "high"), "int32"),
     Kernel("_sample_multinomial", sample_multinomial, _multinomial_shapes, _multinomial_types),
-    Kernel("_shuffle", shuffle, same_shapes, same_types),
+    Kernel("_shuffle", shuffle, same_shapes, same_dtypes),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.signature import define
-from graphshare.ops.slot_rules import asked_for
+from graphshare.ops.slot_rules import inputs_by_flags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ OPERATORS = (
     ),
     *define(
         "_npi_choice",
-        asked_for("a", "weighted"),
+        inputs_by_flags("a", "weighted"),
         "a:int64?=!; size:shape?=!; ctx:string=cpu; replace:bool=True; weighted:bool=False",
         no_kernel=NO_KERNEL,
     ),

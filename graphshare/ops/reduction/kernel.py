@@ -9,8 +9,8 @@ import numpy as np
 
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Forward, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.ops.limits import NUMBERS, Limits, limited
-from graphshare.ops.unification import axis_of, same_types, unify
+from graphshare.ops.limits import NUMBERS, Limits, with_limits
+from graphshare.ops.unification import axis_of, same_dtypes, unify
 
 Reduce = Callable[[Array, tuple[int, ...], bool], Array]
 
@@ -20,7 +20,7 @@ def axes_of(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
     given = attrs[key]
     if given is None or given == ():
         return tuple(range(rank))
-    named = _named((given,) if isinstance(given, int) else given, rank)
+    named = _axis_set((given,) if isinstance(given, int) else given, rank)
     return tuple(axis for axis in range(rank) if (axis in named) != attrs.get("exclude", False))
 
 
@@ -29,10 +29,10 @@ def np_axes_of(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
     given = attrs[key]
     if given is None:
         return tuple(range(rank))
-    return tuple(sorted(_named((given,) if isinstance(given, int) else given, rank)))
+    return tuple(sorted(_axis_set((given,) if isinstance(given, int) else given, rank)))
 
 
-def _named(given: Sequence[int], rank: int) -> set[int]:
+def _axis_set(given: Sequence[int], rank: int) -> set[int]:
     if not rank and tuple(given) in ((0,), (-1,)):  # a number without axes lets itself be reduced along its first
         return set()
     named = {axis_of(axis, rank) for axis in given}
@@ -41,7 +41,7 @@ def _named(given: Sequence[int], rank: int) -> set[int]:
     return named
 
 
-def _reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool, scalar: tuple[Dim, ...]) -> Shape:
+def _reduce_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool, scalar: tuple[Dim, ...]) -> Shape:
     if shape is None:
         return None
     if keepdims:
@@ -53,7 +53,7 @@ def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shap
     shape = inputs[0]
     if shape is None:
         return inputs, outputs
-    return inputs, [unify(_reduced(shape, axes_of(attrs, len(shape)), attrs["keepdims"], (1,)), outputs[0])]
+    return inputs, [unify(_reduce_shape(shape, axes_of(attrs, len(shape)), attrs["keepdims"], (1,)), outputs[0])]
 
 
 def np_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -61,7 +61,7 @@ def np_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Sh
     shape = inputs[0]
     if shape is None:
         return inputs, outputs
-    return inputs, [unify(_reduced(shape, np_axes_of(attrs, len(shape)), attrs["keepdims"], ()), outputs[0])]
+    return inputs, [unify(_reduce_shape(shape, np_axes_of(attrs, len(shape)), attrs["keepdims"], ()), outputs[0])]
 
 
 def _forward(reduce: Reduce, shapes: Any = _shapes, axes_named: Any = axes_of) -> Callable[[Context, Attrs, Array], Array]:
@@ -141,7 +141,7 @@ def _norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def _norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return (inputs, [attrs["out_dtype"]]) if attrs["out_dtype"] else same_types(attrs, inputs, outputs)
+    return (inputs, [attrs["out_dtype"]]) if attrs["out_dtype"] else same_dtypes(attrs, inputs, outputs)
 
 
 def moments(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
@@ -160,7 +160,7 @@ def _moments_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     shape = inputs[0]
     if shape is None:
         return inputs, outputs
-    result = _reduced(shape, axes_of(attrs, len(shape), "axes"), attrs["keepdims"], (1,))
+    result = _reduce_shape(shape, axes_of(attrs, len(shape), "axes"), attrs["keepdims"], (1,))
     return inputs, [unify(result, known) for known in outputs]
 
 
@@ -243,20 +243,20 @@ _REDUCTIONS: dict[str, Reduce] = {
 }
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=NUMBERS, elements=True),
-    *(Kernel(operator, _forward(reduce), _shapes, same_types) for operator, reduce in _REDUCTIONS.items()),
+    *(Kernel(operator, _forward(reduce), _shapes, same_dtypes) for operator, reduce in _REDUCTIONS.items()),
     Kernel("norm", norm, _norm_shapes, _norm_types),
-    Kernel("moments", moments, _moments_shapes, same_types),
-    Kernel("argmax", _position(np.argmax), _shapes, same_types),
-    Kernel("argmin", _position(np.argmin), _shapes, same_types),
-    Kernel("argmax_channel", argmax_channel, _channel_shapes, same_types),
+    Kernel("moments", moments, _moments_shapes, same_dtypes),
+    Kernel("argmax", _position(np.argmax), _shapes, same_dtypes),
+    Kernel("argmin", _position(np.argmin), _shapes, same_dtypes),
+    Kernel("argmax_channel", argmax_channel, _channel_shapes, same_dtypes),
     Kernel("_npi_argmax", _position(np.argmax, np.int64), np_shapes, _int64),
     Kernel("_npi_argmin", _position(np.argmin, np.int64), np_shapes, _int64),
     Kernel("_np_cumsum", cumsum, _cumsum_shapes, _np_types),
     Kernel("_np_sum", _np_reduction(add_up), np_shapes, _np_types),
     Kernel("_np_prod", _np_reduction(multiply_up), np_shapes, _np_types),
-    Kernel("_np_max", _forward(_largest, np_shapes, np_axes_of), np_shapes, same_types),
-    Kernel("_np_min", _forward(_smallest, np_shapes, np_axes_of), np_shapes, same_types),
+    Kernel("_np_max", _forward(_largest, np_shapes, np_axes_of), np_shapes, same_dtypes),
+    Kernel("_np_min", _forward(_smallest, np_shapes, np_axes_of), np_shapes, same_dtypes),
     Kernel("_npi_mean", _np_reduction(average, floating=True), np_shapes, _np_mean_types),
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import require
-from graphshare.ops.unification import axis_of, dims, first_type, is_known, same_types, size_of, unify
+from graphshare.ops.unification import axis_of, dims_of_rank, first_dtype, is_known, same_dtypes, size_of, unify
 from graphshare.text.format import format_shape
 
 Dims = tuple[Dim, ...]
@@ -61,7 +61,7 @@ def _split(size: Dim, first: int, second: int) -> tuple[Dim, Dim]:
     return first, second
 
 
-def reshaped(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> Dims:
+def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> Dims:
     """What the codes of Reshape make of ``shape``, as far as it is known.
 
     A positive code is a size, 0 keeps the axis, -1 takes what is left, -2 keeps all further axes, -3 merges two axes, and
@@ -71,7 +71,7 @@ def reshaped(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> Dim
         KernelError: the codes ask for axes that are not there, or for sizes that do not fit.
     """
     if reverse:
-        return reshaped(shape[::-1], codes[::-1])[::-1]
+        return infer_shape(shape[::-1], codes[::-1])[::-1]
     found: list[Dim] = []
     covered: set[int] = set()  # axes of the input that stand in the output with all they hold
     stated, inferred, at, i = 1, -1, 0, 0
@@ -131,15 +131,15 @@ def _reshape_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     if x is None:
         return inputs, outputs
     if attrs["shape"]:
-        y = unify(reshaped(x, attrs["shape"], reverse=attrs["reverse"]), y)
-        x = _copied_back(x, y, attrs)
+        y = unify(infer_shape(x, attrs["shape"], reverse=attrs["reverse"]), y)
+        x = _copy_kept_axes(x, y, attrs)
     elif attrs["target_shape"]:
         y = unify(_by_target_shape(x, attrs), y)
     y = fill_by_size(y, size_of(x))
     return [fill_by_size(x, size_of(y))], [y]
 
 
-def _copied_back(x: Dims, y: Shape, attrs: Attrs) -> Dims:
+def _copy_kept_axes(x: Dims, y: Shape, attrs: Attrs) -> Dims:
     """``x`` with the axes that the leading (or, reversed, trailing) zeros keep, from ``y``."""
     if y is None:
         return x
@@ -155,7 +155,7 @@ def _copied_back(x: Dims, y: Shape, attrs: Attrs) -> Dims:
 def reshape(context: Context, attrs: Attrs, x: Array) -> Array:
     """Another shape by the codes of ``shape``, else by the deprecated ``target_shape``."""
     if attrs["shape"]:
-        wanted = reshaped(x.shape, attrs["shape"], reverse=attrs["reverse"])
+        wanted = infer_shape(x.shape, attrs["shape"], reverse=attrs["reverse"])
     else:
         wanted = _by_target_shape(x.shape, attrs) if attrs["target_shape"] else x.shape
     return x.reshape([d or 0 for d in wanted])
@@ -171,7 +171,7 @@ def _flatten_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     if x is None:
         return inputs, [unify((None, None), outputs[0])]
     require(x, "an array without axes cannot be flattened")
-    first, rest = dims(unify((x[0], _product(x[1:])), outputs[0]), 2)
+    first, rest = dims_of_rank(unify((x[0], _product(x[1:])), outputs[0]), 2)
     return [(first, *(fill_by_size(x[1:], rest) or ()))], [(first, rest)]
 
 
@@ -223,14 +223,14 @@ def _expand_dims_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     return [unify(x, y[:at] + y[at + 1 :])], [unify(y, (None,) * at + (1,) + (None,) * (len(y) - at - 1))]
 
 
-def _squeezed_axes(attrs: Attrs, shape: Dims) -> list[int]:
+def _axes_to_squeeze(attrs: Attrs, shape: Dims) -> list[int]:
     if attrs["axis"] is None:
         return [i for i, d in enumerate(shape) if d == 1]
     return sorted({axis_of(axis, len(shape)) for axis in attrs["axis"]})
 
 
-def _squeezed(attrs: Attrs, shape: Dims) -> Dims:
-    gone = _squeezed_axes(attrs, shape)
+def _squeeze_shape(attrs: Attrs, shape: Dims) -> Dims:
+    gone = _axes_to_squeeze(attrs, shape)
     for axis in gone:
         if shape[axis] not in (1, None):
             raise KernelError(
@@ -241,15 +241,15 @@ def _squeezed(attrs: Attrs, shape: Dims) -> Dims:
 
 def squeeze(context: Context, attrs: Attrs, x: Array) -> Array:
     """Without the axes of size 1, all or those of ``axis``; one axis stays at least."""
-    return x.reshape([d or 0 for d in _squeezed(attrs, x.shape)])
+    return x.reshape([d or 0 for d in _squeeze_shape(attrs, x.shape)])
 
 
 def _squeeze_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     x = inputs[0]
     if x is None or (attrs["axis"] is None and not is_known(x)):
         return inputs, outputs
-    y = unify(_squeezed(attrs, x), outputs[0])
-    gone = _squeezed_axes(attrs, x)
+    y = unify(_squeeze_shape(attrs, x), outputs[0])
+    gone = _axes_to_squeeze(attrs, x)
     if y is not None and len(gone) + len(y) == len(x):
         rest = iter(y)
         x = tuple(1 if i in gone else next(rest) for i in range(len(x)))
@@ -257,9 +257,9 @@ def _squeeze_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 
 KERNELS = (
-    Kernel("Reshape", reshape, _reshape_shapes, same_types),
-    Kernel("Flatten", flatten, _flatten_shapes, same_types),
-    Kernel("reshape_like", reshape_like, _reshape_like_shapes, first_type),
-    Kernel("expand_dims", expand_dims, _expand_dims_shapes, same_types),
-    Kernel("squeeze", squeeze, _squeeze_shapes, same_types),
+    Kernel("Reshape", reshape, _reshape_shapes, same_dtypes),
+    Kernel("Flatten", flatten, _flatten_shapes, same_dtypes),
+    Kernel("reshape_like", reshape_like, _reshape_like_shapes, first_dtype),
+    Kernel("expand_dims", expand_dims, _expand_dims_shapes, same_dtypes),
+    Kernel("squeeze", squeeze, _squeeze_shapes, same_dtypes),
 )

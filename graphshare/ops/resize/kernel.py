@@ -6,13 +6,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from graphshare.ops.deconvolution.kernel import _known, deconvolution, deconvolution_shapes
+from graphshare.ops.deconvolution.kernel import _drop_unknown, deconvolution, deconvolution_shapes
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
-from graphshare.ops.limits import Limits, limited, require
-from graphshare.ops.unification import dims, format_shape, same_types, unify
+from graphshare.ops.limits import Limits, require, with_limits
+from graphshare.ops.unification import dims_of_rank, format_shape, same_dtypes, unify
 from graphshare.ops.windows import (
-    agreed,
-    computed_in,
+    to_compute_dtype,
+    unify_dims,
 )
 
 
@@ -60,22 +60,22 @@ def upsampling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     """The output from the images, and the weight of the bilinear kind."""
     if attrs["sample_type"] == "bilinear":
         return deconvolution_shapes(bilinear_attrs(attrs), inputs, outputs)
-    shapes = [dims(shape, 4) for shape in inputs]
+    shapes = [dims_of_rank(shape, 4) for shape in inputs]
     scale, first = attrs["scale"], shapes[0]
     height, width = (None if n is None else n * scale for n in first[2:])
-    batch, channels = dims(outputs[0], 4)[0], None
+    batch, channels = dims_of_rank(outputs[0], 4)[0], None
     for shape in shapes:
-        batch = agreed(shape[0], batch, "samples")
+        batch = unify_dims(shape[0], batch, "samples")
         for own, common, axis in ((shape[2], height, "height"), (shape[3], width, "width")):
             if own is not None and common is not None and common % own:
                 raise KernelError(f"an input of {axis} {own} does not divide {common}, which is scale times that of the first")
     if attrs["multi_input_mode"] == "sum":
         for shape in shapes:
-            channels = agreed(shape[1], channels, "channels of images that are summed")
+            channels = unify_dims(shape[1], channels, "channels of images that are summed")
         shapes = [(s[0], channels, *s[2:]) for s in shapes]
     else:
         counts = [s[1] for s in shapes]
-        channels = None if None in counts else sum(_known(tuple(counts)))
+        channels = None if None in counts else sum(_drop_unknown(tuple(counts)))
     return [(batch, *s[1:]) for s in shapes], [unify((batch, channels, height, width), outputs[0])]
 
 
@@ -87,7 +87,7 @@ def adaptive_average(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def bilinear_resize(context: Context, attrs: Attrs, x: Array, like: Array | None = None) -> Array:
     """Interpolation between the four nearest pixels (N, C, H, W)."""
-    height, width = _resized(attrs, x.shape, None if like is None else like.shape)
+    height, width = _output_size(attrs, x.shape, None if like is None else like.shape)
     assert height is not None
     assert width is not None
     corners = attrs["align_corners"]
@@ -96,7 +96,7 @@ def bilinear_resize(context: Context, attrs: Attrs, x: Array, like: Array | None
 
 def along_both(x: Array, rows: Array, columns: Array) -> Array:
     """``rows`` @ x @ ``columns`` transposed, for each image."""
-    wide = computed_in(x)
+    wide = to_compute_dtype(x)
     out: Array = np.matmul(np.matmul(rows.astype(wide.dtype), wide), columns.T.astype(wide.dtype))
     return out.astype(x.dtype, copy=False)
 
@@ -134,11 +134,11 @@ def bin_counts(attrs: Attrs) -> tuple[int, int]:
     """The bins along height and width."""
     size = attrs["output_size"] or (1,)
     if len(size) > 2 or min(size) < 1:
-        raise KernelError(f"output_size is {size}; one or two sizes of at least 1 are wanted")
+        raise KernelError(f"reached is {size}; one or two sizes of at least 1 are wanted")
     return size[0], size[-1]
 
 
-def _resized(attrs: Attrs, shape: tuple[Dim, ...], like: tuple[Dim, ...] | None) -> tuple[Dim, Dim]:
+def _output_size(attrs: Attrs, shape: tuple[Dim, ...], like: tuple[Dim, ...] | None) -> tuple[Dim, Dim]:
     mode = attrs["mode"]
     found: list[Dim] = []
     for axis, name in ((2, "height"), (3, "width")):
@@ -164,25 +164,25 @@ def _resized(attrs: Attrs, shape: tuple[Dim, ...], like: tuple[Dim, ...] | None)
 
 def adaptive_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """The output from ``output_size``; samples and channels both ways."""
-    return _framed(inputs, outputs, bin_counts(attrs))
+    return _resize_shapes(inputs, outputs, bin_counts(attrs))
 
 
 def resize_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """The output from the mode; samples and channels both ways."""
-    like = dims(inputs[1], 4) if len(inputs) > 1 else None
-    return _framed(inputs, outputs, _resized(attrs, dims(inputs[0], 4), like))
+    like = dims_of_rank(inputs[1], 4) if len(inputs) > 1 else None
+    return _resize_shapes(inputs, outputs, _output_size(attrs, dims_of_rank(inputs[0], 4), like))
 
 
-def _framed(inputs: Shapes, outputs: Shapes, size: tuple[Dim, Dim]) -> tuple[Shapes, Shapes]:
-    data, out = dims(inputs[0], 4), dims(outputs[0], 4)
-    front = tuple(agreed(a, b, "samples or channels of data and output") for a, b in zip(data[:2], out[:2], strict=True))
-    spatial = tuple(agreed(a, b, "height or width of the output") for a, b in zip(out[2:], size, strict=True))
+def _resize_shapes(inputs: Shapes, outputs: Shapes, size: tuple[Dim, Dim]) -> tuple[Shapes, Shapes]:
+    data, out = dims_of_rank(inputs[0], 4), dims_of_rank(outputs[0], 4)
+    front = tuple(unify_dims(a, b, "samples or channels of data and output") for a, b in zip(data[:2], out[:2], strict=True))
+    spatial = tuple(unify_dims(a, b, "height or width of the output") for a, b in zip(out[2:], size, strict=True))
     return [(*front, *data[2:]), *inputs[1:]], [(*front, *spatial)]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(elements=True, positive=("height", "width", "num_filter", "scale"), above=("scale_height", "scale_width")),
-    Kernel("_contrib_AdaptiveAvgPooling2D", adaptive_average, adaptive_shapes, same_types),
-    Kernel("_contrib_BilinearResize2D", bilinear_resize, resize_shapes, same_types),
-    Kernel("UpSampling", upsampling, upsampling_shapes, same_types),
+    Kernel("_contrib_AdaptiveAvgPooling2D", adaptive_average, adaptive_shapes, same_dtypes),
+    Kernel("_contrib_BilinearResize2D", bilinear_resize, resize_shapes, same_dtypes),
+    Kernel("UpSampling", upsampling, upsampling_shapes, same_dtypes),
 )

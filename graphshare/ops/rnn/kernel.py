@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes, Types
-from graphshare.ops.limits import FLOATS, Limits, limited, require
-from graphshare.ops.unification import dims, same_types, unify
+from graphshare.ops.limits import FLOATS, Limits, require, with_limits
+from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
@@ -37,14 +37,14 @@ def directions(attrs: Attrs) -> int:
     return 2 if attrs["bidirectional"] else 1
 
 
-def _handed_on(attrs: Attrs) -> int:
+def _output_width(attrs: Attrs) -> int:
     size: int = attrs["projection_size"] or attrs["state_size"]
     return size
 
 
 def parameter_size(attrs: Attrs, inputs: int) -> int:
     """How long the parameter vector is for inputs of this size."""
-    hidden, layers, sides, out = attrs["state_size"], attrs["num_layers"], directions(attrs), _handed_on(attrs)
+    hidden, layers, sides, out = attrs["state_size"], attrs["num_layers"], directions(attrs), _output_width(attrs)
     rows = GATES[attrs["mode"]] * hidden * sides
     size: int = rows * (inputs + out + 2) + (layers - 1) * rows * (sides * out + out + 2)
     return size + layers * sides * out * hidden if attrs["projection_size"] else size
@@ -69,7 +69,7 @@ def cells(attrs: Attrs, inputs: int, vector: Array) -> list[Cell]:
     """The cells by layer, then by direction."""
     if vector.shape != (parameter_size(attrs, inputs),):
         raise KernelError(f"{vector.size} parameters where inputs of size {inputs} take {parameter_size(attrs, inputs)}")
-    hidden, sides, out = attrs["state_size"], directions(attrs), _handed_on(attrs)
+    hidden, sides, out = attrs["state_size"], directions(attrs), _output_width(attrs)
     rows, at = GATES[attrs["mode"]] * hidden, 0
 
     def take(*shape: int) -> Array:
@@ -160,7 +160,7 @@ def rnn(context: Context, attrs: Attrs, x: Array, parameters: Array, state: Arra
     layers = cells(attrs, x.shape[2], parameters)
     with np.errstate(over="ignore"):
         for first in range(0, len(layers), sides):
-            source = _dropped(context, attrs["p"], x) if first else x
+            source = _drop_out(context, attrs["p"], x) if first else x
             results = []
             for side in range(sides):
                 number = first + side
@@ -176,7 +176,7 @@ def rnn(context: Context, attrs: Attrs, x: Array, parameters: Array, state: Arra
     return (x, *states)
 
 
-def _dropped(context: Context, p: float, x: Array) -> Array:
+def _drop_out(context: Context, p: float, x: Array) -> Array:
     if not context.training or p == 0:
         return x
     rng = context.rng or np.random.default_rng()
@@ -186,17 +186,17 @@ def _dropped(context: Context, p: float, x: Array) -> Array:
 
 def rnn_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Data, parameters, states and results tell of each other; so do sequence lengths."""
-    lstm, sides, out = attrs["mode"] == "lstm", directions(attrs), _handed_on(attrs)
+    lstm, sides, out = attrs["mode"] == "lstm", directions(attrs), _output_width(attrs)
     stacked, hidden = attrs["num_layers"] * sides, attrs["state_size"]
-    steps, batch, width = dims(inputs[0], 3)
-    (size,) = dims(inputs[1], 1)
+    steps, batch, width = dims_of_rank(inputs[0], 3)
+    (size,) = dims_of_rank(inputs[1], 1)
     if size is not None:
-        (width,) = dims(unify((width,), (input_size(attrs, size),)), 1)
-    result = dims(unify((steps, batch, out * sides), outputs[0]), 3)
+        (width,) = dims_of_rank(unify((width,), (input_size(attrs, size),)), 1)
+    result = dims_of_rank(unify((steps, batch, out * sides), outputs[0]), 3)
     steps, batch = result[:2]
     batches = [shape[1] for shape in (*inputs[2 : 3 + lstm], *outputs[1:]) if shape is not None and len(shape) == 3]
     for other in batches:
-        (batch,) = dims(unify((batch,), (other,)), 1)
+        (batch,) = dims_of_rank(unify((batch,), (other,)), 1)
     state, cell = (stacked, batch, out), (stacked, batch, hidden)
     known: list[tuple[Dim, ...]] = [
         (steps, batch, width),
@@ -214,7 +214,7 @@ def rnn_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, S
 def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     """One type; sequence lengths have their own."""
     count = len(inputs) - attrs["use_sequence_length"]
-    known, results = same_types(attrs, inputs[:count], outputs)
+    known, results = same_dtypes(attrs, inputs[:count], outputs)
     return [*known, *inputs[count:]], results
 
 
@@ -227,7 +227,7 @@ def rnn_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     return steps * batch * (prod(inputs[1]) - biases)
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=FLOATS, elements=True, positive=("state_size",)),
     Kernel("RNN", rnn, rnn_shapes, _types, cost=rnn_cost),
 )

@@ -6,7 +6,7 @@ import numpy as np
 
 from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array
-from graphshare.ops.roi.kernel import aligned_along, bins_of, rounded, sensitive_bins
+from graphshare.ops.roi.kernel import align_axes, bins_of, round_half_away, sensitive_bins
 
 
 def roi_pooling(entry: TapeEntry, dy: Array) -> Array:
@@ -14,7 +14,7 @@ def roi_pooling(entry: TapeEntry, dy: Array) -> Array:
     x, rois = entry.inputs
     height, width = entry.attrs["pooled_size"]
     dx = np.zeros_like(x)
-    corners = rounded(rois[:, 1:] * x.dtype.type(entry.attrs["spatial_scale"]))
+    corners = round_half_away(rois[:, 1:] * x.dtype.type(entry.attrs["spatial_scale"]))
     channels = np.arange(x.shape[1])
     for gradient, region, (x1, y1, x2, y2) in zip(dy, rois, corners, strict=True):
         if region[0] < 0:
@@ -38,7 +38,7 @@ def roi_align(entry: TapeEntry, dy: Array) -> Array:
     for gradient, region in zip(dy, rois, strict=True):
         if region[0] < 0:
             continue
-        (down, top), (along, left) = aligned_along(entry.attrs, x.shape[2:], region, x.dtype)
+        (down, top), (along, left) = align_axes(entry.attrs, x.shape[2:], region, x.dtype)
         whole = gradient
         if entry.attrs["position_sensitive"]:
             i, j = np.indices((height, width))

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
-from graphshare.ops.limits import FLOATS, Limits, limited, require
+from graphshare.ops.limits import FLOATS, Limits, require, with_limits
 from graphshare.ops.roi.rotated import KERNELS as ROTATED_KERNELS
-from graphshare.ops.unification import dims, same_types, unify
+from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 
 Span = tuple[int, int]
 
 
-def rounded(x: Array) -> Array:
+def round_half_away(x: Array) -> Array:
     """Half away from 0."""
     result: Array = np.copysign(np.floor(np.abs(x) + 0.5), x)
     return result
@@ -40,7 +40,7 @@ def roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
     """The greatest value of each bin, 0 in an empty one: ``(R, C, h, w)``. Corners are rounded to whole pixels."""
     height, width = attrs["pooled_size"]
     out: Array = np.zeros((len(rois), x.shape[1], height, width), x.dtype)
-    corners = rounded(rois[:, 1:] * x.dtype.type(attrs["spatial_scale"]))
+    corners = round_half_away(rois[:, 1:] * x.dtype.type(attrs["spatial_scale"]))
     for result, region, (x1, y1, x2, y2) in zip(out, rois, corners, strict=True):
         if region[0] < 0:
             continue
@@ -71,8 +71,8 @@ def sensitive_bins(attrs: Attrs, region: Array, limits: tuple[int, ...]) -> Iter
     size, scale = attrs["pooled_size"], attrs["spatial_scale"]
     group = attrs["group_size"] or size
     cells = [min(max(i * group // size, 0), group - 1) for i in range(size)]
-    x1, y1 = rounded(region[1:3]) * scale
-    x2, y2 = (rounded(region[3:5]) + 1) * scale
+    x1, y1 = round_half_away(region[1:3]) * scale
+    x2, y2 = (round_half_away(region[3:5]) + 1) * scale
     columns = _fractional_bins(x1, max(x2 - x1, 0.1), size, limits[1])
     for i, rows in enumerate(_fractional_bins(y1, max(y2 - y1, 0.1), size, limits[0])):
         for j, pixels in enumerate(columns):
@@ -98,7 +98,7 @@ def roi_align(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
     for result, region in zip(out, rois, strict=True):
         if region[0] < 0:
             continue
-        pooled = _aligned(attrs, _sample(x, region), region)
+        pooled = _align_region(attrs, _sample(x, region), region)
         if sensitive:
             i, j = np.indices((height, width))
             require(len(pooled) == channels * height * width, f"{len(pooled)} channels are no multiple of {height} * {width}")
@@ -107,9 +107,7 @@ def roi_align(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
     return out
 
 
-def aligned_along(
-    attrs: Attrs, size: tuple[int, ...], region: Array, dtype: Any
-) -> tuple[tuple[Array, int], tuple[Array, int]]:
+def align_axes(attrs: Attrs, size: tuple[int, ...], region: Array, dtype: Any) -> tuple[tuple[Array, int], tuple[Array, int]]:
     """For both axes of an image, what each pixel gives to each sample of a region's bins, and the first pixel that counts."""
     shift = 0.5 if attrs["aligned"] else 0.0
     start_x, start_y, end_x, end_y = (
@@ -127,9 +125,9 @@ def aligned_along(
     return _interpolation(rows, size[0], dtype), _interpolation(columns, size[1], dtype)
 
 
-def _aligned(attrs: Attrs, sample: Array, region: Array) -> Array:
+def _align_region(attrs: Attrs, sample: Array, region: Array) -> Array:
     """All bins of one region: ``(C, h, w)``."""
-    (down, top), (along, left) = aligned_along(attrs, sample.shape[1:], region, sample.dtype)
+    (down, top), (along, left) = align_axes(attrs, sample.shape[1:], region, sample.dtype)
     height, width = attrs["pooled_size"]
     seen = down @ sample[:, top : top + down.shape[1], left : left + along.shape[1]] @ along.T
     bins = seen.reshape(sample.shape[0], height, len(down) // height, width, len(along) // width)
@@ -163,9 +161,9 @@ def _interpolation(places: Array, size: int, dtype: np.dtype[np.generic]) -> tup
     return matrix.astype(dtype), first
 
 
-def _pooled_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _pool_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     height, width = attrs["pooled_size"]
-    channels = dims(inputs[0], 4)[1]
+    channels = dims_of_rank(inputs[0], 4)[1]
     if channels is not None and attrs.get("position_sensitive"):
         channels //= height * width
     return _of_regions(inputs, outputs, (channels, height, width))
@@ -176,15 +174,15 @@ def _ps_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, S
 
 
 def _of_regions(inputs: Shapes, outputs: Shapes, rest: tuple[int | None, ...]) -> tuple[Shapes, Shapes]:
-    regions = dims(unify(inputs[1], (None, 5)), 2)
-    output = dims(unify((regions[0], *rest), outputs[0]), 4)
-    return [dims(inputs[0], 4), (output[0], 5)], [output]
+    regions = dims_of_rank(unify(inputs[1], (None, 5)), 2)
+    output = dims_of_rank(unify((regions[0], *rest), outputs[0]), 4)
+    return [dims_of_rank(inputs[0], 4), (output[0], 5)], [output]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=FLOATS, elements=True, finite=True, positive=("pooled_size", "group_size", "output_dim")),
-    Kernel("ROIPooling", roi_pooling, _pooled_shapes, same_types),
-    Kernel("_contrib_PSROIPooling", ps_roi_pooling, _ps_shapes, same_types),
-    Kernel("_contrib_ROIAlign", roi_align, _pooled_shapes, same_types),
+    Kernel("ROIPooling", roi_pooling, _pool_shapes, same_dtypes),
+    Kernel("_contrib_PSROIPooling", ps_roi_pooling, _ps_shapes, same_dtypes),
+    Kernel("_contrib_ROIAlign", roi_align, _pool_shapes, same_dtypes),
     *ROTATED_KERNELS,
 )

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
-from graphshare.ops.limits import Limits, limited
-from graphshare.ops.spatial_transform.kernel import bilinear
-from graphshare.ops.unification import dims, same_types, unify
+from graphshare.ops.limits import Limits, with_limits
+from graphshare.ops.spatial_transform.kernel import sample_bilinear
+from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 
 
-def rotated_align(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
+def roi_align_rotated(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
     """The mean of points sampled in each bin of every region: ``(R, C, h, w)``. Beyond the border by more than 1 all is 0."""
     rows, columns = attrs["pooled_size"]
     height, width = x.shape[2:]
@@ -29,7 +29,7 @@ def rotated_align(context: Context, attrs: Attrs, x: Array, rois: Array) -> Arra
         across = xx * np.cos(angle) + yy * np.sin(angle) + middle[0]
         along = yy * np.cos(angle) - xx * np.sin(angle) + middle[1]
         inside = (along >= -1) & (along <= height) & (across >= -1) & (across <= width)
-        seen = bilinear(x[number], along.clip(0, height - 1), across.clip(0, width - 1)) * inside
+        seen = sample_bilinear(x[number], along.clip(0, height - 1), across.clip(0, width - 1)) * inside
         parts = seen.reshape(x.shape[1], rows, len(down) // rows, columns, len(right) // columns)
         result[...] = parts.mean(axis=(2, 4))
     return out
@@ -49,11 +49,11 @@ def _points(size: Any, bins: int, ratio: int) -> Array:
 
 
 def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    channels, (count, _) = dims(inputs[0], 4)[1], dims(unify(inputs[1], (None, 6)), 2)
+    channels, (count, _) = dims_of_rank(inputs[0], 4)[1], dims_of_rank(unify(inputs[1], (None, 6)), 2)
     return [inputs[0], (count, 6)], [unify((count, channels, *attrs["pooled_size"]), outputs[0])]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(elements=True, finite=True, positive=("pooled_size",)),
-    Kernel("_contrib_RROIAlign", rotated_align, _shapes, same_types),
+    Kernel("_contrib_RROIAlign", roi_align_rotated, _shapes, same_dtypes),
 )

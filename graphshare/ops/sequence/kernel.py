@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.ops.buffers import target
+from graphshare.ops.buffers import reuse_buffer
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.ops.limits import Limits, limited
+from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.unification import unify
 from graphshare.text.format import format_shape
 
@@ -27,7 +27,7 @@ def sequence_mask(context: Context, attrs: Attrs, data: Array, length: Array | N
     steps = np.arange(data.shape[axis])
     counts = convert(length, np.int64)
     over = steps[:, None] >= counts if axis == 0 else steps >= counts[:, None]
-    out = target(context, data)
+    out = reuse_buffer(context, data)
     result = data.copy() if out is None else out
     result[over] = convert(np.asarray(attrs["value"]), data.dtype)
     return result
@@ -93,7 +93,7 @@ def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     return [dtype, *(length or dtype for length in inputs[1:])], [dtype]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(elements=True),
     Kernel("SequenceMask", sequence_mask, _mask_shapes, _types),
     Kernel("SequenceLast", sequence_last, _last_shapes, _types),

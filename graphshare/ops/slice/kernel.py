@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
-from graphshare.ops.unification import axis_of, dims, first_type, same_types, unify
+from graphshare.ops.unification import axis_of, dims_of_rank, first_dtype, same_dtypes, unify
 from graphshare.text.format import format_shape
 
 Dims = tuple[Dim, ...]
@@ -41,7 +41,7 @@ def _cut(size: Dim, part: slice) -> Dim:
     return len(range(*part.indices(size)))
 
 
-def sliced(attrs: Attrs, shape: Dims) -> Dims:
+def slice_shape(attrs: Attrs, shape: Dims) -> Dims:
     """The shape of the part."""
     return tuple(map(_cut, shape, slices(attrs, len(shape))))
 
@@ -54,7 +54,7 @@ def slice_(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def _slice_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     x = inputs[0]
-    return _forwards(inputs, outputs, None if x is None else sliced(attrs, x))
+    return _forwards(inputs, outputs, None if x is None else slice_shape(attrs, x))
 
 
 def slice_assign(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
@@ -73,7 +73,7 @@ def _slice_assign_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     x = unify(inputs[0], outputs[0])
     if len(inputs) == 1 or x is None:
         return [x, *inputs[1:]], [x]
-    return [x, unify(inputs[1], sliced(attrs, x))], [x]
+    return [x, unify(inputs[1], slice_shape(attrs, x))], [x]
 
 
 def axis_span(attrs: Attrs, size: int) -> tuple[int, int]:
@@ -101,7 +101,7 @@ def _slice_axis_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     if size is not None:
         first, last = axis_span(attrs, size)
         size = last - first
-    y = dims(unify((*x[:axis], size, *x[axis + 1 :]), outputs[0]), len(x))
+    y = dims_of_rank(unify((*x[:axis], size, *x[axis + 1 :]), outputs[0]), len(x))
     return [(*y[:axis], x[axis], *y[axis + 1 :])], [y]
 
 
@@ -131,9 +131,9 @@ def _slice_like_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 
 
 KERNELS = (
-    Kernel("slice", slice_, _slice_shapes, same_types),
-    Kernel("slice_axis", slice_axis, _slice_axis_shapes, same_types),
-    Kernel("slice_like", slice_like, _slice_like_shapes, first_type),
-    Kernel("_slice_assign", slice_assign, _slice_assign_shapes, same_types),
-    Kernel("_slice_assign_scalar", slice_assign_scalar, _slice_assign_shapes, same_types),
+    Kernel("slice", slice_, _slice_shapes, same_dtypes),
+    Kernel("slice_axis", slice_axis, _slice_axis_shapes, same_dtypes),
+    Kernel("slice_like", slice_like, _slice_like_shapes, first_dtype),
+    Kernel("_slice_assign", slice_assign, _slice_assign_shapes, same_dtypes),
+    Kernel("_slice_assign_scalar", slice_assign_scalar, _slice_assign_shapes, same_dtypes),
 )

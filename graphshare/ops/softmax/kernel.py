@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.ops.buffers import room, target
-from graphshare.ops.conversion import convert, floating
+from graphshare.ops.buffers import result_buffer, reuse_buffer
+from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shapes, Types
-from graphshare.ops.unification import axis_of, dims, same_shapes, same_types, unify
+from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, unify
 
 
 def softmax_along(x: Array, axis: int, out: Array | None = None, temperature: float = 1.0) -> Array:
@@ -39,19 +39,19 @@ def log_softmax_along(x: Array, axis: int, out: Array | None = None, temperature
     return np.asarray(result)
 
 
-def _prepared(context: Context, attrs: Attrs, x: Array, sign: int) -> tuple[Array, Array | None]:
+def _prepare(context: Context, attrs: Attrs, x: Array, sign: int) -> tuple[Array, Array | None]:
     """What goes into the exponential, in a type to compute in, and a buffer for the result."""
     wanted = np.dtype(attrs["dtype"] or x.dtype)
-    data = x.astype(np.float64) if wanted == np.float64 else floating(x)
+    data = x.astype(np.float64) if wanted == np.float64 else to_floating(x)
     if sign != 1:
         data = np.asarray(np.negative(data))
         return data, data
-    return data, room(context, data) if data is x else None
+    return data, result_buffer(context, data) if data is x else None
 
 
 def _member(along: Forward, sign: int = 1) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        data, out = _prepared(context, attrs, x, sign)
+        data, out = _prepare(context, attrs, x, sign)
         result: Array = along(data, attrs["axis"], out, _temperature(attrs))  # type: ignore[assignment]
         return convert(result, attrs["dtype"] or x.dtype)
 
@@ -66,7 +66,7 @@ def softmax(context: Context, attrs: Attrs, x: Array, length: Array | None = Non
     """Along ``axis``; with ``use_length`` over as many first elements as ``length`` says, 0 for the others."""
     if length is None:
         return np.asarray(_member(softmax_along)(context, attrs, x))
-    data, _ = _prepared(context, attrs, x, 1)
+    data, _ = _prepare(context, attrs, x, 1)
     axis = axis_of(attrs["axis"], x.ndim)
     places = np.arange(x.shape[axis]).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
     masked = np.where(places < np.expand_dims(length, axis), data, data.dtype.type(-np.inf))
@@ -76,7 +76,7 @@ def softmax(context: Context, attrs: Attrs, x: Array, length: Array | None = Non
 def softmax_activation(context: Context, attrs: Attrs, x: Array) -> Array:
     """Over the channels at each place, or over the last axis."""
     axis = 1 if attrs["mode"] == "channel" else -1
-    return convert(softmax_along(floating(x), axis, target(context, x) if x.dtype != np.float16 else None), x.dtype)
+    return convert(softmax_along(to_floating(x), axis, reuse_buffer(context, x) if x.dtype != np.float16 else None), x.dtype)
 
 
 def _softmax_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -102,7 +102,9 @@ def _single_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 def _channel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     (shape,), _ = same_shapes(attrs, inputs, outputs)
     if attrs["mode"] == "channel" and shape is not None and len(shape) < 3:
-        raise KernelError(f"softmax over channels of an array with {len(dims(shape, len(shape)))} axes; it takes 3 or more")
+        raise KernelError(
+            f"softmax over channels of an array with {len(dims_of_rank(shape, len(shape)))} axes; it takes 3 or more"
+        )
     return [shape], [shape]
 
 
@@ -120,5 +122,5 @@ KERNELS = (
     Kernel("softmax", softmax, _softmax_shapes, _softmax_types),
     Kernel("log_softmax", _member(log_softmax_along), _single_shapes, _softmax_types),
     Kernel("softmin", _member(softmax_along, -1), _single_shapes, _softmax_types),
-    Kernel("SoftmaxActivation", softmax_activation, _channel_shapes, same_types),
+    Kernel("SoftmaxActivation", softmax_activation, _channel_shapes, same_dtypes),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.ops.unification import axis_of, same_types, size_of, unify
+from graphshare.ops.unification import axis_of, same_dtypes, size_of, unify
 
 
 def _order(x: Array, axis: int, ascending: bool) -> Array:
@@ -93,7 +93,7 @@ def _topk_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Typ
 
 
 KERNELS = (
-    Kernel("sort", sort, _sort_shapes, same_types),
+    Kernel("sort", sort, _sort_shapes, same_dtypes),
     Kernel("argsort", argsort, _sort_shapes, _argsort_types),
     Kernel("topk", topk, _topk_shapes, _topk_types),
 )

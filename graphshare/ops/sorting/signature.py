@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphshare.ops.signature import Outputs, define
-from graphshare.ops.slot_rules import numbered
+from graphshare.ops.slot_rules import number_outputs
 
 if TYPE_CHECKING:
     from graphshare.ops.signature import Attributes, Signature
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def top_k(signature: Signature, attrs: Attributes) -> Outputs:
     """Values come with their indices, which ``value`` alone then hides."""
     kind = signature.value(attrs, "ret_typ")
-    return numbered(2, 2 if kind == "both" else 1) if kind in ("both", "value") else numbered(1)
+    return number_outputs(2, 2 if kind == "both" else 1) if kind in ("both", "value") else number_outputs(1)
 
 
 OPERATORS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphshare.ops.binary.kernel import ARITHMETIC, forward_of, types
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError
-from graphshare.ops.unification import same_shapes, same_types
+from graphshare.ops.unification import same_dtypes, same_shapes
 
 
 def divide(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
@@ -20,8 +20,8 @@ def cast_storage(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 KERNELS = (
-    Kernel("cast_storage", cast_storage, same_shapes, same_types),
-    Kernel("_scatter_elemwise_div", divide, same_shapes, same_types),
+    Kernel("cast_storage", cast_storage, same_shapes, same_dtypes),
+    Kernel("_scatter_elemwise_div", divide, same_shapes, same_dtypes),
     Kernel("_scatter_plus_scalar", forward_of("add", False), same_shapes, types),
     Kernel("_scatter_minus_scalar", forward_of("sub", False), same_shapes, types),
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.binary.signature import SCALAR
 from graphshare.ops.signature import Outputs, define
-from graphshare.ops.slot_rules import count_of, numbered
+from graphshare.ops.slot_rules import count_of, number_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 NO_KERNEL = "it takes sparse arrays, and only dense ones are computed with"
 
 
-def sampled_subgraphs(arrays: int, others: int) -> OutputRule:
+def sample_outputs(arrays: int, others: int) -> OutputRule:
     """Graph sampling: ``arrays`` outputs for every seed; ``others`` inputs are no seeds."""
-    return lambda signature, attrs: numbered(arrays * max(0, count_of(signature, attrs, "num_args") - others))
+    return lambda signature, attrs: number_outputs(arrays * max(0, count_of(signature, attrs, "num_args") - others))
 
 
-def mapped_subgraphs(signature: Signature, attrs: Attributes) -> Outputs:
+def subgraph_outputs(signature: Signature, attrs: Attributes) -> Outputs:
     """One sub-graph for every list of vertices, and its mapping on request."""
     graphs = max(0, count_of(signature, attrs, "num_args") - 1)
-    return numbered(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)
+    return number_outputs(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)
 
 
-def compacted_graphs(signature: Signature, attrs: Attributes) -> Outputs:
+def compact_outputs(signature: Signature, attrs: Attributes) -> Outputs:
     """One graph for every graph given, and its mapping on request."""
     graphs = count_of(signature, attrs, "num_args") // 2
-    return numbered(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)
+    return number_outputs(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)
 
 
-def compacted_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+def compact_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
     """The graphs, then the vertices of each."""
     graphs = range(count_of(signature, attrs, "num_args") // 2)
     return (*(f"graph{i}" for i in graphs), *(f"varray{i}" for i in graphs))
@@ -50,7 +50,7 @@ OPERATORS = (
         "_contrib_dgl_csr_neighbor_non_uniform_sample",
         "csr_matrix probability seed_arrays",
         "num_args:int[2:]=!; num_hops:int64=1; num_neighbor:int64=2; max_num_vertices:int64=100",
-        results=sampled_subgraphs(4, 2),
+        results=sample_outputs(4, 2),
         registers_inputs=False,
         no_kernel=NO_KERNEL,
     ),
@@ -58,22 +58,22 @@ OPERATORS = (
         "_contrib_dgl_csr_neighbor_uniform_sample",
         "csr_matrix seed_arrays",
         "num_args:int[2:]=!; num_hops:int64=1; num_neighbor:int64=2; max_num_vertices:int64=100",
-        results=sampled_subgraphs(3, 1),
+        results=sample_outputs(3, 1),
         registers_inputs=False,
         no_kernel=NO_KERNEL,
     ),
     *define(
         "_contrib_dgl_graph_compact",
-        compacted_inputs,
+        compact_inputs,
         "num_args:int[2:]=!; return_mapping:bool=!; graph_sizes:tuple64=!",
-        results=compacted_graphs,
+        results=compact_outputs,
         no_kernel=NO_KERNEL,
     ),
     *define(
         "_contrib_dgl_subgraph",
         subgraph_inputs,
         "num_args:int[2:]=!; return_mapping:bool=!",
-        results=mapped_subgraphs,
+        results=subgraph_outputs,
         no_kernel=NO_KERNEL,
     ),
     *define("_contrib_edge_id", "data u v", no_kernel=NO_KERNEL),

@@ -9,7 +9,7 @@ from graphshare.ops.kernel import Array
 from graphshare.ops.spatial_transform.kernel import affine_grid, correlation_size, target_of, unit_grid
 
 
-def of_bilinear(x: Array, rows: Array, columns: Array, dy: Array) -> tuple[Array, Array, Array]:
+def bilinear_gradient(x: Array, rows: Array, columns: Array, dy: Array) -> tuple[Array, Array, Array]:
     """Of ``x`` (C, H, W), and of the places that it was sampled at."""
     height, width = x.shape[1:]
     top, left = np.floor(rows), np.floor(columns)
@@ -31,12 +31,12 @@ def of_bilinear(x: Array, rows: Array, columns: Array, dy: Array) -> tuple[Array
     return dx, drows, dcolumns
 
 
-def _of_sampled(x: Array, grid: Array, dy: Array) -> tuple[Array, Array]:
+def _sample_gradient(x: Array, grid: Array, dy: Array) -> tuple[Array, Array]:
     height, width = x.shape[2:]
     columns, rows = (grid[:, 0] + 1) * ((width - 1) / 2), (grid[:, 1] + 1) * ((height - 1) / 2)
     dx, dgrid = np.zeros_like(x), np.zeros_like(grid)
     for n in range(len(x)):
-        dx[n], drows, dcolumns = of_bilinear(x[n], rows[n], columns[n], dy[n])
+        dx[n], drows, dcolumns = bilinear_gradient(x[n], rows[n], columns[n], dy[n])
         dgrid[n, 0], dgrid[n, 1] = dcolumns * ((width - 1) / 2), drows * ((height - 1) / 2)
     return dx, dgrid
 
@@ -44,10 +44,10 @@ def _of_sampled(x: Array, grid: Array, dy: Array) -> tuple[Array, Array]:
 def bilinear_sampler(entry: TapeEntry, dy: Array) -> Gradients:
     """Of data and grid."""
     x, grid = entry.inputs
-    return _of_sampled(x, grid, dy)
+    return _sample_gradient(x, grid, dy)
 
 
-def _of_affine(dgrid: Array, height: int, width: int) -> Array:
+def _affine_gradient(dgrid: Array, height: int, width: int) -> Array:
     """Of the matrices (N, 6) that a grid was made with."""
     flat = dgrid.reshape(len(dgrid), 2, -1)
     result: Array = (flat @ unit_grid(height, width, flat.dtype).T).reshape(-1, 6)
@@ -57,7 +57,7 @@ def _of_affine(dgrid: Array, height: int, width: int) -> Array:
 def grid_generator(entry: TapeEntry, dy: Array) -> Array:
     """Of the matrices, or of the flow."""
     if entry.attrs["transform_type"] == "affine":
-        return _of_affine(dy, *entry.attrs["target_shape"])
+        return _affine_gradient(dy, *entry.attrs["target_shape"])
     height, width = dy.shape[2:]
     half = np.array([(width - 1) / 2, (height - 1) / 2], dy.dtype).reshape(1, 2, 1, 1)
     result: Array = dy / half
@@ -68,8 +68,8 @@ def spatial_transformer(entry: TapeEntry, dy: Array) -> Gradients:
     """Of data and matrices."""
     x, theta = entry.inputs
     size = target_of(entry.attrs)
-    dx, dgrid = _of_sampled(x, affine_grid(theta, *size), dy)
-    return [dx, _of_affine(dgrid, *size)]
+    dx, dgrid = _sample_gradient(x, affine_grid(theta, *size), dy)
+    return [dx, _affine_gradient(dgrid, *size)]
 
 
 def correlation(entry: TapeEntry, dy: Array) -> Gradients:

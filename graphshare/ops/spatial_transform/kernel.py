@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
-from graphshare.ops.limits import FLOATS, Limits, limited, require
-from graphshare.ops.unification import dims, same_types, unify
+from graphshare.ops.limits import FLOATS, Limits, require, with_limits
+from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 
 
-def bilinear(x: Array, rows: Array, columns: Array) -> Array:
+def sample_bilinear(x: Array, rows: Array, columns: Array) -> Array:
     """``x`` ``(C, H, W)`` at fractional places ``(...)``: ``(C, ...)``. What lies outside counts as 0."""
     height, width = x.shape[1:]
     top, left = np.floor(rows), np.floor(columns)
@@ -24,11 +24,11 @@ def bilinear(x: Array, rows: Array, columns: Array) -> Array:
     return out
 
 
-def held(x: Array, rows: Array, columns: Array) -> Array:
-    """As :func:`bilinear`, but the last row and column reach on to the array's end, and before the first all is 0."""
+def sample_clamped(x: Array, rows: Array, columns: Array) -> Array:
+    """As :func:`sample_bilinear`, but the last row and column reach on to the array's end, and before the first all is 0."""
     height, width = x.shape[1:]
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
-    return np.where(inside, bilinear(x, rows.clip(0, height - 1), columns.clip(0, width - 1)), x.dtype.type(0))
+    return np.where(inside, sample_bilinear(x, rows.clip(0, height - 1), columns.clip(0, width - 1)), x.dtype.type(0))
 
 
 def unit_grid(height: int, width: int, dtype: np.dtype[np.generic]) -> Array:
@@ -61,8 +61,8 @@ def _grid_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     if attrs["transform_type"] == "warp":
         shape = unify(unify(inputs[0], outputs[0]), (None, 2, None, None))
         return [shape], [shape]
-    (n, _), (height, width) = dims(unify(inputs[0], (None, 6)), 2), target_of(attrs)
-    output = dims(unify((n, 2, height, width), outputs[0]), 4)
+    (n, _), (height, width) = dims_of_rank(unify(inputs[0], (None, 6)), 2), target_of(attrs)
+    output = dims_of_rank(unify((n, 2, height, width), outputs[0]), 4)
     return [(output[0], 6)], [output]
 
 
@@ -74,35 +74,35 @@ def target_of(attrs: Attrs) -> tuple[int, int]:
     return height, width
 
 
-def _sampled(x: Array, grid: Array) -> Array:
+def _sample_grid(x: Array, grid: Array) -> Array:
     height, width = x.shape[2:]
     columns, rows = (grid[:, 0] + 1) * ((width - 1) / 2), (grid[:, 1] + 1) * ((height - 1) / 2)
-    out: Array = np.stack([bilinear(*sample) for sample in zip(x, rows, columns, strict=True)])
+    out: Array = np.stack([sample_bilinear(*sample) for sample in zip(x, rows, columns, strict=True)])
     nowhere = np.isnan(rows + columns)
     return np.where(nowhere[:, None], out.dtype.type(np.nan), out) if nowhere.any() else out
 
 
 def bilinear_sampler(context: Context, attrs: Attrs, x: Array, grid: Array) -> Array:
     """``(N, C, H, W)`` at the places of a grid ``(N, 2, h, w)``: ``(N, C, h, w)``."""
-    return _sampled(x, grid)
+    return _sample_grid(x, grid)
 
 
 def _sampler_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    n, c, height, width = dims(inputs[0], 4)
-    grid = dims(unify(inputs[1], (n, 2, None, None)), 4)
-    output = dims(unify((grid[0], c, *grid[2:]), outputs[0]), 4)
+    n, c, height, width = dims_of_rank(inputs[0], 4)
+    grid = dims_of_rank(unify(inputs[1], (n, 2, None, None)), 4)
+    output = dims_of_rank(unify((grid[0], c, *grid[2:]), outputs[0]), 4)
     return [(output[0], output[1], height, width), unify(grid, (output[0], 2, *output[2:]))], [output]
 
 
 def spatial_transformer(context: Context, attrs: Attrs, x: Array, theta: Array) -> Array:
     """``(N, C, H, W)`` at the places that affine matrices ``(N, 6)`` give."""
-    return _sampled(x, affine_grid(theta, *target_of(attrs)))
+    return _sample_grid(x, affine_grid(theta, *target_of(attrs)))
 
 
 def _transformer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    n, c, height, width = dims(inputs[0], 4)
-    (m, _) = dims(unify(inputs[1], (n, 6)), 2)
-    output = dims(unify((m, c, *target_of(attrs)), outputs[0]), 4)
+    n, c, height, width = dims_of_rank(inputs[0], 4)
+    (m, _) = dims_of_rank(unify(inputs[1], (n, 6)), 2)
+    output = dims_of_rank(unify((m, c, *target_of(attrs)), outputs[0]), 4)
     return [(*output[:2], height, width), (output[0], 6)], [output]
 
 
@@ -145,9 +145,9 @@ def correlation(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
 
 
 def _correlation_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    both = dims(unify(*inputs), 4)
+    both = dims_of_rank(unify(*inputs), 4)
     side = 2 * (attrs["max_displacement"] // attrs["stride2"]) + 1
-    output = dims(unify((both[0], side * side, *correlation_size(attrs, *both[2:])), outputs[0]), 4)
+    output = dims_of_rank(unify((both[0], side * side, *correlation_size(attrs, *both[2:])), outputs[0]), 4)
     found = (output[0], *both[1:])
     return [found, found], [output]
 
@@ -163,10 +163,10 @@ def window_pairs(attrs: Attrs) -> tuple[tuple[int, int], ...]:
     return pairs
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=FLOATS, elements=True, positive=("stride1", "stride2")),
-    Kernel("GridGenerator", grid_generator, _grid_shapes, same_types),
-    Kernel("BilinearSampler", bilinear_sampler, _sampler_shapes, same_types),
-    Kernel("SpatialTransformer", spatial_transformer, _transformer_shapes, same_types),
-    Kernel("Correlation", correlation, _correlation_shapes, same_types),
+    Kernel("GridGenerator", grid_generator, _grid_shapes, same_dtypes),
+    Kernel("BilinearSampler", bilinear_sampler, _sampler_shapes, same_dtypes),
+    Kernel("SpatialTransformer", spatial_transformer, _transformer_shapes, same_dtypes),
+    Kernel("Correlation", correlation, _correlation_shapes, same_dtypes),
 )

@@ -9,13 +9,13 @@ import numpy as np
 
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.ops.limits import NUMBERS, Limits, limited, refuse_invalid_call
+from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, with_limits
 from graphshare.ops.linear_algebra.kernel import decomposable
 from graphshare.ops.reduction.kernel import np_axes_of, np_shapes
-from graphshare.ops.unification import axis_of, is_known, same_types, size_of, unify
+from graphshare.ops.unification import axis_of, is_known, same_dtypes, size_of, unify
 
 
-def _tested(function: Any) -> Any:
+def _reduce_truth(function: Any) -> Any:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         return np.asarray(function(x != 0, axis=np_axes_of(attrs, x.ndim), keepdims=attrs["keepdims"]))
 
@@ -30,7 +30,7 @@ def _spread(*, root: bool) -> Any:
     """Mean square of what is left of the mean, ``ddof`` fewer counted, or its root; and the mean, of integers an integer."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
-        (dtype, *_) = _named_types(attrs, [str(x.dtype)], [None, None])[1]
+        (dtype, *_) = _attribute_dtype(attrs, [str(x.dtype)], [None, None])[1]
         axis, keep = np_axes_of(attrs, x.ndim), attrs["keepdims"]
         wide = x.astype(np.float64)
         mean = np.asarray(np.mean(wide, axis=axis, keepdims=True))
@@ -49,7 +49,7 @@ def _spread_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     return inputs, [found] * len(outputs)
 
 
-def _named_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+def _attribute_dtype(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     name = attrs["dtype"] or inputs[0]
     return inputs, [name] * len(outputs)
 
@@ -206,7 +206,7 @@ def _histogram_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
 
 
 def _histogram_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    known, _ = same_types(attrs, inputs, [])
+    known, _ = same_dtypes(attrs, inputs, [])
     return known, ["int64", known[0]]
 
 
@@ -222,7 +222,7 @@ def _allclose_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sha
 
 
 def _allclose_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    known, _ = same_types(attrs, inputs, [])
+    known, _ = same_dtypes(attrs, inputs, [])
     return known, ["uint8"]
 
 
@@ -233,17 +233,17 @@ def _norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     return inputs, [found, *outputs[1:]]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=NUMBERS, rank=1, elements=True, not_negative=("bin_cnt", "n")),
-    Kernel("_np_all", _tested(np.all), np_shapes, _boolean),
-    Kernel("_np_any", _tested(np.any), np_shapes, _boolean),
-    Kernel("_npi_std", _spread(root=True), _spread_shapes, _named_types),
-    Kernel("_npi_var", _spread(root=False), _spread_shapes, _named_types),
-    Kernel("_npi_average", average, _average_shapes, same_types),
-    Kernel("_npi_norm", norm, _norm_shapes, same_types),
+    Kernel("_np_all", _reduce_truth(np.all), np_shapes, _boolean),
+    Kernel("_np_any", _reduce_truth(np.any), np_shapes, _boolean),
+    Kernel("_npi_std", _spread(root=True), _spread_shapes, _attribute_dtype),
+    Kernel("_npi_var", _spread(root=False), _spread_shapes, _attribute_dtype),
+    Kernel("_npi_average", average, _average_shapes, same_dtypes),
+    Kernel("_npi_norm", norm, _norm_shapes, same_dtypes),
     Kernel("_npi_percentile", percentile, _percentile_shapes, _percentile_types),
-    Kernel("_npi_diff", diff, _diff_shapes, same_types),
-    Kernel("_npi_ediff1d", ediff1d, _ediff1d_shapes, same_types),
+    Kernel("_npi_diff", diff, _diff_shapes, same_dtypes),
+    Kernel("_npi_ediff1d", ediff1d, _ediff1d_shapes, same_dtypes),
     Kernel("_histogram", histogram, _histogram_shapes, _histogram_types),
     Kernel("_contrib_allclose", allclose, _allclose_shapes, _allclose_types),
 )

@@ -5,26 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphshare.ops.signature import Outputs, define
-from graphshare.ops.slot_rules import asked_for, numbered
+from graphshare.ops.slot_rules import inputs_by_flags, number_outputs
 
 if TYPE_CHECKING:
     from graphshare.ops.signature import Attributes, Signature
 
 
-def averaged(signature: Signature, attrs: Attributes) -> Outputs:
+def average_outputs(signature: Signature, attrs: Attributes) -> Outputs:
     """The average, and the sum of weights, shown on request."""
-    return numbered(2, 2 if signature.value(attrs, "returned") else 1)
+    return number_outputs(2, 2 if signature.value(attrs, "returned") else 1)
 
 
 OPERATORS = (
     *define("_np_all _np_any(_np_sometrue)", "data", "axis:tuple32?=None; keepdims:bool=False"),
     *define(
-        "_npi_average", "a weights[weighted]", "axis:tuple32?=None; returned:bool=False; weighted:bool=True", results=averaged
+        "_npi_average",
+        "a weights[weighted]",
+        "axis:tuple32?=None; returned:bool=False; weighted:bool=True",
+        results=average_outputs,
     ),
     *define("_npi_diff", "a", "n:int=1; axis:int=-1"),
     *define(
         "_npi_ediff1d",
-        asked_for("", "to_begin_arr_given", "to_end_arr_given"),
+        inputs_by_flags("", "to_begin_arr_given", "to_end_arr_given"),
         "to_begin_arr_given:bool=False; to_end_arr_given:bool=False; to_begin_scalar:double?=None; to_end_scalar:double?=None",
     ),
     *define(

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
-from graphshare.ops.limits import Limits, limited, refuse_invalid_call
-from graphshare.ops.unification import axis_of, dims, same_types, unify
+from graphshare.ops.limits import Limits, refuse_invalid_call, with_limits
+from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, unify
 
 Order = Callable[[Attrs, int], Sequence[int]]
 
@@ -26,14 +26,14 @@ def _permuting(operator: str, order: Order, rank_of: Callable[[Attrs], int | Non
         if rank is None:
             return inputs, outputs
         axes = order(attrs, rank)
-        known = dims(x, rank)
-        y = dims(unify(tuple(known[axis] for axis in axes), y), rank)
+        known = dims_of_rank(x, rank)
+        y = dims_of_rank(unify(tuple(known[axis] for axis in axes), y), rank)
         return [tuple(y[list(axes).index(axis)] for axis in range(rank))], [y]
 
-    return Kernel(operator, forward, shapes, same_types)
+    return Kernel(operator, forward, shapes, same_dtypes)
 
 
-def _transposed(attrs: Attrs, rank: int) -> Sequence[int]:
+def _transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
     if not attrs["axes"]:
         return range(rank)[::-1]
     axes = [axis_of(axis, rank) for axis in attrs["axes"]]
@@ -42,7 +42,7 @@ def _transposed(attrs: Attrs, rank: int) -> Sequence[int]:
     return axes
 
 
-def _swapped(attrs: Attrs, rank: int) -> Sequence[int]:
+def _swap_axes(attrs: Attrs, rank: int) -> Sequence[int]:
     axes = list(range(rank))
     one, other = axis_of(attrs["dim1"], rank), axis_of(attrs["dim2"], rank)
     axes[one], axes[other] = axes[other], axes[one]
@@ -56,7 +56,7 @@ def reverse(context: Context, attrs: Attrs, x: Array) -> Array:
     return result
 
 
-def _unchanged(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _pass_shape(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     shape = unify(inputs[0], outputs[0])
     return [shape], [shape]
 
@@ -96,12 +96,12 @@ def _part(size: Dim, factor: int, what: str) -> Dim:
 
 
 def _deep(shape: Shape, b: int) -> tuple[Dim, ...]:
-    n, c, h, w = dims(shape, 4)
+    n, c, h, w = dims_of_rank(shape, 4)
     return n, _times(c, b * b), _part(h, b, "axis 2"), _part(w, b, "axis 3")
 
 
 def _wide(shape: Shape, b: int) -> tuple[Dim, ...]:
-    n, c, h, w = dims(shape, 4)
+    n, c, h, w = dims_of_rank(shape, 4)
     return n, _part(c, b * b, "axis 1"), _times(h, b), _times(w, b)
 
 
@@ -115,12 +115,12 @@ def _space_to_depth_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tup
     return [unify(inputs[0], _wide(y, attrs["block_size"]))], [y]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(positive=("block_size",)),
-    _permuting("transpose", _transposed, _axis_count),
-    _permuting("_np_transpose", _transposed, _axis_count),
-    _permuting("SwapAxis", _swapped, _any_rank),
-    Kernel("reverse", reverse, _unchanged, same_types),
-    Kernel("depth_to_space", depth_to_space, _depth_to_space_shapes, same_types),
-    Kernel("space_to_depth", space_to_depth, _space_to_depth_shapes, same_types),
+    _permuting("transpose", _transpose_axes, _axis_count),
+    _permuting("_np_transpose", _transpose_axes, _axis_count),
+    _permuting("SwapAxis", _swap_axes, _any_rank),
+    Kernel("reverse", reverse, _pass_shape, same_dtypes),
+    Kernel("depth_to_space", depth_to_space, _depth_to_space_shapes, same_dtypes),
+    Kernel("space_to_depth", space_to_depth, _space_to_depth_shapes, same_dtypes),
 )

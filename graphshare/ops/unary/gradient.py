@@ -127,7 +127,7 @@ def ones(entry: TapeEntry, dy: Array) -> Array:
     return np.ones_like(entry.inputs[0])
 
 
-def multiplied(entry: TapeEntry, dy: Array) -> Array:
+def multiply_scalar(entry: TapeEntry, dy: Array) -> Array:
     """``scalar`` times the output's gradient, of an operator that is the identity."""
     result: Array = dy * dy.dtype.type(entry.attrs["scalar"])
     return result
@@ -173,7 +173,7 @@ GRADIENTS = (
     *(slope_gradient(name, slope, by_input=False) for name, slope in SLOPES_BY_OUTPUT.items()),
     *(Gradient(name, factor_vjp(factor), reads_inputs=False, reads_outputs=False) for name, factor in FACTORS.items()),
     Gradient("make_loss", ones, reads_outputs=False, is_loss=True),
-    Gradient("_contrib_gradientmultiplier", multiplied, reads_inputs=False, reads_outputs=False),
+    Gradient("_contrib_gradientmultiplier", multiply_scalar, reads_inputs=False, reads_outputs=False),
     Gradient("clip", clip, reads_outputs=False),
     Gradient("hard_sigmoid", hard_sigmoid, reads_inputs=False),
     Gradient("_contrib_quadratic", quadratic, reads_outputs=False),

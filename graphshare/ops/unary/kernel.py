@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops import special_functions as special
-from graphshare.ops.buffers import room
-from graphshare.ops.conversion import convert, floating
+from graphshare.ops.buffers import result_buffer
+from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, Shapes, Types
-from graphshare.ops.limits import NUMBERS, Limits, limited
-from graphshare.ops.unification import same_shapes, same_types
+from graphshare.ops.limits import NUMBERS, Limits, with_limits
+from graphshare.ops.unification import same_dtypes, same_shapes
 
 Function = Callable[[Array], Array]
 
@@ -31,7 +31,7 @@ def _in_place(function: Any) -> Forward:
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         with np.errstate(all="ignore"):
-            result: Array = function(x, out=room(context, x))
+            result: Array = function(x, out=result_buffer(context, x))
         return result
 
     return forward
@@ -43,19 +43,19 @@ def _real(function: Any) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         with np.errstate(all="ignore"):
             if x.dtype.kind == "f":
-                result: Array = function(x, out=room(context, x))
+                result: Array = function(x, out=result_buffer(context, x))
                 return result
             return convert(function(x.astype(np.float64)).astype(np.float32), x.dtype)
 
     return forward
 
 
-def _composed(function: Function) -> Forward:
+def _by_block(function: Function) -> Forward:
     """A function of our own, of float32 and float64."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         with np.errstate(all="ignore"):
-            return convert(function(floating(x) if x.dtype.kind == "f" else x.astype(np.float64)), x.dtype)
+            return convert(function(to_floating(x) if x.dtype.kind == "f" else x.astype(np.float64)), x.dtype)
 
     return forward
 
@@ -75,7 +75,7 @@ def erfinv(context: Context, attrs: Attrs, x: Array) -> Array:
     return convert(result if x.dtype.kind == "f" else np.nan_to_num(result, nan=0.0, posinf=np.inf, neginf=-np.inf), x.dtype)
 
 
-def _scaled(factor: np.float32) -> Any:
+def _scale_by(factor: np.float32) -> Any:
     def scale(x: Array, out: Array | None = None) -> Array:
         result: Array = np.multiply(x, x.dtype.type(factor), out=out)
         return result
@@ -117,14 +117,14 @@ def _identity(context: Context, attrs: Attrs, x: Array) -> Array:
     return x
 
 
-def _filled(value: int) -> Forward:
+def _fill_with(value: int) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         return np.full_like(x, value)
 
     return forward
 
 
-def _rooted(root: Any) -> Function:
+def _invert_root(root: Any) -> Function:
     def inverse(x: Array) -> Array:
         result: Array = 1 / root(x)
         return result
@@ -142,14 +142,14 @@ _REAL: dict[str, Any] = {
     "cbrt": np.cbrt,
     "cos": np.cos,
     "cosh": np.cosh,
-    "degrees": _scaled(_RADIAN),
+    "degrees": _scale_by(_RADIAN),
     "exp": np.exp,
     "expm1": np.expm1,
     "log": np.log,
     "log10": np.log10,
     "log1p": np.log1p,
     "log2": np.log2,
-    "radians": _scaled(_DEGREE),
+    "radians": _scale_by(_DEGREE),
     "reciprocal": np.reciprocal,
     "sin": np.sin,
     "sinh": np.sinh,
@@ -170,12 +170,12 @@ FORWARD: dict[str, Forward] = {
     "round": _whole(_away_from_zero),
     "trunc": _whole(np.trunc),
     "_contrib_round_ste": _whole(_away_from_zero),
-    "erf": _composed(special.erf),
+    "erf": _by_block(special.erf),
     "erfinv": erfinv,
     "gamma": _precise(special.gamma),
     "gammaln": _precise(special.gammaln),
-    "rcbrt": _composed(_rooted(np.cbrt)),
-    "rsqrt": _composed(_rooted(np.sqrt)),
+    "rcbrt": _by_block(_invert_root(np.cbrt)),
+    "rsqrt": _by_block(_invert_root(np.sqrt)),
     "sign": _sign,
     "_contrib_sign_ste": _sign,
     "logical_not": _logical_not,
@@ -184,8 +184,8 @@ FORWARD: dict[str, Forward] = {
     "BlockGrad": _identity,
     "make_loss": _identity,
     "_contrib_gradientmultiplier": _identity,
-    "zeros_like": _filled(0),
-    "ones_like": _filled(1),
+    "zeros_like": _fill_with(0),
+    "ones_like": _fill_with(1),
 }
 
 
@@ -193,7 +193,7 @@ def clip(context: Context, attrs: Attrs, x: Array) -> Array:
     """``a_min <= x <= a_max``; for integers the fractions of the bounds are cut off."""
     low, high = np.float32(attrs["a_min"]), np.float32(attrs["a_max"])
     if x.dtype.kind == "f" and low <= high:
-        result: Array = np.clip(x, x.dtype.type(low), x.dtype.type(high), out=room(context, x))
+        result: Array = np.clip(x, x.dtype.type(low), x.dtype.type(high), out=result_buffer(context, x))
         return result
     first, last = convert(np.asarray(low), x.dtype), convert(np.asarray(high), x.dtype)
     return np.where(x > high, last, np.where(x < low, first, x))
@@ -201,7 +201,7 @@ def clip(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def hard_sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
     """``alpha * x + beta`` within 0 and 1."""
-    result = np.asarray(floating(x) * np.float32(attrs["alpha"]))
+    result = np.asarray(to_floating(x) * np.float32(attrs["alpha"]))
     result += np.float32(attrs["beta"])
     return convert(np.clip(result, 0, 1, out=result), x.dtype)
 
@@ -215,7 +215,7 @@ def quadratic(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def smooth_l1(context: Context, attrs: Attrs, x: Array) -> Array:
     """``(sigma x)^2 / 2`` near 0, ``|x| - 1 / (2 sigma^2)`` from ``1 / sigma^2`` on; ``scalar`` is sigma."""
-    data = floating(x)
+    data = to_floating(x)
     sigma = data.dtype.type(convert(np.asarray(attrs["scalar"]), x.dtype))
     with np.errstate(all="ignore"):
         square = sigma * sigma
@@ -246,13 +246,13 @@ def _int64(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     return inputs, ["int64"]
 
 
-KERNELS = limited(
+KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
-    *(Kernel(operator, forward, same_shapes, same_types) for operator, forward in FORWARD.items()),
-    Kernel("clip", clip, same_shapes, same_types),
-    Kernel("hard_sigmoid", hard_sigmoid, same_shapes, same_types),
-    Kernel("_contrib_quadratic", quadratic, same_shapes, same_types),
-    Kernel("smooth_l1", smooth_l1, same_shapes, same_types),
+    *(Kernel(operator, forward, same_shapes, same_dtypes) for operator, forward in FORWARD.items()),
+    Kernel("clip", clip, same_shapes, same_dtypes),
+    Kernel("hard_sigmoid", hard_sigmoid, same_shapes, same_dtypes),
+    Kernel("_contrib_quadratic", quadratic, same_shapes, same_dtypes),
+    Kernel("smooth_l1", smooth_l1, same_shapes, same_dtypes),
     Kernel("shape_array", shape_array, _rank_shape, _int64),
     Kernel("size_array", size_array, _one_shape, _int64),
 )

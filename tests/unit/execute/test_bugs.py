@@ -21,7 +21,7 @@ from graphshare.ir.graph import Graph
 from graphshare.ops.gradient import Gradient
 from graphshare.ops.kernel import Kernel, KernelError
 from graphshare.ops.registry import GRADIENTS, KERNELS
-from graphshare.ops.unification import same_shapes, same_types
+from graphshare.ops.unification import same_dtypes, same_shapes
 from tests.symbols import document, operator, variable
 
 ERRORS = [ValueError("7 is odd"), KeyError("axis"), TypeError("no len"), IndexError("3"), ZeroDivisionError("by 0"),
@@ -45,7 +45,7 @@ def register() -> Iterator[Callable[..., None]]:
     """Register the operator ``buggy``, the identity but for the parts given, for one test."""
 
     def add(*, vjp: Any = lambda record, dy: dy, forward: Any = lambda context, attrs, x: x, shapes: Any = same_shapes,
-            types: Any = same_types) -> None:  # fmt: skip
+            types: Any = same_dtypes) -> None:  # fmt: skip
         KERNELS.register(Kernel("buggy", forward, shapes, types))
         GRADIENTS.register(Gradient("buggy", vjp))
 

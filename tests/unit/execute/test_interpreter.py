@@ -18,7 +18,7 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops import registry
 from graphshare.ops.kernel import Kernel, KernelError
-from graphshare.ops.unification import same_shapes, same_types
+from graphshare.ops.unification import same_dtypes, same_shapes
 from tests.symbols import document, operator, two_layers, variable
 
 
@@ -140,7 +140,7 @@ def doubled(context: Any, attrs: Any, data: Any) -> Any:
     return data * float(attrs.get("times", "2"))
 
 
-DOUBLE = Kernel("AcmeDouble", doubled, same_shapes, same_types)
+DOUBLE = Kernel("AcmeDouble", doubled, same_shapes, same_dtypes)
 
 
 @pytest.mark.usefixtures("own_kernels")
@@ -158,7 +158,7 @@ def test_a_kernel_of_ones_own() -> None:
 @pytest.mark.usefixtures("own_kernels")
 def test_a_kernel_in_the_place_of_one() -> None:
     graph = chain(1)
-    registry.register_kernel(Kernel("relu", doubled, same_shapes, same_types))
+    registry.register_kernel(Kernel("relu", doubled, same_shapes, same_dtypes))
     assert run_plan(make_plan(graph.heads), {graph.nodes[0]: -np.ones(2)}).outputs[0].tolist() == [-2, -2]
 
 
