@@ -10,16 +10,13 @@ recorded in a process of its own, because oneDNN's cache would mix them up. So i
 instruction set of the processor that oneDNN may use, and one with ``alone``, which reads fresh memory. ``atol`` and ``rtol``
 are what an element may differ by (see ``rounding.py``); they are of the comparison and are not recorded.
 
-Beside the answers a file has their ``provenance``: the versions of MXNet, oneDNN and numpy, how MXNet was built, the
-instruction set that oneDNN used and the limit set for it, those of the processor's that int8 sums depend on, and the date.
-oneDNN's int8 convolutions add exactly with ``avx_vnni`` alone, so families with int8 sums need a processor that has it.
+Beside the answers a file has their ``provenance`` (see ``tests/provenance.py``). oneDNN's int8 convolutions add exactly with
+``avx_vnni`` alone, so families with int8 sums need a processor that has it.
 """
 
-import datetime
 import importlib
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -31,10 +28,10 @@ import mxnet as mx
 import numpy as np
 
 HERE = Path(__file__).parent
-FOR_INT8 = ("avx2", "avx512bw", "avx512_vnni", "avx_vnni")
 sys.path.insert(0, str(HERE.parents[1]))
 
 from tests.kernels.cases import INT8  # noqa: E402 (the script finds the tests by sys.path alone)
+from tests.provenance import provenance  # noqa: E402
 
 
 def draw(stream, spec):
@@ -90,26 +87,6 @@ def ask_alone(family, number, outputs, instructions=None):
 def recorded_part(case):
     """Return a case without what only the comparison needs."""
     return {key: value for key, value in case.items() if key not in ("atol", "rtol")}
-
-
-def provenance():
-    """Return with what the answers are computed, and when."""
-    flags = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")).split()
-    script = "import mxnet as mx; mx.nd.Activation(mx.nd.ones((1, 4)), act_type='relu').wait_to_read()"
-    verbose = dict(os.environ, DNNL_VERBOSE="1")
-    lines = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, env=verbose, check=True).stdout.decode()
-    reported = dict(re.findall(r"^dnnl_verbose,info,(oneDNN|cpu,isa:)(.*)$", lines, re.MULTILINE))
-    features = mx.runtime.Features()
-    return {
-        "mxnet": mx.__version__,
-        "features": sorted(name for name in features if features.is_enabled(name)),
-        "onednn": reported["oneDNN"].split()[0] if features.is_enabled("MKLDNN") else None,
-        "instructions": reported.get("cpu,isa:"),
-        "instructions_limit": os.environ.get("DNNL_MAX_CPU_ISA"),
-        "instructions_of_processor": [name for name in FOR_INT8 if name in flags],
-        "numpy": np.__version__,
-        "date": datetime.date.today().isoformat(),
-    }
 
 
 def inputs_of(case, number):

@@ -21,6 +21,7 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
+from tests.provenance import provenance  # noqa: E402
 from tests.training.nets import NETS, SGD, STEPS, first_value, inputs, net, summary, symbol_text, without_prelu  # noqa: E402
 
 ZOO = {"resnet18_v1": "resnet18_v1", "mobilenetv2_0.25": "mobilenet_v2_0_25"}
@@ -74,7 +75,7 @@ def trained(module, batch):
 
 def record(corpus, out):
     """All nets: a summary of every array after one step and after ten."""
-    kept = {}
+    kept = {"provenance": np.array(json.dumps(provenance()))}
     for name in NETS:
         module, batch, first = module_of(name, corpus)
         for steps, values in trained(module, batch):

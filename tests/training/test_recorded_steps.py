@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from functools import cache
 from pathlib import Path
@@ -47,6 +48,15 @@ def test_steps_are_those_of_module(name: str) -> None:
             found = summaries_apart(summary(key, first[key], now[key]), wanted, steps=steps)
             assert found.value <= limit.value, f"{key} after {steps} steps"
             assert found.change <= limit.change, f"what {steps} steps changed of {key}"
+
+
+def test_recording_has_its_provenance() -> None:
+    provenance = json.loads(str(recorded()["provenance"]))
+    assert provenance["mxnet"] == "1.9.1"
+    assert "MKLDNN" in provenance["features"]
+    assert provenance["onednn"].startswith("v")
+    assert {"instructions", "instructions_limit", "numpy"} <= provenance.keys()
+    assert datetime.date.fromisoformat(provenance["date"])
 
 
 def moved(factor: float = 1.0, where: Any = slice(None)) -> tuple[Any, Any, Any]:
