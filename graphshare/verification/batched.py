@@ -17,6 +17,7 @@ from graphshare.execute.feeds import parameter_values
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import UnsupportedError, make_plan, unsupported
 from graphshare.execute.prepare import assign_values
+from graphshare.formats.params.comparison import compare_arrays
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
@@ -25,7 +26,7 @@ from graphshare.rewrite.batch import Batched, single_run
 from graphshare.verification.inputs import Settings, Side, add_notes, check_names
 from graphshare.verification.report import BranchReport, Report
 from graphshare.verification.stages import Stage, value_stage
-from graphshare.verification.values import OutputComparison, Values, compare, largest
+from graphshare.verification.values import OutputComparison, Values, largest
 
 T = TypeVar("T")
 ALONE = "runs of their own"
@@ -182,7 +183,7 @@ class _Runs:
         outputs = []
         for head, reference, got in zip(heads, alone, whole[start : start + len(alone)], strict=True):
             atol = max(self._settings.atol, _OF_LARGEST * largest(reference))
-            result = compare(got, reference, atol=atol, rtol=self._settings.rtol)
+            result = compare_arrays(got, reference, atol=atol, rtol=self._settings.rtol)
             name = output_name(head)
             outputs.append(OutputComparison(f"{name} alone", name, got.shape, str(got.dtype), result))
         return Values(tuple(outputs), None, peak)

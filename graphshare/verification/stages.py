@@ -7,10 +7,11 @@ from typing import Literal
 
 import msgspec
 
+from graphshare.formats.params.comparison import Comparison
 from graphshare.formats.params.lookup import ParameterPair
 from graphshare.ir.compare import Pairing
 from graphshare.verification.training import TrainedPair, Training
-from graphshare.verification.values import Comparison, Values
+from graphshare.verification.values import Values
 
 _LISTED = 20
 Verdict = Literal["holds", "fails", "skipped"]

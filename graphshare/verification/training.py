@@ -17,12 +17,12 @@ from graphshare.analysis.roles import Kind, Role
 from graphshare.execute.sgd import Sgd, multipliers
 from graphshare.execute.trainer import Trainer, batch_rescale, first_data
 from graphshare.execute.variable_values import convert_feed, draw_inputs
+from graphshare.formats.params.comparison import Comparison, compare_arrays
 from graphshare.formats.params.lookup import ParameterPair
 from graphshare.ir.compare import Pairing
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Array, Shape
 from graphshare.verification.inputs import RoundValues, Settings
-from graphshare.verification.values import Comparison, compare
 
 _OTHER_SEED = 7919  # far from the seeds of rounds, so that inputs of the second branch are never those of another round
 
@@ -165,7 +165,7 @@ def compare_training(
             _mean(after[i]),
             _mean(before[count + i]),
             _mean(after[count + i]),
-            compare(after[count + i], after[i], atol=atol, rtol=rtol),
+            compare_arrays(after[count + i], after[i], atol=atol, rtol=rtol),
         )
         for i, (x, y) in enumerate(zip(left, right, strict=True))
     )

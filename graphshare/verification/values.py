@@ -1,9 +1,7 @@
 """Stage 3: both branches computed on equal inputs, each for itself, and every output compared.
 
-NaN equals NaN, an infinity equals one of the same sign, and arrays without elements are equal; shapes and dtypes must be the
-same, nothing is broadcast. A value passes when ``abs(a - b) <= atol + rtol * abs(b)``, ``b`` being the reference's; integers
-and booleans pass only when equal, unless a tolerance is at least 1. When outputs differ, both branches run once more, for the
-first pair of nodes that differs.
+What equal means is written in :mod:`graphshare.formats.params.comparison`. When outputs differ, both branches run once more,
+for the first pair of nodes that differs.
 """
 
 from __future__ import annotations
@@ -19,26 +17,11 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
 from graphshare.formats.mxnet.document import operator_text
+from graphshare.formats.params.comparison import Comparison, compare_arrays
 from graphshare.ir.compare import Pairing
 from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array, Shape
 from graphshare.verification.inputs import RoundValues
-
-
-class Comparison(msgspec.Struct, frozen=True):
-    """How two arrays compare. ``max_abs`` and ``max_rel`` are the tolerances that would have passed, each by itself.
-
-    Both are infinite where NaN, infinities, shapes or types differ; ``reason`` tells which. ``identical`` means bit for bit.
-    """
-
-    equal: bool
-    identical: bool
-    max_abs: float
-    max_rel: float
-    reason: str = ""
-
-    def __bool__(self) -> bool:
-        return self.equal
 
 
 class OutputComparison(msgspec.Struct, frozen=True):
@@ -72,9 +55,6 @@ class Values(msgspec.Struct, frozen=True):
         return bool(self.outputs) and all(output.comparison for output in self.outputs)
 
 
-_APART = float("inf")
-
-
 def compare_values(pair: HeadPairs, pairing: Pairing, values: RoundValues, *, atol: float, rtol: float) -> Values:
     """Run the heads of both branches on their variables' ``values`` and compare them pair by pair."""
     shapes = values.inference.shapes
@@ -82,11 +62,13 @@ def compare_values(pair: HeadPairs, pairing: Pairing, values: RoundValues, *, at
     a = run_plan(make_plan(pair.left), values.left, shapes=shapes)
     b = run_plan(make_plan(pair.right), values.right, shapes=twins)
     outputs = tuple(
-        OutputComparison(output_name(x), output_name(y), got.shape, str(got.dtype), compare(got, wanted, atol=atol, rtol=rtol))
+        OutputComparison(
+            output_name(x), output_name(y), got.shape, str(got.dtype), compare_arrays(got, wanted, atol=atol, rtol=rtol)
+        )
         for x, y, wanted, got in zip(pair.left, pair.right, a.outputs, b.outputs, strict=True)
     )
     equal = all(output.comparison for output in outputs)
-    first = None if equal else _first_difference(pair, pairing, values, twins, partial(compare, atol=atol, rtol=rtol))
+    first = None if equal else _first_difference(pair, pairing, values, twins, partial(compare_arrays, atol=atol, rtol=rtol))
     return Values(outputs, first, max(a.peak_bytes, b.peak_bytes))
 
 
@@ -124,32 +106,6 @@ def _first_difference(
 
     run_plan(make_plan(pair.right), values.right, shapes=twin_shapes, watch=look)
     return differences[0] if differences else None
-
-
-def compare(got: Array, reference: Array, *, atol: float, rtol: float) -> Comparison:
-    """Compare ``got`` with ``reference``."""
-    if got.shape != reference.shape:
-        return Comparison(False, False, _APART, _APART, f"shapes {got.shape} and {reference.shape}")
-    if got.dtype != reference.dtype:
-        return Comparison(False, False, _APART, _APART, f"types {got.dtype} and {reference.dtype}")
-    if got.tobytes() == reference.tobytes():
-        return Comparison(True, True, 0.0, 0.0)
-    wide = "float64" if got.dtype.kind == "f" else "int64" if got.dtype.kind in "iu" else "int8"
-    a, b = got.astype(wide), reference.astype(wide)
-    usual = np.isfinite(a) & np.isfinite(b)
-    odd = ~usual
-    if not np.array_equal(a[odd], b[odd], equal_nan=got.dtype.kind == "f"):
-        return Comparison(False, False, _APART, _APART, "NaN or infinities in different places")
-    distance = np.abs(a[usual] - b[usual]).astype("float64")
-    size = np.abs(b[usual]).astype("float64")
-    if not distance.size:
-        return Comparison(True, False, 0.0, 0.0)
-    apart = distance > 0
-    with np.errstate(divide="ignore"):
-        relative = distance[apart] / size[apart]
-    equal = bool((distance <= atol + rtol * size).all())
-    max_rel = float(relative.max()) if relative.size else 0.0
-    return Comparison(equal, False, float(distance.max()), max_rel, "" if equal else "values differ")
 
 
 def largest(array: Array) -> float:

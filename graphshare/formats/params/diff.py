@@ -16,7 +16,7 @@ from graphshare.text.format import format_dims
 from graphshare.text.names import join_key, split_key
 
 if TYPE_CHECKING:
-    from graphshare.formats.params.difference import Distance
+    from graphshare.formats.params.compare_records import Distance
 
 How = Literal["equal", "values", "form", "added", "removed", "renamed"]
 
@@ -82,7 +82,7 @@ def diff_parameters(
     ``chosen`` limits it to these keys. Records without names are paired by position. No more than two pieces of an array are
     in memory.
     """
-    from graphshare.formats.params.difference import distance  # brings numpy along
+    from graphshare.formats.params.compare_records import compare_records  # start-up: needs numpy
 
     pairs = list(_pairs(left, right, names))
     if chosen is not None:
@@ -91,7 +91,7 @@ def diff_parameters(
     size = sum(x.dense_size for x, y in pairs if x is not None and y is not None)
     with ArrayReader(left) as a, ArrayReader(right) as b, task("comparing parameters", size, "B") as advance:
         for x, y in pairs:
-            change = _change(x, y, lambda p, q: distance(a, p, b, q, atol=atol, rtol=rtol, advance=advance))
+            change = _change(x, y, lambda old, new: compare_records(b, new, a, old, atol=atol, rtol=rtol, advance=advance))
             if change is None:
                 equal += 1
             else:

@@ -1,4 +1,4 @@
-"""Statistics and differences of arrays read piece by piece, against numpy on the whole."""
+"""Comparing arrays: in memory, and read piece by piece."""
 
 from __future__ import annotations
 
@@ -9,19 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.difference import Distance, distance
+from graphshare.formats.params.compare_records import Distance, compare_records
+from graphshare.formats.params.comparison import compare_arrays
 from graphshare.formats.params.pieces import side_by_side
 from graphshare.formats.params.registry import read_index
-from graphshare.formats.params.statistics import Statistics, statistics
 
 DTYPES = ("float32", "float64", "float16", "int8", "uint8", "int32", "int64", "bool")
-
-
-def measured(path: Path, array: NDArray[np.generic]) -> Statistics:
-    np.savez_compressed(path, w=array)
-    file = read_index(path)
-    with ArrayReader(file) as reader:
-        return statistics(reader, file.records[0])
 
 
 def apart(folder: Path, a: NDArray[np.generic], b: NDArray[np.generic], **tolerance: float) -> Distance:
@@ -29,24 +22,7 @@ def apart(folder: Path, a: NDArray[np.generic], b: NDArray[np.generic], **tolera
     np.savez_compressed(folder / "b.npz", w=b)
     left, right = read_index(folder / "a.npz"), read_index(folder / "b.npz")
     with ArrayReader(left) as x, ArrayReader(right) as y:
-        return distance(x, left.records[0], y, right.records[0], **tolerance)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_statistics_are_numpys(dtype: str, tmp_path: Path) -> None:
-    array = (np.random.default_rng(1).normal(3, 40, (3, 211, 977)) % 100).astype(dtype)  # more than one piece
-    found = measured(tmp_path / "a.npz", array)
-    wide = array.astype("float64")
-    assert (found.min, found.max, found.zeros, found.count) == (wide.min(), wide.max(), int((wide == 0).sum()), wide.size)
-    assert (found.mean, found.std, found.norm) == pytest.approx((wide.mean(), wide.std(), np.linalg.norm(wide)), rel=1e-9)
-
-
-def test_what_is_not_finite_is_counted_apart(tmp_path: Path) -> None:
-    found = measured(tmp_path / "a.npz", np.array([1, np.nan, np.inf, -np.inf, 3], "float32"))
-    assert (found.nans, found.infinities, found.min, found.max, found.mean) == (1, 2, 1, 3, 2)
-    empty = measured(tmp_path / "a.npz", np.full(3, np.nan))
-    assert (empty.nans, empty.min, empty.mean, empty.norm) == (3, None, None, None)
-    assert measured(tmp_path / "a.npz", np.zeros((0, 3))).count == 0
+        return compare_records(y, right.records[0], x, left.records[0], **tolerance)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -88,3 +64,47 @@ def test_streams_of_unequal_pieces_meet() -> None:
     rows = list(side_by_side(iter(np.split(whole, [3, 4])), iter(np.split(whole, [5]))))
     assert [len(a) for a, _ in rows] == [3, 1, 1, 5]
     assert all((a == b).all() for a, b in rows)
+
+
+def test_the_relative_tolerance_is_of_the_reference() -> None:
+    array, reference = np.array([101.0]), np.array([100.0])
+    assert compare_arrays(array, reference, atol=0, rtol=0.01)
+    assert not compare_arrays(reference, array, atol=0, rtol=0.0099)
+    assert compare_arrays(reference, array, atol=0, rtol=1 / 101)
+
+
+def test_the_tolerances_that_would_have_passed_are_reported() -> None:
+    found = compare_arrays(np.array([1.5, 0.25, 7.0]), np.array([1.0, 0.5, 7.0]), atol=0, rtol=0)
+    assert (found.equal, found.identical, found.max_abs, found.max_rel) == (False, False, 0.5, 0.5)
+    assert compare_arrays(np.array([1.0]), np.array([0.0]), atol=2, rtol=0).max_rel == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("array", "reference", "reason"),
+    [
+        (np.zeros(2), np.zeros(3), "shapes (2,) and (3,)"),
+        (np.zeros(2), np.zeros(2, "float32"), "types float64 and float32"),
+        (np.array([1.0, np.inf]), np.array([1.0, 5.0]), "NaN or infinities in different places"),
+        (np.array([5.0]), np.array([np.inf]), "NaN or infinities in different places"),
+        (np.array([np.nan]), np.array([np.inf]), "NaN or infinities in different places"),
+    ],
+)
+def test_no_tolerance_makes_up_for_another_shape_dtype_or_infinity(array, reference, reason: str) -> None:
+    found = compare_arrays(array, reference, atol=1e300, rtol=1e300)
+    assert (found.equal, found.max_abs, found.max_rel, found.reason) == (False, float("inf"), float("inf"), reason)
+
+
+def test_equal_infinities_and_nan_are_equal_beside_other_differences() -> None:
+    array, reference = np.array([np.inf, np.nan, 1.0]), np.array([np.inf, np.nan, 1.5])
+    assert compare_arrays(array, reference, atol=0.5, rtol=0)
+    assert compare_arrays(array, reference, atol=0, rtol=0).max_abs == 0.5
+
+
+def test_an_integer_passes_only_within_a_tolerance_of_one() -> None:
+    assert not compare_arrays(np.array([2]), np.array([3]), atol=0.9, rtol=0)
+    assert compare_arrays(np.array([2]), np.array([3]), atol=1, rtol=0)
+    assert compare_arrays(np.array([True]), np.array([False]), atol=0, rtol=0).max_abs == 1
+
+
+def test_arrays_without_numbers_are_equal() -> None:
+    assert compare_arrays(np.zeros((0, 3)), np.zeros((0, 3)), atol=0, rtol=0).identical

@@ -1,13 +1,15 @@
-"""How far two arrays are apart: how many numbers differ, and by how much at most."""
+"""Compare two arrays of parameter files: how many numbers differ, and by how much at most."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite
 
 import msgspec
 import numpy as np
 
 from graphshare.formats.params.arrays import ArrayReader, SparseArray
+from graphshare.formats.params.comparison import NumberComparer
 from graphshare.formats.params.pieces import Array, pieces, side_by_side
 from graphshare.formats.params.records import Record, element_count
 from graphshare.progress import Advance, noop_progress
@@ -26,54 +28,36 @@ class Distance(msgspec.Struct, frozen=True):
         return self.differing == 0
 
 
-def distance(
-    left: ArrayReader,
-    x: Record,
-    right: ArrayReader,
-    y: Record,
+def compare_records(
+    reader: ArrayReader,
+    record: Record,
+    reference_reader: ArrayReader,
+    reference: Record,
     *,
     atol: float = 0.0,
     rtol: float = 0.0,
     advance: Advance = noop_progress,
 ) -> Distance:
-    """Two arrays of one shape, held against each other a piece at a time. NaN equals NaN.
+    """Compare an array with a reference of the same shape, a piece at a time (:mod:`graphshare.formats.params.comparison`).
 
-    A number differs when ``abs(a - b) > atol + rtol * abs(a)``. Sparse arrays of one storage type stay sparse. ``advance`` is
-    told of the bytes of the first array.
+    Sparse arrays of one storage type stay sparse. ``advance`` receives the bytes of the reference.
     """
-    count = element_count(x.shape or ())
-    if x.storage == y.storage != "default":
-        rows = _sparse_rows(left.read_sparse(x), right.read_sparse(y))
-        return _measured(rows, count, atol, rtol, densified=False)
-    rows = side_by_side(pieces(left, x, advance), pieces(right, y))
-    return _measured(rows, count, atol, rtol, densified=x.storage != "default" or y.storage != "default")
-
-
-def _measured(rows: Iterable[tuple[Array, Array]], count: int, atol: float, rtol: float, *, densified: bool) -> Distance:
-    differing, largest, apart = 0, 0.0, False
-    for a, b in rows:
-        if a.dtype == b.dtype and a.tobytes() == b.tobytes():
-            continue
-        wide = _wide(a, b)
-        x, y = a.astype(wide), b.astype(wide)
-        with np.errstate(invalid="ignore", over="ignore"):
-            away = np.abs(x - y)
-            beyond = (x != y) & ~(away <= atol + rtol * np.abs(x))
-        if wide == "float64":
-            beyond &= ~(np.isnan(x) & np.isnan(y))
-        differing += int(np.count_nonzero(beyond))
-        if beyond.any():
-            worst = away[beyond].max()
-            apart = apart or not np.isfinite(float(worst))
-            largest = max(largest, float(worst)) if not apart else largest
-    return Distance(count, differing, None if apart else largest, densified)
-
-
-def _wide(a: Array, b: Array) -> str:
-    """A type in which differences of both are exact, or as exact as they can be."""
-    if "f" in a.dtype.kind + b.dtype.kind:
-        return "float64"
-    return "int64" if max(a.dtype.itemsize, b.dtype.itemsize) < 8 else "object"
+    stays_sparse = record.storage == reference.storage != "default"
+    if stays_sparse:
+        rows = _sparse_rows(reader.read_sparse(record), reference_reader.read_sparse(reference))
+    else:
+        rows = side_by_side(pieces(reader, record), pieces(reference_reader, reference, advance))
+    numbers = NumberComparer(atol, rtol, relative=False)
+    for row, expected in rows:
+        numbers.add(row, expected)
+    differs = numbers.differing > 0
+    known = not numbers.apart and isfinite(numbers.max_abs)
+    return Distance(
+        count=element_count(reference.shape or ()),
+        differing=numbers.differing,
+        max_abs=(numbers.max_abs if known else None) if differs else 0.0,
+        densified=not stays_sparse and (record.storage != "default" or reference.storage != "default"),
+    )
 
 
 def _sparse_rows(a: SparseArray, b: SparseArray) -> Iterable[tuple[Array, Array]]:

@@ -1,0 +1,98 @@
+"""The one comparison of arrays: how far numbers are from those of a reference, and which tolerance would have passed.
+
+A number passes when ``abs(a - b) <= atol + rtol * abs(b)``, ``b`` being the reference's, as in numpy. NaN equals NaN, an
+infinity equals one of the same sign, and no tolerance makes another number of either. Differences of integers are exact.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from graphshare.formats.params.pieces import Array
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """How two arrays compare. ``max_abs`` and ``max_rel`` are the tolerances that would have passed, each by itself.
+
+    Both are infinite where NaN, infinities, shapes or dtypes differ; ``reason`` tells which. ``identical`` means bit for bit.
+    """
+
+    equal: bool
+    identical: bool
+    max_abs: float
+    max_rel: float
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.equal
+
+
+_APART = float("inf")
+
+
+def compare_arrays(array: Array, reference: Array, *, atol: float, rtol: float) -> Comparison:
+    """Compare ``array`` with ``reference``. Shapes and dtypes must be the same, nothing is broadcast."""
+    if array.shape != reference.shape:
+        return Comparison(False, False, _APART, _APART, f"shapes {array.shape} and {reference.shape}")
+    if array.dtype != reference.dtype:
+        return Comparison(False, False, _APART, _APART, f"types {array.dtype} and {reference.dtype}")
+    numbers = NumberComparer(atol, rtol)
+    numbers.add(array, reference)
+    if numbers.apart:
+        return Comparison(False, False, _APART, _APART, "NaN or infinities in different places")
+    reason = "values differ" if numbers.differing else ""
+    return Comparison(not numbers.differing, numbers.identical, numbers.max_abs, numbers.max_rel, reason)
+
+
+class NumberComparer:
+    """Compares numbers piece by piece.
+
+    ``count`` numbers were compared, of which ``differing`` are beyond the tolerance. ``max_abs`` and (with ``relative``)
+    ``max_rel`` are the largest distances of finite numbers, also of those within it. ``apart`` tells that a NaN or infinity
+    met another number, ``identical`` that all bytes and dtypes were equal.
+    """
+
+    def __init__(self, atol: float, rtol: float, *, relative: bool = True) -> None:
+        self._atol, self._rtol, self._relative = atol, rtol, relative
+        self.count = self.differing = 0
+        self.max_abs = self.max_rel = 0.0
+        self.apart, self.identical = False, True
+
+    def add(self, array: Array, reference: Array) -> None:
+        """Compare some more numbers; both arrays have one shape."""
+        self.count += array.size
+        if array.dtype == reference.dtype and array.tobytes() == reference.tobytes():
+            return
+        self.identical = False
+        wide = _widen(array, reference)
+        a, b = array.astype(wide), reference.astype(wide)
+        with np.errstate(over="ignore", invalid="ignore"):
+            distance = np.abs(a - b)
+        if not np.isfinite(float(distance.max())):
+            a, b, distance = self._set_apart(a, b, distance)
+        if not distance.any():
+            return
+        with np.errstate(over="ignore"):
+            size = np.abs(b)
+            self.differing += int(np.count_nonzero(~(distance <= self._atol + self._rtol * size)))
+        self.max_abs = max(self.max_abs, float(distance.max()))
+        if self._relative:
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                relative = distance.astype("float64") / size.astype("float64")  # 0 / 0 is NaN, and no distance
+            self.max_rel = max(self.max_rel, float(np.fmax.reduce(relative, axis=None)))
+
+    def _set_apart(self, a: Array, b: Array, distance: Array) -> tuple[Array, Array, Array]:
+        """Count NaN and infinities that met another number; return the finite numbers and their distances."""
+        finite = np.isfinite(a) & np.isfinite(b)
+        differing = int(np.count_nonzero(~finite & (a != b) & ~(np.isnan(a) & np.isnan(b))))
+        self.differing += differing
+        self.apart = self.apart or differing > 0
+        return a[finite], b[finite], distance[finite]
+
+
+def _widen(a: Array, b: Array) -> str:
+    """Return a dtype in which differences of both are exact, or as exact as they can be."""
+    if "f" in a.dtype.kind + b.dtype.kind:
+        return "float64"
+    return "int64" if max(a.dtype.itemsize, b.dtype.itemsize) < 8 else "object"

@@ -1,0 +1,39 @@
+"""Statistics of arrays read piece by piece, against numpy on the whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.statistics import Statistics, statistics
+
+DTYPES = ("float32", "float64", "float16", "int8", "uint8", "int32", "int64", "bool")
+
+
+def measured(path: Path, array: NDArray[np.generic]) -> Statistics:
+    np.savez_compressed(path, w=array)
+    file = read_index(path)
+    with ArrayReader(file) as reader:
+        return statistics(reader, file.records[0])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_statistics_are_numpys(dtype: str, tmp_path: Path) -> None:
+    array = (np.random.default_rng(1).normal(3, 40, (3, 211, 977)) % 100).astype(dtype)  # more than one piece
+    found = measured(tmp_path / "a.npz", array)
+    wide = array.astype("float64")
+    assert (found.min, found.max, found.zeros, found.count) == (wide.min(), wide.max(), int((wide == 0).sum()), wide.size)
+    assert (found.mean, found.std, found.norm) == pytest.approx((wide.mean(), wide.std(), np.linalg.norm(wide)), rel=1e-9)
+
+
+def test_what_is_not_finite_is_counted_apart(tmp_path: Path) -> None:
+    found = measured(tmp_path / "a.npz", np.array([1, np.nan, np.inf, -np.inf, 3], "float32"))
+    assert (found.nans, found.infinities, found.min, found.max, found.mean) == (1, 2, 1, 3, 2)
+    empty = measured(tmp_path / "a.npz", np.full(3, np.nan))
+    assert (empty.nans, empty.min, empty.mean, empty.norm) == (3, None, None, None)
+    assert measured(tmp_path / "a.npz", np.zeros((0, 3))).count == 0
