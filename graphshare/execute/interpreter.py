@@ -69,7 +69,7 @@ def run_plan(
         context = Context(
             training=training,
             rng=rng,
-            dead=state.dead(step),
+            reusable=state.dead(step),
             num_outputs=len(step.outputs),
             shapes=shapes.get(step.node, ()) if shapes else (),
             inner=inner_operators(step.node.subgraphs[0]) if step.node.subgraphs else (),

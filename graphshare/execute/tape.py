@@ -105,7 +105,7 @@ class Tape:
         context = Context(
             training=self._training,
             rng=self._streams(step.node) if self._streams is not None else None,
-            dead=(False,) * len(inputs),
+            reusable=(False,) * len(inputs),
             num_outputs=len(step.outputs),
             shapes=self._shapes.get(step.node, ()),
             run_subgraph=self._subgraphs(step.node, subruns) if step.node.subgraphs else None,
@@ -182,7 +182,9 @@ class Tape:
                 pending.append(passed)
             if not passed.gradient.is_loss and all(g is None for g in given):
                 continue
-            for slot, live, gradient in zip(passed.step.inputs, passed.record.wanted, _gone_back(passed, given), strict=True):
+            for slot, live, gradient in zip(
+                passed.step.inputs, passed.record.requested, _gone_back(passed, given), strict=True
+            ):
                 if live and gradient is not None:
                     sums.add(slot, gradient)
             passed.record = TapeEntry({}, (), ())

@@ -1,4 +1,4 @@
-"""From one type to another as C does it, which is what MXNet's casts and its arithmetic on integers come to."""
+"""Conversion of dtypes as in C, which MXNet's casts and its integer arithmetic follow."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from graphshare.ops.limits import require
 
 
 def convert(x: Array, dtype: Any) -> Array:
-    """``x`` as ``dtype``: fractions cut off, narrow integers wrapped.
+    """Return ``x`` as ``dtype``: fractions truncated, narrow integers wrapped.
 
-    A number no integer holds (NaN, infinite, too large) is the least one, as on x86: the least int64 for int64, and of the
-    least int32 its low bits for all narrower types.
+    A number outside the integer range (NaN, infinite, too large) becomes the least integer, as on x86: the least int64 for
+    int64, and the low bits of the least int32 for all narrower dtypes.
     """
     require(dtype != "bfloat16", "bfloat16 is not supported")
     wanted = np.dtype(dtype)
@@ -31,5 +31,5 @@ def convert(x: Array, dtype: Any) -> Array:
 
 
 def to_floating(x: Array) -> Array:
-    """``x`` for arithmetic in floating point: float64 as it is, all else as float32."""
+    """Return ``x`` for floating-point arithmetic: float64 unchanged, everything else as float32."""
     return x if x.dtype == np.float64 else x.astype(np.float32, copy=False)

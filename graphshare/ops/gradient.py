@@ -35,7 +35,7 @@ class TapeEntry(msgspec.Struct, eq=False):
     outputs: Sequence[Any]
     residuals: Any = None
     training: bool = True
-    wanted: tuple[bool, ...] = ()
+    requested: tuple[bool, ...] = ()
     subruns: Sequence[tuple[int, Callable[[Gradients], Gradients]]] = ()
     stream: Callable[[], np.random.Generator] | None = None
 

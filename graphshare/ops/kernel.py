@@ -37,23 +37,23 @@ Types = Sequence[str | None]
 
 
 class KernelError(Exception):
-    """A kernel cannot take what it was given; the message says why. The interpreter adds the node and the shapes."""
+    """A kernel refuses its attributes or inputs; the message says why. The interpreter adds the node and the shapes."""
 
 
 class Context(msgspec.Struct):
-    """What a kernel may ask of the run.
+    """What a run provides to a kernel.
 
-    ``dead[i]`` tells that nobody needs the buffer of input ``i`` afterwards, so the result may be written into it.
-    ``num_outputs`` is how many outputs are wanted. ``run_subgraph(i, arrays)`` runs sub-graph ``i`` of the node on arrays for
-    its variables, in its own order, and gives its heads. ``shapes`` are the inferred shapes of the outputs, for operators that
-    make arrays of a shape that only inference knows (``_zeros`` of shape ``(2, 0, 200)``); empty where nobody inferred.
-    ``empty(shape, dtype)`` makes arrays in buffers that the run uses again; it is for large ones, results and scratch alike.
-    ``inner`` are the operators of the node's first sub-graph with their attributes, inputs before users.
+    ``reusable[i]`` says that input ``i`` has its last use here, so that the result may overwrite its buffer. ``num_outputs`` is
+    the number of requested outputs. ``run_subgraph(i, arrays)`` runs subgraph ``i`` of the node on arrays for its variables, in
+    their own order, and returns its heads. ``shapes`` are the inferred shapes of the outputs, for operators whose shape only
+    inference knows (``_zeros`` of shape ``(2, 0, 200)``); empty without inference. ``empty(shape, dtype)`` allocates large
+    arrays, results and scratch, in buffers that the run reuses. ``inner`` are the operators of the node's first subgraph with
+    their attributes, inputs before users.
     """
 
     training: bool = False
     rng: np.random.Generator | None = None
-    dead: tuple[bool, ...] = ()
+    reusable: tuple[bool, ...] = ()
     num_outputs: int = 1
     run_subgraph: Callable[[int, Sequence[Array]], list[Array]] | None = None
     shapes: Shapes = ()

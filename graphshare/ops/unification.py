@@ -1,4 +1,4 @@
-"""Shapes and types that are partly known: what two accounts agree on, and rules that many operators share."""
+"""Unification of partly known shapes and dtypes, and the inference rules that many operators share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphshare.text.format import format_shape
 
 
 def unify(a: Shape, b: Shape) -> Shape:
-    """What both accounts of one shape say together.
+    """Return a shape from two partial facts about it.
 
     Raises:
         KernelError: they contradict each other.
@@ -25,12 +25,12 @@ def unify(a: Shape, b: Shape) -> Shape:
 
 
 def is_known(shape: Shape) -> bool:
-    """Whether every dimension is known."""
+    """Return whether every dimension is known."""
     return shape is not None and None not in shape
 
 
-def dims_of_rank(shape: Shape, rank: int) -> tuple[Dim, ...]:
-    """The dimensions of a shape that must have this rank, unknown ones where it is unknown.
+def dims_of_rank(shape: Shape, rank: int, what: str = "") -> tuple[Dim, ...]:
+    """Return the dimensions of a shape that must have ``rank`` axes; ``what`` names the array in the error.
 
     Raises:
         KernelError: it has another rank.
@@ -38,17 +38,17 @@ def dims_of_rank(shape: Shape, rank: int) -> tuple[Dim, ...]:
     if shape is None:
         return (None,) * rank
     if len(shape) != rank:
-        raise KernelError(f"{format_shape(shape)} has {len(shape)} axes where {rank} are wanted")
+        raise KernelError(f"{what or format_shape(shape)} has {len(shape)} axes where {rank} are wanted")
     return shape
 
 
 def size_of(shape: Shape) -> Dim:
-    """The number of elements, None unless all dimensions are known."""
+    """Return the number of elements, None unless every dimension is known."""
     return None if shape is None or None in shape else prod(d for d in shape if d is not None)
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """``axis`` counted from the front.
+    """Return ``axis`` counted from the front.
 
     Raises:
         KernelError: there is no such axis.
@@ -59,7 +59,7 @@ def axis_of(axis: int, rank: int) -> int:
 
 
 def same_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """All inputs and outputs have one shape."""
+    """Infer one shape for all inputs and outputs."""
     shape: Shape = None
     for other in (*inputs, *outputs):
         shape = unify(shape, other)
@@ -67,7 +67,7 @@ def same_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
 
 
 def broadcast_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """The output is the inputs stretched over each other's axes of size 1, aligned at the last axis."""
+    """Infer the output of inputs that are broadcast, aligned at the last axis."""
     if any(shape is None for shape in inputs):
         return inputs, outputs
     known: list[tuple[Dim, ...]] = [shape for shape in inputs if shape is not None]
@@ -86,23 +86,23 @@ def _broadcast_dim(column: Sequence[Dim]) -> Dim:
 
 
 def same_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """All inputs and outputs have one type.
+    """Infer one dtype for all inputs and outputs.
 
     Raises:
         KernelError: they differ.
     """
     known = {dtype for dtype in (*inputs, *outputs) if dtype is not None}
     if len(known) > 1:
-        raise KernelError(f"types {' and '.join(sorted(known))} do not fit")
+        raise KernelError(f"dtypes {' and '.join(sorted(known))} do not fit")
     dtype = known.pop() if known else None
     return [dtype] * len(inputs), [dtype] * len(outputs)
 
 
 def first_dtype(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """The outputs have the type of the first input; the other inputs have their own.
+    """Infer the dtype of the first input for the outputs; the other inputs have their own.
 
     Raises:
-        KernelError: an output has another type.
+        KernelError: an output has another dtype.
     """
     (dtype,), results = same_dtypes(attrs, inputs[:1], outputs)
     return [dtype, *inputs[1:]], results

@@ -178,16 +178,16 @@ def test_results_are_written_into_dead_inputs() -> None:
     for op in ("exp", "abs", "relu", "clip", "_mul_scalar", "_rminus_scalar", "LeakyReLU", "softmax", "log_softmax"):
         x = np.ones((2, 3), np.float32)
         attrs = {"a_min": "0", "a_max": "6"} if op == "clip" else {}
-        assert np.shares_memory(run(op, attrs, x, dead=(True,)), x), op
+        assert np.shares_memory(run(op, attrs, x, reusable=(True,)), x), op
     x, y = np.ones((2, 3), np.float32), np.ones((1, 3), np.float32)
-    assert np.shares_memory(run("broadcast_add", {}, x, y, dead=(True, True)), x)
-    assert np.shares_memory(run("broadcast_add", {}, y, x, dead=(True, True)), x)
-    assert not np.shares_memory(run("broadcast_add", {}, x, y, dead=(False, True)), x)
+    assert np.shares_memory(run("broadcast_add", {}, x, y, reusable=(True, True)), x)
+    assert np.shares_memory(run("broadcast_add", {}, y, x, reusable=(True, True)), x)
+    assert not np.shares_memory(run("broadcast_add", {}, x, y, reusable=(False, True)), x)
 
 
 def test_the_same_array_added_three_times() -> None:
     x = np.ones(4, np.float32)
-    assert run("add_n", {"num_args": "3"}, x, x, x, dead=(True, True, True)).tolist() == [3, 3, 3, 3]
+    assert run("add_n", {"num_args": "3"}, x, x, x, reusable=(True, True, True)).tolist() == [3, 3, 3, 3]
 
 
 def test_random_slopes_lie_between_the_bounds() -> None:

@@ -60,7 +60,7 @@ def test_kernel_computes_what_mxnet_computed(family: str, number: int, case: dic
     assert kernel is not None, f"no kernel for {case['op']}"
     attrs, faults = signature.parse(case["attrs"])
     assert not faults
-    context = Context(training=case.get("train", False), dead=(False,) * len(inputs), num_outputs=len(wanted))
+    context = Context(training=case.get("train", False), reusable=(False,) * len(inputs), num_outputs=len(wanted))
     before = [x.copy() for x in inputs]
     result = kernel.forward(context, attrs, *inputs)
     outputs = result.outputs if isinstance(result, Result) else result if isinstance(result, tuple) else (result,)
@@ -71,7 +71,7 @@ def test_kernel_computes_what_mxnet_computed(family: str, number: int, case: dic
         assert mismatch is None, mismatch
     assert len(outputs) >= len(wanted)
     # In place, where every input is dead, the numbers are the same.
-    context = Context(training=case.get("train", False), dead=(True,) * len(inputs), num_outputs=len(wanted))
+    context = Context(training=case.get("train", False), reusable=(True,) * len(inputs), num_outputs=len(wanted))
     again = kernel.forward(context, attrs, *[x.copy() for x in inputs])
     outputs_again = again.outputs if isinstance(again, Result) else again if isinstance(again, tuple) else (again,)
     for got, want in zip(outputs_again, outputs, strict=True):

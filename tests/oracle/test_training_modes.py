@@ -206,5 +206,5 @@ def test_dropout_with_the_mask_that_mxnet_drew(p: float, axes: tuple[int, ...], 
     context: Any = Context(training=True, rng=Drawn(kept))  # type: ignore[arg-type]
     out, mask = kernel.forward(context, attrs, x).outputs  # type: ignore[union-attr]
     np.testing.assert_allclose(out, y, rtol=1e-6)
-    found: Any = gradient.vjp(TapeEntry(attrs, (x,), (out, mask), wanted=(True,)), dy)
+    found: Any = gradient.vjp(TapeEntry(attrs, (x,), (out, mask), requested=(True,)), dy)
     np.testing.assert_allclose(found, dx, rtol=1e-6)

@@ -23,7 +23,7 @@ def relu(context: Context, attrs: Attrs, x: Array) -> Array:
 def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
     """1 / (1 + exp(-x)), without overflow on either side; of float16 in float32, where exp(17) is finite."""
     if x.dtype == np.float16:
-        return sigmoid(Context(dead=(True,)), attrs, x.astype(np.float32)).astype(x.dtype)
+        return sigmoid(Context(reusable=(True,)), attrs, x.astype(np.float32)).astype(x.dtype)
     out = np.negative(x, out=result_buffer(context, x))
     with np.errstate(over="ignore"):
         np.exp(out, out=out)

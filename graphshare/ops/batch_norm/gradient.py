@@ -29,7 +29,7 @@ def batch_norm(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
     dbeta = gradient.sum(axis=others)
     dgamma = (gradient * standard).sum(axis=others)
     dx = None
-    if entry.wanted[0]:
+    if entry.requested[0]:
         scale = inverse if attrs["fix_gamma"] else inverse * gamma
         if gathered:
             dx = gradient * scale.astype(wide.dtype).reshape(tail)

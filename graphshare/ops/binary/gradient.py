@@ -64,7 +64,7 @@ def _of_two(word: str) -> Vjp:
         z = entry.outputs[0] if entry.outputs else dy
         return [
             fit_to(_apply(word, side, x, y, z, dy), array) if wanted else None
-            for side, (array, wanted) in enumerate(zip((x, y), entry.wanted, strict=True))
+            for side, (array, wanted) in enumerate(zip((x, y), entry.requested, strict=True))
         ]
 
     return vjp
@@ -89,7 +89,7 @@ def _of_number(word: str, *, reverse: bool) -> Vjp:
 
 def everywhere(entry: TapeEntry, dy: Array) -> Gradients:
     """The sum's gradient is that of every summand."""
-    return [dy] * len(entry.wanted)
+    return [dy] * len(entry.requested)
 
 
 def binary_gradient(operator: str, word: str) -> Gradient:

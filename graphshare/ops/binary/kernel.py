@@ -155,7 +155,7 @@ def forward_of(word: str, reverse: bool) -> Forward:
 
 def _swap_operands(context: Context) -> Context:
     """The context of an operator whose array is the second operand."""
-    return Context(training=context.training, dead=(False, *context.dead))
+    return Context(training=context.training, reusable=(False, *context.reusable))
 
 
 def types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:

@@ -68,7 +68,7 @@ def cond(entry: TapeEntry, *dys: Array | None) -> Gradients:
     """Those of the sub-graph that ran."""
     number, backward = entry.subruns[-1]
     places = entry.attrs["then_input_locs" if number == 1 else "else_input_locs"]
-    found: list[Array | None] = [None] * len(entry.wanted)
+    found: list[Array | None] = [None] * len(entry.requested)
     for place, gradient in zip(places, backward(dys), strict=True):
         found[place] = _plus(found[place], gradient)
     return found

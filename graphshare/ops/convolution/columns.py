@@ -9,8 +9,8 @@ import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
 from graphshare.ops.limits import Limits, with_limits
-from graphshare.ops.unification import same_dtypes, unify
-from graphshare.ops.windows import Window, at_rank, output_size, window_of
+from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
+from graphshare.ops.windows import Window, output_size, window_of
 
 
 def _parts(window: Window, positions: tuple[int, ...]) -> list[tuple[slice, ...]]:
@@ -63,7 +63,7 @@ def _folding_window(attrs: Attrs) -> tuple[Window, tuple[int, ...]]:
 
 def _im2col_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     window = window_of(attrs)
-    batch, channels, *size = at_rank(inputs[0], len(window.kernel) + 2, "data")
+    batch, channels, *size = dims_of_rank(inputs[0], len(window.kernel) + 2, "data")
     positions = _positions(window, tuple(size))
     count = None if None in positions else prod(n for n in positions if n is not None)
     rows = None if channels is None else channels * prod(window.kernel)
@@ -73,7 +73,7 @@ def _im2col_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 def _col2im_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     window, size = _folding_window(attrs)
     positions = _positions(window, size)
-    batch, rows, _ = at_rank(inputs[0], 3, "data")
+    batch, rows, _ = dims_of_rank(inputs[0], 3, "data")
     if rows is not None and rows % prod(window.kernel):
         raise KernelError(f"{rows} rows are not a multiple of the {prod(window.kernel)} taps")
     channels = None if rows is None else rows // prod(window.kernel)

@@ -57,7 +57,7 @@ def _one_by_one(
 ) -> Array:
     """The operators as they stand, where the shorter way would round otherwise."""
     alone = Context(empty=context.empty)
-    over = Context(empty=context.empty, dead=(True,))
+    over = Context(empty=context.empty, reusable=(True,))
     out: Any = convolution(alone, chain.convolution, x, weight, bias)
     if chain.normalization is not None:
         out = batch_norm(over, chain.normalization, out, *statistics)

@@ -43,8 +43,8 @@ def convolution(entry: TapeEntry, dy: Array) -> tuple[Array | None, ...]:
     last, groups, window = is_channels_last(entry.attrs["layout"]), entry.attrs["num_group"], window_of(entry.attrs)
     if last:
         x, weight, dy = (np.moveaxis(a, -1, 1) for a in (x, weight, dy))
-    dx = data_gradient(dy, weight, x.shape, window, groups) if entry.wanted[0] else None
-    dw = weight_gradient(x, dy, weight.shape, window, groups) if entry.wanted[1] else None
+    dx = data_gradient(dy, weight, x.shape, window, groups) if entry.requested[0] else None
+    dw = weight_gradient(x, dy, weight.shape, window, groups) if entry.requested[1] else None
     if last:
         dx, dw = (None if a is None else np.moveaxis(a, 1, -1) for a in (dx, dw))
     result = [None if a is None else np.ascontiguousarray(a, dtype=given) for a in (dx, dw)]

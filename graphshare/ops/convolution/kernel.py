@@ -11,9 +11,8 @@ from graphshare.ops.convolution.correlation import correlate
 from graphshare.ops.convolution.epilogue import Epilogue
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
 from graphshare.ops.limits import Limits, with_limits
-from graphshare.ops.unification import same_dtypes
+from graphshare.ops.unification import dims_of_rank, same_dtypes
 from graphshare.ops.windows import (
-    at_rank,
     input_size,
     is_channels_last,
     output_size,
@@ -42,9 +41,9 @@ def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     """Data, weight, bias and output from each other; back from the output along axes of stride 1."""
     window, last, groups, filters = window_of(attrs), is_channels_last(attrs["layout"]), attrs["num_group"], attrs["num_filter"]
     rank = len(window.kernel) + 2
-    data = to_channels_first(at_rank(inputs[0], rank, "data"), last)
-    weight = to_channels_first(at_rank(inputs[1], rank, "weight"), last)
-    out = to_channels_first(at_rank(outputs[0], rank, "the output"), last)
+    data = to_channels_first(dims_of_rank(inputs[0], rank, "data"), last)
+    weight = to_channels_first(dims_of_rank(inputs[1], rank, "weight"), last)
+    out = to_channels_first(dims_of_rank(outputs[0], rank, "the output"), last)
     if filters % groups:
         raise KernelError(f"num_filter {filters} is not a multiple of num_group {groups}")
     batch = unify_dims(data[0], out[0], "samples of data and output")
@@ -62,7 +61,7 @@ def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
         to_layout((first, share, *taps), last),
     ]
     if len(inputs) > 2:
-        shapes.append((unify_dims(at_rank(inputs[2], 1, "bias")[0], filters, "length of bias against num_filter"),))
+        shapes.append((unify_dims(dims_of_rank(inputs[2], 1, "bias")[0], filters, "length of bias against num_filter"),))
     output = (batch, unify_dims(out[1], filters, "channels of the output against num_filter"), *positions)
     return shapes, [to_layout(output, last)]
 

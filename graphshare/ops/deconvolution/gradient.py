@@ -27,9 +27,9 @@ def _gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradients:
     whole = tuple(slice(0, n) for n in x.shape)
     filters, share = weight.shape[:2]
     dx = dw = None
-    if entry.wanted[0]:
+    if entry.requested[0]:
         dx = correlate(np.ascontiguousarray(dy), weight, Epilogue(), window, groups)[whole]
-    if entry.wanted[1]:
+    if entry.requested[1]:
         dw = weight_gradient(dy, x, (filters, share, *weight.shape[2:]), window, groups)
     if last:
         dx, dw = (None if a is None else np.moveaxis(a, 1, -1) for a in (dx, dw))

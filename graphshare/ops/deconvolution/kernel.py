@@ -16,7 +16,6 @@ from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes
 from graphshare.ops.windows import (
     Window,
-    at_rank,
     is_channels_last,
     to_channels_first,
     to_compute_dtype,
@@ -91,9 +90,9 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     """Weight, bias and output from the data; samples, channels and the size of the image back."""
     last, groups, filters = is_channels_last(attrs["layout"]), attrs["num_group"], attrs["num_filter"]
     rank = len(attrs["kernel"]) + 2
-    data = to_channels_first(at_rank(inputs[0], rank, "data"), last)
-    weight = to_channels_first(at_rank(inputs[1], rank, "weight"), last)
-    out = to_channels_first(at_rank(outputs[0], rank, "the output"), last)
+    data = to_channels_first(dims_of_rank(inputs[0], rank, "data"), last)
+    weight = to_channels_first(dims_of_rank(inputs[1], rank, "weight"), last)
+    out = to_channels_first(dims_of_rank(outputs[0], rank, "the output"), last)
     if filters % groups:
         raise KernelError(f"num_filter {filters} is not a multiple of num_group {groups}")
     window, extra = fit_window(attrs, data[2:])

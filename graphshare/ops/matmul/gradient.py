@@ -16,9 +16,9 @@ def fully_connected(entry: TapeEntry, dy: Array) -> tuple[Array | None, ...]:
     x, weight = entry.inputs[:2]
     lead = x.shape[:1] if entry.attrs["flatten"] else x.shape[:-1]
     rows = to_compute_dtype(dy).reshape(prod(lead), -1)
-    dx = np.matmul(rows, to_compute_dtype(weight)).reshape(x.shape).astype(x.dtype, copy=False) if entry.wanted[0] else None
+    dx = np.matmul(rows, to_compute_dtype(weight)).reshape(x.shape).astype(x.dtype, copy=False) if entry.requested[0] else None
     dw = None
-    if entry.wanted[1]:
+    if entry.requested[1]:
         dw = np.matmul(rows.T, to_compute_dtype(x).reshape(prod(lead), -1)).astype(weight.dtype, copy=False)
     if len(entry.inputs) == 2:
         return dx, dw

@@ -109,7 +109,7 @@ def _plain(function: Any) -> Forward:
 def _arithmetic(function: binary.Function, types: Any = _arithmetic_types) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
         (name,) = types(attrs, [str(x.dtype), str(y.dtype)], [None])[1]
-        alive = Context(training=context.training, dead=context.dead if x.dtype == y.dtype else ())
+        alive = Context(training=context.training, reusable=context.reusable if x.dtype == y.dtype else ())
         return function(alive, convert(x, name), convert(y, name))
 
     return forward

@@ -79,7 +79,7 @@ def einsum(entry: TapeEntry, dy: Array) -> Gradients:
     found: list[Array | None] = []
     for i, (term, x) in enumerate(zip(terms, entry.inputs, strict=True)):
         others = [(t, a) for j, (t, a) in enumerate(zip(terms, arrays, strict=True)) if j != i]
-        found.append(_against(to_compute_dtype(dy), result, others, term, x) if entry.wanted[i] else None)
+        found.append(_against(to_compute_dtype(dy), result, others, term, x) if entry.requested[i] else None)
     return found
 
 

@@ -37,7 +37,7 @@ def slice_assign(entry: TapeEntry, dy: Array) -> Gradients:
     part = slices(entry.attrs, dy.ndim)
     dx = dy.copy()
     dx[part] = 0
-    return [dx, dy[part]] if len(entry.wanted) > 1 else [dx]
+    return [dx, dy[part]] if len(entry.requested) > 1 else [dx]
 
 
 GRADIENTS = (

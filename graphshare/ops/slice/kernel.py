@@ -59,7 +59,7 @@ def _slice_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
 
 def slice_assign(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
     """``x`` with ``y`` in the place of the part."""
-    out = x if context.dead[:1] == (True,) and x.flags.writeable else x.copy()
+    out = x if context.reusable[:1] == (True,) and x.flags.writeable else x.copy()
     out[slices(attrs, x.ndim)] = y
     return out
 
