@@ -32,7 +32,7 @@ def ours(stem: str, image: Any) -> Callable[[], Any]:
     import graphshare
 
     source = graphshare.load(stem)
-    net = graphshare.bind(source.graph, params=source.params)
+    net = graphshare.bind(source)
     return lambda: net(data=image)[net.outputs[0]]
 
 

@@ -74,7 +74,7 @@ def marked(text: str) -> str:
 
 def pages() -> dict[Path, str]:
     """The page of each top-level command."""
-    from graphshare.cli.examples import EXAMPLES
+    from graphshare.cli.examples import examples_of
 
     found: dict[Path, list[str]] = {}
     for path, command in commands():
@@ -85,9 +85,9 @@ def pages() -> dict[Path, str]:
         rows = [f"| `{names.replace('|', ' or ')}` | {marked(text)} |" for names, text in options(command)]
         if rows:
             lines += ["| option | |", "| --- | --- |", *rows, ""]
-        if EXAMPLES.get(path):
+        if examples_of(path):
             lines += ["Examples:", "", "```sh"]
-            lines += [line for what, example in EXAMPLES[path] for line in (f"# {what}", example)]
+            lines += [line for what, example in examples_of(path) for line in (f"# {what}", example)]
             lines.append("```")
         found.setdefault(DOCS / "commands" / f"{path.split()[0]}.md", []).append("\n".join(lines).rstrip() + "\n")
     return {path: "\n".join(parts) for path, parts in found.items()}
@@ -102,7 +102,7 @@ def manual() -> str:
     """The manual page, for ``man graphshare``."""
     import graphshare
     from graphshare.cli.app import cli
-    from graphshare.cli.examples import EXAMPLES
+    from graphshare.cli.examples import examples_of
 
     lines = [f'.TH GRAPHSHARE 1 "" "graphshare {graphshare.__version__}" "User Commands"', ".SH NAME"]
     lines += [_roff(f"graphshare - {paragraphs(cli)[0].rstrip('.').lower()}"), ".SH SYNOPSIS"]
@@ -113,7 +113,7 @@ def manual() -> str:
         lines += [f".SS {_roff(path)}", f".B {_roff(usage(path, command))}", ".PP"]
         lines += [line for part in paragraphs(command) for line in (_roff(part), ".PP")]
         lines += _roff_options(command)
-        for what, example in EXAMPLES.get(path, ()):
+        for what, example in examples_of(path):
             lines += [".PP", _roff(f"Example: {what}"), ".RS 4", ".EX", _roff(example), ".EE", ".RE"]
     lines += [".SH EXIT STATUS", ".TP", "0", "Done, or it holds.", ".TP", "1", "The answer is no.", ".TP", "2"]
     lines += ["It could not be answered: wrong usage, broken input, a refused plan, an error of the system."]

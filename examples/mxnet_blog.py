@@ -42,14 +42,13 @@ def forward_siamese(mode: Literal["copy", "tie"], folder: Path) -> dict[str, flo
         loss = single_net()
         session.set_value("conv1_weight", ROWS)
         save(session, loss, str(folder / "one"))
-    source = graphshare.load(str(folder / "one"))
-    rewrite = graphshare.duplicate(source.graph, ["sha-"], mode=mode)
-    graphshare.save(rewrite, source, str(folder / mode))
-    siamese = graphshare.load(str(folder / mode))
+    source = graphshare.load(folder / "one")
+    siamese = graphshare.duplicate(source, "sha-", mode=mode)
+    graphshare.save(siamese, folder / mode)
     import numpy as np
 
     picture = np.array(ROWS, "float32")
-    done = graphshare.run(siamese.graph, params=siamese.params, feeds={"data": picture, "sha-data": picture})
+    done = graphshare.run(siamese, feeds={"data": picture, "sha-data": picture})
     return {name: value.item() for name, value in done.outputs.items()}
 
 

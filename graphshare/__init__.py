@@ -1,13 +1,14 @@
 """graphshare: share parameters inside serialized MXNet/NNVM graphs, and prove that the result is right.
 
-Everything a command does is a typed function here. They take graphs and options, return a rewrite or a report, and print
-nothing::
+The library is the command line: every command is a typed function here. A rewrite takes a model and returns one, and prints
+nothing; nothing is written before :func:`save`::
 
-    import graphshare
+    import graphshare as gs
 
-    source = graphshare.load("nin")
-    rewrite = graphshare.duplicate(source.graph, ["sha-"], mode="tie")
-    graphshare.save(rewrite, source, "siam")
+    model = gs.load("nin")
+    siamese = gs.duplicate(model, "sha-", mode="tie")
+    assert gs.verify(siamese)
+    gs.save(siamese, "siam")
 
 Names are imported when first used, so that a command pays only for what it needs.
 """
@@ -20,84 +21,82 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from graphshare.api import (
-        Rule,
-        Ruleset,
-        duplicate,
-        extract,
-        group,
-        inspect,
-        load,
-        load_rules,
-        rename,
-        rename_by_rules,
-        save,
-        share,
-        upgrade,
-        verify,
-    )
-    from graphshare.differences.diff import diff
-    from graphshare.drawing.draw import draw
+    from graphshare.api.check import check
+    from graphshare.api.diff import diff
+    from graphshare.api.draw import draw
+    from graphshare.api.duplicate import duplicate
+    from graphshare.api.extract import extract
+    from graphshare.api.group import group
+    from graphshare.api.inspect import infer_shapes, inspect
+    from graphshare.api.rename import rename
+    from graphshare.api.rules import check_rules, explain, load_rules
+    from graphshare.api.run import bind, run, train
+    from graphshare.api.share import detect, share
+    from graphshare.api.upgrade import format, upgrade
+    from graphshare.api.verify import verify
+    from graphshare.checkpoint.load import load
+    from graphshare.checkpoint.model import Checkpoint
+    from graphshare.checkpoint.save import save
     from graphshare.errors import Fault, GraphshareError
-    from graphshare.execute.bind import Bound, bind
-    from graphshare.execute.run import run
+    from graphshare.execute.bind import Bound
     from graphshare.execute.sgd import Sgd
-    from graphshare.execute.train import train
+    from graphshare.formats.params.convert import convert_params as convert
     from graphshare.formats.params.diff import diff_params
+    from graphshare.inspection.params_list import list_params
+    from graphshare.inspection.params_show import measure_params, show_params
     from graphshare.ir.graph import Entry, Graph, Node, Rewrite
+    from graphshare.rewrite.rules.model import Rule, Ruleset
 
+# Public name: the module that holds it, and its name there where that is another one.
 _HOMES = {
-    **dict.fromkeys(("Rule", "Ruleset", "duplicate", "extract", "group", "inspect", "load", "load_rules"), "graphshare.api"),
-    **dict.fromkeys(("rename", "rename_by_rules", "save", "share", "upgrade"), "graphshare.api"),
-    **dict.fromkeys(("Fault", "GraphshareError"), "graphshare.errors"),
-    "Sgd": "graphshare.execute.sgd",
-    "train": "graphshare.execute.train",
-    **dict.fromkeys(("Bound", "bind"), "graphshare.execute.bind"),
-    "diff": "graphshare.differences.diff",
-    "diff_params": "graphshare.formats.params.diff",
-    "draw": "graphshare.drawing.draw",
-    "run": "graphshare.execute.run",
-    "verify": "graphshare.api",
-    **dict.fromkeys(("Entry", "Graph", "Node", "Rewrite"), "graphshare.ir.graph"),
+    "Bound": "execute.bind",
+    "Checkpoint": "checkpoint.model",
+    "Entry": "ir.graph",
+    "Fault": "errors",
+    "Graph": "ir.graph",
+    "GraphshareError": "errors",
+    "Node": "ir.graph",
+    "Rewrite": "ir.graph",
+    "Rule": "rewrite.rules.model",
+    "Ruleset": "rewrite.rules.model",
+    "Sgd": "execute.sgd",
+    "bind": "api.run",
+    "check": "api.check",
+    "check_rules": "api.rules",
+    "convert": "formats.params.convert:convert_params",
+    "detect": "api.share",
+    "diff": "api.diff",
+    "diff_params": "formats.params.diff",
+    "draw": "api.draw",
+    "duplicate": "api.duplicate",
+    "explain": "api.rules",
+    "extract": "api.extract",
+    "format": "api.upgrade",
+    "group": "api.group",
+    "infer_shapes": "api.inspect",
+    "inspect": "api.inspect",
+    "list_params": "inspection.params_list",
+    "load": "checkpoint.load",
+    "load_rules": "api.rules",
+    "measure_params": "inspection.params_show",
+    "rename": "api.rename",
+    "run": "api.run",
+    "save": "checkpoint.save",
+    "share": "api.share",
+    "show_params": "inspection.params_show",
+    "train": "api.run",
+    "upgrade": "api.upgrade",
+    "verify": "api.verify",
 }
 
-__all__ = [
-    "Bound",
-    "Entry",
-    "Fault",
-    "Graph",
-    "GraphshareError",
-    "Node",
-    "Rewrite",
-    "Rule",
-    "Ruleset",
-    "Sgd",
-    "__version__",
-    "bind",
-    "diff",
-    "diff_params",
-    "draw",
-    "duplicate",
-    "extract",
-    "group",
-    "inspect",
-    "load",
-    "load_rules",
-    "rename",
-    "rename_by_rules",
-    "run",
-    "save",
-    "share",
-    "train",
-    "upgrade",
-    "verify",
-]
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'graphshare' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    module, _, original = _HOMES[name].partition(":")
+    value = globals()[name] = getattr(import_module(f"graphshare.{module}"), original or name)
     return value
 
 

@@ -1,6 +1,6 @@
 """``python -m graphshare``."""
 
-from graphshare.cli.edge import main
+from graphshare.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -1,7 +1,7 @@
 """User errors: faults that say where something is wrong, what, and how to fix it.
 
 User errors derive from :class:`GraphshareError`; any other exception that escapes is a bug. A check collects every fault and
-raises once, so that one run reports all of them. ``cli/edge.py`` alone maps errors to exit codes.
+raises once, so that one run reports all of them. ``cli/main.py`` alone maps errors to exit codes.
 """
 
 from __future__ import annotations

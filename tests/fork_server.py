@@ -100,7 +100,7 @@ def _write(end: int, data: bytes) -> None:
 
 def _serve(asked: socket.socket) -> None:
     import graphshare
-    from graphshare.cli import edge
+    from graphshare.cli import main as command
 
     for module in pkgutil.walk_packages(graphshare.__path__, "graphshare."):
         if not module.name.endswith("__main__"):
@@ -112,14 +112,14 @@ def _serve(asked: socket.socket) -> None:
         pid = os.fork()
         if not pid:
             asked.close()
-            _become(edge, ends)
+            _become(command, ends)
         for end in ends:
             os.close(end)
         asked.sendall(_WORD.pack(pid))
         asked.sendall(_WORD.pack(os.waitpid(pid, 0)[1]))
 
 
-def _become(edge: Any, ends: list[int]) -> None:
+def _become(command: Any, ends: list[int]) -> None:
     """Turns this process into a run of the command."""
     with open(ends[3], "rb") as stream:
         stream.seek(0)
@@ -132,7 +132,7 @@ def _become(edge: Any, ends: list[int]) -> None:
     os.environ.update(environment)
     sys.path[0] = cwd
     sys.argv = ["graphshare", *arguments]
-    edge.main()
+    command.main()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the word GRAPH on a command line means: a path, standard input, or the stem of a checkpoint.
+"""Load a model from what GRAPH means on a command line: a path, ``-`` for stdin, or the stem of a checkpoint.
 
 A checkpoint is a pair of files as MXNet's ``save_checkpoint`` names them: ``STEM-symbol.json`` and ``STEM-0007.params``.
 """
@@ -13,44 +13,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-import msgspec
-
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.nearby import GRAPHS, meant
-from graphshare.formats.params.records import ParameterFile
 from graphshare.formats.params.registry import read_index
-from graphshare.ir.graph import Graph
 
 STDIN = "<stdin>"
 _EPOCH = re.compile(r"-(\d{4,})\.params$")
 # A symbol file of a million nodes takes 0.2 GB. A pipe or a device (/dev/zero) may have no end at all.
 MAX_STREAM = 1 << 30
 _PIECE = 1 << 20
-_SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
+
+StrPath = str | os.PathLike[str]
 
 
-class Checkpoint(msgspec.Struct, frozen=True, eq=False):
-    """A graph with where it came from, and its parameter file where there is one.
+def load(source: StrPath, *, epoch: int | None = None, params: StrPath | None = None) -> Checkpoint:
+    """Load the model that ``source`` names: a symbol file, the stem of a checkpoint, or ``-`` for stdin.
 
-    ``data`` are the graph file's bytes; ``stem`` is empty unless GRAPH was one.
-    """
-
-    where: str
-    data: bytes
-    graph: Graph
-    params: ParameterFile | None = None
-    stem: str = ""
-    epoch: int = 0
-
-
-def load_checkpoint(source: str, *, epoch: int | None = None, params: str | None = None) -> Checkpoint:
-    """The graph that ``source`` means, and its parameter file: ``params``, or for a stem the one beside it.
+    The parameters are those in ``params``, or for a stem those in ``STEM-NNNN.params`` (of ``epoch``, if there are several);
+    only their names, shapes and places are read.
 
     Raises:
         InputError: a file cannot be read or is broken.
         UsageError: a stem has several parameter files and ``epoch`` does not choose one.
     """
+    source, params = os.fspath(source), os.fspath(params) if params else None
     path, stem = graph_path(source)
     data = read_source(path)
     graph = read_symbol(data, where=path)
@@ -60,12 +48,13 @@ def load_checkpoint(source: str, *, epoch: int | None = None, params: str | None
         raise UsageError(
             Fault(f"--epoch {epoch} needs a stem, but {source!r} is a file", hint="name the parameter file with --params")
         )
-    found = _EPOCH.search(params or "")
-    return Checkpoint(path, data, graph, read_index(params) if params else None, stem, int(found[1]) if found else epoch or 0)
+    number = _EPOCH.search(params or "")
+    file = read_index(params) if params else None
+    return Checkpoint(graph, file, path, data, stem, int(number[1]) if number else epoch or 0)
 
 
 def graph_path(source: str) -> tuple[str, str]:
-    """The file that GRAPH means, and the stem where it is one (else an empty text). Raises InputError where there is none."""
+    """Return the file that GRAPH means, and the stem if it is one (else ``""``). Raises InputError if there is no such file."""
     if source == "-":
         return STDIN, ""
     if os.path.exists(source) and not os.path.isdir(source):
@@ -80,14 +69,14 @@ def graph_path(source: str) -> tuple[str, str]:
 
 
 def read_source(path: str) -> bytes:
-    """The bytes of a graph file, or of standard input. Raises InputError."""
+    """Return the bytes of a graph file, or of stdin. Raises InputError."""
     try:
         if path == STDIN:
             if sys.stdin is None:
                 raise InputError(Fault("is closed", where=path, hint="pipe a symbol file into the command"))
             if sys.stdin.isatty():
                 hint = "pipe a symbol file into the command, or name one"
-                raise UsageError(Fault("is the terminal, where nobody types a graph", where=path, hint=hint))
+                raise UsageError(Fault("is a terminal, and a graph is read from a file or a pipe", where=path, hint=hint))
             return _read_to_end(sys.stdin.buffer, path)
         with open(path, "rb") as file:
             return _read_to_end(file, path)
@@ -98,10 +87,10 @@ def read_source(path: str) -> bytes:
 
 
 def _read_to_end(file: BinaryIO, path: str) -> bytes:
-    """All of a file; of what may be endless, no more than ``MAX_STREAM`` bytes, and nothing beyond a start that is no JSON.
+    """Return all of a file; of a pipe or device at most ``MAX_STREAM`` bytes, and nothing if it does not begin like JSON.
 
     Raises:
-        InputError: it is longer, or does not begin as a symbol file does.
+        InputError: the input is longer, or does not begin as a symbol file does.
     """
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file.read()
@@ -110,7 +99,7 @@ def _read_to_end(file: BinaryIO, path: str) -> bytes:
     while piece := file.read(_PIECE):
         if not pieces and piece.lstrip()[:1] not in (b"{", b"", b"\xef", b"\xff", b"\xfe"):
             hint = "a symbol file is a JSON object with nodes, arg_nodes and heads"
-            raise InputError(Fault(f"is no symbol file: it starts with {piece[:8]!r}", where=path, path="byte 0", hint=hint))
+            raise InputError(Fault(f"is not a symbol file: it starts with {piece[:8]!r}", where=path, path="byte 0", hint=hint))
         pieces.append(piece)
         size += len(piece)
         if size > MAX_STREAM:
@@ -120,8 +109,8 @@ def _read_to_end(file: BinaryIO, path: str) -> bytes:
 
 
 @contextmanager
-def refusals_of(source: Checkpoint) -> Iterator[None]:
-    """Refusals that do not say which file they speak of speak of the graph's."""
+def locate_refusals(source: Checkpoint) -> Iterator[None]:
+    """Name the graph's file in refusals that do not name a file."""
     try:
         yield
     except RefusedError as error:
@@ -129,16 +118,16 @@ def refusals_of(source: Checkpoint) -> Iterator[None]:
 
 
 def sibling_params(stem: str, epoch: int | None) -> str | None:
-    """The parameter file beside a stem's graph; None when there is none and none was asked for."""
+    """Return the parameter file beside a stem's graph; None if there is none and ``epoch`` is None."""
     if epoch is not None:
         path = params_path(stem, epoch)
         if not os.path.exists(path):
             raise InputError(Fault("does not exist", where=path, hint=_epochs_hint(stem)))
         return path
-    found = _siblings(stem)
-    if len(found) > 1:
-        raise UsageError(Fault(f"{stem} has {len(found)} parameter files", where=stem, hint=_epochs_hint(stem)))
-    return found[0] if found else None
+    paths = _siblings(stem)
+    if len(paths) > 1:
+        raise UsageError(Fault(f"{stem} has {len(paths)} parameter files", where=stem, hint=_epochs_hint(stem)))
+    return paths[0] if paths else None
 
 
 def _siblings(stem: str) -> list[str]:
@@ -156,28 +145,5 @@ def _epochs_hint(stem: str) -> str:
 
 
 def params_path(stem: str, epoch: int) -> str:
-    """The parameter file of a checkpoint, as MXNet names it."""
+    """Return the path of a checkpoint's parameter file, as MXNet names it."""
     return f"{stem}-{epoch:04d}.params"
-
-
-class Outputs(msgspec.Struct, frozen=True):
-    """Where results go; ``graph`` may be ``-`` for standard output, an empty text means nowhere."""
-
-    graph: str = "-"
-    params: str = ""
-    map: str = ""
-
-
-def resolve_outputs(out: str | None, params_out: str | None, map_out: str | None, source: Checkpoint) -> Outputs:
-    """``-o`` as a path, ``-`` or a stem; a stem also names the parameter file, where there are parameters."""
-    if out is None or out == "-":
-        return Outputs("-", params_out or "", map_out or "")
-    if is_stem(out):
-        params = params_out or (params_path(out, source.epoch) if source.params is not None else "")
-        return Outputs(f"{out}-symbol.json", params, map_out or "")
-    return Outputs(out, params_out or "", map_out or "")
-
-
-def is_stem(out: str) -> bool:
-    """Whether ``-o`` names a checkpoint rather than a file: it has no suffix and is no existing file or device."""
-    return _SUFFIX.search(out) is None and not (os.path.exists(out) and not os.path.isdir(out))

@@ -2,31 +2,101 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from graphshare.checkpoint.load import Checkpoint
-from graphshare.checkpoint.map_entries import MapFile, map_file_of, refused_unless_map
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.source import restyle
-from graphshare.ir.graph import Graph, Node, Rewrite
+from graphshare.ir.graph import Branch, Graph, Kept, Node, Rewrite
+from graphshare.text.format import format_count
+from graphshare.text.names import did_you_mean
+from graphshare.text.short_repr import ShortRepr, quote_name
 
 MAP_VERSION = 1
 
 
-def map_of(rewrite: Rewrite, sources: Mapping[Graph, Checkpoint]) -> dict[str, Any]:
-    """The map of a rewrite as plain data; ``schemas/map.schema.json`` describes it.
+class Place(msgspec.Struct):
+    """A node by its id, which is None in a plain map of names, and its name."""
+
+    id: int | None
+    name: str
+
+
+class MapEntry(msgspec.Struct, rename={"source": "from", "target": "to"}):
+    """Where a node was, where it is now (None: dropped), in which branch, and in which of several graphs it was."""
+
+    source: Place
+    target: Place | None
+    branch: str = ""
+    graph: int = 0
+
+
+class MapSource(msgspec.Struct):
+    """A file that the map is of."""
+
+    sha256: str
+
+
+class MapFile(ShortRepr, msgspec.Struct):
+    """What the map in the file ``where`` says. ``by_name``: it is a plain JSON object of old and new names, without ids."""
+
+    entries: list[MapEntry]
+    sources: list[MapSource] = []
+    by_name: bool = False
+    where: str = ""
+
+    def _summary(self) -> str:
+        return f"{quote_name(self.where)}, {format_count(len(self.entries), 'node')}"
+
+
+def read_map(path: str | os.PathLike[str]) -> MapFile:
+    """Read a map file, or a plain JSON object of old names and new ones.
+
+    Raises:
+        InputError: the file cannot be read or is neither; a plain object gives a name twice.
+    """
+    where = os.fspath(path)
+    try:
+        with open(where, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise InputError(Fault(f"cannot be read: {error.strerror}", where=where)) from error
+    return parse_map(data, where)
+
+
+def parse_map(data: bytes, where: str) -> MapFile:
+    """Parse the bytes of a map file; see :func:`read_map`."""
+    try:
+        if msgspec.json.decode(data, type=dict[str, msgspec.Raw]).keys() >= {"version", "entries"}:
+            return msgspec.structs.replace(msgspec.json.decode(data, type=MapFile), by_name=False, where=where)
+        msgspec.json.decode(data, type=dict[str, str])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        hint = 'a map is a graphshare map file, or an object {"old name": "new name"}'
+        raise InputError(Fault(f"is not a map: {error}", where=where, hint=hint)) from None
+    pairs: list[tuple[str, str]] = json.loads(data, object_pairs_hook=list)
+    twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+    if twice:
+        raise InputError([Fault(f"names {name!r} more than once", where=where, hint="keep one of them") for name in twice])
+    return MapFile([MapEntry(Place(None, old), Place(None, new)) for old, new in pairs], by_name=True, where=where)
+
+
+def describe_rewrite(model: Checkpoint) -> dict[str, Any]:
+    """Return the map of a model's rewrites as plain data; ``schemas/map.schema.json`` describes it.
 
     ``how`` is ``kept`` (the same node), ``renamed``, ``copied`` (several images), ``tied`` (one node for several branches),
     ``dropped`` (a connected input too) or ``implied`` (a name without a node).
     """
-    numbers = {graph: i for i, graph in enumerate(sources)}
+    from hashlib import sha256  # takes time to import
+
+    rewrite, sources = _rewrite_of(model)
+    numbers = {source.graph: i for i, source in enumerate(sources)}
     new_ids = {node: i for i, node in enumerate(rewrite.graph.nodes)}
     shared = _images_by_count(rewrite)
     copies = Counter(branch.source for branch in rewrite.branches)
@@ -54,19 +124,24 @@ def map_of(rewrite: Rewrite, sources: Mapping[Graph, Checkpoint]) -> dict[str, A
                 "how": "implied",
             }
         )
-    files = [
-        {"file": _readable(source.where), "sha256": hashlib.sha256(source.data).hexdigest()} for source in sources.values()
-    ]
+    files = [{"file": _readable(source.where), "sha256": sha256(source.data).hexdigest()} for source in sources]
     return {"version": MAP_VERSION, "sources": files, "entries": entries}
 
 
+def _rewrite_of(model: Checkpoint) -> tuple[Rewrite, tuple[Checkpoint, ...]]:
+    """Return the rewrite with its sources; a model that was not rewritten maps every node to itself."""
+    if model.rewrite is not None:
+        return model.rewrite, model.sources
+    return Rewrite(model.graph, (Branch("", model.graph, Kept(model.graph)),)), (model,)
+
+
 def _readable(path: str) -> str:
-    """A path as text; bytes of it that are none become replacement characters."""
+    """Return a path as text; bytes that are not UTF-8 become replacement characters."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _images_by_count(rewrite: Rewrite) -> dict[Node, int]:
-    """How many branches each new node serves."""
+    """Return how many branches each new node serves."""
     counts: dict[Node, int] = {}
     for branch in rewrite.branches:
         for image in branch.images.values():
@@ -84,86 +159,57 @@ def _how(node: Node, image: Node | None, shared: Mapping[Node, int], branches: i
     return "copied" if branches > 1 else "renamed"
 
 
-def map_text(rewrite: Rewrite, sources: Mapping[Graph, Checkpoint]) -> str:
-    """The map file's text."""
-    return msgspec.json.format(msgspec.json.encode(map_of(rewrite, sources)), indent=2).decode() + "\n"
+def map_text(model: Checkpoint) -> str:
+    """Return the text of a model's map file."""
+    return msgspec.json.format(msgspec.json.encode(describe_rewrite(model)), indent=2).decode() + "\n"
 
 
-def read_map(path: str) -> bytes:
-    """The bytes of a map file. Raises InputError when it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise InputError(Fault(f"cannot be read: {error.strerror}", where=path)) from error
-
-
-def names_from_map(data: bytes, graph: Graph, *, where: str, inverse: bool = False) -> dict[Node, str]:
-    """New names for nodes of ``graph`` from a map file, or from a plain object of old names and new ones.
+def names_from_map(map_file: MapFile, graph: Graph, *, inverse: bool = False) -> dict[Node, str]:
+    """Return the new names that a map gives to nodes of ``graph``.
 
     With ``inverse``, ``graph`` is what the map leads to, and the names are those from before.
 
     Raises:
-        InputError: the file is neither, or speaks of nodes and names that the graph does not have; all are listed.
+        InputError: the map names nodes that the graph does not have; all are listed.
     """
-    with refused_unless_map(where):
-        found = map_file_of(data)
-    if found is not None:
-        return _by_id(found, graph, where, inverse)
-    pairs = _pairs(data, where)
-    return _by_name(_turned(pairs, where) if inverse else pairs, graph, where)
+    if not map_file.by_name:
+        return _by_id(map_file, graph, inverse)
+    pairs = {entry.source.name: entry.target.name for entry in map_file.entries if entry.target is not None}
+    return _by_name(_inverse(pairs, map_file.where) if inverse else pairs, graph, map_file.where)
 
 
-def _pairs(data: bytes, where: str) -> dict[str, str]:
-    """The pairs of a plain map.
-
-    Raises:
-        InputError: a name is given twice; the last would win unseen.
-    """
-    pairs: list[tuple[str, str]] = json.loads(data, object_pairs_hook=list)
-    counts = Counter(name for name, _ in pairs)
-    twice = [name for name, count in counts.items() if count > 1]
-    if twice:
-        raise InputError([Fault(f"names {name!r} more than once", where=where, hint="keep one of them") for name in twice])
-    return dict(pairs)
-
-
-def source_hash(data: bytes) -> str:
-    """The SHA-256 of the one graph that a map file is of; empty where it is none, or of several."""
-    try:
-        sources = msgspec.json.decode(data, type=MapFile).sources
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""
-    return sources[0].sha256 if len(sources) == 1 else ""
-
-
-def restored(rewrite: Rewrite, sha256: str) -> Rewrite | None:
-    """``rewrite`` written in the way in which its graph has this hash; None where no way gives it.
+def restore_escapes(rewrite: Rewrite, map_file: MapFile) -> Rewrite | None:
+    """Return ``rewrite`` with the string escapes that give its text the hash of the map's source; None if none do.
 
     A rename writes strings as MXNet does, so how its source escaped them can only be found by trying.
     """
+    from hashlib import sha256  # takes time to import
+
+    if len(map_file.sources) != 1:
+        return None
     graph = rewrite.graph
     for escapes in ("mxnet", "json", "ascii"):
         tried = restyle(graph, escapes=escapes)
-        digest = hashlib.sha256()
+        digest = sha256()
         for piece in write_symbol(tried):
             digest.update(piece)
-        if digest.hexdigest() == sha256:
+        if digest.hexdigest() == map_file.sources[0].sha256:
             return msgspec.structs.replace(rewrite, graph=tried)
     return None
 
 
-def _turned(pairs: dict[str, str], where: str) -> dict[str, str]:
+def _inverse(pairs: dict[str, str], where: str) -> dict[str, str]:
     counts = Counter(pairs.values())
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
-        hint = "a map file that `rename --map-out` writes goes by nodes and has an inverse"
+        hint = "a map file written by `rename --map-out` identifies nodes by id and has an inverse"
         raise InputError([Fault(f"gives the name {name!r} more than once", where=where, hint=hint) for name in twice])
     return {new: old for old, new in pairs.items()}
 
 
-def _by_id(found: MapFile, graph: Graph, where: str, inverse: bool) -> dict[Node, str]:
-    branches = dict.fromkeys(entry.branch for entry in found.entries)
+def _by_id(map_file: MapFile, graph: Graph, inverse: bool) -> dict[Node, str]:
+    where = map_file.where
+    branches = dict.fromkeys(entry.branch for entry in map_file.entries)
     if len(branches) > 1:
         listed = ", ".join(repr(branch) for branch in branches)
         hint = "a rename takes the map of one branch, as `duplicate --drop-original` with one prefix and `rename` write it"
@@ -171,16 +217,17 @@ def _by_id(found: MapFile, graph: Graph, where: str, inverse: bool) -> dict[Node
     names: dict[Node, str] = {}
     seen: set[Node] = set()
     faults = []
-    for i, entry in enumerate(found.entries):
+    for i, entry in enumerate(map_file.entries):
         if entry.target is None and inverse:
-            faults.append(Fault("is a node that was dropped, which no rename brings back", where=where, path=f"$.entries[{i}]"))
+            message = "is a node that was dropped, and a rename cannot bring it back"
+            faults.append(Fault(message, where=where, path=f"$.entries[{i}]"))
         if entry.target is None or entry.source.id is None or entry.target.id is None:
             continue
         old, new = (entry.target, entry.source) if inverse else (entry.source, entry.target)
         node = graph.nodes[old.id] if old.id is not None and 0 <= old.id < len(graph.nodes) else None
         side = "to" if inverse else "from"
         if node is None or node.name != old.name:
-            message = f"speaks of node {old.id} named {old.name!r}, which the graph does not have"
+            message = f"names node {old.id} {old.name!r}, which the graph does not have"
             faults.append(Fault(message, where=where, path=f"$.entries[{i}].{side}"))
         elif node in seen if inverse else names.get(node, new.name) != new.name:
             faults.append(Fault(f"gives node {old.id} two names", where=where, path=f"$.entries[{i}].{side}"))
@@ -192,15 +239,13 @@ def _by_id(found: MapFile, graph: Graph, where: str, inverse: bool) -> dict[Node
     return names
 
 
-def _by_name(found: dict[str, str], graph: Graph, where: str) -> dict[Node, str]:
-    from graphshare.text.names import did_you_mean
-
+def _by_name(names: Mapping[str, str], graph: Graph, where: str) -> dict[Node, str]:
     by_name: dict[str, list[Node]] = {}
     for node in graph.nodes:
         by_name.setdefault(node.name, []).append(node)
-    unknown = [name for name in found if name not in by_name]
+    unknown = [name for name in names if name not in by_name]
     if unknown:
         raise InputError(
             [Fault(f"the graph has no node named {name!r}", where=where, hint=did_you_mean(name, by_name)) for name in unknown]
         )
-    return {node: new for old, new in found.items() for node in by_name[old]}
+    return {node: new for old, new in names.items() for node in by_name[old]}

@@ -1,18 +1,23 @@
-"""Writing what a rewrite made: the graph, its parameters and the map, proved before any is put in place."""
+"""Save what a command or function made: the graph, its parameters, the map and arrays, all of them or none.
+
+Everything is written beside its target and checked before the first file is put in place.
+"""
 
 from __future__ import annotations
 
 import errno
+import io
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from mmap import ACCESS_READ, mmap
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
-from graphshare.checkpoint.load import Outputs
-from graphshare.checkpoint.parameter_plan import Plan
+from graphshare.checkpoint.load import StrPath, locate_refusals, params_path
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.self_check import check_written
 from graphshare.errors import Fault, OutputError, UsageError
 from graphshare.formats.atomic import Staged, output_error, staged_outputs
@@ -22,42 +27,104 @@ from graphshare.ir.graph import Graph
 from graphshare.progress import task
 
 STDOUT = "<stdout>"
+_SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
 
 
-def write_results(
-    graph: Graph,
-    outputs: Outputs,
+class Outputs(msgspec.Struct, frozen=True):
+    """Where results go; ``-`` is stdout, for the graph or for arrays, and an empty text means nowhere."""
+
+    graph: str = ""
+    params: str = ""
+    map: str = ""
+    arrays: str = ""
+
+    def files(self) -> list[str]:
+        """Return the files among them."""
+        return [path for path in (self.graph, self.params, self.map, self.arrays) if path and path != "-"]
+
+
+def save(
+    model: Checkpoint,
+    out: StrPath,
     *,
-    params: Sequence[tuple[ParameterFile, Plan]] = (),
-    map_text: str | None = None,
+    params: StrPath | None = None,
+    map: StrPath | None = None,
     verify_bytes: bool = False,
-    proof: Callable[[ParameterFile | None], None] | None = None,
-) -> None:
-    """Writes ``graph`` and, where ``outputs`` names places for them, parameters and map; all of them or none.
+) -> Outputs:
+    """Write a model to ``out``, a path or a stem, with its parameters and the map of its rewrites; all of them or none.
 
-    ``params`` are parameter files with what becomes of their records; the records of several files are written into one.
-    The graph is read back and checked before anything is in place. On standard output it is flushed before a file is replaced.
-    ``proof`` is asked last, with the parameters (of one file) under their new names; what it raises leaves all as it was.
+    A stem (``siam``) names both files (``siam-symbol.json``, ``siam-0000.params``); for a path, ``params`` says where the
+    parameters go, and its suffix chooses their format. ``map`` is a file for the map: which node became which. With
+    ``verify_bytes`` the written parameters are read again and compared with their source.
 
     Raises:
-        OutputError: something could not be written; what stood there before still stands.
+        UsageError: the parameters have new names and no file to go to, or there are none to write.
+        RefusedError: a parameter has no place in the format; all are listed.
+        OutputError: a file could not be written; what it held before is still there.
         SelfCheckError: the result does not read back as it should.
     """
-    with staged_outputs() as stage:
-        text = _stage_graph(graph, outputs.graph, stage)
-        if params and outputs.params:
-            _stage_params(params, outputs.params, stage, verify_bytes)
-        if map_text is not None and outputs.map:
-            stage.open(outputs.map).write(map_text.encode())
-        if proof is not None:
-            proof(_under_new_names(*params[0]) if len(params) == 1 else None)
-        if text is not None:
-            write_stdout(text)
+    outputs = resolve_outputs(model, out, params, map)
+    write_outputs(outputs, model, verify_bytes=verify_bytes)
+    return outputs
+
+
+def resolve_outputs(
+    model: Checkpoint, out: StrPath | None, params: StrPath | None = None, map: StrPath | None = None, *, dry_run: bool = False
+) -> Outputs:
+    """Return where ``model`` goes: ``out`` is a path, ``-`` (or None) for stdout, or a stem, which names the parameters too.
+
+    Raises:
+        UsageError: see :func:`save`; a ``dry_run`` needs no place for the parameters.
+    """
+    out, params, map = ("" if path is None else os.fspath(path) for path in (out, params, map))
+    has_params = model.parameter_file is not None
+    if is_stem(out):
+        params = params or (params_path(out, model.epoch) if has_params else "")
+        out = f"{out}-symbol.json"
+    if map == "-":
+        raise UsageError(Fault("the map cannot go to stdout", hint="name a file with --map-out"))
+    if params and not has_params:
+        hint = "name the parameter file with --params"
+        raise UsageError(Fault("--params-out has nothing to write: there is no parameter file", hint=hint))
+    if has_params and model.needs_params and not params and not dry_run:
+        hint = "add --params-out FILE, or write both under a stem (-o siam)"
+        raise UsageError(Fault("the parameters get new names, and nothing says where to write them", hint=hint))
+    return Outputs(out or "-", params, map)
+
+
+def is_stem(out: str) -> bool:
+    """Return whether ``-o`` names a checkpoint rather than a file: it has no suffix and is not an existing file or device."""
+    return out not in ("", "-") and _SUFFIX.search(out) is None and not (os.path.exists(out) and not os.path.isdir(out))
+
+
+def write_outputs(
+    outputs: Outputs, model: Checkpoint, *, arrays: Mapping[str, Any] | None = None, verify_bytes: bool = False
+) -> None:
+    """Write what ``outputs`` names of ``model``, and ``arrays`` by name, in one transaction.
+
+    The graph is read back and checked before anything is in place. What goes to stdout is flushed before a file is replaced.
+
+    Raises:
+        OutputError: a file could not be written; what it held before is still there.
+        SelfCheckError: the result does not read back as it should.
+    """
+    with locate_refusals(model), staged_outputs() as stage:
+        to_stdout = _stage_graph(model.graph, outputs.graph, stage) if outputs.graph else []
+        if model.parameter_file is not None and outputs.params:
+            _stage_params(model.parameter_file, model.graph, outputs.params, stage, verify_bytes)
+        if outputs.map:
+            from graphshare.checkpoint.map_file import map_text  # its hashes take time to import
+
+            stage.open(outputs.map).write(map_text(model).encode())
+        if arrays is not None and outputs.arrays:
+            to_stdout += _stage_arrays(arrays, outputs.arrays, stage)
+        if to_stdout:
+            write_stdout(to_stdout)
         stage.commit()
 
 
-def _stage_graph(graph: Graph, target: str, stage: Staged) -> list[bytes] | None:
-    """Writes the graph beside its target and checks it; what is bound for standard output is returned instead."""
+def _stage_graph(graph: Graph, target: str, stage: Staged) -> list[bytes]:
+    """Write the graph beside its target and check it; what goes to stdout is returned instead."""
     if target == "-":
         with task("writing", len(graph.nodes), "nodes") as advance:
             pieces = list(write_symbol(graph, advance))
@@ -70,34 +137,45 @@ def _stage_graph(graph: Graph, target: str, stage: Staged) -> list[bytes] | None
     out.flush()
     if out.direct:  # a pipe or a device: it cannot be read back, so the text itself is
         check_written(b"".join(write_symbol(graph)), graph, where=target)
-        return None
+        return []
     with open(out.name, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
         check_written(data, graph, where=target)
-    return None
+    return []
 
 
-def _stage_params(parts: Sequence[tuple[ParameterFile, Plan]], target: str, stage: Staged, verify_bytes: bool) -> None:
+def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: Staged, verify_bytes: bool) -> None:
+    from graphshare.checkpoint.parameters import split_by_origin
     from graphshare.formats.params.convert import stage_params
     from graphshare.formats.params.registry import SUFFIXES
 
     if target == "-":
-        raise UsageError(Fault("parameters cannot go to standard output", hint="name a file with --params-out"))
-    np_shape = len(parts) > 1 and any(record.layout == "V3" for _, plan in parts for record, _ in plan)
-    format_ = next((format_.name for suffix, format_ in SUFFIXES.items() if target.lower().endswith(suffix)), None)
-    stage_params(parts, stage, target, to=format_, np_shape=np_shape, verify_bytes=verify_bytes)
+        raise UsageError(Fault("parameters cannot go to stdout", hint="name a file with --params-out"))
+    parts = split_by_origin(file)
+    in_memory = any(record.origin is not None for _, plan in parts for record, _ in plan)
+    np_shape = (len(parts) > 1 or in_memory) and any(record.layout == "V3" for record in file.records)
+    np_shape |= in_memory and graph.attrs.get("is_np_shape", ("int", 0))[1] == 1
+    format_ = next((format_.name for suffix, format_ in SUFFIXES.items() if target.lower().endswith(suffix)), file.format)
+    stage_params(parts, stage, target, to=format_, densify=in_memory, np_shape=np_shape, verify_bytes=verify_bytes)
 
 
-def _under_new_names(source: ParameterFile, plan: Plan) -> ParameterFile:
-    """The source's records under the keys they are written with: what the new file holds, read from the old one."""
-    records = tuple(msgspec.structs.replace(record, key=key) for record, key in plan)
-    return msgspec.structs.replace(source, records=records)
+def _stage_arrays(arrays: Mapping[str, Any], target: str, stage: Staged) -> list[bytes]:
+    """Write arrays as ``.npz`` beside their target; what goes to stdout is returned instead."""
+    from graphshare.formats.params.array_files import write_arrays
+    from graphshare.formats.params.registry import FORMATS
+
+    if target != "-":
+        write_arrays(arrays, stage.open(target), FORMATS["npz"])
+        return []
+    buffer = io.BytesIO()
+    write_arrays(arrays, buffer, FORMATS["npz"])
+    return [buffer.getvalue()]
 
 
 def write_stdout(pieces: Iterable[bytes]) -> None:
-    """Writes to standard output and flushes it.
+    """Write to stdout and flush it.
 
     Raises:
-        OutputError: it cannot be written; a closed pipe stays a BrokenPipeError for the edge to end quietly.
+        OutputError: it cannot be written; a closed pipe stays a BrokenPipeError, which ends the command quietly.
     """
     if sys.stdout is None:
         raise OutputError(Fault("is closed", where=STDOUT, hint="name a file with -o"))
@@ -112,10 +190,17 @@ def write_stdout(pieces: Iterable[bytes]) -> None:
 
 
 def _write_whole(file: BinaryIO, piece: bytes) -> None:
-    """Writes every byte: under ``python -u`` standard output has no buffer and may take a part without an error."""
+    """Write every byte: under ``python -u`` stdout has no buffer and may take a part without an error."""
     rest = memoryview(piece)
     while rest:
         written = file.write(rest)
         if not written:
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         rest = rest[written:]
+
+
+def write_text(path: str, text: bytes) -> None:
+    """Write a report or picture to the file ``path``. Raises OutputError; what the file held before is then still there."""
+    with staged_outputs() as stage:
+        stage.open(path).write(text)
+        stage.commit()

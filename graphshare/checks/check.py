@@ -8,13 +8,16 @@ from functools import partial
 import msgspec
 
 from graphshare.checkpoint.load import STDIN
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.checks.baseline import drop_known, read_baseline
 from graphshare.checks.config import CheckOptions
+from graphshare.checks.context import CheckContext
 from graphshare.checks.engine import run_rules
 from graphshare.checks.fix import apply_fix, plan_fixes
 from graphshare.checks.registry import RULES, select_codes
 from graphshare.checks.targets import Target, read_context
 from graphshare.errors import Fault, GraphshareError, InputError
+from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.progress import task
 from graphshare.reports.model import Finding, Report
 
@@ -39,6 +42,15 @@ def check_target(target: Target, options: CheckOptions) -> TargetResult:
     findings, suppressed = run_rules(context, options.codes_for(context.where))
     vars(context).clear()  # it refers to itself, and garbage collection is off
     return TargetResult(target, tuple(findings), suppressed)
+
+
+def check_model(model: Checkpoint, options: CheckOptions) -> TargetResult:
+    """Run the rules on a model in memory: its graph as it would be written, and its parameters."""
+    data = model.data or b"".join(write_symbol(model.graph))
+    context = CheckContext(model.where, data, params=model.parameter_file, given_shapes=options.shapes)
+    findings, suppressed = run_rules(context, options.codes_for(model.where))
+    vars(context).clear()  # it refers to itself, and garbage collection is off
+    return TargetResult(Target(model.where), tuple(findings), suppressed)
 
 
 def check_targets(targets: Sequence[Target], options: CheckOptions, *, jobs: int = 1) -> list[TargetResult]:
@@ -75,9 +87,15 @@ def _run(targets: Sequence[Target], options: CheckOptions, jobs: int) -> Iterato
 
 
 def check(
-    targets: Sequence[Target], options: CheckOptions, *, jobs: int = 1, fix: bool = False, baseline: str | None = None
+    targets: Sequence[Target],
+    options: CheckOptions,
+    *,
+    models: Sequence[Checkpoint] = (),
+    jobs: int = 1,
+    fix: bool = False,
+    baseline: str | None = None,
 ) -> Report:
-    """Run the rules on all targets, ``jobs`` at a time, and return the report.
+    """Run the rules on all targets, ``jobs`` at a time, and on models in memory, and return the report.
 
     With ``fix``, fixable findings are fixed in place first. Findings that the file ``baseline`` contains are only counted.
 
@@ -92,6 +110,7 @@ def check(
         for planned in plan_fixes(targets, options):
             apply_fix(planned)
     results = check_targets(targets, options, jobs=jobs)
+    results += [check_model(model, options) for model in models]
     findings = [finding for result in results for finding in result.findings]
     fixed = max(0, before - len(findings))
     known = 0

@@ -60,15 +60,22 @@ class NamedRecord:
 class CheckContext:
     """The files that are checked.
 
-    ``where`` is the path of the graph file and ``data`` its bytes; ``params_path`` names a parameter file or is empty;
-    ``given_shapes`` are the user's shapes by variable name. ``graph`` and all that follows from it exist only where
-    ``has_graph`` is true.
+    ``where`` is the path of the graph file and ``data`` its bytes; ``params_path`` names a parameter file or is empty,
+    ``params`` is its index where that is known; ``given_shapes`` are the user's shapes by variable name. ``graph`` and all
+    that follows from it exist only where ``has_graph`` is true.
     """
 
     def __init__(
-        self, where: str, data: bytes, *, params_path: str = "", given_shapes: Mapping[str, PartialShape] | None = None
+        self,
+        where: str,
+        data: bytes,
+        *,
+        params_path: str = "",
+        params: ParameterFile | None = None,
+        given_shapes: Mapping[str, PartialShape] | None = None,
     ) -> None:
         self.where, self.data, self.params_path, self.given_shapes = where, data, params_path, given_shapes or {}
+        self._params = params
         self._facts: dict[tuple[str, int], Facts] = {}
 
     @cached_property
@@ -177,8 +184,8 @@ class CheckContext:
 
     @cached_property
     def _index(self) -> tuple[ParameterFile | None, tuple[Fault, ...]]:
-        if not self.params_path:
-            return None, ()
+        if self._params is not None or not self.params_path:
+            return self._params, ()
         try:
             return read_index(self.params_path), ()
         except InputError as error:

@@ -10,26 +10,27 @@ import click
 import graphshare
 from graphshare.cli.console import choose_color
 from graphshare.cli.examples import add_examples
-from graphshare.cli.suggesting import SuggestingGroup
+from graphshare.cli.suggest import SuggestingGroup
 
-# Command, the function that runs it, and what ``--help`` says of it; a test holds the text against the command's own.
+# Each command is the module of its name in graphshare.cli.commands. The text is the first line of its help, as a test checks;
+# ``--help`` must not import the modules.
 COMMANDS = {
-    "duplicate": ("graphshare.cli.duplicate:duplicate", "Add branches on copied or tied parameters."),
-    "share": ("graphshare.cli.share:share", "Tie parameters inside one graph."),
-    "extract": ("graphshare.cli.extract:extract", "Cut out the minimal sub-graph for some outputs."),
-    "rename": ("graphshare.cli.rename:rename", "Give nodes other names, parameters along."),
-    "group": ("graphshare.cli.group:group", "Join several graphs in one, parameters along."),
-    "upgrade": ("graphshare.cli.upgrade:upgrade", "Write what MXNet 1.9.1 would write after loading the file."),
-    "format": ("graphshare.cli.format:format_", "Lay the file out anew, or check its layout."),
-    "inspect": ("graphshare.cli.inspect:inspect", "Show arguments, states, outputs, operators and roles."),
-    "run": ("graphshare.cli.run:run", "Compute a graph's outputs with numpy."),
-    "verify": ("graphshare.cli.verify:verify", "Prove that branches compute the same."),
-    "rules": ("graphshare.cli.rules:rules", "Explain and check sharing and naming rules."),
-    "check": ("graphshare.cli.check:check", "Find what is wrong with graphs and their parameter files."),
-    "diff": ("graphshare.cli.diff:diff", "Show what differs between two graphs."),
-    "draw": ("graphshare.cli.draw:draw", "Draw a graph in Graphviz's language, in Mermaid or as SVG."),
-    "completion": ("graphshare.cli.completion:completion", "Print the completion script of a shell."),
-    "params": ("graphshare.cli.params:params", "List, compare, measure and convert parameter files."),
+    "duplicate": "Add branches on copied or tied parameters.",
+    "share": "Tie parameters inside one graph.",
+    "extract": "Cut out the minimal subgraph for some outputs.",
+    "rename": "Give nodes other names, parameters along.",
+    "group": "Join several graphs in one, parameters along.",
+    "upgrade": "Write what MXNet 1.9.1 would write after loading the file.",
+    "format": "Lay the file out anew, or check its layout.",
+    "inspect": "Show arguments, states, outputs, operators and roles.",
+    "run": "Compute a graph's outputs with numpy.",
+    "verify": "Prove that branches compute the same.",
+    "rules": "Explain and check sharing and naming rules.",
+    "check": "Find faults in graphs and their parameter files.",
+    "diff": "Show what differs between two graphs.",
+    "draw": "Draw a graph in Graphviz's language, in Mermaid or as SVG.",
+    "completion": "Print the completion script of a shell.",
+    "params": "List, compare, measure and convert parameter files.",
 }
 
 
@@ -42,18 +43,17 @@ class LazyGroup(SuggestingGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(module), name)
+        command: click.Command = import_module(f"graphshare.cli.commands.{cmd_name}").command
         add_examples(command, cmd_name)
         if ctx.resilient_parsing:  # the shell asks for completions
-            from graphshare.cli.completing import complete_names
+            from graphshare.cli.completion_names import complete_names
 
             complete_names(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}

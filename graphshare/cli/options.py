@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 
 import click
 
-from graphshare.cli.emit import Delivery
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 GRAPH = click.argument("graph", metavar="GRAPH")
@@ -52,8 +50,3 @@ def grouping(command: F) -> F:
     for option in reversed((graphs, epoch, many, out, params_out, map_out, dry_run, format_, verify_bytes, strict)):
         command = option(command)
     return command
-
-
-def delivery(given: dict[str, Any]) -> Delivery:
-    """The output options among a rewriting command's keyword arguments."""
-    return Delivery(**{name: given["format_" if name == "format" else name] for name in Delivery.__struct_fields__})

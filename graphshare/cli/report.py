@@ -38,11 +38,9 @@ def put_report(report: Report, format_: str | None, *, out: str | None = None) -
     format_ = format_ or default_format()
     report = msgspec.structs.replace(report, tool_version=graphshare.__version__)
     if out is not None and out != "-":
-        from graphshare.formats.atomic import staged_outputs
+        from graphshare.checkpoint.save import write_text
 
-        with staged_outputs() as stage:
-            stage.open(out).write(render(report, format_).encode("utf-8", "backslashreplace"))
-            stage.commit()
+        write_text(out, render(report, format_).encode("utf-8", "backslashreplace"))
     elif format_ == "text" and colored(sys.stdout):
         _put_colored(report)
     else:

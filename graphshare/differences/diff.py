@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from graphshare.analysis.implied import implied_name, implied_variables
-from graphshare.checkpoint.load import Checkpoint
-from graphshare.checkpoint.map_entries import Place, entries_of
+from graphshare.checkpoint.map_file import MapFile, Place
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.differences.alignment import align
 from graphshare.differences.changes import Branch, GraphDiff, compare
 from graphshare.errors import Fault, InputError, RefusedError
@@ -46,8 +46,7 @@ def diff(
     right: Checkpoint,
     *,
     prefixes: Sequence[str] = (),
-    map_data: bytes | None = None,
-    map_where: str = "",
+    map_file: MapFile | None = None,
     renames: bool = True,
     ignore_names: bool = False,
     atol: float = 0.0,
@@ -56,24 +55,24 @@ def diff(
     """Return the differences between ``left`` and ``right``.
 
     ``prefixes``: the right graph has nodes of the left one under these prefixes, beside or instead of the plain ones.
-    ``map_data``: the map file of a rewrite, or an object of old and new names. Without ``renames`` the other nodes are paired
+    ``map_file``: the map of a rewrite, or an object of old and new names. Without ``renames`` the other nodes are paired
     by equal names only; with ``ignore_names`` another name is not a difference.
 
     Raises:
-        InputError: not a map file, or the map of other graphs.
+        InputError: the map is of other graphs.
         RefusedError: a prefix that no counterpart has.
     """
     branches = [Branch("", {})]
-    if map_data is not None:
-        branches = _match_map(left.graph, right.graph, map_data, map_where)
+    if map_file is not None:
+        branches = _match_map(left.graph, right.graph, map_file)
     elif prefixes:
         branches = _match_prefixes(left.graph, right.graph, prefixes, left.where)
     branches = _complete(left.graph, right.graph, branches, renames)
     changes = compare(left.graph, right.graph, branches)
     parameters = None
-    if left.params is not None and right.params is not None:
+    if left.parameter_file is not None and right.parameter_file is not None:
         names = _map_parameter_names(left.graph, branches)
-        parameters = diff_parameters(left.params, right.params, names, atol=atol, rtol=rtol)
+        parameters = diff_parameters(left.parameter_file, right.parameter_file, names, atol=atol, rtol=rtol)
     return Difference(changes.without_names() if ignore_names else changes, parameters)
 
 
@@ -110,13 +109,13 @@ def _index_names(nodes: Iterable[Node]) -> dict[str, list[Node]]:
     return index
 
 
-def _match_map(left: Graph, right: Graph, data: bytes, where: str) -> list[Branch]:
+def _match_map(left: Graph, right: Graph, map_file: MapFile) -> list[Branch]:
     """Return the branches of a map. An id counts where the node there has the map's name, otherwise a name that is unique.
 
     Raises:
-        InputError: not a map file, or none of its nodes is in the graphs.
+        InputError: none of the map's nodes is in the graphs.
     """
-    entries = entries_of(data, where)
+    entries = map_file.entries
     lefts, rights = _NodeFinder(left), _NodeFinder(right)
     images: dict[str, dict[Node, Node]] = {}
     names: dict[str, dict[Node, str]] = {}
@@ -130,7 +129,7 @@ def _match_map(left: Graph, right: Graph, data: bytes, where: str) -> list[Branc
             images.setdefault(entry.branch, {})[a] = b
     if entries and not images:
         hint = "use the map of the rewrite that made the second graph from the first"
-        raise InputError(Fault("pairs no node of these graphs", where=where, hint=hint))
+        raise InputError(Fault("pairs no node of these graphs", where=map_file.where, hint=hint))
     return [Branch(label, pairs, names[label]) for label, pairs in images.items()] or [Branch("", {})]
 
 

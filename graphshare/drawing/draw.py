@@ -8,7 +8,7 @@ import msgspec
 
 from graphshare.analysis.branches import find_prefixes
 from graphshare.analysis.roles import assign_roles
-from graphshare.checkpoint.map_entries import Place, entries_of
+from graphshare.checkpoint.map_file import MapFile, Place
 from graphshare.checkpoint.parameter_plan import held_names
 from graphshare.drawing.dot import format_dot
 from graphshare.drawing.mermaid import MAX_LINES, format_mermaid
@@ -39,8 +39,7 @@ def draw(
     params: ParameterFile | None = None,
     shapes: Mapping[str, PartialShape] | None = None,
     prefixes: Sequence[str] = (),
-    highlight: bytes | None = None,
-    highlight_where: str = "",
+    highlight: MapFile | None = None,
     all_parameters: bool = False,
     separator: str | None = None,
     theme: str = "auto",
@@ -53,7 +52,7 @@ def draw(
     them. ``highlight`` is the map of the rewrite that made the graph.
 
     Raises:
-        InputError: not a map file, or the map of another graph.
+        InputError: the map is of another graph.
         RefusedError: a prefix that no operator has; shapes that contradict each other or that no variable has.
         GraphvizError: ``svg`` without Graphviz.
     """
@@ -63,7 +62,7 @@ def draw(
         frozenset(node for node, role in assign_roles(graph, held=held_names(params)).items() if role.is_parameter),
         branches,
         _find_shapes(graph, _copy_to_twins(graph, shapes or {}, branches), params),
-        {} if highlight is None else _find_former_names(graph, highlight, highlight_where),
+        {} if highlight is None else _find_former_names(graph, highlight),
     )
     picture = make_picture(annotated, depth=depth, all_parameters=all_parameters, separator=separator)
     notes = tuple(_remark(graph, picture, to, is_depth_given=depth is not None))
@@ -142,9 +141,9 @@ def _read_stored_shapes(graph: Graph, params: ParameterFile | None) -> Shapes:
     return {key: record.shape for key, record in by_node.items() if record is not None and record.shape is not None}
 
 
-def _find_former_names(graph: Graph, data: bytes, where: str) -> dict[Node, str]:
+def _find_former_names(graph: Graph, map_file: MapFile) -> dict[Node, str]:
     """Return the nodes of ``graph`` that a map renamed, with their former names."""
-    entries = entries_of(data, where)
+    entries = map_file.entries
     by_name: dict[str, list[Node]] = {}
     for node in graph.nodes:
         by_name.setdefault(node.name, []).append(node)
@@ -157,7 +156,7 @@ def _find_former_names(graph: Graph, data: bytes, where: str) -> dict[Node, str]
                 names[node] = entry.source.name
     if entries and not is_map_of_graph:
         hint = "use the graph and the map that one rewrite wrote"
-        raise InputError(Fault("speaks of no node of this graph", where=where, hint=hint))
+        raise InputError(Fault("names no node of this graph", where=map_file.where, hint=hint))
     return names
 
 

@@ -16,12 +16,8 @@ from graphshare.execute.prepare import Prepared, prepare
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.tape import needs_head_gradient
 from graphshare.execute.trainer import Trainer, batch_rescale, check_heads, first_data
-from graphshare.formats.atomic import staged_outputs
-from graphshare.formats.params.array_files import write_arrays
-from graphshare.formats.params.convert import verify_written
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
-from graphshare.formats.params.registry import choose_format
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import item_progress
 from graphshare.text.format import format_names
@@ -135,21 +131,3 @@ def _key(node: Node, role: Role, records: RecordsByName | None) -> str:
     auxiliary = role.kind is Kind.AUXILIARY
     record = records.of(node, auxiliary=auxiliary) if records is not None else None
     return (record.key if record is not None else None) or join_key("aux" if auxiliary else "arg", node.name)
-
-
-def write_trained(trained: Trained, path: str, source: ParameterFile | None, *, np_shape: bool) -> None:
-    """Writes the new values to ``path``, with all else that ``source`` holds; the suffix chooses the format.
-
-    Raises:
-        RefusedError: the format has no place for something; all is listed.
-        OutputError: it could not be written; what stood there before still stands.
-        SelfCheckError: it does not read back as it was written.
-    """
-    format_ = choose_format(path)
-    np_shape = np_shape or (source is not None and any(record.layout == "V3" for record in source.records))
-    with staged_outputs() as stage:
-        out = stage.open(path)
-        records = write_arrays(trained.updated, out, format_, base=source, np_shape=np_shape)
-        if not out.direct:
-            verify_written(out.name, [(record, record.key) for record in records], format_)
-        stage.commit()

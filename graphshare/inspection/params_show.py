@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,7 @@ class ParameterStatistics(msgspec.Struct, frozen=True):
     arrays: tuple[ArrayStatistics, ...]
 
 
-def show_params(path: str, *, select: Sequence[str] = ()) -> ParameterDetails:
+def show_params(path: str | os.PathLike[str], *, select: Sequence[str] = ()) -> ParameterDetails:
     """Return the arrays of the file and which are equal; arrays are read in pieces.
 
     Raises:
@@ -90,7 +91,7 @@ def _describe(record: Record, equal: dict[str, str]) -> ArrayDetails:
                       record.tied_to, twin)  # fmt: skip
 
 
-def measure_params(path: str, *, select: Sequence[str] = ()) -> ParameterStatistics:
+def measure_params(path: str | os.PathLike[str], *, select: Sequence[str] = ()) -> ParameterStatistics:
     """Return the statistics of each array of the file; arrays are read in pieces.
 
     Raises:

@@ -15,10 +15,13 @@ from typing import Any
 
 import msgspec
 
+from graphshare.text.format import format_count, shorten
+from graphshare.text.short_repr import LONGEST_NAME, ShortRepr, quote_name
+
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
-class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
+class Entry(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     """An input edge (NNVM's NodeEntry): output ``index`` of ``node``.
 
     ``version`` counts in-place mutations of a variable and is kept as read; None where the file had two numbers instead of
@@ -29,6 +32,9 @@ class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
     index: int = 0
     version: int | None = 0
 
+    def _summary(self) -> str:
+        return f"output {self.index} of {self.node._summary()}"
+
 
 class NodeForm(msgspec.Struct, frozen=True):
     """How a node was written: its keys in file order, and which attributes stood under ``param`` beside an ``attr`` map."""
@@ -37,7 +43,7 @@ class NodeForm(msgspec.Struct, frozen=True):
     param: tuple[str, ...] | None = None
 
 
-class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
+class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     """A variable, which has no operator (``op`` is empty), or the application of an operator.
 
     ``num_outputs`` counts all outputs, hidden ones included, and is None where neither the file nor an operator told.
@@ -60,6 +66,9 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
         """Whether this is a variable. Loops over every node of a large graph test ``not node.op``, which is faster."""
         return not self.op
 
+    def _summary(self) -> str:
+        return f"{shorten(self.op, LONGEST_NAME) or 'variable'} {quote_name(self.name)}"
+
 
 class Source(msgspec.Struct, frozen=True):
     """The file format that a graph was read from and how the file was written. Opaque to transforms, which pass it on.
@@ -80,7 +89,7 @@ class Source(msgspec.Struct, frozen=True):
         return None
 
 
-class Graph(msgspec.Struct, frozen=True, eq=False, gc=False):
+class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     """``nodes`` in file order (inputs may come after consumers), ``heads`` the outputs, ``attrs`` the graph's own."""
 
     nodes: tuple[Node, ...]
@@ -88,6 +97,9 @@ class Graph(msgspec.Struct, frozen=True, eq=False, gc=False):
     attrs: Mapping[str, Any] = EMPTY
     source: Source = Source()
     extra: Mapping[str, Any] = EMPTY
+
+    def _summary(self) -> str:
+        return f"{format_count(len(self.nodes), 'node')}, {format_count(len(self.heads), 'head')}"
 
     @property
     def version(self) -> int | None:
@@ -99,7 +111,7 @@ class Graph(msgspec.Struct, frozen=True, eq=False, gc=False):
         return (node for node in self.nodes if not node.op)
 
 
-class Branch(msgspec.Struct, frozen=True, eq=False, gc=False):
+class Branch(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     """What one branch of a rewrite made of one source graph.
 
     ``images`` maps each source node to its new node; a node that is absent was dropped. ``label`` names the branch: the prefix
@@ -109,6 +121,9 @@ class Branch(msgspec.Struct, frozen=True, eq=False, gc=False):
     label: str
     source: Graph
     images: Mapping[Node, Node]
+
+    def _summary(self) -> str:
+        return f"{quote_name(self.label)}, {format_count(len(self.images), 'node')}"
 
 
 class Kept(Mapping[Node, Node]):
@@ -140,12 +155,15 @@ class Rename(msgspec.Struct, frozen=True):
     new: str
 
 
-class Rewrite(msgspec.Struct, frozen=True, eq=False, gc=False):
+class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     """What every transform returns: the new graph, and for each branch which node became which."""
 
     graph: Graph
     branches: tuple[Branch, ...]
     renames: tuple[Rename, ...] = ()
+
+    def _summary(self) -> str:
+        return f"{self.graph._summary()}, {len(self.branches)} branch{'' if len(self.branches) == 1 else 'es'}"
 
     def images(self, source: Graph, node: Node) -> list[tuple[str, Node]]:
         """The ``(branch, new node)`` pairs that ``node`` of ``source`` became; empty when it was dropped."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphshare.analysis.implied import implied_variables
-from graphshare.checkpoint.load import Checkpoint
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Graph, Rewrite
 from graphshare.rewrite.upgrade import upgrade

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_all, pair_by_prefix
-from graphshare.checkpoint.load import read_source
-from graphshare.checkpoint.map_entries import entries_of
-from graphshare.errors import Fault, InputError
-from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.checkpoint.map_file import read_map
+from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.ir.graph import Entry, Graph, Node, Rewrite
 
 
 def pair_branches(graph: Graph, prefixes: Sequence[str], map_file: str | None) -> list[HeadPairs]:
@@ -23,6 +23,22 @@ def pair_branches(graph: Graph, prefixes: Sequence[str], map_file: str | None) -
     return pair_by_prefix(graph, prefixes or find_prefixes(graph))
 
 
+def pair_by_rewrite(rewrite: Rewrite) -> list[HeadPairs]:
+    """Pair the heads of a rewrite's branches: those that came from one source node; the first branch is the reference.
+
+    Raises:
+        RefusedError: there is one branch only.
+        InputError: a branch has no head that came from a node of the first.
+    """
+    first, *others = rewrite.branches
+    if not others:
+        raise RefusedError(Fault("there is only one branch", hint="`graphshare duplicate` adds one"))
+    reference = {image: node for node, image in first.images.items()}
+    return [
+        _paired_heads(rewrite.graph, reference, branch.images, first.label, branch.label, "the rewrite") for branch in others
+    ]
+
+
 def pair_files(left: Graph, right: Graph) -> list[HeadPairs]:
     """Pair all heads of two graphs, in order. Raises RefusedError when their numbers differ."""
     return [pair_all(left, right)]
@@ -31,7 +47,7 @@ def pair_files(left: Graph, right: Graph) -> list[HeadPairs]:
 def _pair_by_map(graph: Graph, path: str) -> list[HeadPairs]:
     """Heads whose nodes came from one source node belong together; the first branch of the map is the reference."""
     images: dict[str, dict[tuple[int, int], Node]] = {}
-    for entry in entries_of(read_source(path), path):
+    for entry in read_map(path).entries:
         if entry.target is None or entry.target.id is None or entry.source.id is None:
             continue
         if not 0 <= entry.target.id < len(graph.nodes):
@@ -46,10 +62,13 @@ def _pair_by_map(graph: Graph, path: str) -> list[HeadPairs]:
     return [_paired_heads(graph, reference, images[label], labels[0], label, path) for label in labels[1:]]
 
 
+Origin = TypeVar("Origin")
+
+
 def _paired_heads(
     graph: Graph,
-    reference: dict[Node, tuple[int, int]],
-    images: dict[tuple[int, int], Node],
+    reference: Mapping[Node, Origin],
+    images: Mapping[Origin, Node],
     name: str,
     label: str,
     path: str,

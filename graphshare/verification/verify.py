@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from graphshare.analysis.branches import HeadPairs
-from graphshare.analysis.implied import implied_variables
-from graphshare.errors import DisprovedError, Fault, UsageError
+from graphshare.errors import Fault, UsageError
 from graphshare.execute.feeds import GivenShape
 from graphshare.execute.plan import UnsupportedError, unsupported
 from graphshare.formats.params.lookup import compare_parameters
-from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.compare import compare_structure
-from graphshare.ir.graph import Graph
+from graphshare.ir.graph import Graph, Rewrite
 from graphshare.ops.kernel import Array
 from graphshare.rewrite.batch import find_batch
-from graphshare.rewrite.upgrade import upgrade
 from graphshare.verification.batched import verify_batched
 from graphshare.verification.inputs import Settings, Side, Sides, assign_round, check_names
-from graphshare.verification.pairs import pair_branches, pair_files
+from graphshare.verification.pairs import pair_branches, pair_by_rewrite, pair_files
 from graphshare.verification.report import BranchReport, Report
 from graphshare.verification.stages import Stage, parameter_stage, structure_stage, training_stage, value_stage
 from graphshare.verification.training import train_branches
@@ -29,6 +26,7 @@ def verify(
     left: Side,
     right: Side | None = None,
     *,
+    rewrite: Rewrite | None = None,
     prefixes: Sequence[str] = (),
     map_file: str | None = None,
     seed: int = 0,
@@ -44,9 +42,9 @@ def verify(
 ) -> Report:
     """Compare the branches of ``left``, or its graph with that of ``right``: structure, parameters, values, training.
 
-    Branches are told apart by ``map_file``, by ``prefixes``, or by the names of the outputs; each branch of a batch is compared
-    with a run of its own. Values are compared for seeded inputs, ``rounds`` times, with tolerances as in numpy's isclose.
-    ``feeds`` and ``shapes`` are by variable name and hold for the twins of other branches too. ``params_seed`` draws parameters
+    Branches are told apart by ``map_file``, by ``prefixes``, by the ``rewrite`` that made them, or by the names of the outputs;
+    each branch of a batch is compared with a run of its own. Values are compared for seeded inputs, ``rounds`` times, with
+    tolerances as in numpy's isclose. ``feeds`` and ``shapes`` are by variable name and hold for the twins of other branches too. ``params_seed`` draws parameters
     that no file holds, equal ones for twins. ``allow_unsupported`` accepts the first two stages alone where an operator has no
     kernel. ``train_step`` adds the training stage, which with ``expect_tied`` fails where any pair will drift.
 
@@ -62,33 +60,18 @@ def verify(
         return _verify_pairs(pair_files(left.graph, right.graph), left, right, settings)
     batch = find_batch(left.graph) if not map_file else None
     if batch is None or set(prefixes) not in (set(), {label for label in batch.labels if label}):
-        return _verify_pairs(pair_branches(left.graph, prefixes, map_file), left, left, settings)
+        return _verify_pairs(_find_pairs(left.graph, rewrite, prefixes, map_file), left, left, settings)
     if train_step:
         hint = "leave --train-step out; `graphshare run --sgd-steps` trains such a graph"
         raise UsageError(Fault("branches of a batch are one run on one set of parameters, which cannot drift", hint=hint))
     return verify_batched(batch, left, settings)
 
 
-def prove_branches(graph: Graph, params: ParameterFile | None, prefixes: Sequence[str]) -> str:
-    """Verify the branches of a rewrite before it is put in place; return the verdict. Without a file parameters are drawn.
-
-    Raises:
-        DisprovedError: a branch differs; every difference is listed.
-        RefusedError: the answer is unknown: an operator without a kernel, a shape that nothing determines.
-    """
-    if any(implied_variables(graph)):
-        graph = upgrade(graph, keep_amp_cast=True).graph
-    report = verify(Side(graph, params), prefixes=prefixes, params_seed=0 if params is None else None)
-    if not report:
-        faults = [
-            Fault(f"{stage.name} of {branch.branch}: {detail}", hint="nothing was written")
-            for branch in report.branches
-            for stage in branch.stages
-            if stage.verdict == "fails"
-            for detail in stage.details or (stage.summary,)
-        ]
-        raise DisprovedError(faults or [Fault(report.verdict)])
-    return report.verdict
+def _find_pairs(graph: Graph, rewrite: Rewrite | None, prefixes: Sequence[str], map_file: str | None) -> list[HeadPairs]:
+    """Return the branches of a rewrite, unless a map or prefixes name others; without a rewrite see :func:`pair_branches`."""
+    if rewrite is not None and len(rewrite.branches) > 1 and not prefixes and not map_file:
+        return pair_by_rewrite(rewrite)
+    return pair_branches(graph, prefixes, map_file)
 
 
 def _verify_pairs(heads: Sequence[HeadPairs], left: Side, right: Side, settings: Settings) -> Report:

@@ -236,7 +236,7 @@ def test_check_needs_no_numpy_without_parameters(folder: Path) -> None:
     import sys
 
     code = (
-        "import sys; from graphshare.cli.edge import run; run(['check', 'models/good', '--isolated']);"
+        "import sys; from graphshare.cli.main import run; run(['check', 'models/good', '--isolated']);"
         "sys.exit(any(name in sys.modules for name in ('numpy', 'jsonschema', 'rich')))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=folder, check=False).returncode == 0

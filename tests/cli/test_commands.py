@@ -58,7 +58,7 @@ def names_of(path: Path) -> list[str]:
 def test_help_of_every_command() -> None:
     top = done(graphshare("--help")).stdout.decode()
     context = click.Context(cli)
-    for name, (_, text) in COMMANDS.items():
+    for name, text in COMMANDS.items():
         assert text in top
         command = cli.get_command(context, name)
         assert command is not None
@@ -112,7 +112,7 @@ def test_a_misspelt_command_gets_a_suggestion() -> None:
 def test_commands_on_json_import_nothing_heavy(folder: Path) -> None:
     """numpy, jsonschema and rich cost more than the work itself."""
     script = (
-        "import sys; from graphshare.cli import edge; code = edge.run(sys.argv[1:]);"
+        "import sys; from graphshare.cli import main; code = main.run(sys.argv[1:]);"
         "print([m for m in ('numpy', 'jsonschema', 'rich') if m in sys.modules], file=sys.stderr); sys.exit(code)"
     )
     commands = (

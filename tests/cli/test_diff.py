@@ -109,7 +109,7 @@ def test_what_cannot_be_compared_is_refused(folder: Path) -> None:
     (folder / "other.map").write_text('{"nobody": "noone"}')
     refused(graphshare("diff", "lenet", cwd=folder), "two graphs")
     refused(graphshare("diff", "-", "-", cwd=folder), "standard input")
-    refused(graphshare("diff", "lenet", "lenet", "--map", "bad.map", cwd=folder), "bad.map", "is no map")
+    refused(graphshare("diff", "lenet", "lenet", "--map", "bad.map", cwd=folder), "bad.map", "is not a map")
     refused(graphshare("diff", "lenet", "lenet", "--map", "other.map", cwd=folder), "pairs no node")
     refused(graphshare("diff", "lenet", "lenet", "--map", "nothing", cwd=folder), "nothing", "cannot be read")
     refused(graphshare("diff", "lenet", "lenet", "--git", cwd=folder), "7 arguments")

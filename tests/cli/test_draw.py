@@ -39,5 +39,5 @@ def test_the_map_of_a_rewrite_highlights(tmp_path: Path) -> None:
     done(graphshare("rename", LENET, "--prefix", "n_", "-o", "n.json", "--map-out", "m", cwd=tmp_path))
     text = done(graphshare("draw", "n.json", "--highlight", "m", cwd=tmp_path)).stdout.decode()
     assert text.count('class="operator highlight') == 13
-    refused(graphshare("draw", LENET, "--highlight", "m", cwd=tmp_path), "m: speaks of no node")
-    refused(graphshare("draw", LENET, "--highlight", os.devnull), "is no map")
+    refused(graphshare("draw", LENET, "--highlight", "m", cwd=tmp_path), "m: names no node")
+    refused(graphshare("draw", LENET, "--highlight", os.devnull), "is not a map")

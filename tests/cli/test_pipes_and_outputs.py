@@ -160,8 +160,8 @@ def test_two_outputs_need_two_places(tmp_path: Path) -> None:
                  ["-o", "new.json", "--params-out", "p", "--map-out", "link.json"]):  # fmt: skip
         refused(graphshare(*arguments, *more, cwd=tmp_path), "named for two outputs")
         assert files_in(tmp_path) == before
-    refused(graphshare(*arguments, "--params-out", "-", cwd=tmp_path), "standard output")
-    refused(graphshare(*arguments, "--params-out", "p", "--map-out", "-", cwd=tmp_path), "standard output")
+    refused(graphshare(*arguments, "--params-out", "-", cwd=tmp_path), "stdout")
+    refused(graphshare(*arguments, "--params-out", "p", "--map-out", "-", cwd=tmp_path), "stdout")
 
 
 @UNBUFFERED
@@ -222,7 +222,7 @@ def test_a_signal_in_the_middle_leaves_nothing(number: signal.Signals, tmp_path:
 import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background ignores it, and children inherit that
 sys.path.insert(0, {str(ROOT)!r})
-from graphshare.cli import edge
+from graphshare.cli import main
 from graphshare.formats import atomic
 from graphshare.checkpoint import save as results
 def slow(*arguments, **more):
@@ -230,7 +230,7 @@ def slow(*arguments, **more):
     time.sleep(60)
 results.check_written = slow
 sys.argv = ["graphshare", "duplicate", "a.json", "--prefix", "b-", "-o", "out.json"]
-edge.main()
+main.main()
 """
     run = subprocess.Popen(
         [COMMAND[0], "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()

@@ -211,7 +211,7 @@ def test_outputs_of_one_name_get_numbers(folder: Path) -> None:
 
 def test_what_cannot_go_out(folder: Path) -> None:
     base = ["run", "siamese.json", "--params", "siamese.params", "--feed", "data=data.npy"]
-    refused(graphshare(*base, "-o", "-", "--format", "json", cwd=folder), "both go to standard output")
+    refused(graphshare(*base, "-o", "-", "--format", "json", cwd=folder), "both go to stdout")
     refused(graphshare(*base, "-o", "out.npy", cwd=folder), "writes .npz")
     (folder / "out.npz").write_bytes(b"old")
     assert graphshare(*base, "-o", "none/out.npz", cwd=folder).returncode == 2

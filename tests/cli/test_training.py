@@ -125,7 +125,7 @@ def test_options_that_do_not_go_together(folder: Path) -> None:
         "--wd needs",
     )
     refused(graphshare("run", "tie", *BOTH, "--sgd-steps", "1", "--profile", cwd=folder), "--profile")
-    refused(graphshare("run", "tie", *BOTH, "--sgd-steps", "1", "--params-out", "-", cwd=folder), "standard output")
+    refused(graphshare("run", "tie", *BOTH, "--sgd-steps", "1", "--params-out", "-", cwd=folder), "stdout")
     refused(graphshare("run", "tie", *BOTH, "--sgd-steps", "0", cwd=folder), "--sgd-steps")
     refused(graphshare("verify", "tie", "--expect", "tied", cwd=folder), "--expect tied needs --train-step")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from graphshare.checkpoint.load import load_checkpoint
+import graphshare
 from graphshare.differences.changes import diff_graphs
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
@@ -34,7 +34,7 @@ def test_nothing_differs_from_itself(corpus: Path) -> None:
     paths = graphs(corpus)
     assert len(paths) > 100
     for path in paths:
-        graph, again = load_checkpoint(str(path)).graph, load_checkpoint(str(path)).graph
+        graph, again = graphshare.load(path).graph, graphshare.load(path).graph
         assert not diff_graphs(graph, again), path.name
 
 
@@ -45,7 +45,7 @@ def test_under_shuffled_names_only_names_differ(corpus: Path) -> None:
         random.Random(path.name).shuffle(labels)
         for node, label in zip(document["nodes"], labels, strict=True):
             node["name"] = label
-        found = diff_graphs(load_checkpoint(str(path)).graph, graph_of(document))
+        found = diff_graphs(graphshare.load(path).graph, graph_of(document))
         assert not found.without_names(), (path.name, found.without_names())
         assert len(found.renamed) == len(document["nodes"])
 
@@ -64,7 +64,7 @@ def test_an_operator_replaced_is_found_and_nothing_else(renamed: bool, corpus: P
             for node in document["nodes"]:
                 node["name"] = f"x/{node['name']}"
         document["nodes"][victim]["op"] = "planted"
-        found = diff_graphs(load_checkpoint(str(path)).graph, graph_of(document)).without_names()
+        found = diff_graphs(graphshare.load(path).graph, graph_of(document)).without_names()
         assert found, path.name
         touched = {node.id for node in (*found.added, *found.removed)} | {change.new.id for change in found.changed}
         assert victim in touched, path.name

@@ -182,7 +182,7 @@ def test_clones_of_one_file_are_tensornets_clones(tmp_path: Path) -> None:
     assert found == [weight.name for weight in alone.get_weights()] == [weight.name for weight in two.get_weights()]
     picture = np.random.default_rng(0).random((1, 3, 32, 32), "float32")
     feeds = {"clone0/x": picture, "clone1/x": picture}
-    outputs = graphshare.run(source.graph, params=source.params, feeds=feeds).outputs
+    outputs = graphshare.run(source, feeds=feeds).outputs
     assert outputs[one.name].tobytes() == outputs[two.name].tobytes()
     np.testing.assert_allclose(outputs[one.name], session.run(alone.output, {"x": picture}), rtol=1e-5, atol=1e-7)
 
@@ -207,5 +207,5 @@ def test_a_sub_model_of_a_file_is_the_sub_model_of_the_session(tmp_path: Path) -
         done(command("extract", str(tmp_path / "net"), "--target", target.name, "-o", str(tmp_path / "part")))
         part = graphshare.load(str(tmp_path / "part"))
         assert [n.name for n in part.graph.nodes] == [n.name for n in session.graph(target).nodes]
-        outputs = graphshare.run(part.graph, params=part.params, feeds={"image": pictures}).outputs
+        outputs = graphshare.run(part, feeds={"image": pictures}).outputs
         assert outputs[target.name].tobytes() == session.run(target, {"image": pictures}).tobytes()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graphshare.cli import edge
+from graphshare.cli import main
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.rewrite.group import Part, group
 from tests.effort import ends
@@ -44,10 +44,10 @@ def test_long_chains_across_graphs(tmp_path: Path, capfd: pytest.CaptureFixture[
     write_json(tmp_path / "b.json", chain(count, "b"))
     paths = [str(tmp_path / name) for name in ("a.json", "b.json")]
     out = str(tmp_path / "out.json")
-    assert edge.run(["group", *paths, "--connect", f"b{count - 1}=ain", "-o", out]) == 0
+    assert main.run(["group", *paths, "--connect", f"b{count - 1}=ain", "-o", out]) == 0
     capfd.readouterr()
     (tmp_path / "out.json").unlink()
-    assert edge.run(["group", *paths, "--connect", f"b{count - 1}=ain", "--connect", f"a{count - 1}=bin", "-o", out]) == 2
+    assert main.run(["group", *paths, "--connect", f"b{count - 1}=ain", "--connect", f"a{count - 1}=bin", "-o", out]) == 2
     assert "go round in a circle" in capfd.readouterr().err
     assert files_in(tmp_path) == ["a.json", "b.json"]
 
@@ -57,7 +57,7 @@ def test_thousands_of_unknown_names_are_told(tmp_path: Path, capfd: pytest.Captu
     write_json(tmp_path / "a.json", chain(5_000, "a"))
     write_json(tmp_path / "b.json", chain(2, "b"))
     words = [word for i in range(2_000) for word in ("--connect", f"nobody{i}=nothing{i}")]
-    assert edge.run(["group", str(tmp_path / "a.json"), str(tmp_path / "b.json"), *words]) == 2
+    assert main.run(["group", str(tmp_path / "a.json"), str(tmp_path / "b.json"), *words]) == 2
     assert capfd.readouterr().err.count("error: ") == 4_000
 
 
@@ -108,7 +108,7 @@ def test_damaged_marks_of_a_batch(tmp_path: Path, mark: str) -> None:
 def test_a_batch_of_very_many_branches(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     write_json(tmp_path / "g.json", siamese())
     prefixes = [word for i in range(2_000) for word in ("--prefix", f"p{i}-")]
-    assert edge.run(["duplicate", str(tmp_path / "g.json"), *prefixes, "--mode", "batch", "-o", str(tmp_path / "x.json")]) == 0
+    assert main.run(["duplicate", str(tmp_path / "g.json"), *prefixes, "--mode", "batch", "-o", str(tmp_path / "x.json")]) == 0
     capfd.readouterr()
 
 

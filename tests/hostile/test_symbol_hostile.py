@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from graphshare.checkpoint import load as checkpoint
-from graphshare.cli import edge
+from graphshare.cli import main
 from tests.processes import files_in, graphshare, refused
 from tests.surroundings import size_of_day
 from tests.symbols import Document, document, mxnet_text, operator, siamese, two_layers, variable
@@ -26,7 +26,7 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
     """One command in this process: its exit code, and what it said on standard error."""
 
     def once(*arguments: str) -> tuple[int, str]:
-        code = edge.run(list(arguments))
+        code = main.run(list(arguments))
         return code, capfd.readouterr().err
 
     return once
@@ -287,7 +287,7 @@ def test_things_that_are_no_files(tmp_path: Path) -> None:
     loop.symlink_to(loop)
     refused(graphshare("inspect", str(loop)), "loop.json")
     refused(graphshare("inspect", "/dev/null"), "/dev/null", "is empty")
-    refused(graphshare("inspect", "/dev/zero"), "/dev/zero", "is no symbol file")
+    refused(graphshare("inspect", "/dev/zero"), "/dev/zero", "is not a symbol file")
     refused(graphshare("inspect", "x" * 5000))
 
 
@@ -323,7 +323,7 @@ def test_a_pipe_without_an_end_is_left_at_a_bound(tmp_path: Path, monkeypatch: p
 
 def test_standard_input(tmp_path: Path) -> None:
     refused(graphshare("inspect", "-", data=b""), "<stdin>", "is empty")
-    refused(graphshare("inspect", "-", data=b"\x00\x01"), "<stdin>", "is no symbol file")
+    refused(graphshare("inspect", "-", data=b"\x00\x01"), "<stdin>", "is not a symbol file")
     refused(graphshare("duplicate", "-", "--prefix", "x-", data=b'{"nodes": [}'), "<stdin>: line 1 column")
 
 

@@ -164,7 +164,7 @@ def test_the_action(package: Path, project: Path, tmp_path_factory: pytest.TempP
 
 
 def test_the_hooks_are_commands() -> None:
-    from graphshare.cli.edge import run as graphshare
+    from graphshare.cli.main import run as graphshare
 
     text = (ROOT / ".pre-commit-hooks.yaml").read_text()
     for entry in re.findall(r"^  entry: graphshare (.*)$", text, re.M):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from graphshare.cli.edge import run
+from graphshare.cli.main import run
 from tests.surroundings import ROOT
 
 

@@ -11,8 +11,9 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from graphshare.checkpoint.load import Checkpoint
-from graphshare.checkpoint.map_file import map_text, names_from_map, restored, source_hash
+from graphshare.checkpoint.chain import follow_rewrite
+from graphshare.checkpoint.map_file import map_text, names_from_map, parse_map, restore_escapes
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.self_check import check_isomorphic, check_written
 from graphshare.errors import GraphshareError, RefusedError
 from graphshare.formats.mxnet.layout import write_symbol
@@ -71,13 +72,13 @@ def test_a_rename_and_the_inverse_of_its_map_give_the_same_bytes(found: Document
         there = rename(graph, names=names)
     except RefusedError:
         return
-    text = map_text(there, {graph: Checkpoint("a.json", data, graph)}).encode()
+    map_file = parse_map(map_text(follow_rewrite(Checkpoint(graph, where="a.json", data=data), there)).encode(), "m")
     again = read_symbol(written(there.graph))
-    back = rename(again, names=names_from_map(text, again, where="m", inverse=True), repeats=True)
-    exact = restored(back, source_hash(text))
+    back = rename(again, names=names_from_map(map_file, again, inverse=True), repeats=True)
+    exact = restore_escapes(back, map_file)
     assert exact is not None
     assert b"".join(write_symbol(exact.graph)) == data
-    assert source_hash(text) == hashlib.sha256(data).hexdigest()
+    assert map_file.sources[0].sha256 == hashlib.sha256(data).hexdigest()
 
 
 SCOPES = st.sampled_from(["a", "b", "c", "d", "a/x", "b/x"])
@@ -150,6 +151,6 @@ def test_a_rename_by_rules_is_undone_too(tmp_path: Path) -> None:
     graph = read_symbol(data)
     there, notes = rename_by_rules(graph, Ruleset((Rule("match", "conv*", "c*.*"[:2]), Rule("variable_scope", "nin"))))
     assert notes == ()
-    text = map_text(there, {graph: Checkpoint("nin", data, graph)}).encode()
-    back = rename(there.graph, names=names_from_map(text, there.graph, where="m", inverse=True), repeats=True)
+    map_file = parse_map(map_text(follow_rewrite(Checkpoint(graph, where="nin", data=data), there)).encode(), "m")
+    back = rename(there.graph, names=names_from_map(map_file, there.graph, inverse=True), repeats=True)
     assert b"".join(write_symbol(back.graph)) == data

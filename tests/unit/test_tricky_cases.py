@@ -50,7 +50,8 @@ import pytest
 
 from graphshare.analysis.name_lists import NameLists
 from graphshare.checkpoint import save as results
-from graphshare.checkpoint.load import Outputs
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.save import Outputs
 from graphshare.errors import RefusedError, SelfCheckError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
@@ -189,7 +190,7 @@ def test_36_a_result_that_fails_its_check_is_not_on_the_disk(tmp_path: Path, mon
     graph, other = read(siamese()), read(DIAMOND)
     monkeypatch.setattr(results, "write_symbol", lambda *_: write_symbol(other))
     with pytest.raises(SelfCheckError):
-        results.write_results(graph, Outputs(str(tmp_path / "out.json")))
+        results.write_outputs(Outputs(str(tmp_path / "out.json")), Checkpoint(graph))
     assert files_in(tmp_path) == []
 
 

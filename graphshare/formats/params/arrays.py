@@ -7,15 +7,16 @@ file stores them unaligned); others (``.npz``) are decoded into memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from graphshare.errors import Fault, InputError
+from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.byte_source import ByteSource, reopen_source
 from graphshare.formats.params.format import CHUNK, Chunks
-from graphshare.formats.params.records import ParameterFile, Record, format_record
+from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
 from graphshare.formats.params.registry import FORMATS
 
 if TYPE_CHECKING:
@@ -47,16 +48,37 @@ def read_array(file: ParameterFile, record: Record) -> Array:
         return reader.read(record)
 
 
+def record_in_memory(key: str, value: Any, default_dtype: str) -> Record:
+    """Return a record of ``value``, whose bytes are in memory; plain numbers and lists get ``default_dtype``.
+
+    Raises:
+        RefusedError: no parameter file can hold its dtype.
+    """
+    import numpy as np
+
+    plain = "float32" if default_dtype == "bfloat16" else default_dtype
+    array = np.asarray(value) if hasattr(value, "dtype") else np.asarray(value, plain)
+    dtype = str(array.dtype.newbyteorder("="))
+    if dtype not in ITEM_SIZES:
+        message = f"has the dtype {array.dtype}, which no parameter file can hold"
+        raise RefusedError(Fault(message, path=format_record(key, None)))
+    array = array.astype(dtype, copy=False)
+    return Record(key, array.shape, dtype, "npy", 0, array.nbytes, None, array.nbytes, origin=Origin(key, array=array))
+
+
 class ArrayReader:
-    """Reads the arrays of one file. A context manager; arrays stay valid after it.
+    """Reads the arrays of one file, or of a list of records from several. A context manager; arrays stay valid after it.
 
     Raises InputError when the file has changed since it was indexed, or changes until the end of the context.
     """
 
     def __init__(self, file: ParameterFile) -> None:
         self.file = file
+        self._others: dict[int, ArrayReader] = {}
 
     def __enter__(self) -> ArrayReader:
+        if any(record.origin is not None for record in self.file.records):
+            return self  # each file that the records are from is opened when it is first read
         self._source: ByteSource = reopen_source(self.file.path, self.file.identity)
         try:
             self._chunks: Chunks = FORMATS[self.file.format].read(self._source)
@@ -66,16 +88,34 @@ class ArrayReader:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        with self._source:
-            if kind is None:
-                self._source.check_unchanged()
+        with ExitStack() as stack:
+            for reader in self._others.values():
+                stack.push(reader)
+            if hasattr(self, "_source"):
+                stack.enter_context(self._source)
+                if kind is None:
+                    self._source.check_unchanged()
+
+    def _locate(self, record: Record) -> tuple[ArrayReader, Record]:
+        """Return the reader of the file that holds the record's bytes, and the record as that file lists it."""
+        origin = record.origin
+        if origin is None or origin.file is None:
+            return self, record
+        reader = self._others.get(id(origin.file))
+        if reader is None:
+            reader = self._others[id(origin.file)] = ArrayReader(origin.file).__enter__()
+        return reader, msgspec.structs.replace(record, key=origin.key, origin=None)
 
     def read(self, record: Record) -> Array:
         """Return the array in dense form. bfloat16 becomes float32 with the same values; others keep their dtype."""
-        return _by_value(self._raw(record), record.dtype)
+        reader, record = self._locate(record)
+        return _by_value(reader._raw(record), record.dtype)
 
     def read_sparse(self, record: Record) -> SparseArray:
         """Return a sparse record as stored. Raises InputError when its indices do not fit its shape."""
+        reader, record = self._locate(record)
+        if reader is not self:
+            return reader.read_sparse(record)
         values = self._view(record.data_offset, record.storage_shape, _storage_dtype(record), record)
         parts = {part.role: self._view(part.offset, part.shape, part.dtype, record) for part in record.parts}
         array = SparseArray(record.storage, record.shape or (), values, parts["indices"], parts.get("indptr"))
@@ -89,7 +129,10 @@ class ArrayReader:
 
         Dense arrays stream in flat memory; a sparse one, or one in Fortran order or big endian, is in memory once.
         """
-        if record.storage == "default" and not record.fortran_order and not record.big_endian:
+        reader, record = self._locate(record)
+        if reader is not self:
+            return reader.chunks(record)
+        if record.origin is None and record.storage == "default" and not record.fortran_order and not record.big_endian:
             return self._chunks(record)
         import numpy as np
 
@@ -100,6 +143,8 @@ class ArrayReader:
         """Return the dense array in native byte order; bfloat16 as the uint16 it is stored as."""
         if record.shape is None or record.dtype is None:
             raise self._fault("was never filled: there is no array to read", record)
+        if record.origin is not None and record.origin.array is not None:
+            return record.origin.array
         try:
             if record.storage != "default":
                 return self._dense(record)

@@ -199,8 +199,8 @@ def _tie_equal_arrays(file: ParameterFile, plan: Plan, format_: ParameterFormat)
 
 def _can_copy(source: ParameterFile, plan: Plan, format_: ParameterFormat, densify: bool) -> bool:
     """Return whether records are copied as they are, header and all."""
-    sparse = densify and any(record.storage != "default" for record, _ in plan)
-    return format_.copies_records and source.format == format_.name and not sparse
+    changed = any(record.origin is not None or (densify and record.storage != "default") for record, _ in plan)
+    return format_.copies_records and source.format == format_.name and not changed
 
 
 def _convert(parts: Parts, out: BinaryIO, format_: ParameterFormat, np_shape: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -50,7 +51,13 @@ class ParameterDiff(msgspec.Struct, frozen=True):
 
 
 def diff_params(
-    left: str, right: str, *, prefix: str = "", select: Sequence[str] = (), atol: float = 0.0, rtol: float = 0.0
+    left: str | os.PathLike[str],
+    right: str | os.PathLike[str],
+    *,
+    prefix: str = "",
+    select: Sequence[str] = (),
+    atol: float = 0.0,
+    rtol: float = 0.0,
 ) -> ParameterDiff:
     """What differs between two files; ``prefix`` is what names in ``right`` bear in addition.
 

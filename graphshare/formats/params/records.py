@@ -5,13 +5,17 @@ A parameter file is read as an index: names, shapes, dtypes and where the bytes 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from graphshare.errors import RefusedError
 from graphshare.formats.byte_source import Identity
-from graphshare.text.format import escape_surrogates, shorten
+from graphshare.text.format import escape_surrogates, format_count, shorten
+from graphshare.text.short_repr import ShortRepr, quote_name
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Storage = Literal["default", "row_sparse", "csr"]
 
@@ -47,6 +51,20 @@ class SparsePart(msgspec.Struct, frozen=True, gc=False):
     size: int
 
 
+class Origin(ShortRepr, msgspec.Struct, frozen=True, eq=False):
+    """Where the bytes of a record are that a rewrite put into a list of its own: in ``file``, or in memory as ``array``.
+
+    ``key`` is the name that the record has there.
+    """
+
+    key: str | None
+    file: ParameterFile | None = None
+    array: NDArray[Any] | None = None
+
+    def _summary(self) -> str:
+        return f"{quote_name(self.key or '')} in {self.file.path if self.file is not None else 'memory'}"
+
+
 class Record(msgspec.Struct, frozen=True, gc=False):
     """One array of a parameter file. Offsets and sizes are in bytes, counted from the start of the file.
 
@@ -56,7 +74,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     else the format. ``offset`` and ``size`` span the whole record with its header; ``data_offset`` is None where the data
     cannot be addressed in the file (a compressed member), ``data_size`` counts the data without the sparse parts.
     ``storage_shape`` is the shape of the stored values of a sparse array. ``tied_to`` names the record whose bytes this one
-    is a second name for.
+    is a second name for. ``origin`` is None unless the bytes are elsewhere than in the file that lists the record.
     """
 
     key: str | None
@@ -73,6 +91,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     fortran_order: bool = False
     big_endian: bool = False
     tied_to: str | None = None
+    origin: Origin | None = None
 
     @property
     def key_bytes(self) -> bytes:
@@ -93,7 +112,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         return element_count(self.shape) * ITEM_SIZES[self.dtype]
 
 
-class ParameterFile(msgspec.Struct, frozen=True):
+class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
     """The index of one parameter file. ``size`` is in bytes; ``identity`` tells whether the file is still the one indexed.
 
     ``named`` is False for a list without names (and for an empty file, where nothing tells). ``trailing`` counts bytes after
@@ -109,6 +128,9 @@ class ParameterFile(msgspec.Struct, frozen=True):
     trailing: int = 0
     metadata: dict[str, str] = {}
     identity: Identity = ()
+
+    def _summary(self) -> str:
+        return f"{quote_name(self.path)}, {format_count(len(self.records), 'array')}"
 
     def by_key(self) -> dict[str, Record]:
         """Return the records by name; of records with one name the last, as ``mx.nd.load`` does."""

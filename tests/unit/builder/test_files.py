@@ -46,16 +46,16 @@ def test_files_read_back_and_run(tmp_path: Path) -> None:
     assert files_in(tmp_path) == ["net-0007.params", "net-symbol.json"]
     assert [Path(path).name for path in paths] == ["net-symbol.json", "net-0007.params"]
     source = graphshare.load(str(tmp_path / "net"))
-    assert source.params is not None
-    assert {record.key for record in source.params.records} == {
+    assert source.parameter_file is not None
+    assert {record.key for record in source.parameter_file.records} == {
         "arg:conv_weight", "arg:conv_bias", "arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var",
         "arg:fc_weight", "arg:fc_bias",
     }  # fmt: skip
     feed = {"data": np.random.default_rng(0).random((2, 3, 8, 8), "float32"), "softmax_label": np.zeros(2, "float32")}
-    theirs = graphshare.run(source.graph, params=source.params, feeds=feed).outputs["softmax_output"]
+    theirs = graphshare.run(source, feeds=feed).outputs["softmax_output"]
     assert theirs.tobytes() == session.run("softmax", feed).tobytes()
-    with ArrayReader(source.params) as reader:
-        for record in source.params.records:
+    with ArrayReader(source.parameter_file) as reader:
+        for record in source.parameter_file.records:
             assert reader.read(record).tobytes() == session.value((record.key or "")[4:]).tobytes()
 
 
@@ -84,8 +84,8 @@ def test_only_what_the_targets_need_is_written(tmp_path: Path) -> None:
     save(net(), "conv", str(tmp_path / "net"))
     source = graphshare.load(str(tmp_path / "net"))
     assert [node.name for node in source.graph.nodes] == ["data", "conv_weight", "conv_bias", "conv"]
-    assert source.params is not None
-    assert [record.key for record in source.params.records] == ["arg:conv_weight", "arg:conv_bias"]
+    assert source.parameter_file is not None
+    assert [record.key for record in source.parameter_file.records] == ["arg:conv_weight", "arg:conv_bias"]
 
 
 def test_nothing_is_written_when_something_is_refused(tmp_path: Path) -> None:

@@ -220,9 +220,9 @@ def test_steps_are_those_of_the_training_workflow(tmp_path: Path) -> None:
         session.step(loss, FEED, settings)
     source = graphshare.load(stem)
     feeds = {name: np.array(value, "float32") for name, value in FEED.items()}
-    trained = graphshare.train(source.graph, steps=3, settings=settings, params=source.params, feeds=feeds)
+    trained = graphshare.train(source, steps=3, settings=settings, feeds=feeds)
     assert {key.partition(":")[2]: value.tobytes() for key, value in trained.updated.items()} == held(session)
-    again = graphshare.train(source.graph, steps=2, settings=settings, params=source.params, feeds=feeds)
+    again = graphshare.train(source, steps=2, settings=settings, feeds=feeds)
     assert {key.partition(":")[2]: value.tobytes() for key, value in again.updated.items()} != held(session)
 
 

@@ -36,7 +36,7 @@ WARNINGS = {
         for net in ("mobilenet1.0", "resnet50_v1")
     },
     ("GS405", "aws+sagemaker-mxnet-serving-container__test__resources__gluon_hosting__model__model"):
-        "saved by Gluon's save_params; load_checkpoint cannot read it",
+        "saved by Gluon's save_params; load cannot read it",
 }  # fmt: skip
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from graphshare.checkpoint.load import load_checkpoint
+import graphshare
+from graphshare.checkpoint.map_file import parse_map
 from graphshare.drawing.draw import Drawing, draw
 from graphshare.drawing.palette import DARK, LIGHT, Paint, Palette
 from graphshare.drawing.picture import Picture
@@ -24,7 +25,7 @@ HAS_DOT = pytest.mark.usefixtures("graphviz")
 
 
 def lenet() -> Graph:
-    return load_checkpoint(str(ROOT / "fixtures" / "lenet-symbol.json")).graph
+    return graphshare.load(ROOT / "fixtures" / "lenet-symbol.json").graph
 
 
 def siam(mode: str = "tie") -> Graph:
@@ -49,7 +50,7 @@ def scoped(mark: str, *, made_up: bool = False) -> Document:
 
 
 def load(tmp_path: Path, found: Document) -> Graph:
-    return load_checkpoint(str(write_json(tmp_path / "g.json", found))).graph
+    return graphshare.load(write_json(tmp_path / "g.json", found)).graph
 
 
 def titles(picture: Picture, kind: str) -> list[str]:
@@ -107,10 +108,10 @@ def test_lines_show_shapes_also_those_of_twins() -> None:
 
 
 def test_shapes_of_an_old_file_and_of_a_parameter_file(tmp_path: Path) -> None:
-    old = load_checkpoint(str(ROOT / "fixtures/cases/duplicate/old-with-parameters/in/old.json"))
+    old = graphshare.load(ROOT / "fixtures/cases/duplicate/old-with-parameters/in/old.json")
     assert draw(old.graph).picture.boxes
-    source = load_checkpoint(str(ROOT / "fixtures" / "lenet"))
-    conv = next(box for box in draw(source.graph, params=source.params).picture.boxes if box.title == "conv1")
+    source = graphshare.load(ROOT / "fixtures" / "lenet")
+    conv = next(box for box in draw(source.graph, params=source.parameter_file).picture.boxes if box.title == "conv1")
     assert conv.lines[-1] == "208 weights"
 
 
@@ -118,12 +119,12 @@ def test_nodes_that_a_map_renamed_are_highlighted(tmp_path: Path) -> None:
     entries = {"conv1": "convX", "pool1": "pool1"}
     found = json.loads((ROOT / "fixtures" / "lenet-symbol.json").read_text())
     next(node for node in found["nodes"] if node["name"] == "conv1")["name"] = "convX"
-    picture = draw(load(tmp_path, found), highlight=json.dumps(entries).encode()).picture
+    picture = draw(load(tmp_path, found), highlight=parse_map(json.dumps(entries).encode(), "m")).picture
     assert [(box.title, box.lines[-1]) for box in picture.boxes if box.highlighted] == [("convX", "was conv1")]
-    with pytest.raises(GraphshareError, match="speaks of no node"):
-        draw(lenet(), highlight=b'{"a": "b"}')
-    with pytest.raises(GraphshareError, match="is no map"):
-        draw(lenet(), highlight=b"[]")
+    with pytest.raises(GraphshareError, match="names no node"):
+        draw(lenet(), highlight=parse_map(b'{"a": "b"}', "m"))
+    with pytest.raises(GraphshareError, match="is not a map"):
+        parse_map(b"[]", "m")
 
 
 def test_a_prefix_that_no_operator_has_is_refused() -> None:
@@ -234,7 +235,7 @@ def test_every_real_graph_is_drawn(corpus: Path) -> None:
     """All of them in two languages; those of ResNet-50 in a few boxes."""
     counts: dict[str, int] = {}
     for path in sorted((corpus / "graphs").glob("*.json")):
-        graph = load_checkpoint(str(path)).graph
+        graph = graphshare.load(path).graph
         drawn = draw(graph, depth=1)
         assert draw(graph, to="mermaid", depth=1).text.startswith("flowchart")
         assert drawn.text.count(" -> ") >= len(drawn.picture.lines)

@@ -22,11 +22,11 @@ def picture(samples: int, seed: int = 0) -> Any:
 
 def test_it_gives_what_run_gives_for_every_shape() -> None:
     source = gs.load(LENET)
-    net = gs.bind(source.graph, params=source.params)
+    net = gs.bind(source)
     assert net.inputs == ["data", "softmax_label"]
     for samples in (1, 3, 1, 2):
         data = picture(samples, samples)
-        wanted = gs.run(source.graph, params=source.params, feeds={"data": data}).outputs
+        wanted = gs.run(source, feeds={"data": data}).outputs
         found = net(data=data)
         assert list(found) == list(wanted) == net.outputs
         for name, array in wanted.items():
@@ -36,7 +36,7 @@ def test_it_gives_what_run_gives_for_every_shape() -> None:
 def test_outputs_stay_as_they_were() -> None:
     """Buffers are used again, but none that somebody holds."""
     source = gs.load(LENET)
-    net = gs.bind(source.graph, params=source.params, targets=["conv1", "pool1"])
+    net = gs.bind(source, targets=["conv1", "pool1"])
     found = [net({"data": picture(4, seed)}) for seed in range(5)]
     kept = [{name: array.copy() for name, array in outputs.items()} for outputs in found]
     for seed in range(9):
@@ -47,7 +47,7 @@ def test_outputs_stay_as_they_were() -> None:
 
 def test_lists_and_other_types_are_taken() -> None:
     source = gs.load(LENET)
-    net = gs.bind(source.graph, params=source.params)
+    net = gs.bind(source)
     data = picture(1)
     assert np.allclose(net(data=data.tolist())["softmax_output"], net(data=data.astype(np.float64))["softmax_output"])
 
@@ -65,7 +65,7 @@ def test_lists_and_other_types_are_taken() -> None:
 )
 def test_what_does_not_fit_is_refused(feeds: dict[str, Any], message: str) -> None:
     source = gs.load(LENET)
-    net = gs.bind(source.graph, params=source.params)
+    net = gs.bind(source)
     with pytest.raises(RefusedError, match=message):
         net(feeds)
     assert net(data=picture(1))["softmax_output"].shape == (1, 10)

@@ -13,7 +13,7 @@ import pytest
 
 import graphshare
 from graphshare.checkpoint.self_check import check_isomorphic
-from graphshare.errors import RefusedError, SelfCheckError
+from graphshare.errors import RefusedError, SelfCheckError, UsageError
 from graphshare.formats.atomic import staged_outputs
 from graphshare.formats.byte_source import open_source
 from graphshare.formats.mxnet.symbol import read_symbol
@@ -38,7 +38,8 @@ def head() -> Any:
 
 def test_a_replaced_input_must_be_the_one_that_was_asked_for() -> None:
     first, second = read(siamese()), read(head())
-    rewrite = graphshare.group([first, second], connect=[("conv_output", "x")])
+    rewrite = graphshare.group([first, second], connect=[("conv_output", "x")]).rewrite
+    assert rewrite is not None
     trunk = rewrite.branches[0].images
     x = second.nodes[0]
     check_isomorphic(rewrite, replaced={(1, x): Entry(trunk[first.nodes[2]])})
@@ -50,7 +51,8 @@ def test_a_replaced_input_must_be_the_one_that_was_asked_for() -> None:
 def test_an_input_that_was_not_replaced_is_found() -> None:
     """A node that stayed what it is although another output should feed it."""
     first, second = read(siamese()), read(head())
-    rewrite = graphshare.group([first, second])
+    rewrite = graphshare.group([first, second]).rewrite
+    assert rewrite is not None
     check_isomorphic(rewrite)
     with pytest.raises(SelfCheckError, match="is not what node 'act' became"):
         check_isomorphic(rewrite, replaced={(1, second.nodes[0]): Entry(first.nodes[2])})
@@ -91,14 +93,15 @@ def test_a_damaged_batch_is_found(monkeypatch: pytest.MonkeyPatch, damage: Any) 
 
 def test_groups_in_python() -> None:
     first, second = read(siamese()), read(head())
-    rewrite = graphshare.group([first, second], prefixes=["", "h-"], connect=[("conv", "h-x")])
+    rewrite = graphshare.group([first, second], prefixes=["", "h-"], connect=[("conv", "h-x")]).rewrite
+    assert rewrite is not None
     assert [node.name for node in rewrite.graph.nodes] == ["data", "conv_weight", "conv", "loss", "h-act"]
     assert rewrite.images(second, second.nodes[1]) == [("h-", rewrite.graph.nodes[-1])]
     assert rewrite.images(second, second.nodes[0]) == []
     assert all(image is node for node, image in rewrite.branches[0].images.items())
     with pytest.raises(RefusedError, match="each of them once"):
         graphshare.group([first, first])
-    with pytest.raises(RefusedError, match="there are 1 prefixes for 2 graphs"):
+    with pytest.raises(UsageError, match="there are 1 --prefix for 2 graphs"):
         graphshare.group([first, second], prefixes=["a"])
 
 

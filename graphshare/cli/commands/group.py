@@ -9,20 +9,26 @@ import click
 
 from graphshare.analysis.name_lists import NameLists
 from graphshare.analysis.roles import Kind
-from graphshare.checkpoint.load import Checkpoint, load_checkpoint
-from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
+from graphshare.api.group import group
+from graphshare.checkpoint.load import load
 from graphshare.cli import options
 from graphshare.cli.console import say
-from graphshare.cli.emit import deliver_joined
-from graphshare.cli.summary import format_name_list, say_written
+from graphshare.cli.output import say_written, write_result
+from graphshare.cli.summary import format_name_list
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.connections import fed_by
-from graphshare.rewrite.group_plan import Grouping, Member, plan_group, plan_joined
+from graphshare.rewrite.group_plan import Grouping
 from graphshare.text.format import escape_control
 from graphshare.text.names import split_pair
 
+EXAMPLES = {
+    "group": [
+        ("two networks side by side", "graphshare group lenet lenet --prefix a_ --prefix b_ -o pair"),
+    ],
+}
 
-@click.command
+
+@click.command("group")
 @options.grouping
 @click.option("--connect", "connect", metavar="OUT=IN", multiple=True, help="Feed an input with an output; repeatable.")
 @click.option(
@@ -39,7 +45,7 @@ from graphshare.text.names import split_pair
 )
 @options.as_input
 @options.as_parameter
-def group(
+def command(
     graphs: tuple[str, ...],
     epoch: int | None,
     params: tuple[str, ...],
@@ -49,11 +55,11 @@ def group(
     on_collision: Any,
     as_input: tuple[str, ...],
     as_parameter: tuple[str, ...],
-    **delivery: Any,
+    **output: Any,
 ) -> None:
     """Join several graphs in one, parameters along.
 
-    The heads are those of the graphs in turn; a head that feeds an input is none any more, and that input is gone. IN means
+    The heads are those of the graphs in turn; a head that feeds an input is no longer a head, and that input is gone. IN means
     every input of that name. A name that two graphs have is refused; --on-collision prefix puts the name of its file before
     all names of the later graph, tie-if-equal makes parameters of one name and equal value one node.
 
@@ -62,33 +68,28 @@ def group(
     pairs = _pairs(connect)
     _check_counts(graphs, prefixes, params)
     sources = [
-        load_checkpoint(graph, epoch=epoch if _is_stem(graph) else None, params=params[i] or None if params else None)
+        load(graph, epoch=epoch if _is_stem(graph) else None, params=params[i] or None if params else None)
         for i, graph in enumerate(graphs)
     ]
-    for source in sources:
-        check_belongs(source.params, source.graph)
-    made = plan_group(
-        [Member(s.graph, prefixes[i] if prefixes else "", s.where, s.params) for i, s in enumerate(sources)],
+    result = group(
+        sources,
+        prefixes=prefixes,
         connect=pairs,
         share_inputs=share_inputs,
         on_collision=on_collision,
         as_input=as_input,
         as_parameter=as_parameter,
     )
-    records = plan_joined(made, [source.params for source in sources])
-    notes = [note for s, roles in zip(sources, made.roles, strict=True) for note in notes_on(s.params, s.graph, roles)]
-    notes += _without_file(sources, made)
-    done = options.delivery(delivery)
-    outputs = deliver_joined(made.rewrite, sources, records, done, needs_params_out=True, notes=notes)
-    if not done.dry_run:
-        _say_group(made)
+    outputs = write_result(result, output)
+    if outputs is not None:
+        _say_group(result.report)
         say_written(outputs)
 
 
 def _pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
     pairs = [(text, split_pair(text)) for text in texts]
     faults = [
-        Fault(f"--connect {text!r} is no pair of names", hint="write --connect OUT=IN; \\= stands for = in OUT")
+        Fault(f"--connect {text!r} is not a pair of names", hint="write --connect OUT=IN; \\= stands for = in OUT")
         for text, pair in pairs
         if pair is None or not all(pair)
     ]
@@ -101,7 +102,7 @@ def _check_counts(graphs: Sequence[str], prefixes: Sequence[str], params: Sequen
     """Refuses options that do not stand for the graphs one by one.
 
     Raises:
-        UsageError: their number is another, or standard input is named twice; all are listed.
+        UsageError: their number is another, or stdin is named twice; all are listed.
     """
     faults = []
     if len(graphs) < 2:
@@ -111,7 +112,7 @@ def _check_counts(graphs: Sequence[str], prefixes: Sequence[str], params: Sequen
             hint = f"give {option} once for each graph, in their order; '' for none"
             faults.append(Fault(f"there are {len(given)} {option} for {len(graphs)} graphs", hint=hint))
     if graphs.count("-") > 1:
-        faults.append(Fault("standard input can be read once only", hint="name files for the other graphs"))
+        faults.append(Fault("stdin can be read only once", hint="name files for the other graphs"))
     if faults:
         raise UsageError(faults)
 
@@ -122,22 +123,10 @@ def _is_stem(graph: str) -> bool:
     return graph != "-" and not os.path.isfile(graph)
 
 
-def _without_file(sources: Sequence[Checkpoint], made: Grouping) -> list[str]:
-    """What is said where some graphs have a parameter file and others have parameters without one."""
-    if all(source.params is None for source in sources):
-        return []
-    found = []
-    for source, roles in zip(sources, made.roles, strict=True):
-        names = [node.name for node, role in roles.items() if role.is_parameter]
-        if source.params is None and names:
-            found.append(f"{source.where} has no parameter file; the result's will not hold {format_name_list(names)}")
-    return found
-
-
-def _say_group(made: Grouping) -> None:
+def _say_group(report: Grouping) -> None:
     """What came of each graph, what was connected and tied, and the outputs."""
-    for number, (part, branch) in enumerate(zip(made.parts, made.rewrite.branches, strict=True)):
-        roles = made.roles[number]
+    for number, (part, branch) in enumerate(zip(report.parts, report.rewrite.branches, strict=True)):
+        roles = report.roles[number]
         names = [
             branch.images[node].name
             for node, role in roles.items()
@@ -146,11 +135,11 @@ def _say_group(made: Grouping) -> None:
         told = f" under the prefix {part.prefix}" if part.prefix else ""
         say(f"{part.label}: {len(branch.images)} nodes{told}, inputs {format_name_list(names)}")
     fed: dict[str, list[str]] = {}
-    for (number, node), output in made.connect.items():
-        fed.setdefault(fed_by(made.parts, output), []).append(f"{node.name} of {made.parts[number].label}")
+    for (number, node), output in report.connect.items():
+        fed.setdefault(fed_by(report.parts, output), []).append(f"{node.name} of {report.parts[number].label}")
     for name, inputs in fed.items():
         say(f"connected: {escape_control(name)} feeds {format_name_list(inputs)}")
-    tied = list(dict.fromkeys(made.rewrite.branches[i].images[node].name for i, node in made.tied.values()))
+    tied = list(dict.fromkeys(report.rewrite.branches[i].images[node].name for i, node in report.tied.values()))
     if tied:
         say(f"tied: {len(tied)} variables, one node each ({format_name_list(tied)})")
-    say(f"outputs: {format_name_list(NameLists(made.rewrite.graph).outputs)}")
+    say(f"outputs: {format_name_list(NameLists(report.rewrite.graph).outputs)}")

@@ -8,19 +8,28 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from graphshare.checkpoint.load import Checkpoint, load_checkpoint, refusals_of
-from graphshare.checkpoint.parameter_plan import held_names, notes_on
+from graphshare.api.inspect import infer_shapes, inspect
+from graphshare.checkpoint.load import load
+from graphshare.checkpoint.parameter_plan import notes_on
 from graphshare.cli import options
-from graphshare.cli.console import put, put_json, say
+from graphshare.cli.console import put, put_json
+from graphshare.cli.output import warn
 from graphshare.inspection.graph import Inspection, list_module_names
-from graphshare.inspection.graph import inspect as inspect_graph
 from graphshare.text.format import format_dims
 
 if TYPE_CHECKING:
     from graphshare.execute.shape_report import Shaped
 
 
-@click.command
+EXAMPLES = {
+    "inspect": [
+        ("what is in it", "graphshare inspect lenet"),
+        ("shapes and multiply-adds", "graphshare inspect lenet --shape data=1,1,28,28"),
+    ],
+}
+
+
+@click.command("inspect")
 @options.GRAPH
 @options.epoch
 @options.params
@@ -29,7 +38,7 @@ if TYPE_CHECKING:
 @options.as_parameter
 @options.shapes
 @click.option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
-def inspect(
+def command(
     graph: str,
     epoch: int | None,
     params: str | None,
@@ -44,31 +53,24 @@ def inspect(
     The lists are MXNet's own, in MXNet's order. With --shape also the shape and type of every output, parameter counts and
     multiply-adds by operator.
     """
-    source = load_checkpoint(graph, epoch=epoch, params=params)
-    held = held_names(source.params)
-    for note in notes_on(source.params, source.graph):
-        say(note, style="warning")
+    model = load(graph, epoch=epoch, params=params)
+    warn(notes_on(model.parameter_file, model.graph))
     if module:
-        names = list_module_names(source.graph, held=held)
+        names = list_module_names(model.graph, held=model.held)
         put_json(names) if format_ == "json" else put(f"{k}={v!r}" for k, v in msgspec.structs.asdict(names).items())
         return
-    found = inspect_graph(source.graph, held=held, as_input=as_input, as_parameter=as_parameter)
-    shaped = _shaped(source, shapes, as_input, as_parameter) if shapes else None
+    found = inspect(model, as_input=as_input, as_parameter=as_parameter)
+    shaped = None
+    if shapes:
+        from graphshare.execute.feeds import parse_shapes  # brings numpy along
+
+        shaped = infer_shapes(model, parse_shapes(shapes), as_input=as_input, as_parameter=as_parameter)
     if format_ == "json":
         put_json(found if shaped is None else {**msgspec.structs.asdict(found), "shaped": shaped})
         return
     put(_lines(found))
     if shaped is not None:
         put(_shaped_lines(shaped))
-
-
-def _shaped(source: Checkpoint, shapes: tuple[str, ...], as_input: tuple[str, ...], as_parameter: tuple[str, ...]) -> Shaped:
-    from graphshare.execute.feeds import parse_shapes
-    from graphshare.execute.shape_report import shape_graph  # brings numpy along
-
-    given = parse_shapes(shapes)
-    with refusals_of(source):
-        return shape_graph(source.graph, given, params=source.params, as_input=as_input, as_parameter=as_parameter)
 
 
 def _shaped_lines(found: Shaped) -> Iterator[str]:

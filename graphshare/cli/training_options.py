@@ -1,4 +1,4 @@
-"""The options of ``run`` that train, and what it says of the steps."""
+"""The options of ``run`` that train, and its report of the steps."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from graphshare.checkpoint.load import Checkpoint
 from graphshare.cli.console import say
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.feeds import load_feeds, parse_feeds
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.summary import OutputSummary, summarize
-from graphshare.execute.train import Trained, write_trained
-from graphshare.execute.train import train as train_graph
+from graphshare.execute.train import Trained
+from graphshare.formats.params.registry import choose_format
 from graphshare.text.format import escape_control, format_count, format_number
 
 F = TypeVar("F", bound=Callable[..., Any])
-_TOLD = 8  # outputs whose means before and after a person is told
+_LISTED = 8  # outputs whose means before and after are printed
 
 _OPTIONS = (
     click.option("--sgd-steps", type=click.IntRange(min=1), metavar="N", help="Train the parameters for N steps first."),
@@ -33,35 +32,33 @@ _OPTIONS = (
         "head_gradients",
         multiple=True,
         metavar="NAME=FILE",
-        help="With --sgd-steps: gradient of an output that is no loss [ones].",
+        help="With --sgd-steps: gradient of an output that is not a loss [ones].",
     ),
     click.option("--params-out", metavar="FILE", help="With --sgd-steps: where the trained parameters go."),
 )
 _NAMES = {"learning_rate": "learning_rate", "momentum": "momentum", "wd": "wd", "clip_gradient": "clip"}
 
 
-class Wish(msgspec.Struct, frozen=True):
-    """What the options ask for."""
+class TrainingOptions(msgspec.Struct, frozen=True):
+    """What the options say: keyword arguments of :func:`graphshare.train`, and where the trained parameters go."""
 
-    steps: int
-    settings: Sgd
-    rescale: float | None
-    head_gradients: Mapping[str, Any]
-    params_out: str | None
+    arguments: Mapping[str, Any]
+    params_out: str
 
 
 def options(command: F) -> F:
-    """The options themselves."""
+    """Add the options to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-def wished(given: Mapping[str, Any], *, profile: bool) -> Wish | None:
-    """The options as one; None without ``--sgd-steps``.
+def parse_training(given: Mapping[str, Any], *, profile: bool) -> TrainingOptions | None:
+    """Return what the options say; None without ``--sgd-steps``.
 
     Raises:
         UsageError: options that need ``--sgd-steps``, or do not go with it; all are listed.
+        RefusedError: the suffix of ``--params-out`` is of no format.
     """
     if given["sgd_steps"] is None:
         idle = [name for name, value in given.items() if value not in (None, ())]
@@ -72,34 +69,23 @@ def wished(given: Mapping[str, Any], *, profile: bool) -> Wish | None:
             )
         return None
     if profile:
-        raise UsageError(Fault("--profile is of a forward pass and does not go with --sgd-steps"))
-    target = given["params_out"]
+        raise UsageError(Fault("--profile measures a forward pass and does not go with --sgd-steps"))
+    target = given["params_out"] or ""
     if target == "-":
-        raise UsageError(Fault("parameters cannot go to standard output", hint="name a file with --params-out"))
-    settings = Sgd(**{field: given[name] for name, field in _NAMES.items() if given[name] is not None})
-    heads = load_feeds(parse_feeds(given["head_gradients"]))
-    return Wish(given["sgd_steps"], settings, given["rescale_grad"], heads, target)
-
-
-def train(wish: Wish, source: Checkpoint, **given: Any) -> Trained:
-    """The steps, and the parameters written."""
-    trained = train_graph(
-        source.graph,
-        steps=wish.steps,
-        settings=wish.settings,
-        rescale=wish.rescale,
-        head_gradients=wish.head_gradients,
-        params=source.params,
-        **given,
-    )
-    if wish.params_out is not None:
-        np_shape = source.graph.attrs.get("is_np_shape", ("int", 0))[1] == 1
-        write_trained(trained, wish.params_out, source.params, np_shape=np_shape)
-    return trained
+        raise UsageError(Fault("parameters cannot go to stdout", hint="name a file with --params-out"))
+    if target:
+        choose_format(target)
+    arguments = {
+        "steps": given["sgd_steps"],
+        "settings": Sgd(**{field: given[name] for name, field in _NAMES.items() if given[name] is not None}),
+        "rescale": given["rescale_grad"],
+        "head_gradients": load_feeds(parse_feeds(given["head_gradients"])),
+    }
+    return TrainingOptions(arguments, target)
 
 
 def report(trained: Trained, summaries: list[OutputSummary]) -> dict[str, Any]:
-    """What ``schemas/run.schema.json`` describes."""
+    """Return the report that ``schemas/run.schema.json`` describes."""
     return {
         "outputs": summaries,
         "seconds": trained.seconds,
@@ -117,8 +103,8 @@ def report(trained: Trained, summaries: list[OutputSummary]) -> dict[str, Any]:
 
 
 def say_result(trained: Trained) -> None:
-    """The outputs' means before and after, for a person."""
-    for name, array in list(trained.before.items())[:_TOLD]:
+    """Print the outputs' means before and after."""
+    for name, array in list(trained.before.items())[:_LISTED]:
         first, last = summarize(name, array).mean, summarize(name, trained.outputs[name]).mean
         say(f"{escape_control(name)}: mean {format_number(first, 9)} before, {format_number(last, 9)} after")
     say(f"{format_count(trained.steps, 'step')} on {len(trained.updated)} parameters and states in {trained.seconds:.3f} s")

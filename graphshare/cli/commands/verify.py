@@ -7,24 +7,28 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from graphshare.checkpoint.load import Checkpoint, load_checkpoint, refusals_of
-from graphshare.checkpoint.parameter_plan import held_names
+from graphshare.api.verify import verify
+from graphshare.checkpoint.load import load
 from graphshare.cli import options
 from graphshare.cli.console import put, put_json, say
 from graphshare.cli.report import put_report, report_format
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.feeds import load_feeds, parse_feeds, parse_shapes
 from graphshare.reports.formats import default_format
-from graphshare.rewrite.upgrade_plan import with_implied
 from graphshare.text.format import escape_control
-from graphshare.verification.inputs import Side
 from graphshare.verification.report import Report, report_of
-from graphshare.verification.verify import verify as verify_graph
 
 _MARKS = {"holds": "ok", "fails": "FAIL", "skipped": "skip"}
 
 
-@click.command
+EXAMPLES = {
+    "verify": [
+        ("the branches of a siamese network", "graphshare verify siam --prefix=sha-"),
+    ],
+}
+
+
+@click.command("verify")
 @options.GRAPH
 @options.epoch
 @options.params
@@ -45,7 +49,7 @@ _MARKS = {"holds": "ok", "fails": "FAIL", "skipped": "skip"}
 )
 @click.option("--allow-unsupported", is_flag=True, help="Accept structure and parameters alone where an operator cannot run.")
 @report_format
-def verify(
+def command(
     graph: str,
     epoch: int | None,
     params: str | None,
@@ -73,55 +77,27 @@ def verify(
     tied parameters from copied ones. The exit code is 0 when all holds, 1 when something differs, 2 when it could not be told.
     Of branches that were made in mode batch each is compared with a run of its own.
     """
-    _check_options(prefixes, map_file, against, against_params, train_step, expect)
-    source = load_checkpoint(graph, epoch=epoch, params=params)
-    left = _side(source)
-    if map_file and left.graph is not source.graph:
-        raise UsageError(Fault("the file implies variables, so its ids are not the map's", hint="pair branches with --prefix"))
-    with refusals_of(source):
-        report = verify_graph(
-            left,
-            None if against is None else _side(load_checkpoint(against, params=against_params)),
-            prefixes=prefixes,
-            map_file=map_file,
-            seed=seed,
-            params_seed=params_seed,
-            rounds=rounds,
-            atol=atol,
-            rtol=rtol,
-            feeds=load_feeds(parse_feeds(feeds)),
-            shapes=parse_shapes(shapes),
-            allow_unsupported=allow_unsupported,
-            train_step=train_step,
-            expect_tied=expect == "tied",
-        )
-    _print(report, format_, source.where)
-    return 0 if report else 1
-
-
-def _check_options(
-    prefixes: tuple[str, ...],
-    map_file: str | None,
-    against: str | None,
-    against_params: str | None,
-    train: bool,
-    expect: str | None,
-) -> None:
-    """Refuses options that do not go together. Raises UsageError with all of them."""
-    faults = []
-    if expect is not None and not train:
-        faults.append(Fault("--expect tied needs --train-step"))
     if against is None and against_params is not None:
-        faults.append(Fault("--against-params needs --against"))
-    if against is not None and (prefixes or map_file):
-        faults.append(Fault("--against compares two files; --prefix and --map speak of branches in one"))
-    if faults:
-        raise UsageError(faults)
-
-
-def _side(source: Checkpoint) -> Side:
-    held_names(source.params)
-    return Side(with_implied(source), source.params)
+        raise UsageError(Fault("--against-params needs --against"))
+    model = load(graph, epoch=epoch, params=params)
+    report = verify(
+        model,
+        prefixes=prefixes,
+        map=map_file,
+        against=None if against is None else load(against, params=against_params),
+        feeds=load_feeds(parse_feeds(feeds)),
+        shapes=parse_shapes(shapes),
+        params_seed=params_seed,
+        rounds=rounds,
+        seed=seed,
+        atol=atol,
+        rtol=rtol,
+        train_step=train_step,
+        expect_tied=expect == "tied",
+        allow_unsupported=allow_unsupported,
+    )
+    _print(report, format_, model.where)
+    return 0 if report else 1
 
 
 def _print(report: Report, format_: str | None, where: str) -> None:

@@ -115,10 +115,13 @@ def _say_usage(error: click.ClickException) -> None:
 
 def _example(context: click.Context) -> str:
     """The first example of a command that something was missing from."""
-    from graphshare.cli.examples import EXAMPLES
+    path = context.command_path.partition(" ")[2]
+    if not path:
+        return ""
+    from graphshare.cli.examples import examples_of
 
-    found = EXAMPLES.get(context.command_path.partition(" ")[2])
-    return f"as in `{found[0][1]}`; " if found else ""
+    examples = examples_of(path)
+    return f"as in `{examples[0][1]}`; " if examples else ""
 
 
 def _silence_stdout() -> None:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import click
 
-from graphshare.checkpoint.load import load_checkpoint, refusals_of, resolve_outputs
-from graphshare.checkpoint.save import write_results
+from graphshare.api.upgrade import format as lay_out
+from graphshare.checkpoint.load import load, locate_refusals
+from graphshare.checkpoint.save import Outputs, is_stem, write_outputs
 from graphshare.cli import options
 from graphshare.cli.console import say
-from graphshare.cli.emit import refuse_terminal
+from graphshare.cli.output import refuse_terminal, say_written
 from graphshare.cli.report import put_report, report_format
-from graphshare.cli.summary import say_written
 from graphshare.formats.mxnet.layout import write_symbol
-from graphshare.formats.mxnet.relayout import layout_report, relayout
+from graphshare.formats.mxnet.relayout import layout_report
 from graphshare.reports.formats import default_format
+
+EXAMPLES = {
+    "format": [
+        ("for reading and diffing", "graphshare format lenet --layout indent:2"),
+        ("in CI", "graphshare format lenet --layout mxnet --check"),
+    ],
+}
 
 
 @click.command("format")
@@ -22,27 +29,26 @@ from graphshare.reports.formats import default_format
 @click.option("--layout", metavar="LAYOUT", help="mxnet, compact or indent:N; without it the file's own.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if the file would change.")
 @report_format
-def format_(graph: str, out: str | None, layout: str | None, check: bool, format_: str | None) -> int:
+def command(graph: str, out: str | None, layout: str | None, check: bool, format_: str | None) -> int:
     """Lay the file out anew, or check its layout.
 
     The graph stays as it is, unknown keys and order of nodes included. --layout mxnet is MXNet's own layout to the byte.
     --format says how --check reports.
     """
-    source = load_checkpoint(graph)
-    result = relayout(source.graph, layout)
+    source = load(graph)
+    result = lay_out(source, layout)
     if check:
-        with refusals_of(source):
-            changes = b"".join(write_symbol(result)) != source.data
+        with locate_refusals(source):
+            changes = b"".join(write_symbol(result.graph)) != source.data
         if (format_ or default_format()) != "text":
             report = layout_report(source.where, layout or "", changes=changes)
             put_report(report, format_)
             return report.exit_code()
-        say(f"{source.where}: {'would change' if changes else 'is laid out so already'}")
+        say(f"{source.where}: {'would change' if changes else 'has this layout already'}")
         return int(changes)
-    outputs = resolve_outputs(out, None, None, source)
+    outputs = Outputs(f"{out}-symbol.json" if out and is_stem(out) else out or "-")
     if outputs.graph == "-":
         refuse_terminal()
-    with refusals_of(source):
-        write_results(result, outputs)
+    write_outputs(outputs, result)
     say_written(outputs)
     return 0

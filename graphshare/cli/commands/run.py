@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
-from graphshare.checkpoint.load import Checkpoint, load_checkpoint, refusals_of
+from graphshare.api.run import run, train
+from graphshare.checkpoint.load import load
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import notes_on
-from graphshare.checkpoint.save import write_stdout
-from graphshare.cli import options, training
+from graphshare.checkpoint.save import Outputs, write_outputs
+from graphshare.cli import options, training_options
 from graphshare.cli.console import colored, put, put_json, say
+from graphshare.cli.output import warn
 from graphshare.cli.tables import aligned
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.feeds import load_feeds, parse_feeds, parse_shapes
 from graphshare.execute.run import Computed
-from graphshare.execute.run import run as run_graph
 from graphshare.execute.summary import OutputSummary, Profile, profile_of, summarize
-from graphshare.formats.atomic import staged_outputs
-from graphshare.formats.params.array_files import write_arrays
-from graphshare.formats.params.registry import ARRAY_ENDINGS, FORMATS
+from graphshare.formats.params.registry import ARRAY_ENDINGS
 from graphshare.text.format import escape_control, format_bytes, format_dims, format_number
 
 _LISTED = 30  # nodes of a profile that a person reads; JSON has them all
 
 
-@click.command
+EXAMPLES = {
+    "run": [
+        ("random data", "graphshare run lenet --random 0 --shape data=1,1,28,28"),
+        ("an inner output", "graphshare run lenet --random 0 --shape data=1,1,28,28 --target fc1_output -o out.npz"),
+    ],
+}
+
+
+@click.command("run")
 @options.GRAPH
 @options.epoch
 @options.params
@@ -37,11 +44,11 @@ _LISTED = 30  # nodes of a profile that a person reads; JSON has them all
 @click.option("--target", "targets", metavar="NAME", multiple=True, help="Compute this node or output [the graph's heads].")
 @click.option("--random", "seed", type=click.IntRange(min=0), metavar="SEED", help="Draw the inputs that are not fed.")
 @click.option("--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters.")
-@click.option("-o", "--out", metavar="OUT", help="Write the outputs as .npz to a path, or - for standard output.")
+@click.option("-o", "--out", metavar="OUT", help="Write the outputs as .npz to a path, or - for stdout.")
 @click.option("--profile", is_flag=True, help="Show time and memory by node and by operator.")
-@training.options
+@training_options.options
 @options.format_
-def run(
+def command(
     graph: str,
     epoch: int | None,
     params: str | None,
@@ -64,57 +71,61 @@ def run(
     are those after the last step, and --params-out takes the new parameters.
     """
     _check_out(out, format_)
-    wish = training.wished(given_training, profile=profile)
-    source = load_checkpoint(graph, epoch=epoch, params=params)
-    given, shaped = load_feeds(parse_feeds(feeds)), parse_shapes(shapes)
-    for note in notes_on(source.params, source.graph, unused=False):
-        say(note, style="warning")
-    common: dict[str, Any] = {"feeds": given, "shapes": shaped, "targets": targets, "seed": seed, "params_seed": params_seed}
-    if wish is not None:
-        _run_trained(wish, source, common, out, format_)
+    training = training_options.parse_training(given_training, profile=profile)
+    model = load(graph, epoch=epoch, params=params)
+    common: dict[str, Any] = {
+        "feeds": load_feeds(parse_feeds(feeds)),
+        "shapes": parse_shapes(shapes),
+        "targets": targets,
+        "seed": seed,
+        "params_seed": params_seed,
+    }
+    warn(notes_on(model.parameter_file, model.graph, unused=False))
+    if training is not None:
+        _run_trained(model, training, common, out, format_)
         return
-    with refusals_of(source):
-        done = run_graph(source.graph, params=source.params, profile=profile, **common)
-    for note in done.notes:
+    computed = run(model, profile=profile, **common)
+    for note in computed.notes:
         say(note)
-    _write(done.outputs, out)
-    summaries = [summarize(name, array) for name, array in done.outputs.items()]
-    costs = profile_of(done.timings) if profile else None
+    _write(model, computed.outputs, out)
+    summaries = [summarize(name, array) for name, array in computed.outputs.items()]
+    costs = profile_of(computed.timings) if profile else None
     if format_ == "json":
-        put_json(_report(done, summaries, costs))
+        put_json(_report(computed, summaries, costs))
     elif out is None:
         _put_table(summaries)
     for line in _profile_lines(costs) if costs is not None and format_ == "text" else ():
         say(escape_control(line))
-    held, given_bytes = format_bytes(done.peak_bytes), format_bytes(done.variable_bytes)
-    say(f"computed in {done.seconds:.3f} s; values took {held} at most, variables {given_bytes}")
+    peak, variables = format_bytes(computed.peak_bytes), format_bytes(computed.variable_bytes)
+    say(f"computed in {computed.seconds:.3f} s; values took {peak} at most, variables {variables}")
 
 
-def _run_trained(wish: training.Wish, source: Checkpoint, common: dict[str, Any], out: str | None, format_: str) -> None:
-    """Trains first; the outputs are those after the last step."""
-    with refusals_of(source):
-        trained = training.train(wish, source, **common)
+def _run_trained(
+    model: Checkpoint, training: training_options.TrainingOptions, common: dict[str, Any], out: str | None, format_: str
+) -> None:
+    """Train first; the outputs are those after the last step."""
+    trained = train(model, **training.arguments, **common)
     for note in trained.notes:
         say(note)
-    _write(trained.outputs, out)
+    _write(model.with_params(trained.updated), trained.outputs, out, training.params_out)
     summaries = [summarize(name, array) for name, array in trained.outputs.items()]
     if format_ == "json":
-        put_json(training.report(trained, summaries))
+        put_json(training_options.report(trained, summaries))
     elif out is None:
         _put_table(summaries)
-    training.say_result(trained)
+    training_options.say_result(trained)
 
 
 def _check_out(out: str | None, format_: str) -> None:
-    """Refuses what would be found out only after a long run.
+    """Refuse before a long run what could not be written after it.
 
     Raises:
-        UsageError: arrays would go to a terminal, or two things to standard output.
+        UsageError: arrays would go to a terminal, or two things to stdout.
     """
     if out == "-" and sys.stdout is not None and sys.stdout.isatty():
         raise UsageError(Fault("the arrays would go to the terminal", hint="add -o FILE.npz, or pipe them on"))
     if out == "-" and format_ == "json":
-        raise UsageError(Fault("the arrays and the report would both go to standard output", hint="name a file with -o"))
+        raise UsageError(Fault("the arrays and the report would both go to stdout", hint="name a file with -o"))
     others = tuple(ending for ending in (*ARRAY_ENDINGS, ".json") if ending != ".npz")
     if out is not None and out.lower().endswith(others):
         raise UsageError(
@@ -122,26 +133,21 @@ def _check_out(out: str | None, format_: str) -> None:
         )
 
 
-def _write(outputs: Mapping[str, Any], out: str | None) -> None:
-    if out == "-":
-        buffer = io.BytesIO()
-        write_arrays(outputs, buffer, FORMATS["npz"])
-        write_stdout([buffer.getvalue()])
-    elif out is not None:
-        with staged_outputs() as stage:
-            write_arrays(outputs, stage.open(out), FORMATS["npz"])
-            stage.commit()
-        say(f"wrote {out}: {', '.join(escape_control(name) for name in outputs)}")
+def _write(model: Checkpoint, arrays: Mapping[str, Any], out: str | None, params_out: str = "") -> None:
+    """Write the outputs and the trained parameters, both or neither."""
+    write_outputs(Outputs(params=params_out, arrays=out or ""), model, arrays=arrays)
+    if out and out != "-":
+        say(f"wrote {out}: {', '.join(escape_control(name) for name in arrays)}")
 
 
-def _report(done: Computed, summaries: list[OutputSummary], costs: Profile | None) -> dict[str, Any]:
-    """What ``schemas/run.schema.json`` describes."""
+def _report(computed: Computed, summaries: list[OutputSummary], costs: Profile | None) -> dict[str, Any]:
+    """Return the report that ``schemas/run.schema.json`` describes."""
     return {
         "outputs": summaries,
-        "seconds": done.seconds,
-        "peak_bytes": done.peak_bytes,
-        "variable_bytes": done.variable_bytes,
-        "notes": done.notes,
+        "seconds": computed.seconds,
+        "peak_bytes": computed.peak_bytes,
+        "variable_bytes": computed.variable_bytes,
+        "notes": computed.notes,
         "profile": costs,
         "training": None,
     }
@@ -171,7 +177,7 @@ def _put_table(summaries: Sequence[OutputSummary]) -> None:
 
 
 def _profile_lines(costs: Profile) -> Iterator[str]:
-    """The operators, then the slowest nodes."""
+    """Yield a line for each operator, then for the slowest nodes."""
     total = sum(cost.seconds for cost in costs.operators) or 1.0
     rows = [("operator", "nodes", "ms", "%", "output")]
     for of in costs.operators:

@@ -5,24 +5,33 @@ from __future__ import annotations
 import click
 import msgspec
 
-from graphshare.checkpoint.load import load_checkpoint, refusals_of
+from graphshare.api.rules import check_rules, ruleset_of
+from graphshare.api.rules import explain as explain_name
+from graphshare.checkpoint.load import load
 from graphshare.cli import options, rule_options
 from graphshare.cli.console import put, put_json, say
-from graphshare.cli.edge import DISPROVED
-from graphshare.rewrite.rules.explain import check_rules
-from graphshare.rewrite.rules.explain import explain as explain_name
-from graphshare.rewrite.rules.load import read_file
-from graphshare.rewrite.rules.model import rule_from_option
+from graphshare.cli.suggest import SuggestingGroup
+from graphshare.rewrite.rules.model import matches_of_options, rule_from_option
 
 _graph = options._option("--graph", metavar="GRAPH", help="The graph that the rules are for.")
 
 
-@click.group
-def rules() -> None:
+EXAMPLES = {
+    "rules explain": [
+        ("where a parameter comes from", "graphshare rules explain b/conv/w --override b=a"),
+    ],
+    "rules check": [
+        ("before it is used", "graphshare rules check rules.json"),
+    ],
+}
+
+
+@click.group("rules", cls=SuggestingGroup)
+def command() -> None:
     """Explain and check sharing and naming rules."""
 
 
-@rules.command
+@command.command
 @click.argument("name", metavar="NAME")
 @rule_options.rules_file
 @rule_options.overrides
@@ -53,13 +62,9 @@ def explain(
     """
     given = [rule_from_option("scope", "--override", text) for text in overrides]
     given += [rule_from_option("alias", "--alias", text) for text in aliases]
-    ruleset = rule_options.ruleset_of(rules_file, [*given, *rule_options.naming_rules(match, to)], separator=separator)
-    if graph is None:
-        found = explain_name(name, ruleset, kind=kind)
-    else:
-        source = load_checkpoint(graph, params=params)
-        with refusals_of(source):
-            found = explain_name(name, ruleset, graph=source.graph, params=source.params)
+    rules = ruleset_of(rules_file, [*given, *matches_of_options(match, to)], separator=separator)
+    model = None if graph is None else load(graph, params=params)
+    found = explain_name(name, rules, kind=kind, model=model)
     if format_ == "json":
         put_json(found)
         return
@@ -68,7 +73,7 @@ def explain(
     put([f"  {found.result}: {found.effect}" if found.effect != "unknown" else f"  {found.result}"])
 
 
-@rules.command
+@command.command
 @click.argument("file", metavar="FILE")
 @_graph
 @options.params
@@ -79,9 +84,7 @@ def check(file: str, graph: str | None, params: str | None, strict: bool, format
 
     Exit code 1 says that it has errors, with --strict also warnings: rules that never fire or are shadowed by later ones.
     """
-    data = read_file(file)
-    source = load_checkpoint(graph, params=params) if graph is not None else None
-    found = check_rules(data, where=file, graph=source.graph if source else None, params=source.params if source else None)
+    found = check_rules(file, model=None if graph is None else load(graph, params=params))
     if format_ == "json":
         put_json(msgspec.to_builtins(found))
     else:
@@ -92,4 +95,4 @@ def check(file: str, graph: str | None, params: str | None, strict: bool, format
         for warning in found.warnings:
             say(warning, style="warning")
         say(f"{file}: {found.rules} rules, {len(found.errors)} errors, {len(found.warnings)} warnings")
-    return DISPROVED if found.errors or (strict and found.warnings) else 0
+    return 1 if found.errors or (strict and found.warnings) else 0

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 import click
 import msgspec
 
-from graphshare.checkpoint.load import load_checkpoint, refusals_of
-from graphshare.checkpoint.map_file import read_map
+from graphshare.api.diff import diff
+from graphshare.checkpoint.load import load
 from graphshare.cli.console import Line, put_colored, put_json, say
-from graphshare.cli.params_diff import parameter_lines
+from graphshare.cli.parameter_lines import parameter_lines
 from graphshare.cli.report import put_report, report_format
 from graphshare.differences.changes import GraphDiff, format_change, format_node, format_tie
 from graphshare.differences.diff import Difference
-from graphshare.differences.diff import diff as diff_graphs
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.formats.byte_source import open_source
 from graphshare.formats.params.registry import recognize_format
@@ -23,7 +22,15 @@ from graphshare.reports.formats import default_format
 _NOTHING = "/dev/null"
 
 
-@click.command
+EXAMPLES = {
+    "diff": [
+        ("a copy of a checkpoint", "graphshare diff lenet lenet"),
+        ("what else is new beside the prefix", "graphshare diff lenet siam --prefix sha-"),
+    ],
+}
+
+
+@click.command("diff")
 @click.argument("paths", metavar="A B", nargs=-1, required=True)
 @click.option("--params", metavar="FILE", help="A's parameter file.")
 @click.option("--against-params", metavar="FILE", help="B's parameter file.")
@@ -35,7 +42,7 @@ _NOTHING = "/dev/null"
 @click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
 @click.option("--git", is_flag=True, help="Take the arguments that git gives an external diff driver.")
 @report_format
-def diff(
+def command(
     paths: tuple[str, ...],
     params: str | None,
     against_params: str | None,
@@ -62,32 +69,28 @@ def diff(
     if len(paths) != 2:
         raise UsageError(Fault(f"diff takes two graphs, not {len(paths)}", hint="write `graphshare diff A B`"))
     if paths[0] == paths[1] == "-":
-        raise UsageError(Fault("both graphs cannot come from standard input"))
-    if map_file and prefixes:
-        raise UsageError(Fault("a map leaves no room for prefixes"))
-    left, right = load_checkpoint(paths[0], params=params), load_checkpoint(paths[1], params=against_params)
-    without = [side.where for side in (left, right) if side.params is None]
+        raise UsageError(Fault("both graphs cannot come from stdin"))
+    left, right = load(paths[0], params=params), load(paths[1], params=against_params)
+    without = [side.where for side in (left, right) if side.parameter_file is None]
     if len(without) == 1:
         say(f"parameters are not compared: none are given for {without[0]}")
-    with refusals_of(right):
-        found = diff_graphs(
-            left,
-            right,
-            prefixes=prefixes,
-            map_data=read_map(map_file) if map_file else None,
-            map_where=map_file or "",
-            renames=not no_renames,
-            ignore_names=ignore_names,
-            atol=atol,
-            rtol=rtol,
-        )
+    found = diff(
+        left,
+        right,
+        prefixes=prefixes,
+        map=map_file,
+        renames=not no_renames,
+        ignore_names=ignore_names,
+        atol=atol,
+        rtol=rtol,
+    )
     format_ = format_ or default_format()
     if format_ == "json":
         put_json({"different": bool(found), "verdict": found.verdict, **msgspec.to_builtins(found)})
     elif format_ == "text":
         put_colored(_lines(found))
     else:
-        from graphshare.cli.diff_report import make_diff_report
+        from graphshare.cli.diff_findings import make_diff_report
 
         put_report(make_diff_report(found, left.where, right.where), format_)
     return 1 if found else 0
@@ -120,7 +123,7 @@ def _driver_lines(old: str, new: str) -> list[Line]:
         from graphshare.formats.params.diff import diff_params
 
         return list(parameter_lines(diff_params(old, new)))
-    return list(_lines(diff_graphs(load_checkpoint(old), load_checkpoint(new))))
+    return list(_lines(diff(old, new)))
 
 
 def _is_parameters(path: str) -> bool:

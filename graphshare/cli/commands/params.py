@@ -7,7 +7,7 @@ import msgspec
 
 from graphshare.cli import options
 from graphshare.cli.console import put, put_colored, put_json, say
-from graphshare.cli.suggesting import SuggestingGroup
+from graphshare.cli.suggest import SuggestingGroup
 from graphshare.cli.tables import put_table
 from graphshare.formats.params.convert import convert_params
 from graphshare.formats.params.registry import FORMATS
@@ -18,15 +18,35 @@ _TIED = ", ".join(format_.suffix for format_ in FORMATS.values() if format_.has_
 select = click.option("--select", metavar="PATTERN", multiple=True, help="Only what this glob or =name matches; repeatable.")
 
 
-@click.group(cls=SuggestingGroup)
-def params() -> None:
+EXAMPLES = {
+    "params list": [
+        ("names, types, shapes", "graphshare params list lenet-0000.params"),
+    ],
+    "params show": [
+        ("one layer", "graphshare params show lenet-0000.params --select 'conv1*'"),
+    ],
+    "params stats": [
+        ("look for NaN", "graphshare params stats lenet-0000.params"),
+    ],
+    "params diff": [
+        ("did training move it", "graphshare params diff lenet-0000.params lenet-0000.params"),
+    ],
+    "params convert": [
+        ("for other tools", "graphshare params convert lenet-0000.params lenet.safetensors"),
+        ("one layer", "graphshare params convert lenet-0000.params conv1.npz --select 'conv1*'"),
+    ],
+}
+
+
+@click.group("params", cls=SuggestingGroup)
+def command() -> None:
     """List, compare, measure and convert parameter files.
 
     Formats are recognized by content, not by file name. No more than one array is in memory at a time.
     """
 
 
-@params.command("list")
+@command.command("list")
 @click.argument("file", metavar="FILE")
 @options.format_
 def list_(file: str, format_: str) -> None:
@@ -40,7 +60,7 @@ def list_(file: str, format_: str) -> None:
         _print_table(found)
 
 
-@params.command
+@command.command
 @click.argument("file", metavar="FILE")
 @select
 @options.format_
@@ -71,7 +91,7 @@ def show(file: str, select: tuple[str, ...], format_: str) -> None:
     say(f"{len(found.arrays)} arrays, {format_bytes(found.size)}{again}")
 
 
-@params.command
+@command.command
 @click.argument("file", metavar="FILE")
 @select
 @options.format_
@@ -103,7 +123,7 @@ def stats(file: str, select: tuple[str, ...], format_: str) -> None:
             say(f"{array.key} holds {of.nans} NaN and {of.infinities} infinities", style="warning")
 
 
-@params.command("diff")
+@command.command("diff")
 @click.argument("left", metavar="A")
 @click.argument("right", metavar="B")
 @click.option("--prefix", metavar="P", default="", help="Names in B bear this prefix.")
@@ -116,7 +136,7 @@ def diff_(left: str, right: str, prefix: str, atol: float, rtol: float, select: 
 
     The exit code is 0 when nothing differs, 1 when something does. The formats may differ: values are compared.
     """
-    from graphshare.cli.params_diff import parameter_lines
+    from graphshare.cli.parameter_lines import parameter_lines
     from graphshare.formats.params.diff import diff_params
 
     found = diff_params(left, right, prefix=prefix, select=select, atol=atol, rtol=rtol)
@@ -127,7 +147,7 @@ def diff_(left: str, right: str, prefix: str, atol: float, rtol: float, select: 
     return 1 if found else 0
 
 
-@params.command("convert")
+@command.command("convert")
 @click.argument("source", metavar="SOURCE")
 @click.argument("target", metavar="TARGET")
 @click.option("--to", type=click.Choice(list(FORMATS)), help="The target's format [by its suffix].")

@@ -7,10 +7,18 @@ import click
 from graphshare.checkpoint.save import write_stdout
 from graphshare.cli.completion_scripts import SCRIPTS
 
+EXAMPLES = {
+    "completion": [
+        ("bash; put this line into ~/.bashrc", 'eval "$(graphshare completion bash)"'),
+        ("zsh; into ~/.zshrc, behind compinit", 'eval "$(graphshare completion zsh)"'),
+        ("fish; into ~/.config/fish/config.fish", "graphshare completion fish | source"),
+    ],
+}
 
-@click.command
+
+@click.command("completion")
 @click.argument("shell", type=click.Choice(list(SCRIPTS)))
-def completion(shell: str) -> None:
+def command(shell: str) -> None:
     """Print the completion script of a shell.
 
     With it the shell completes commands, options, files, stems, and the names of the nodes of the graph that stands on the

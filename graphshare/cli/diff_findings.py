@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.cli.params_diff import parameter_lines
+from graphshare.cli.parameter_lines import parameter_lines
 from graphshare.differences.changes import GraphDiff, NodeRef, format_change, format_node, format_tie
 from graphshare.differences.diff import Difference
 from graphshare.reports.model import Finding, Level, Report, RuleInfo

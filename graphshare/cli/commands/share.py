@@ -7,23 +7,32 @@ from typing import Any
 import click
 import msgspec
 
-from graphshare.checkpoint.load import Checkpoint, load_checkpoint, refusals_of
-from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
+from graphshare.api.rules import ruleset_of
+from graphshare.api.share import detect, share
+from graphshare.api.upgrade import upgrade
+from graphshare.checkpoint.load import load
 from graphshare.cli import options, rule_options
 from graphshare.cli.console import put, put_json, say
-from graphshare.cli.emit import deliver
-from graphshare.cli.summary import format_name_list, say_written
+from graphshare.cli.output import say_written, write_result
+from graphshare.cli.summary import format_name_list
 from graphshare.errors import Fault, UsageError
-from graphshare.rewrite.detect import Candidates, detect
-from graphshare.rewrite.repair import Repair, plan_doctor, plan_untie, repeated_names
+from graphshare.rewrite.detect import Candidates
+from graphshare.rewrite.repair import Repair
 from graphshare.rewrite.rules.model import Reuse, rule_from_option
-from graphshare.rewrite.share import Sharing, plan_share
-from graphshare.rewrite.upgrade_plan import upgraded
+from graphshare.rewrite.share import Sharing
 
 _LISTED = 8
 
 
-@click.command
+EXAMPLES = {
+    "share": [
+        ("one bias for both batch normalisations", "graphshare share siam --alias bn1_beta=bn1_gamma -o shared"),
+        ("what may be meant to be one", "graphshare share siam --detect"),
+    ],
+}
+
+
+@click.command("share")
 @options.rewriting
 @rule_options.overrides
 @rule_options.aliases
@@ -38,7 +47,7 @@ _LISTED = 8
 @click.option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade the graph to MXNet 1.9.1 first.")
 @options.as_input
 @options.as_parameter
-def share(
+def command(
     graph: str,
     epoch: int | None,
     params: str | None,
@@ -53,7 +62,7 @@ def share(
     upgrade_first: bool,
     as_input: tuple[str, ...],
     as_parameter: tuple[str, ...],
-    **delivery: Any,
+    **output: Any,
 ) -> None:
     """Tie parameters inside one graph.
 
@@ -63,30 +72,17 @@ def share(
     given = [rule_from_option("scope", "--override", text) for text in overrides]
     given += [rule_from_option("alias", "--alias", text) for text in aliases]
     _check_one_purpose(bool(given or rules_file), detect_only, bool(untie), doctor is not None)
-    rules = rule_options.ruleset_of(rules_file, given, separator=separator, reuse=reuse)
-    source = load_checkpoint(graph, epoch=epoch, params=params)
-    first = upgraded(source) if upgrade_first else None
-    start = first.graph if first else source.graph
-    roles: dict[str, Any] = {"params": source.params, "as_input": as_input, "as_parameter": as_parameter}
-    done = options.delivery(delivery)
-    with refusals_of(source):
-        check_belongs(source.params, start)
-        if detect_only:
-            _print_candidates(detect(start, **roles), done.format)
-            return
-        if untie:
-            made = plan_untie(start, untie, **roles)
-        elif doctor:
-            made = plan_doctor(start, doctor, **roles)
-        else:
-            made = plan_share(start, rules, **roles)
-    rewrite = first.then(made.rewrite) if first else made.rewrite
-    notes = [*notes_on(source.params, start, made.roles), *_doubtful(source, doctor), *made.notes]
-    changed = bool(made.ties.tied or made.ties.renamed or made.ties.copied or rewrite.renames)
-    report = {"ties": made.ties}
-    outputs = deliver(rewrite, source, done, needs_params_out=changed, notes=notes, report=report)
-    if not done.dry_run:
-        _say_ties(made)
+    rules = ruleset_of(rules_file, given, separator=separator, reuse=reuse) if given or rules_file else None
+    model = load(graph, epoch=epoch, params=params)
+    if upgrade_first:
+        model = upgrade(model)
+    if detect_only:
+        _print_candidates(detect(model, as_input=as_input, as_parameter=as_parameter), output["format_"])
+        return
+    result = share(model, rules, untie=untie, doctor=doctor, as_input=as_input, as_parameter=as_parameter)
+    outputs = write_result(result, output, report={"ties": result.report.ties})
+    if outputs is not None:
+        _say_ties(result.report)
         say_written(outputs)
 
 
@@ -96,23 +92,15 @@ def _check_one_purpose(rules: bool, *others: bool) -> None:
         raise UsageError(Fault("nothing says what to share" if not any((rules, *others)) else "only one at a time", hint=hint))
 
 
-def _doubtful(source: Checkpoint, doctor: Repair | None) -> list[str]:
-    repeated = {} if doctor else repeated_names(source.graph)
-    return [
-        f"{len(nodes)} variables are called {name!r}, which MXNet's Module refuses; --doctor tie or separate settles it"
-        for name, nodes in repeated.items()
-    ]
-
-
-def _say_ties(made: Sharing) -> None:
-    for verb, ties in (("tied", made.ties.tied), ("renamed", made.ties.renamed), ("copied", made.ties.copied)):
+def _say_ties(report: Sharing) -> None:
+    for verb, ties in (("tied", report.ties.tied), ("renamed", report.ties.renamed), ("copied", report.ties.copied)):
         if ties:
             say(f"{verb}: {len(ties)}")
         for tie in ties[:_LISTED]:
             say(f"  {tie.name} -> {tie.to}" + (f"  ({tie.rule})" if tie.rule else ""))
         if len(ties) > _LISTED:
             say(f"  and {len(ties) - _LISTED} more (all with --dry-run)")
-    say(f"separate: {len(made.ties.separate)} ({format_name_list(made.ties.separate)})")
+    say(f"separate: {len(report.ties.separate)} ({format_name_list(report.ties.separate)})")
 
 
 def _print_candidates(found: list[Candidates], format_: str) -> None:

@@ -6,21 +6,30 @@ from collections.abc import Iterable, Sequence
 
 import click
 
+from graphshare.api.check import check_options
+from graphshare.checkpoint.save import write_text
 from graphshare.checks.baseline import format_baseline
 from graphshare.checks.check import check as check_targets
-from graphshare.checks.config import CheckConfig, CheckOptions, find_config, read_config
+from graphshare.checks.config import CheckOptions
 from graphshare.checks.fix import format_fix, plan_fixes
 from graphshare.checks.targets import Target, find_targets
 from graphshare.cli import options
-from graphshare.cli.check_rules import explain_rule, list_rules
 from graphshare.cli.console import put, say
 from graphshare.cli.report import put_report, report_format
+from graphshare.cli.rule_pages import explain_rule, list_rules
 from graphshare.errors import Fault, UsageError
-from graphshare.formats.atomic import staged_outputs
 from graphshare.reports.model import Finding
 
+EXAMPLES = {
+    "check": [
+        ("a model and its parameters", "graphshare check lenet-symbol.json --params lenet-0000.params"),
+        ("what a rule means", "graphshare check --explain GS101"),
+        ("all rules", "graphshare check --list"),
+    ],
+}
 
-@click.command
+
+@click.command("check")
 @click.argument("graphs", metavar="GRAPH ...", nargs=-1)
 @options.epoch
 @options.params
@@ -39,7 +48,7 @@ from graphshare.reports.model import Finding
 @click.option("-o", "--out", metavar="FILE", help="Write the report to a file.")
 @click.option("--list", "list_", is_flag=True, help="List all rules.")
 @click.option("--explain", metavar="CODE", help="Explain one rule, with examples.")
-def check(
+def command(
     graphs: tuple[str, ...],
     epoch: int | None,
     params: str | None,
@@ -68,18 +77,23 @@ def check(
     if list_ or explain:
         return list_rules(format_) if list_ else explain_rule(explain or "", format_)
     if not graphs:
-        raise UsageError(Fault("nothing to check", hint="name symbol files, stems, folders or globs, or - for standard input"))
-    configuration = CheckConfig() if isolated else read_config(config) if config else find_config()
-    checked = CheckOptions(_split_codes(select), _split_codes(ignore), configuration, _parse_shapes(shapes))
+        raise UsageError(Fault("nothing to check", hint="name symbol files, stems, folders or globs, or - for stdin"))
+    checked = check_options(
+        config=config,
+        isolated=isolated,
+        select=_split_codes(select),
+        ignore=_split_codes(ignore),
+        shapes=_parse_shapes(shapes),
+    )
     targets = find_targets(graphs, params=params, epoch=epoch)
     if diff:
         return _show_fixes(targets, checked)
-    known = None if write_baseline else baseline or configuration.baseline or None
+    known = None if write_baseline else baseline or checked.config.baseline or None
     report = check_targets(targets, checked, jobs=jobs, fix=fix, baseline=known)
     if write_baseline is not None:
         return _write_baseline(report.findings, write_baseline)
     put_report(report, format_, out=out)
-    return report.exit_code(strict=strict or configuration.strict)
+    return report.exit_code(strict=strict or checked.config.strict)
 
 
 def _split_codes(texts: Iterable[str]) -> tuple[str, ...]:
@@ -103,8 +117,6 @@ def _show_fixes(targets: list[Target], options: CheckOptions) -> int:
 
 
 def _write_baseline(findings: Sequence[Finding], path: str) -> int:
-    with staged_outputs() as stage:
-        stage.open(path).write(format_baseline(findings, path).encode())
-        stage.commit()
+    write_text(path, format_baseline(findings, path).encode())
     say(f"wrote {path}: {len(findings)} findings")
     return 0

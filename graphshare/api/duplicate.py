@@ -1,0 +1,83 @@
+"""``duplicate``: add branches on copied or tied parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from graphshare.api.models import Model, Names, as_checkpoint, as_names
+from graphshare.checkpoint.chain import follow_rewrite
+from graphshare.checkpoint.load import locate_refusals
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
+from graphshare.errors import Fault, UsageError
+from graphshare.rewrite.duplicate_plan import Choice, Mode, ModeOrBatch, plan_duplicate
+
+
+def duplicate(
+    model: Model,
+    prefixes: Names,
+    *,
+    mode: ModeOrBatch = "copy",
+    choices: Sequence[tuple[Mode, str]] = (),
+    share_inputs: Names = (),
+    upto: Names = (),
+    drop_original: bool = False,
+    batch_axes: Mapping[str, int] = MappingProxyType({}),
+    force: bool = False,
+    as_input: Names = (),
+    as_parameter: Names = (),
+) -> Checkpoint:
+    """Add a branch for each prefix, with parameters of its own or on one set of parameters.
+
+    Mode ``copy`` gives every branch its own parameters, which start equal; ``tie`` makes all branches use one set; ``batch``
+    runs the graph once on the inputs of all branches, concatenated along ``batch_axes`` (axis 0 unless named). ``choices``
+    (pairs such as ``("tie", "conv*")``) change the mode of some parameters; the last match wins. ``share_inputs`` are
+    patterns of inputs and labels that all branches use. ``upto`` names outputs: the copies hold what these need.
+    ``drop_original`` leaves only the copies. ``force`` allows a batch over operators that mix its samples. ``as_input`` and
+    ``as_parameter`` name variables whose role cannot be inferred.
+
+    Raises:
+        UsageError: options that do not go with the mode.
+        RefusedError: names collide, a pattern matches nothing or the wrong kind, a target is unknown, a variable's role cannot
+            be told, or operators mix the samples of a batch; all of a kind are listed.
+    """
+    source = as_checkpoint(model)
+    common: dict[str, Any] = {
+        "share_inputs": as_names(share_inputs),
+        "drop_original": drop_original,
+        "as_input": as_names(as_input),
+        "as_parameter": as_names(as_parameter),
+        "held": source.held,
+    }
+    _check_mode(mode, choices, as_names(upto), batch_axes, force)
+    with locate_refusals(source):
+        check_belongs(source.parameter_file, source.graph)
+        if mode == "batch":  # imported where it is asked for: starting is most of the time that a usual graph takes
+            from graphshare.rewrite.batch_plan import plan_batch
+
+            report = plan_batch(source.graph, as_names(prefixes), axes=batch_axes, force=force, **common)
+        else:
+            chosen = [Choice(how, pattern) for how, pattern in choices]
+            report = plan_duplicate(source.graph, as_names(prefixes), mode=mode, choices=chosen, upto=as_names(upto), **common)
+    notes = [*report.notes, *notes_on(source.parameter_file, source.graph, report.roles)]
+    needs_params = bool(report.copied or report.rewrite.renames)
+    return follow_rewrite(source, report.rewrite, report=report, notes=notes, needs_params=needs_params)
+
+
+def _check_mode(
+    mode: ModeOrBatch, choices: Sequence[object], upto: Sequence[str], batch_axes: Mapping[str, int], force: bool
+) -> None:
+    """Refuse options that do not go with the mode. Raises UsageError with all of them."""
+    faults = []
+    if mode != "batch":
+        idle = [option for option, value in (("--batch-axis", batch_axes), ("--force", force)) if value]
+        faults = [Fault(f"{option} is for --mode batch") for option in idle]
+    elif choices:
+        faults.append(Fault("--tie and --copy choose between modes; a batch has one run and one set of parameters"))
+    if mode == "batch" and upto:
+        hint = "cut it out first: graphshare extract GRAPH --target NAME"
+        faults.append(Fault("--upto leaves the original as it is; a batch is one run of the whole graph", hint=hint))
+    if faults:
+        raise UsageError(faults)

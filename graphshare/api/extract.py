@@ -1,0 +1,27 @@
+"""``extract``: cut out the minimal graph for some outputs."""
+
+from __future__ import annotations
+
+from graphshare.api.models import Model, Names, as_checkpoint, as_names
+from graphshare.checkpoint.chain import follow_rewrite
+from graphshare.checkpoint.load import locate_refusals
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
+from graphshare.rewrite.extract_plan import extract as cut_out
+
+
+def extract(model: Model, targets: Names, *, cuts: Names = ()) -> Checkpoint:
+    """Cut out the minimal graph that computes ``targets``, with the parameters that it needs.
+
+    A target is an output (``conv1_output``) or a node (``conv1``: all its outputs). The outputs ``cuts`` become inputs of those
+    names, and what they need is left out.
+
+    Raises:
+        RefusedError: a name is not in the graph, or no target needs a cut; all are listed.
+    """
+    source = as_checkpoint(model)
+    with locate_refusals(source):
+        check_belongs(source.parameter_file, source.graph)
+        rewrite = cut_out(source.graph, as_names(targets), cuts=as_names(cuts))
+    notes = notes_on(source.parameter_file, rewrite.graph, unused=False)
+    return follow_rewrite(source, rewrite, notes=notes, drop_unused=True)

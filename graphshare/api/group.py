@@ -1,0 +1,76 @@
+"""``group``: join several models in one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from graphshare.api.models import Model, Names, as_checkpoint, as_names
+from graphshare.checkpoint.chain import follow_group
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
+from graphshare.errors import Fault, UsageError
+from graphshare.rewrite.group_plan import Grouping, Member, OnCollision, plan_group, plan_joined
+from graphshare.text.format import format_names
+
+_LISTED = 6
+
+
+def group(
+    models: Iterable[Model],
+    *,
+    prefixes: Sequence[str] = (),
+    connect: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+    share_inputs: Names = (),
+    on_collision: OnCollision = "error",
+    as_input: Names = (),
+    as_parameter: Names = (),
+) -> Checkpoint:
+    """Join several models in one, with the heads of all of them.
+
+    ``prefixes`` has one for each model, ``""`` for none. ``connect`` has pairs of an output and the input that it feeds; that
+    input is gone from the result. ``share_inputs`` are patterns of inputs and labels that all models use together. A name
+    that two models have is an ``error``; ``prefix`` gives the later model the name of its file as a prefix; ``tie-if-equal``
+    makes parameters of one name and equal value one node.
+
+    Raises:
+        UsageError: there are fewer than two models, or more or fewer prefixes than models.
+        RefusedError: models do not fit together, names match nothing or too much, an input is fed twice, or names collide; all
+            are listed.
+    """
+    sources = [as_checkpoint(model) for model in models]
+    if len(sources) < 2:
+        hint = "graphshare group trunk.json head.json --connect OUT=IN"
+        raise UsageError(Fault("a group takes two graphs at least", hint=hint))
+    if prefixes and len(prefixes) != len(sources):
+        hint = "give --prefix once for each graph, in their order; '' for none"
+        raise UsageError(Fault(f"there are {len(prefixes)} --prefix for {len(sources)} graphs", hint=hint))
+    for source in sources:
+        check_belongs(source.parameter_file, source.graph)
+    report = plan_group(
+        [
+            Member(s.graph, prefixes[i] if prefixes else "", s.where or f"graph {i + 1}", s.parameter_file)
+            for i, s in enumerate(sources)
+        ],
+        connect=list(connect.items() if isinstance(connect, Mapping) else connect),
+        share_inputs=as_names(share_inputs),
+        on_collision=on_collision,
+        as_input=as_names(as_input),
+        as_parameter=as_names(as_parameter),
+    )
+    plans = plan_joined(report, [source.parameter_file for source in sources])
+    pairs = zip(sources, report.roles, strict=True)
+    notes = [note for s, roles in pairs for note in notes_on(s.parameter_file, s.graph, roles)]
+    notes += _without_file(sources, report)
+    return follow_group(sources, report.rewrite, plans, report=report, notes=notes)
+
+
+def _without_file(sources: Sequence[Checkpoint], report: Grouping) -> list[str]:
+    """Return a note on each graph that has parameters and no parameter file, where another one has a file."""
+    if all(source.parameter_file is None for source in sources):
+        return []
+    notes = []
+    for source, roles in zip(sources, report.roles, strict=True):
+        names = [node.name for node, role in roles.items() if role.is_parameter]
+        if source.parameter_file is None and names:
+            notes.append(f"{source.where} has no parameter file; the result's will not hold {format_names(names, _LISTED)}")
+    return notes

@@ -1,0 +1,42 @@
+"""What every function takes for a model, for a list of names, and for shapes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from graphshare.checkpoint.load import StrPath, load
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.ir.graph import Graph
+
+Model = Checkpoint | Graph | str | os.PathLike[str]
+"""A model, a graph without parameters, or what :func:`graphshare.load` takes: a path or a stem."""
+
+Names = str | Iterable[str]
+"""One name or pattern, or several."""
+
+Shape = tuple[int | None, ...]
+Shapes = Mapping[str, Sequence[int | None]]
+"""Shapes by variable name; None is a size to be inferred."""
+
+
+def as_checkpoint(model: Model) -> Checkpoint:
+    """Return ``model`` as a checkpoint; a path or stem is loaded. Raises as :func:`graphshare.load`."""
+    if isinstance(model, Checkpoint):
+        return model
+    return Checkpoint(model) if isinstance(model, Graph) else load(model)
+
+
+def as_names(names: Names) -> tuple[str, ...]:
+    """Return one name or several as a tuple."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def as_shapes(shapes: Shapes | None) -> dict[str, Shape]:
+    """Return shapes by name as tuples."""
+    return {name: tuple(shape) for name, shape in (shapes or {}).items()}
+
+
+def as_path(path: StrPath | None) -> str | None:
+    """Return a path as text; None stays None."""
+    return None if path is None else os.fspath(path)

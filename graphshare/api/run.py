@@ -1,0 +1,103 @@
+"""``run``, ``bind`` and ``train``: compute a model's outputs, often or with training first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
+from graphshare.checkpoint.load import locate_refusals
+from graphshare.execute.bind import Bound
+from graphshare.execute.bind import bind as bind_graph
+from graphshare.execute.run import Computed
+from graphshare.execute.run import run as run_graph
+from graphshare.execute.sgd import Sgd
+from graphshare.execute.train import Trained
+from graphshare.execute.train import train as train_graph
+
+
+def run(
+    model: Model,
+    *,
+    feeds: Mapping[str, Any] | None = None,
+    shapes: Shapes | None = None,
+    targets: Names = (),
+    seed: int | None = None,
+    params_seed: int | None = None,
+    profile: bool = False,
+) -> Computed:
+    """Compute the heads of a model, or ``targets``, and only what they need.
+
+    ``feeds`` are arrays by variable name, parameters too; an array of another dtype is converted where the dtypes of the others
+    determine its variable's. ``seed`` draws the inputs that are not fed (random operators use it too), ``params_seed`` the
+    parameters that the model does not hold. Labels and RNN states that are not fed are zeros.
+
+    Raises:
+        UnsupportedError: operators without a kernel; all are listed before anything runs.
+        RefusedError: names that are not in the graph, shapes that do not fit, missing values; all of a kind are listed.
+    """
+    source = as_checkpoint(model)
+    with locate_refusals(source):
+        return run_graph(
+            source.graph,
+            params=source.parameter_file,
+            feeds=feeds,
+            shapes=as_shapes(shapes),
+            targets=as_names(targets),
+            seed=seed,
+            params_seed=params_seed,
+            profile=profile,
+        )
+
+
+def bind(model: Model, *, targets: Names = (), seed: int = 0) -> Bound:
+    """Compile the heads of a model, or ``targets``, to be computed often with the same parameters.
+
+    The first passes are slower than later ones. ``seed`` is for random operators.
+
+    Raises:
+        UnsupportedError: operators without a kernel; all are listed.
+        RefusedError: parameters that the model does not hold, targets that are not in the graph; all of a kind are listed.
+    """
+    source = as_checkpoint(model)
+    with locate_refusals(source):
+        return bind_graph(source.graph, params=source.parameter_file, targets=as_names(targets), seed=seed)
+
+
+def train(
+    model: Model,
+    *,
+    steps: int,
+    settings: Sgd | None = None,
+    rescale: float | None = None,
+    head_gradients: Mapping[str, Any] | None = None,
+    feeds: Mapping[str, Any] | None = None,
+    shapes: Shapes | None = None,
+    targets: Names = (),
+    seed: int | None = None,
+    params_seed: int | None = None,
+) -> Trained:
+    """Train the parameters of a model for some steps, all on the same inputs, as MXNet's Module does it.
+
+    ``settings`` are those of SGD. ``rescale`` multiplies the gradients; without it they are divided by the batch size of the
+    first data input. Heads that are not losses start from ``head_gradients``, by output name, or from ones. The other arguments
+    are those of :func:`run`. ``model.with_params(trained.updated)`` is the trained model.
+
+    Raises:
+        RefusedError: an operator has no gradient, there is nothing to train, or what :func:`run` refuses.
+    """
+    source = as_checkpoint(model)
+    with locate_refusals(source):
+        return train_graph(
+            source.graph,
+            steps=steps,
+            settings=settings,
+            rescale=rescale,
+            head_gradients=head_gradients,
+            params=source.parameter_file,
+            feeds=feeds,
+            shapes=as_shapes(shapes),
+            targets=as_names(targets),
+            seed=seed,
+            params_seed=params_seed,
+        )

@@ -1,0 +1,92 @@
+"""``share``: tie parameters inside one graph, undo ties, and find parameters that may be meant to be one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from graphshare.api.models import Model, Names, as_checkpoint, as_names
+from graphshare.api.rules import ruleset_of
+from graphshare.checkpoint.chain import follow_rewrite
+from graphshare.checkpoint.load import StrPath, locate_refusals
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
+from graphshare.errors import Fault, UsageError
+from graphshare.rewrite.detect import Candidates
+from graphshare.rewrite.detect import detect as find_candidates
+from graphshare.rewrite.repair import Repair, plan_doctor, plan_untie, repeated_names
+from graphshare.rewrite.rules.model import Reuse, Rule, Ruleset
+from graphshare.rewrite.share import plan_share
+
+
+def share(
+    model: Model,
+    rules: Ruleset | StrPath | None = None,
+    *,
+    aliases: Mapping[str, str] = MappingProxyType({}),
+    overrides: Mapping[str, str] = MappingProxyType({}),
+    separator: str | None = None,
+    reuse: Reuse | None = None,
+    untie: Names = (),
+    doctor: Repair | None = None,
+    as_input: Names = (),
+    as_parameter: Names = (),
+) -> Checkpoint:
+    """Tie parameters inside one graph: those that have one name after all rules become one node, with one record.
+
+    Operators and outputs keep their names. ``rules`` are a file or what :func:`load_rules` gives; ``overrides`` (scope to
+    scope) and ``aliases`` (parameter or pattern to parameter) come after them. Instead of rules, ``untie`` names patterns of
+    parameters that each of their operators gets a copy of, and ``doctor`` fixes variables of one name, which MXNet's Module
+    refuses: ``tie`` makes them one, ``separate`` gives them names of their own.
+
+    Raises:
+        InputError: the rules file cannot be read or has faults; all are listed.
+        UsageError: there are no rules, or rules and another purpose.
+        RefusedError: nothing would change, the rules do not fit the graph, or parameters of different kinds, shapes or dtypes
+            would be one; all are listed.
+    """
+    has_rules = rules is not None or bool(aliases or overrides)
+    purposes = sum((has_rules, bool(as_names(untie)), doctor is not None))
+    if purposes != 1:
+        message = "several purposes exclude each other" if purposes else "nothing says what to share"
+        raise UsageError(Fault(message, hint="give rules, overrides or aliases, or one of untie and doctor"))
+    source = as_checkpoint(model)
+    given = [Rule("scope", old, new, place=f"--override {old}={new}", option=True) for old, new in overrides.items()]
+    given += [Rule("alias", old, new, place=f"--alias {old}={new}", option=True) for old, new in aliases.items()]
+    with locate_refusals(source):
+        check_belongs(source.parameter_file, source.graph)
+        roles = {"params": source.parameter_file, "as_input": as_names(as_input), "as_parameter": as_names(as_parameter)}
+        if untie:
+            report = plan_untie(source.graph, as_names(untie), **roles)
+        elif doctor:
+            report = plan_doctor(source.graph, doctor, **roles)
+        else:
+            ruleset = ruleset_of(rules, given, separator=separator, reuse=reuse)
+            report = plan_share(source.graph, ruleset, **roles)
+    notes = [*notes_on(source.parameter_file, source.graph, report.roles), *_repeated(source, doctor), *report.notes]
+    ties = report.ties
+    needs_params = bool(ties.tied or ties.renamed or ties.copied or report.rewrite.renames)
+    return follow_rewrite(source, report.rewrite, report=report, notes=notes, needs_params=needs_params)
+
+
+def _repeated(source: Checkpoint, doctor: Repair | None) -> list[str]:
+    """Return a note for each name that several variables have."""
+    repeated = {} if doctor else repeated_names(source.graph)
+    return [
+        f"{len(nodes)} variables are called {name!r}, which MXNet's Module refuses; --doctor tie or separate settles it"
+        for name, nodes in repeated.items()
+    ]
+
+
+def detect(model: Model, *, as_input: Names = (), as_parameter: Names = ()) -> list[Candidates]:
+    """Find parameters that may be meant to be one: by equal values, or by equal form and related names.
+
+    Raises:
+        InputError: the parameter file cannot be read.
+    """
+    source = as_checkpoint(model)
+    with locate_refusals(source):
+        check_belongs(source.parameter_file, source.graph)
+        return find_candidates(
+            source.graph, params=source.parameter_file, as_input=as_names(as_input), as_parameter=as_names(as_parameter)
+        )

@@ -1,0 +1,74 @@
+"""A model followed through a rewrite: its graph, its parameters under their new names, and the branches since it was loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.parameter_plan import Plan, plan_records
+from graphshare.checkpoint.parameters import list_under
+from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.graph import Rewrite
+
+
+def follow_rewrite(
+    model: Checkpoint,
+    rewrite: Rewrite,
+    *,
+    report: object = None,
+    notes: Iterable[str] = (),
+    needs_params: bool = False,
+    drop_unused: bool = False,
+) -> Checkpoint:
+    """Return ``model`` after a rewrite of its graph.
+
+    ``needs_params`` says that the new graph uses names which the old parameter file does not hold. With ``drop_unused`` records
+    that no variable of the new graph needs are left out.
+
+    Raises:
+        RefusedError: two records would get one name; all such names are listed.
+    """
+    file = model.parameter_file
+    if file is not None:
+        file = list_under(file, plan_records(file, rewrite, drop_unused=drop_unused))
+    return msgspec.structs.replace(
+        model,
+        graph=rewrite.graph,
+        parameter_file=file,
+        data=b"",
+        rewrite=rewrite if model.rewrite is None else model.rewrite.then(rewrite),
+        sources=model.sources or (model,),
+        report=report,
+        notes=tuple(notes),
+        needs_params=model.needs_params or needs_params,
+    )
+
+
+def follow_group(
+    models: Sequence[Checkpoint],
+    rewrite: Rewrite,
+    plans: Sequence[tuple[ParameterFile, Plan]],
+    *,
+    report: object = None,
+    notes: Iterable[str] = (),
+) -> Checkpoint:
+    """Return the one model that a rewrite made of several; ``plans`` say which of their records it takes."""
+    lists = [list_under(file, plan) for file, plan in plans]
+    records = tuple(record for part in lists for record in part.records)
+    namesake = next((model for model in models if model.parameter_file is not None), models[0])
+    for model in models:
+        if model.rewrite is not None:
+            rewrite = model.rewrite.then(rewrite)
+    return Checkpoint(
+        rewrite.graph,
+        msgspec.structs.replace(lists[0], records=records) if lists else None,
+        namesake.where,
+        epoch=namesake.epoch,
+        rewrite=rewrite,
+        sources=tuple(source for model in models for source in model.sources or (model,)),
+        report=report,
+        notes=tuple(notes),
+        needs_params=True,
+    )

@@ -1,0 +1,79 @@
+"""A model: a graph with its parameters, the files that they came from, and what rewrites made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from graphshare.analysis.implied import implied_variables
+from graphshare.analysis.roles import Kind, assign_roles
+from graphshare.checkpoint.parameter_plan import held_names
+from graphshare.checkpoint.parameters import Parameters, replace_arrays
+from graphshare.errors import Fault, RefusedError
+from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.graph import Graph, Rewrite
+from graphshare.text.format import format_count
+from graphshare.text.names import did_you_mean, split_key
+from graphshare.text.short_repr import ShortRepr, quote_name
+
+
+class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
+    """A graph with its parameters, as it was loaded or as a rewrite made it.
+
+    ``parameter_file`` is the index of the parameters: names, shapes, dtypes and where the bytes are; None where there are none.
+    ``where`` names the graph's file in messages, ``data`` are the bytes of that file, ``stem`` is empty unless the model was
+    loaded by its stem. A rewritten model has the ``rewrite`` from its ``sources`` (the models that were loaded), the ``report``
+    of the last rewrite where it has one, and ``notes`` on what a person should know of it. ``needs_params`` says that the
+    graph needs another parameter file than its source.
+    """
+
+    graph: Graph
+    parameter_file: ParameterFile | None = None
+    where: str = ""
+    data: bytes = b""
+    stem: str = ""
+    epoch: int = 0
+    rewrite: Rewrite | None = None
+    sources: tuple[Checkpoint, ...] = ()
+    report: Any = None
+    notes: tuple[str, ...] = ()
+    needs_params: bool = False
+
+    def _summary(self) -> str:
+        parameters = "" if self.parameter_file is None else f", {format_count(len(self.parameter_file.records), 'array')}"
+        branches = (
+            ""
+            if self.rewrite is None
+            else f", {len(self.rewrite.branches)} branch{'' if len(self.rewrite.branches) == 1 else 'es'}"
+        )
+        return f"{quote_name(self.stem or self.where)}, {self.graph._summary()}{parameters}{branches}"
+
+    @property
+    def params(self) -> Parameters:
+        """The parameters as a mapping from names to numpy arrays, each read when it is asked for."""
+        return Parameters(self.parameter_file)
+
+    @property
+    def held(self) -> frozenset[str] | None:
+        """The names in the parameter file; None without one. Raises RefusedError where its records have no names."""
+        return held_names(self.parameter_file)
+
+    def with_params(self, arrays: Mapping[str, Any]) -> Checkpoint:
+        """Return this model with ``arrays`` (anything that numpy takes) for the parameters of these names.
+
+        Raises:
+            RefusedError: a name is not a variable of the graph, or no format has a place for a dtype; all are listed.
+        """
+        roles = assign_roles(self.graph, held=self.held)
+        auxiliary = {node.name for node, role in roles.items() if role.kind is Kind.AUXILIARY}
+        implied = list(implied_variables(self.graph))
+        auxiliary |= {variable.name for variable in implied if variable.auxiliary}
+        known = {node.name for node in roles} | {variable.name for variable in implied} | (self.held or frozenset())
+        unknown = [name for name in arrays if split_key(name)[1] not in known]
+        if unknown:
+            message = "the graph has no variable named"
+            raise RefusedError([Fault(f"{message} {name!r}", hint=did_you_mean(name, known)) for name in unknown])
+        file = replace_arrays(self.parameter_file, arrays, auxiliary)
+        return msgspec.structs.replace(self, parameter_file=file, needs_params=True)

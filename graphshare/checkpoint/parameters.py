@@ -1,0 +1,108 @@
+"""The parameters of a model as arrays by name, read from their files when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from graphshare.formats.params.arrays import ArrayReader, record_in_memory
+from graphshare.formats.params.records import Origin, ParameterFile, Record
+from graphshare.text.format import format_count
+from graphshare.text.names import join_key, split_key
+
+if TYPE_CHECKING:
+    from graphshare.formats.params.arrays import Array
+
+MEMORY = "<memory>"
+
+
+class Parameters(Mapping[str, "Array"]):
+    """Arrays by the name of their variable (``conv1_weight``) or their key (``arg:conv1_weight``), each read on access.
+
+    An array is a read-only view of its file where the format allows it; bfloat16 is read as float32, sparse arrays as dense.
+    """
+
+    __slots__ = ("_by_key", "_by_name")
+
+    def __init__(self, file: ParameterFile | None) -> None:
+        keys = {} if file is None else file.by_key()
+        self._by_key: dict[str, tuple[ParameterFile, Record]] = {key: (file, record) for key, record in keys.items() if file}
+        self._by_name: dict[str, str] = {}
+        for key in self._by_key:
+            name = split_key(key)[1]
+            self._by_name[key if name in self._by_name else name] = key
+
+    def __getitem__(self, name: str) -> Array:
+        file, record = self._by_key[self._by_name.get(name, name)]
+        with ArrayReader(file) as reader:
+            return reader.read(record)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name or name in self._by_key
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __repr__(self) -> str:
+        return f"<Parameters: {format_count(len(self), 'array')}>"
+
+
+def list_under(source: ParameterFile, plan: Collection[tuple[Record, str | None]]) -> ParameterFile:
+    """Return a list of ``source``'s records under the keys of ``plan``; the bytes stay where they are."""
+    return msgspec.structs.replace(source, records=tuple(_renamed(source, record, key) for record, key in plan))
+
+
+def _renamed(source: ParameterFile, record: Record, key: str | None) -> Record:
+    return msgspec.structs.replace(record, key=key, origin=record.origin or Origin(record.key, source))
+
+
+def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxiliary: Collection[str]) -> ParameterFile:
+    """Return the list of ``source``'s records with ``arrays`` (by name or key) in the place of those of the same name.
+
+    Names that ``source`` does not hold come last; those in ``auxiliary`` get keys that begin with ``aux:``.
+
+    Raises:
+        RefusedError: a dtype that no parameter file can hold.
+    """
+    old = {} if source is None else source.by_key()
+    keys = {split_key(key)[1]: key for key in old}
+    new: dict[str, Record] = {}
+    for name, array in arrays.items():
+        kind, plain = split_key(name)
+        key = name if kind or name in old else keys.get(name) or join_key("aux" if plain in auxiliary else "arg", plain)
+        new[key] = record_in_memory(key, array, (old[key].dtype if key in old else None) or "float32")
+    records: list[Record] = []
+    for key, record in old.items():
+        if key in new:
+            records.append(new.pop(key))
+        elif source is not None:
+            untied = record.tied_to if record.tied_to not in new else None
+            records.append(msgspec.structs.replace(_renamed(source, record, key), tied_to=untied))
+    if source is None:
+        return ParameterFile(MEMORY, 0, "params", tuple(new.values()), named=True)
+    return msgspec.structs.replace(source, records=(*records, *new.values()))
+
+
+def split_by_origin(file: ParameterFile) -> list[tuple[ParameterFile, list[tuple[Record, str | None]]]]:
+    """Return the records of ``file`` with their keys, in order, file by file: what :func:`join_params` writes."""
+    parts: list[tuple[ParameterFile, list[tuple[Record, str | None]]]] = []
+    current: object = None
+    for record in file.records:
+        origin = record.origin
+        source = file if origin is None or origin.file is None else origin.file
+        if source is file:
+            where: object = "memory" if origin is not None else file
+            stored = record
+        else:
+            where = source
+            stored = msgspec.structs.replace(record, key=origin.key if origin is not None else None, origin=None)
+        if not parts or where is not current:
+            parts.append((source, []))
+            current = where
+        parts[-1][1].append((stored, record.key))
+    return parts or [(file, [])]

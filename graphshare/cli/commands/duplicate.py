@@ -1,0 +1,140 @@
+"""``graphshare duplicate``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from graphshare.api.duplicate import duplicate
+from graphshare.api.upgrade import upgrade
+from graphshare.checkpoint.load import load
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.cli import options
+from graphshare.cli.console import say
+from graphshare.cli.output import write_result
+from graphshare.cli.summary import say_branches
+from graphshare.errors import DisprovedError, Fault, UsageError
+from graphshare.text.names import split_pair
+
+
+class _KeepsOrder(click.Command):
+    """A command in which ``--tie`` and ``--copy`` are one list: click itself keeps the order within each option only."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        values, _, order = self.make_parser(ctx).parse_args(list(args))
+        tie, copy = iter(values.get("tie", ())), iter(values.get("copy", ()))
+        names = [parameter.name for parameter in order if parameter.name in ("tie", "copy")]
+        ctx.meta["choices"] = [(name, next(tie if name == "tie" else copy)) for name in names]
+        return super().parse_args(ctx, args)
+
+
+EXAMPLES = {
+    "duplicate": [
+        ("a siamese network on one set of parameters", "graphshare duplicate lenet --prefix sha- --mode tie -o siam"),
+        ("the last layer apart, all else shared", "graphshare duplicate lenet --prefix b- --mode tie --copy 'fc2*' -o heads"),
+        ("show the plan", "graphshare duplicate lenet --prefix sha- --dry-run"),
+    ],
+}
+
+
+@click.command("duplicate", cls=_KeepsOrder)
+@options.rewriting
+@click.option(
+    "--prefix", "prefixes", metavar="P", multiple=True, required=True, help="Prefix of a new branch; repeat for more."
+)
+@click.option("--mode", type=click.Choice(["copy", "tie", "batch"]), default="copy", help="What becomes of parameters [copy].")
+@click.option("--tie", metavar="PATTERN", multiple=True, help="Share these parameters; the last match wins.")
+@click.option("--copy", metavar="PATTERN", multiple=True, help="Copy these parameters; the last match wins.")
+@click.option(
+    "--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all branches use."
+)
+@click.option("--upto", metavar="NAME", multiple=True, help="Copy only what this output needs; the original keeps its heads.")
+@click.option("--drop-original", is_flag=True, help="Leave the copies alone in the graph.")
+@click.option(
+    "--batch-axis", "batch_axes", metavar="NAME=1", multiple=True, help="Mode batch: the batch axis of this input [0]."
+)
+@click.option("--force", is_flag=True, help="Mode batch: also where operators depend on the batch as a whole.")
+@click.option("--verify", "verify_first", is_flag=True, help="Compare the branches' values before anything is written.")
+@click.option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade the graph to MXNet 1.9.1 first.")
+@options.as_input
+@options.as_parameter
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    graph: str,
+    epoch: int | None,
+    params: str | None,
+    prefixes: tuple[str, ...],
+    mode: Any,
+    share_inputs: tuple[str, ...],
+    upto: tuple[str, ...],
+    drop_original: bool,
+    batch_axes: tuple[str, ...],
+    force: bool,
+    verify_first: bool,
+    upgrade_first: bool,
+    as_input: tuple[str, ...],
+    as_parameter: tuple[str, ...],
+    **output: Any,
+) -> None:
+    """Add branches on copied or tied parameters.
+
+    Every --prefix adds a branch whose nodes have it; the graph's heads are the original's, then each branch's in turn. In
+    mode copy every branch has parameters of its own, which start equal; in mode tie all use one set. Mode batch runs the graph
+    once on the inputs of all branches, concatenated on the batch axis; operators that mix samples are refused by name.
+
+    Patterns are globs; =name is a literal name.
+    """
+    model = load(graph, epoch=epoch, params=params)
+    if upgrade_first:
+        model = upgrade(model)
+    result = duplicate(
+        model,
+        prefixes,
+        mode=mode,
+        choices=ctx.meta["choices"],
+        share_inputs=share_inputs,
+        upto=upto,
+        drop_original=drop_original,
+        batch_axes=_parse_axes(batch_axes),
+        force=force,
+        as_input=as_input,
+        as_parameter=as_parameter,
+    )
+    if verify_first and not output["dry_run"]:
+        say(_verify(result, prefixes))
+    outputs = write_result(result, output)
+    if outputs is not None:
+        say_branches(result, outputs)
+
+
+def _parse_axes(texts: Sequence[str]) -> dict[str, int]:
+    """Return the batch axes by name. Raises UsageError for texts that are not ``NAME=AXIS``; all are listed."""
+    axes: dict[str, int] = {}
+    faults = []
+    for text in texts:
+        name, value = split_pair(text) or ("", "")
+        if not name or not value.isdecimal() or len(value) > 2:
+            faults.append(Fault(f"--batch-axis {text!r} is not NAME=AXIS", hint="write --batch-axis data=1"))
+        else:
+            axes[name] = int(value)
+    if faults:
+        raise UsageError(faults)
+    return axes
+
+
+def _verify(model: Checkpoint, prefixes: Sequence[str]) -> str:
+    """Compare the branches, with parameters drawn where there is no file, and return the verdict.
+
+    Raises:
+        DisprovedError: a branch differs; every difference is listed.
+    """
+    from graphshare.api.verify import failures, verify  # brings numpy along
+
+    report = verify(model, prefixes=prefixes, params_seed=0 if model.parameter_file is None else None)
+    if not report:
+        raise DisprovedError([Fault(fault.message, hint="nothing was written") for fault in failures(report)])
+    return report.verdict

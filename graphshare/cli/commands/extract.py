@@ -1,0 +1,43 @@
+"""``graphshare extract``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from graphshare.analysis.name_lists import NameLists
+from graphshare.api.extract import extract
+from graphshare.checkpoint.load import load
+from graphshare.cli import options
+from graphshare.cli.console import say
+from graphshare.cli.output import say_written, write_result
+from graphshare.cli.summary import format_name_list
+
+EXAMPLES = {
+    "extract": [
+        ("the features of a classifier", "graphshare extract lenet --target fc1_output -o features"),
+        ("what follows an inner output", "graphshare extract lenet --cut pool2_output --target softmax_output -o top"),
+    ],
+}
+
+
+@click.command("extract")
+@options.rewriting
+@click.option("--target", "targets", metavar="NAME", multiple=True, required=True, help="An output that is wanted; repeatable.")
+@click.option("--cut", "cuts", metavar="NAME", multiple=True, help="Stop at this output: it becomes an input of that name.")
+def command(
+    graph: str, epoch: int | None, params: str | None, targets: tuple[str, ...], cuts: tuple[str, ...], **output: Any
+) -> None:
+    """Cut out the minimal subgraph for some outputs.
+
+    NAME is an output (conv1_output) or a node (conv1: all its outputs). Parameters that are no longer needed are left out of
+    the parameter file.
+    """
+    source = load(graph, epoch=epoch, params=params)
+    result = extract(source, targets, cuts=cuts)
+    outputs = write_result(result, output)
+    if outputs is not None:
+        arguments = format_name_list(NameLists(result.graph).arguments)
+        say(f"kept {len(result.graph.nodes)} of {len(source.graph.nodes)} nodes; arguments {arguments}")
+        say_written(outputs)

@@ -1,0 +1,78 @@
+"""``graphshare rename``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from graphshare.api.rename import rename
+from graphshare.api.rules import ruleset_of
+from graphshare.checkpoint.load import load
+from graphshare.cli import options, rule_options
+from graphshare.cli.console import say
+from graphshare.cli.output import say_written, write_result
+from graphshare.rewrite.rules.model import Only, matches_of_options
+
+EXAMPLES = {
+    "rename": [
+        ("a prefix for everything", "graphshare rename lenet --prefix net1_ -o net1"),
+        ("parameters alone", "graphshare rename lenet --prefix old_ --only parameters -o old"),
+    ],
+}
+
+
+@click.command("rename")
+@options.rewriting
+@click.option("--prefix", metavar="P", default="", help="Put P before every name.")
+@click.option("--strip-prefix", metavar="P", default="", help="Take P away where a name begins with it.")
+@click.option("--map", "map_file", metavar="FILE", help="New names: a map file, or a JSON object of old names and new ones.")
+@click.option("--inverse", is_flag=True, help="Take the names of --map back: the original file, byte for byte.")
+@rule_options.matches
+@rule_options.targets
+@rule_options.variable_scopes
+@rule_options.name_scopes
+@rule_options.rules_file
+@rule_options.separator
+@click.option("--only", type=click.Choice([kind.value for kind in Only]), multiple=True, help="Limit it to these; repeatable.")
+def command(
+    graph: str,
+    epoch: int | None,
+    params: str | None,
+    prefix: str,
+    strip_prefix: str,
+    map_file: str | None,
+    inverse: bool,
+    match: tuple[str, ...],
+    to: tuple[str, ...],
+    variable_scope: tuple[str, ...],
+    name_scope: tuple[str, ...],
+    rules_file: str | None,
+    separator: str | None,
+    only: tuple[str, ...],
+    **output: Any,
+) -> None:
+    """Give nodes other names, parameters along.
+
+    Names inside sub-graphs stay as they are: they are bound by position. A name that would meet another is refused. In --to
+    each * is what the pattern's next * matched. Of several rules for one name the last holds; swaps work.
+    """
+    given = matches_of_options(match, to)
+    result = rename(
+        load(graph, epoch=epoch, params=params),
+        ruleset_of(rules_file, given) if given or rules_file else None,
+        prefix=prefix,
+        strip_prefix=strip_prefix,
+        map=map_file,
+        inverse=inverse,
+        variable_scopes=variable_scope,
+        name_scopes=name_scope,
+        separator=separator,
+        only=only,
+    )
+    outputs = write_result(result, output)
+    if outputs is not None and result.rewrite is not None:
+        branch = result.rewrite.branches[0]
+        changed = sum(image.name != node.name for node, image in branch.images.items())
+        say(f"renamed {changed} of {len(branch.source.nodes)} nodes")
+        say_written(outputs)

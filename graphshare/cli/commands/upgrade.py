@@ -1,0 +1,36 @@
+"""``graphshare upgrade``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from graphshare.api.upgrade import upgrade
+from graphshare.checkpoint.load import load
+from graphshare.cli import options
+from graphshare.cli.console import say
+from graphshare.cli.output import say_written, write_result
+
+EXAMPLES = {
+    "upgrade": [
+        ("what MXNet 1.9.1 would write", "graphshare upgrade lenet -o upgraded"),
+    ],
+}
+
+
+@click.command("upgrade")
+@options.rewriting
+@click.option("--keep-amp-cast", is_flag=True, help="Keep amp_cast and amp_multicast, which Symbol.save removes.")
+def command(graph: str, epoch: int | None, params: str | None, keep_amp_cast: bool, **output: Any) -> None:
+    """Write what MXNet 1.9.1 would write after loading the file.
+
+    Byte for byte, so without a final newline too. Implied auxiliary states become nodes under the names their parameters
+    already have. A file that MXNet refuses is refused, with every node at fault.
+    """
+    source = load(graph, epoch=epoch, params=params)
+    result = upgrade(source, keep_amp_cast=keep_amp_cast)
+    outputs = write_result(result, output)
+    if outputs is not None:
+        say(f"upgraded {len(source.graph.nodes)} nodes to {len(result.graph.nodes)}")
+        say_written(outputs)

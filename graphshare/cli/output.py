@@ -1,0 +1,96 @@
+"""Where a rewriting command's result goes: files, stdout, or with ``--dry-run`` a plan."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.save import Outputs, resolve_outputs, write_outputs
+from graphshare.cli.console import put, put_json, say
+from graphshare.errors import Fault, RefusedError, UsageError
+
+
+class OutputOptions(msgspec.Struct, frozen=True):
+    """The output options of a command line."""
+
+    out: str | None
+    params_out: str | None
+    map_out: str | None
+    dry_run: bool
+    format: str
+    verify_bytes: bool
+    strict: bool
+
+
+def write_result(
+    model: Checkpoint, given: Mapping[str, Any], *, report: Mapping[str, Any] = MappingProxyType({})
+) -> Outputs | None:
+    """Write what a command made, or print it as a plan and return None.
+
+    ``given`` has the command's output options as click gives them. The model's notes become warnings, or refusals with
+    ``--strict``. ``report`` is what a plan as JSON holds beside the map.
+    """
+    options = OutputOptions(
+        **{name: given[f"{name}_" if name == "format" else name] for name in OutputOptions.__struct_fields__}
+    )
+    outputs = resolve_outputs(model, options.out, options.params_out, options.map_out, dry_run=options.dry_run)
+    if options.strict and model.notes:
+        raise RefusedError([Fault(note) for note in model.notes])
+    warn(model.notes)
+    if options.dry_run:
+        _print_plan(model, options.format, report)
+        return None
+    if outputs.graph == "-":
+        refuse_terminal()
+    write_outputs(outputs, model, verify_bytes=options.verify_bytes)
+    return outputs
+
+
+def warn(notes: Sequence[str]) -> None:
+    """Print a warning for each note."""
+    for note in notes:
+        say(note, style="warning")
+
+
+def refuse_terminal() -> None:
+    """Refuse to write a graph to a terminal.
+
+    Raises:
+        UsageError: stdout is a terminal.
+    """
+    if sys.stdout is not None and sys.stdout.isatty():
+        raise UsageError(Fault("the graph would go to the terminal", hint="add -o FILE, or pipe it on"))
+
+
+def say_written(outputs: Outputs) -> None:
+    """Print which files are new."""
+    if files := outputs.files():
+        say(f"wrote {', '.join(files)}")
+
+
+def _print_plan(model: Checkpoint, format_: str, report: Mapping[str, Any]) -> None:
+    from graphshare.checkpoint.map_file import describe_rewrite  # its hashes take time to import
+
+    found = describe_rewrite(model)
+    file = model.parameter_file
+    records = [
+        {"from": record.origin.key if record.origin is not None else record.key, "to": record.key}
+        for record in (file.records if file is not None else ())
+    ]
+    if format_ == "json":
+        put_json({**found, "records": records, **report})
+    else:
+        put(_plan_lines(found["entries"], records))
+
+
+def _plan_lines(entries: Sequence[dict[str, Any]], records: Sequence[dict[str, Any]]) -> Iterator[str]:
+    for entry in entries:
+        new = entry["to"]["name"] if entry["to"] else "-"
+        yield f"{entry['how']:8} {entry['from']['kind']:8} {entry['from']['name']} -> {new}"
+    for record in records:
+        yield f"{'record':8} {'':8} {record['from']} -> {record['to']}"
