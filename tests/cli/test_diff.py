@@ -108,7 +108,7 @@ def test_what_cannot_be_compared_is_refused(folder: Path) -> None:
     (folder / "bad.map").write_text('{"version": 1, "entries": [], "sources": []')
     (folder / "other.map").write_text('{"nobody": "noone"}')
     refused(graphshare("diff", "lenet", cwd=folder), "two graphs")
-    refused(graphshare("diff", "-", "-", cwd=folder), "standard input")
+    refused(graphshare("diff", "-", "-", cwd=folder), "stdin")
     refused(graphshare("diff", "lenet", "lenet", "--map", "bad.map", cwd=folder), "bad.map", "is not a map")
     refused(graphshare("diff", "lenet", "lenet", "--map", "other.map", cwd=folder), "pairs no node")
     refused(graphshare("diff", "lenet", "lenet", "--map", "nothing", cwd=folder), "nothing", "cannot be read")

@@ -182,7 +182,7 @@ def test_all_heads_connected_leaves_nothing(tmp_path: Path) -> None:
         (["trunk", "head", "--prefix", "a-"], ["there are 1 --prefix for 2 graphs"]),
         (["trunk", "head", "--params", "a"], ["there are 1 --params for 2 graphs"]),
         (["trunk", "head", "--prefix", "a-", "--prefix", "a-"], ["prefix 'a-' is given twice"]),
-        (["-", "-"], ["standard input can be read once"]),
+        (["-", "-"], ["stdin can be read only once"]),
         (["trunk", "head", "--connect", "pool2"], ["'pool2' is not a pair of names"]),
         (["trunk", "head", "-o", "x.json"], ["nothing says where to write"]),
         (["trunk", "nowhere"], ["does not exist"]),
