@@ -11,7 +11,7 @@ from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, UsageError
 from graphshare.ir.graph import Rewrite
-from graphshare.rewrite.upgrade_plan import upgraded as upgrade_model
+from graphshare.rewrite.upgrade_plan import upgraded as plan_upgrade
 from graphshare.verification.inputs import Side
 from graphshare.verification.report import Report
 from graphshare.verification.verify import verify as verify_sides
@@ -92,8 +92,8 @@ def _side(source: Checkpoint) -> tuple[Side, Rewrite | None]:
     source.held  # noqa: B018  (refuses records without names)
     if not any(implied_variables(source.graph)):
         return Side(source.graph, source.parameter_file), source.rewrite
-    upgraded = upgrade_model(source, keep_amp_cast=True)
-    return Side(upgraded.graph, source.parameter_file), None if source.rewrite is None else source.rewrite.then(upgraded)
+    upgrade = plan_upgrade(source, keep_amp_cast=True)
+    return Side(upgrade.graph, source.parameter_file), None if source.rewrite is None else source.rewrite.then(upgrade)
 
 
 def failures(report: Report) -> list[Fault]:

@@ -44,9 +44,10 @@ def verify(
 
     Branches are told apart by ``map_file``, by ``prefixes``, by the ``rewrite`` that made them, or by the names of the outputs;
     each branch of a batch is compared with a run of its own. Values are compared for seeded inputs, ``rounds`` times, with
-    tolerances as in numpy's isclose. ``feeds`` and ``shapes`` are by variable name and hold for the twins of other branches too. ``params_seed`` draws parameters
-    that no file holds, equal ones for twins. ``allow_unsupported`` accepts the first two stages alone where an operator has no
-    kernel. ``train_step`` adds the training stage, which with ``expect_tied`` fails where any pair will drift.
+    tolerances as in numpy's isclose. ``feeds`` and ``shapes`` are by variable name and hold for the twins of other branches
+    too. ``params_seed`` draws parameters that no file holds, equal ones for twins. ``allow_unsupported`` accepts the first two
+    stages alone where an operator has no kernel. ``train_step`` adds the training stage, which with ``expect_tied`` fails where
+    any pair will drift.
 
     Raises:
         RefusedError: branches cannot be told apart; shapes are missing or contradict each other, a parameter is missing.
