@@ -11,7 +11,7 @@ import graphshare
 from graphshare.builder import Session, Sgd, Var, initializers, placeholder, save, variable, variable_scope
 from graphshare.builder import operators as op
 from graphshare.errors import RefusedError
-from graphshare.execute import gradient
+from graphshare.execute import tape
 from graphshare.ops.gradient import NoGradient
 
 X = np.array([[1.0, 2.0], [3.0, -4.0]], "float32")
@@ -118,9 +118,9 @@ def test_no_gradient_is_zeros_and_decays_all_the_same() -> None:
 
 
 def test_an_operator_without_a_gradient_is_named_and_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = gradient.find_gradient
+    real = tape.find_gradient
     unwritten = {"arctan": NoGradient("arctan", "it is not written yet", is_zero=False)}
-    monkeypatch.setattr(gradient, "find_gradient", lambda name: unwritten.get(name) or real(name))
+    monkeypatch.setattr(tape, "find_gradient", lambda name: unwritten.get(name) or real(name))
     session, x, _, y = product()
     with session:
         target = op.arctan(y)
