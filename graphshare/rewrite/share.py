@@ -80,18 +80,6 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
     return Sharing(rewrite, roles, _report(plan, roles, rewrite), warnings)
 
 
-def share(
-    graph: Graph,
-    ruleset: Ruleset,
-    *,
-    params: ParameterFile | None = None,
-    as_input: Collection[str] = (),
-    as_parameter: Collection[str] = (),
-) -> Rewrite:
-    """The rewrite that :func:`plan_share` makes; its options and errors are told there."""
-    return plan_share(graph, ruleset, params=params, as_input=as_input, as_parameter=as_parameter).rewrite
-
-
 def _report(plan: Plan, roles: Mapping[Node, Role], rewrite: Rewrite) -> Ties:
     images = rewrite.branches[0].images
     kept = set(plan.ties.values())

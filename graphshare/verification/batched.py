@@ -22,7 +22,7 @@ from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.ops.kernel import Array
-from graphshare.rewrite.batch import Batched, single_run
+from graphshare.rewrite.batched_graph import Batched, single_run
 from graphshare.verification.inputs import Settings, Side, add_notes, check_names
 from graphshare.verification.report import BranchReport, Report
 from graphshare.verification.stages import Stage, value_stage

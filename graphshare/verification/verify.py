@@ -12,7 +12,7 @@ from graphshare.formats.params.lookup import compare_parameters
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Graph, Rewrite
 from graphshare.ops.kernel import Array
-from graphshare.rewrite.batch import find_batch
+from graphshare.rewrite.batched_graph import find_batch
 from graphshare.verification.batched import verify_batched
 from graphshare.verification.inputs import Settings, Side, Sides, assign_round, check_names
 from graphshare.verification.pairs import pair_branches, pair_by_rewrite, pair_files

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from graphshare.analysis.roles import Kind, Role
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Node
-from graphshare.rewrite.group import Part, Place
+from graphshare.rewrite.group.join import Part, Place
 
 
 def equal_parameters(
