@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import graphshare
+import graphshare.rewrite.group.plan as group_plan
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import RefusedError, SelfCheckError, UsageError
 from graphshare.formats.atomic import staged_outputs
@@ -22,7 +23,6 @@ from graphshare.formats.params.mxnet_write import copy_records, verify_records
 from graphshare.formats.params.registry import read_index
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.rewrite import batch as batch_rewrite
-from graphshare.rewrite.group.join import plan as group_plan
 from tests import params_bytes as build
 from tests.processes import write_params
 from tests.symbols import document, mxnet_text, operator, siamese, variable
