@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from graphshare.errors import Fault
-from graphshare.formats.mxnet.generations import generation
+from graphshare.formats.mxnet.generations import recognize_generation
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
 
@@ -25,8 +25,9 @@ def incompatibilities(members: Sequence[tuple[str, Graph, ParameterFile | None]]
         for key, ours, theirs in _differences(graph.attrs, other.attrs):
             message = f"{key} is {_told(ours)} in {first} and {_told(theirs)} in {where}"
             faults.append(Fault(message, hint=_UPGRADE if key == "mxnet_version" else "graphs of one file have one such value"))
-        if _dated(graph) and _dated(other) and generation(graph) != generation(other):
-            faults.append(Fault(f"{first} is of {generation(graph)} and {where} of {generation(other)}", hint=_UPGRADE))
+        ours, theirs = recognize_generation(graph), recognize_generation(other)
+        if _dated(graph) and _dated(other) and ours != theirs:
+            faults.append(Fault(f"{first} is of {ours} and {where} of {theirs}", hint=_UPGRADE))
     modern = [path for path, is_v3 in _kinds(members) if is_v3]
     plain = [path for path, is_v3 in _kinds(members) if not is_v3]
     if modern and plain:

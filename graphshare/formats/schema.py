@@ -21,14 +21,14 @@ _PLACES = (Path(__file__).parents[1] / "schemas", Path(__file__).parents[2] / "s
 
 @cache
 def load_schema(name: str) -> dict[str, Any]:
-    """The schema ``name`` (``symbol``, ``map``, ``inspect`` ...) as plain data."""
+    """Return the schema ``name`` (``symbol``, ``map``, ``inspect`` ...) as plain data."""
     path = next(place for place in _PLACES if (place / f"{name}.schema.json").exists()) / f"{name}.schema.json"
     schema: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return schema
 
 
 def explain(document: Any, name: str) -> list[Fault]:
-    """Every place where ``document`` departs from the schema ``name``, at most ``MAX_FAULTS``; empty when it fits."""
+    """Return the faults of ``document`` by the schema ``name``, at most ``MAX_FAULTS``; none when it fits."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
@@ -78,7 +78,7 @@ def _hint(error: Any) -> str:
 
 
 def _node_name(document: Any, error: Any) -> str | None:
-    """The name of the node that a fault lies in."""
+    """Return the name of the node that has the fault."""
     path = list(error.absolute_path)
     if len(path) >= 2 and path[0] == "nodes" and isinstance(path[1], int):
         node = document["nodes"][path[1]]

@@ -12,10 +12,10 @@ MAX_BYTES = 1 << 21  # its reader is written in Python and slow
 
 
 def read_toml(data: bytes, *, where: str) -> dict[str, Any]:
-    """The table that ``data`` holds.
+    """Return the table that ``data`` holds.
 
     Raises:
-        InputError: it is no TOML, too large, or this Python cannot read TOML.
+        InputError: it is not TOML, too large, or this Python cannot read TOML.
     """
     if len(data) > MAX_BYTES:
         raise InputError(Fault(f"is larger than {MAX_BYTES >> 20} MiB", where=where, hint="is this the file?"))
@@ -35,7 +35,7 @@ def read_toml(data: bytes, *, where: str) -> dict[str, Any]:
 
 
 def toml_reader() -> Callable[[str], dict[str, Any]] | None:
-    """What makes a table of TOML text, raising ValueError; None where this Python has nothing that does."""
+    """Return a function that parses TOML text or raises ValueError; None where this Python has no TOML parser."""
     for module in ("tomllib", "tomli"):
         try:
             loads: Callable[[str], dict[str, Any]] = import_module(module).loads

@@ -10,7 +10,7 @@ import msgspec
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import NameLists
 from graphshare.analysis.roles import Role, assign_roles, implied_role
-from graphshare.formats.mxnet.generations import generation
+from graphshare.formats.mxnet.generations import recognize_generation
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 
@@ -66,7 +66,7 @@ def inspect(
     variables += [VariableRole(None, name, role.kind.value, role.reason, 1) for name, role in implied]
     named_roles = _pair_with_roles(lists, roles, dict(implied))
     return Inspection(
-        generation=generation(graph),
+        generation=recognize_generation(graph),
         mxnet_version=graph.version,
         nodes=len(graph.nodes),
         arguments=lists.arguments,

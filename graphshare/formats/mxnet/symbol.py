@@ -1,7 +1,7 @@
-"""Symbol JSON to a graph: ids become references.
+"""Read a symbol file: ids become references.
 
 Files of every generation are read alike: ``attrs`` or ``attr`` or ``param``, entries of two or three numbers, any order of
-nodes. Nothing is upgraded in passing. Ids out of range and cycles are faults of the file and all found before a graph exists.
+nodes. Nothing is upgraded. Ids out of range and cycles are faults of the file, and all are reported together.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Linker = Callable[[Iterable[Any], Iterable[int | None] | None, NodeReader], lis
 
 
 def read_symbol(data: bytes, *, where: str = "") -> Graph:
-    """The graph that the bytes of a symbol file hold. ``where`` names the file in errors.
+    """Return the graph in the bytes of a symbol file. ``where`` names the file in errors.
 
     Raises:
         InputError: every fault of the file, with its JSON path.
@@ -39,7 +39,7 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
                 if span is not None:
                     return _read_large(data, span, style, bare=bare)
             except _UNFIT:
-                pass  # it takes other keys, or the records together, to tell what is amiss
+                pass  # other keys, or all records together, are needed to tell what is wrong
         try:
             return _link(*document.parse_whole(data), style)
         except _UNFIT:
@@ -51,7 +51,7 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
 
 
 def _read_large(data: bytes, span: tuple[int, int], style: JsonStyle, *, bare: bool) -> Graph:
-    """The graph of a large file in MXNet's layout; ``bare`` where its nodes have the usual keys only. Raises ``_UNFIT``."""
+    """Return the graph of a large file in MXNet's layout; ``bare`` if its nodes have only usual keys. Raises ``_UNFIT``."""
     found = document.parse_frame(data, span)
     with task("reading", span[1] - span[0], "B") as advance:
         if bare:
@@ -77,13 +77,13 @@ def _link(
     checked: bool = False,
     link: _Linker | None = None,
 ) -> Graph:
-    """The graph of a parsed object and its node records, or of a sub-graph ``depth`` levels down.
+    """Return the graph of a parsed object and its node records, or of a subgraph ``depth`` levels down.
 
-    ``checked`` says that the schema has held every value against its key; ``link`` makes the nodes of records other than
+    ``checked`` tells that every value has been validated by the schema; ``link`` makes the nodes of records other than
     dicts.
     """
     if depth > document.MAX_NESTING:
-        raise InputError(Fault(f"sub-graphs are nested deeper than {document.MAX_NESTING} levels"))
+        raise InputError(Fault(f"subgraphs are nested deeper than {document.MAX_NESTING} levels"))
     if depth and not checked:
         msgspec.convert(found, document.GraphRecord)
     document.check_kinds(found)
@@ -118,7 +118,7 @@ def _link(
 
 
 def _link_in_file_order(records: document.Records, counts: Iterable[int | None] | None, reader: NodeReader) -> list[Node]:
-    """The nodes of records that refer to earlier ones only. Raises IndexError when one does not.
+    """Return the nodes of records that refer to earlier ones only. Raises IndexError when one does not.
 
     Most of what reading costs is this loop: the usual record is taken apart here, and consumers of a node's first output share
     one entry.
@@ -151,7 +151,7 @@ def _link_in_file_order(records: document.Records, counts: Iterable[int | None] 
 
 
 def _link_bare(records: Iterable[document.BareRecord], counts: Iterable[int | None] | None, reader: NodeReader) -> list[Node]:
-    """The nodes of records that have the usual keys only, as :func:`_link_in_file_order` makes them."""
+    """Return the nodes of records that have only the usual keys, as :func:`_link_in_file_order` does."""
     nodes: list[Node] = []
     first: list[Entry] = []
     texts, maps = reader.texts, reader.maps_by_text
@@ -166,7 +166,7 @@ def _link_bare(records: Iterable[document.BareRecord], counts: Iterable[int | No
 
 
 def _link_in_any_order(records: list[dict[str, Any]], counts: list[int] | None, reader: NodeReader) -> list[Node]:
-    """The nodes of records that may refer to later ones; every id that refers nowhere, and a cycle, are faults."""
+    """Return the nodes of records that may refer to later ones; ids that refer to nothing and cycles are faults."""
     nodes: dict[int, Node] = {}
     for i in building_order(records):
         record = records[i]
@@ -177,14 +177,14 @@ def _link_in_any_order(records: list[dict[str, Any]], counts: list[int] | None, 
 
 
 def _entry(numbers: Sequence[int], node: Node) -> Entry:
-    """An entry as the file has it: two numbers (2015) have no version."""
+    """Return the entry that a file writes as these numbers: two numbers (2015) have no version."""
     if not isinstance(numbers, (tuple, list)):
         raise TypeError
     return Entry(node, numbers[1], numbers[2] if len(numbers) == 3 else None)
 
 
 def _output_counts(row_ptr: list[int] | None) -> list[int] | None:
-    """Each node's number of outputs; None where ``node_row_ptr`` is absent or no running sum from 0."""
+    """Return each node's number of outputs; None where ``node_row_ptr`` is absent or not a running sum from 0."""
     if not row_ptr or row_ptr[0] != 0:
         return None
     steps = list(map(sub, row_ptr[1:], row_ptr))
@@ -192,7 +192,7 @@ def _output_counts(row_ptr: list[int] | None) -> list[int] | None:
 
 
 def _usual_form(nodes: list[Node]) -> NodeForm:
-    """The form for nodes that a transform adds: that of the first operator with attributes, else of the first node."""
+    """Return the form for nodes that a transform adds: that of the first operator with attributes, else of the first node."""
     for node in nodes:
         if node.op and node.attrs and node.form is not None:
             return node.form

@@ -11,7 +11,7 @@ import msgspec
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.formats.params.registry import read_index
-from graphshare.formats.params.select import selection
+from graphshare.formats.params.select import select_keys
 from graphshare.progress import task
 from graphshare.text.format import format_dims
 from graphshare.text.names import join_key, split_key
@@ -59,14 +59,14 @@ def diff_params(
     atol: float = 0.0,
     rtol: float = 0.0,
 ) -> ParameterDiff:
-    """What differs between two files; ``prefix`` is what names in ``right`` bear in addition.
+    """Return what differs between two files; ``prefix`` is what names in ``right`` have in addition.
 
     Raises:
         InputError: a file cannot be read.
         RefusedError: a pattern of ``select`` matches nothing.
     """
     a, b = read_index(left), read_index(right)
-    chosen = {*selection(a, select, others=_keys(b)), *selection(b, select, others=_keys(a))} if select else None
+    chosen = {*select_keys(a, select, others=_keys(b)), *select_keys(b, select, others=_keys(a))} if select else None
     names = {split_key(key)[1]: (prefix + split_key(key)[1],) for key in _keys(a)}
     return diff_parameters(a, b, names, atol=atol, rtol=rtol, chosen=chosen)
 
@@ -84,7 +84,7 @@ def diff_parameters(
     rtol: float = 0.0,
     chosen: set[str] | None = None,
 ) -> ParameterDiff:
-    """The records of ``left`` beside those of ``right``; ``names`` gives each name's counterparts (by default itself).
+    """Compare the records of ``right`` with those of ``left``; ``names`` maps a name to its counterparts (by default itself).
 
     ``chosen`` limits it to these keys. Records without names are paired by position. No more than two pieces of an array are
     in memory.

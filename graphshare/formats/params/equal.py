@@ -1,4 +1,4 @@
-"""Which arrays of a parameter file are equal: one hash each, read piece by piece."""
+"""Find the arrays of a parameter file that are equal: one hash each, read piece by piece."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.progress import task
 
 
-def equal_arrays(file: ParameterFile, records: Sequence[Record]) -> Iterator[tuple[str, list[str]]]:
-    """The names of equal arrays: the first in the file, then the others. Tied names are not looked at.
+def find_equal_arrays(file: ParameterFile, records: Sequence[Record]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the names of equal arrays: the first in the file, then the others. Tied names are skipped.
 
-    Arrays of one shape, type and storage are held against each other by a cryptographic hash of their bytes.
+    Arrays of one shape, dtype and storage are compared by a cryptographic hash of their bytes.
     """
     alike: dict[tuple[object, ...], dict[str, Record]] = {}
     for record in records:

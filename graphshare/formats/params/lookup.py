@@ -36,11 +36,11 @@ class RecordsByName:
                 self._records[split_key(record.key)] = record
 
     def names(self) -> set[str]:
-        """The names of the variables that the file holds."""
+        """Return the names of the variables that the file holds."""
         return {name for _, name in self._records}
 
     def of(self, node: Node, *, auxiliary: bool = False) -> Record | None:
-        """The record of a variable: under its own kind first, then under any."""
+        """Return the record of a variable: under its own kind first, then under any."""
         kinds = ("aux", "arg", "") if auxiliary else ("arg", "aux", "")
         return next((found for kind in kinds if (found := self._records.get((kind, node.name)))), None)
 
@@ -51,7 +51,7 @@ def compare_parameters(
     left: RecordsByName | None,
     right: RecordsByName | None,
 ) -> list[ParameterPair]:
-    """How each pair of parameter nodes fits; without a file only tied ones can be told."""
+    """Compare each pair of parameter nodes; without a file only tied ones can be recognized."""
     if left is None or right is None:
         return [
             ParameterPair(a, b, "tied") if a is b else ParameterPair(a, b, "missing", "no parameter file is given")
@@ -69,13 +69,13 @@ def compare_parameters(
             if x is None or y is None:
                 found.append(ParameterPair(a, b, "missing", f"the parameter file does not hold {' and '.join(absent)}"))
                 continue
-            detail = record_difference(left_arrays, x, right_arrays, y)
+            detail = describe_difference(left_arrays, x, right_arrays, y)
             found.append(ParameterPair(a, b, "different" if detail else "equal", detail))
     return found
 
 
-def record_difference(left: ArrayReader, x: Record, right: ArrayReader, y: Record) -> str:
-    """What differs between two records' arrays; empty when they are equal byte for byte."""
+def describe_difference(left: ArrayReader, x: Record, right: ArrayReader, y: Record) -> str:
+    """Return what differs between two records' arrays; empty when they are equal byte for byte."""
     if x.shape != y.shape:
         return f"shapes {x.shape} and {y.shape}"
     if x.dtype != y.dtype:

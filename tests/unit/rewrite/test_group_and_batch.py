@@ -15,7 +15,7 @@ import graphshare
 import graphshare.rewrite.group.plan as group_plan
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import RefusedError, SelfCheckError, UsageError
-from graphshare.formats.atomic import staged_outputs
+from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.byte_source import open_source
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.convert import stage_params
@@ -152,7 +152,7 @@ def test_files_of_different_formats_are_joined_one_array_at_a_time(tmp_path: Pat
     parts = [(file, [(record, record.key) for record in file.records]) for file in files]
     target = tmp_path / f"out{suffix}"
     tracemalloc.start()
-    with staged_outputs() as stage:
+    with OutputTransaction() as stage:
         stage_params(parts, stage, target, to=suffix[1:])
         stage.commit()
     peak = tracemalloc.get_traced_memory()[1]
