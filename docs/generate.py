@@ -2,7 +2,7 @@
 
     python docs/generate.py
 
-writes ``docs/commands/``, ``man/graphshare.1``, and in every page the output of its console blocks. A test holds the files
+writes ``docs/commands/``, their place in ``mkdocs.yml``, ``man/graphshare.1``, and in every page the output of its console blocks. A test holds the files
 against what this makes, so the documentation cannot lag. The blocks of a page run in one folder that holds the checkpoint
 ``lenet``; a block with ``title="name"`` is a file there, a Python block is run.
 """
@@ -193,9 +193,18 @@ def _python(body: str, folder: Path) -> None:
         raise ValueError(f"{body}\n{run.stderr.decode()}")
 
 
+def navigation() -> str:
+    """``mkdocs.yml`` with a line for the page of every command."""
+    from graphshare.cli.app import COMMANDS
+
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    lines = "".join(f"      - {name}: commands/{name}.md\n" for name in COMMANDS)
+    return re.sub(r"(?<=^  - Commands:\n)(?:      .*\n)*", lines, text, flags=re.M)
+
+
 def main() -> None:
     """Writes all of it."""
-    for path, text in {**pages(), ROOT / "man" / "graphshare.1": manual()}.items():
+    for path, text in {**pages(), ROOT / "man" / "graphshare.1": manual(), ROOT / "mkdocs.yml": navigation()}.items():
         path.write_text(text, encoding="utf-8")
     for path in written_pages():
         with tempfile.TemporaryDirectory() as folder:

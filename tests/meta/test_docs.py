@@ -43,6 +43,10 @@ def test_the_manual_is_made_from_the_commands() -> None:
     assert (ROOT / "man" / "graphshare.1").read_text(encoding="utf-8") == GENERATE.manual(), STALE
 
 
+def test_the_site_lists_every_command() -> None:
+    assert (ROOT / "mkdocs.yml").read_text(encoding="utf-8") == GENERATE.navigation(), STALE
+
+
 def test_the_manual_is_one() -> None:
     if shutil.which("groff") is None:
         missing("docs", "groff is not installed")
