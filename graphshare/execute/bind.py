@@ -21,6 +21,7 @@ from graphshare.execute.variable_values import as_array, convert_feed, random_st
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.text.format import format_count, format_names
 
 _KEPT = 16
 """The number of combinations of input shapes whose inference is cached."""
@@ -62,6 +63,9 @@ class Bound:
         self._plan = fold_batch_norm(make_plan(part.heads), parameters)
         self._pool, self._rng = Pool(), random_stream(seed)
         self._known: dict[Any, tuple[Inference, dict[Node, Any]]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Bound: {format_count(len(self._nodes), 'node')}, inputs {format_names(self.inputs, 3)}>"
 
     @property
     def inputs(self) -> list[str]:

@@ -19,6 +19,7 @@ from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.text.short_repr import ShortRepr
 
 
 class ShapedOutput(msgspec.Struct, frozen=True):
@@ -30,7 +31,7 @@ class ShapedOutput(msgspec.Struct, frozen=True):
     dtype: str | None
 
 
-class Shaped(msgspec.Struct, frozen=True):
+class Shaped(ShortRepr, msgspec.Struct, frozen=True):
     """``outputs`` of every node that the heads need, variables too; ``unsupported`` operators, which let no shape through."""
 
     outputs: list[ShapedOutput]

@@ -13,6 +13,7 @@ from graphshare.analysis.roles import Role, assign_roles, implied_role
 from graphshare.formats.mxnet.generations import recognize_generation
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
+from graphshare.text.short_repr import ShortRepr
 
 
 class VariableRole(msgspec.Struct, frozen=True):
@@ -25,7 +26,7 @@ class VariableRole(msgspec.Struct, frozen=True):
     consumers: int
 
 
-class Inspection(msgspec.Struct, frozen=True):
+class Inspection(ShortRepr, msgspec.Struct, frozen=True):
     """The facts of a graph; the lists are MXNet's, in its order. ``parameters`` contains each parameter node once.
 
     ``nodes`` counts all nodes of the file, ``ops`` the operators by kind; ``implied`` are the variables without nodes that

@@ -14,6 +14,7 @@ from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.formats.params.registry import read_index
 from graphshare.formats.params.select import select_keys
 from graphshare.progress import task
+from graphshare.text.short_repr import ShortRepr
 
 if TYPE_CHECKING:
     from graphshare.formats.params.statistics import Statistics
@@ -36,7 +37,7 @@ class ArrayDetails(msgspec.Struct, frozen=True):
     equal_to: str | None = None
 
 
-class ParameterDetails(msgspec.Struct, frozen=True):
+class ParameterDetails(ShortRepr, msgspec.Struct, frozen=True):
     """The selected arrays of a file. ``repeated`` is the size of arrays that are equal to earlier ones, in bytes."""
 
     path: str
@@ -56,7 +57,7 @@ class ArrayStatistics(msgspec.Struct, frozen=True):
     statistics: Statistics | None
 
 
-class ParameterStatistics(msgspec.Struct, frozen=True):
+class ParameterStatistics(ShortRepr, msgspec.Struct, frozen=True):
     """The selected arrays of a file with their statistics."""
 
     path: str

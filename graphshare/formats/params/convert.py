@@ -24,9 +24,10 @@ from graphshare.formats.params.records import ParameterFile, Record, format_reco
 from graphshare.formats.params.registry import FORMATS, choose_format, read_index
 from graphshare.formats.params.select import select_keys
 from graphshare.progress import task
+from graphshare.text.short_repr import ShortRepr
 
 
-class Conversion(msgspec.Struct, frozen=True):
+class Conversion(ShortRepr, msgspec.Struct, frozen=True):
     """What :func:`convert_params` did; ``arrays`` counts what was written.
 
     ``densified``, ``named_by_position``, ``tied`` (written as second names of others) and ``untied`` (such names written as

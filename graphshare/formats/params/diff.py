@@ -15,6 +15,7 @@ from graphshare.formats.params.select import select_keys
 from graphshare.progress import task
 from graphshare.text.format import format_dims
 from graphshare.text.names import join_key, split_key
+from graphshare.text.short_repr import ShortRepr
 
 if TYPE_CHECKING:
     from graphshare.formats.params.compare_records import Distance
@@ -38,7 +39,7 @@ class ParameterChange(msgspec.Struct, frozen=True):
     distance: Distance | None = None
 
 
-class ParameterDiff(msgspec.Struct, frozen=True):
+class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True):
     """Two parameter files. ``equal`` counts the parameters without a difference. True when anything differs."""
 
     left: str

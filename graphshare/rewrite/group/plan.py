@@ -20,6 +20,7 @@ from graphshare.rewrite.group.equal_parameters import equal_parameters
 from graphshare.rewrite.group.join import Collision, Output, Part, Place, collisions, join, settled
 from graphshare.rewrite.naming import check_prefixes
 from graphshare.text.patterns import compile_pattern
+from graphshare.text.short_repr import ShortRepr
 
 OnCollision = Literal["error", "prefix", "tie-if-equal"]
 
@@ -33,7 +34,7 @@ class Member(msgspec.Struct, frozen=True, eq=False):
     params: ParameterFile | None = None
 
 
-class Grouping(msgspec.Struct, frozen=True, eq=False):
+class Grouping(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     """What :func:`plan_group` decided and made.
 
     ``parts`` are the graphs with the prefixes that they got, ``connect`` the variables that an output took the place of,
