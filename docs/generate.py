@@ -2,9 +2,9 @@
 
     python docs/generate.py
 
-writes ``docs/commands/``, their place in ``mkdocs.yml``, ``man/graphshare.1``, and in every page the output of its console blocks. A test holds the files
-against what this makes, so the documentation cannot lag. The blocks of a page run in one folder that holds the checkpoint
-``lenet``; a block with ``title="name"`` is a file there, a Python block is run.
+writes ``docs/commands/``, their place in ``mkdocs.yml``, ``man/graphshare.1``, and in every page the output of its console
+blocks. A test compares the files with what this makes, so the documentation cannot lag. The blocks of a page run in one folder
+that holds the checkpoint ``lenet``; a block with ``title="name"`` is a file there, a Python block is run.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.text.names import did_you_mean
 from graphshare.text.patterns import compile_pattern
+from graphshare.text.short_repr import ShortRepr
 
 Mode = Literal["copy", "tie"]
 ModeOrBatch = Literal["copy", "tie", "batch"]
@@ -25,7 +26,7 @@ class Choice(msgspec.Struct, frozen=True):
     pattern: str
 
 
-class Duplication(msgspec.Struct, frozen=True, eq=False):
+class Duplication(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     """What was decided and made. ``tied`` and ``copied`` are parameters; ``joined`` are inputs that all branches feed in one
     run, with the axis of their samples."""
 
