@@ -24,14 +24,14 @@ def read_toml(data: bytes, *, where: str) -> dict[str, Any]:
         hint = "pip install tomli, or use Python 3.11 or later"
         raise InputError(Fault("is TOML, which this Python cannot read", where=where, hint=hint))
     try:
-        found: dict[str, Any] = loads(data.decode("utf-8-sig"))
+        table: dict[str, Any] = loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InputError(Fault(f"is not UTF-8: {error.reason}", where=where, path=f"byte {error.start}")) from None
     except RecursionError:
         raise InputError(Fault("is nested too deeply", where=where)) from None
     except ValueError as error:
         raise InputError(Fault(f"is not TOML: {error}", where=where)) from None
-    return found
+    return table
 
 
 def toml_reader() -> Callable[[str], dict[str, Any]] | None:

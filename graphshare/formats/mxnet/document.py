@@ -68,8 +68,8 @@ def parse_frame(data: Buffer, span: tuple[int, int]) -> dict[str, Any]:
     Raises:
         ValueError: the text is not a symbol file, or holds what strict JSON forbids.
     """
-    found: dict[str, Any] = _decoder.decode(_frame(data, span))
-    return found
+    graph_object: dict[str, Any] = _decoder.decode(_frame(data, span))
+    return graph_object
 
 
 class PlainRecord(msgspec.Struct, gc=False):
@@ -120,8 +120,8 @@ def parse_plain_nodes(
     """
     record = PLAIN_RECORDS[attr_key]
     if span is None:
-        found: list[PlainRecord] = msgspec.json.decode(data, type=_Nodes[record]).nodes  # type: ignore[valid-type]
-        return found
+        plain: list[PlainRecord] = msgspec.json.decode(data, type=_Nodes[record]).nodes  # type: ignore[valid-type]
+        return plain
     return _in_chunks(data, span, after, msgspec.json.Decoder(list[record]), advance)  # type: ignore[valid-type]
 
 
@@ -172,11 +172,11 @@ def parse_whole(data: Buffer) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     Raises:
         ValueError: the text is not a symbol file, or holds what strict JSON forbids.
     """
-    found: dict[str, Any] = _decoder.decode(data)
-    return found, found["nodes"]
+    graph_object: dict[str, Any] = _decoder.decode(data)
+    return graph_object, graph_object["nodes"]
 
 
-def check_kinds(found: Mapping[str, Any]) -> None:
+def check_kinds(graph_object: Mapping[str, Any]) -> None:
     """Check the values of a graph object against their keys, which the typed decode leaves open.
 
     Raises:
@@ -184,12 +184,12 @@ def check_kinds(found: Mapping[str, Any]) -> None:
         InputError: a value of a key without a meaning here is nested deeper than ``MAX_NESTING``.
     """
     for key in ("nodes", "arg_nodes", "node_row_ptr", "heads"):
-        values = found.get(key, [])
+        values = graph_object.get(key, [])
         if type(values) is not list or (key in _LISTS_OF_IDS and not {int}.issuperset(map(type, values))):
             raise TypeError(key)
-    if type(found.get("attrs", {})) is not dict:
+    if type(graph_object.get("attrs", {})) is not dict:
         raise TypeError("attrs")
-    check_nesting(value for key, value in found.items() if key == "attrs" or key not in GRAPH_KEYS)
+    check_nesting(value for key, value in graph_object.items() if key == "attrs" or key not in GRAPH_KEYS)
 
 
 def check_nesting(values: Iterable[Any]) -> None:

@@ -100,16 +100,16 @@ def _are_entries_equal(numbers: Sequence[Sequence[int]], entries: Sequence[Entry
     """Return whether ``numbers`` of a file are ``entries``, with ids that count ``nodes``."""
     if len(numbers) != len(entries):
         return False
-    for found, entry in zip(numbers, entries, strict=True):
-        i, index = found[0], found[1]
-        version = found[2] if len(found) == 3 else None
+    for triple, entry in zip(numbers, entries, strict=True):
+        i, index = triple[0], triple[1]
+        version = triple[2] if len(triple) == 3 else None
         if i >= len(nodes) or nodes[i] is not entry.node or index != entry.index or version != entry.version:
             return False
     return True
 
 
-def _are_ends_equal(found: document.PlainEnds, graph: Graph) -> bool:
-    return found.arg_nodes == _arg_nodes(graph) and _are_entries_equal(found.heads, graph.heads, graph.nodes)
+def _are_ends_equal(ends: document.PlainEnds, graph: Graph) -> bool:
+    return ends.arg_nodes == _arg_nodes(graph) and _are_entries_equal(ends.heads, graph.heads, graph.nodes)
 
 
 def _arg_nodes(graph: Graph) -> list[int]:
@@ -137,20 +137,20 @@ _ATTR_KEYS = ("attrs", "attr", "param")
 _SUBGRAPHS, _CONTROL_DEPS, _FORM = attrgetter("subgraphs"), attrgetter("control_deps"), attrgetter("form")
 
 
-def _graph_differences(found: Graph, graph: Graph, path: str = "$") -> Iterator[Fault]:
-    if len(found.nodes) != len(graph.nodes):
-        yield Fault(f"holds {len(found.nodes)} nodes instead of {len(graph.nodes)}", path=path)
+def _graph_differences(actual: Graph, graph: Graph, path: str = "$") -> Iterator[Fault]:
+    if len(actual.nodes) != len(graph.nodes):
+        yield Fault(f"holds {len(actual.nodes)} nodes instead of {len(graph.nodes)}", path=path)
         return
-    ids, found_ids = node_ids(graph), node_ids(found)
-    for i, (a, b) in enumerate(zip(found.nodes, graph.nodes, strict=True)):
-        if _content(a, found_ids) != _content(b, ids) or len(a.subgraphs) != len(b.subgraphs):
+    ids, read_ids = node_ids(graph), node_ids(actual)
+    for i, (a, b) in enumerate(zip(actual.nodes, graph.nodes, strict=True)):
+        if _content(a, read_ids) != _content(b, ids) or len(a.subgraphs) != len(b.subgraphs):
             yield Fault("does not read back as it was", path=f"{path}.nodes[{i}]", node=b.name)
             continue
-        for k, (inner, wanted) in enumerate(zip(a.subgraphs, b.subgraphs, strict=True)):
-            yield from _graph_differences(inner, wanted, f"{path}.nodes[{i}].subgraphs[{k}]")
-    if _arg_nodes(found) != _arg_nodes(graph):
+        for k, (inner, expected) in enumerate(zip(a.subgraphs, b.subgraphs, strict=True)):
+            yield from _graph_differences(inner, expected, f"{path}.nodes[{i}].subgraphs[{k}]")
+    if _arg_nodes(actual) != _arg_nodes(graph):
         yield Fault("do not read back as they were", path=f"{path}.arg_nodes")
-    if [_triple(e, found_ids) for e in found.heads] != [_triple(e, ids) for e in graph.heads]:
+    if [_triple(e, read_ids) for e in actual.heads] != [_triple(e, ids) for e in graph.heads]:
         yield Fault("do not read back as they were", path=f"{path}.heads")
 
 

@@ -86,9 +86,9 @@ def _check_entries(
 
 
 def _cycle(ids: list[int], records: Records) -> Fault:
-    shown = ids if len(ids) <= 8 else [*ids[:4], -1, *ids[-3:]]
+    path_ids = ids if len(ids) <= 8 else [*ids[:4], -1, *ids[-3:]]
     names = [
-        f"{records[i]['name'] or records[i]['op']} (node {i})" if i >= 0 else f"... {len(ids) - 7} more ..." for i in shown
+        f"{records[i]['name'] or records[i]['op']} (node {i})" if i >= 0 else f"... {len(ids) - 7} more ..." for i in path_ids
     ]
     path = " <- ".join([*names, names[0]])
     hint = "a graph must be acyclic; MXNet loads such a file without an error and computes nonsense"

@@ -88,8 +88,8 @@ class _MapsByText(dict[bytes, tuple[Mapping[str, str], NodeForm]]):
     def __missing__(self, text: bytes) -> tuple[Mapping[str, str], NodeForm]:
         attrs = document.decode_map(text) if text else EMPTY
         form = self._reader.shapes[("op", "name", "attrs", "inputs") if text else ("op", "name", "inputs")].form
-        found = self[text] = (self._reader.intern(attrs), form)
-        return found
+        pair = self[text] = (self._reader.intern(attrs), form)
+        return pair
 
 
 _KINDS = {"op": str, "name": str, "inputs": list, "control_deps": list, "subgraphs": list, "backward_source_id": int}

@@ -46,7 +46,7 @@ class NodeTexts:
         """Return the text of each node."""
         ids, templates, texts, clean = self._ids, self._templates, self._texts, self._clean
         comma, inline, before, after, other = texts.comma, texts.break_list - 1, self._before, self._after, self._entry
-        found: list[str] = []
+        results: list[str] = []
         for node in nodes:
             inputs = node.inputs
             if not inputs:
@@ -61,11 +61,11 @@ class NodeTexts:
             except KeyError:
                 form, extra, head, middle, tail = self._learn(node) or _NO_TEMPLATE
             if not head or form is not node.form or extra is not node.extra or node.control_deps or node.subgraphs:
-                found.append(self._general(node, text))
+                results.append(self._general(node, text))
             else:
                 name = node.name if clean else texts.quote(node.name)[1:-1]
-                found.append(f"{head}{name}{middle}{text}{tail}")
-        return found
+                results.append(f"{head}{name}{middle}{text}{tail}")
+        return results
 
     def _entry(self, entry: Entry) -> str:
         return format_entry(entry, self._ids, self._texts, self._level + 2)
@@ -84,9 +84,9 @@ class NodeTexts:
         """Return the template for nodes like ``node``; None when its inputs come before its name."""
         pairs = [(key, _INPUTS if key == "inputs" else value) for key, value in self._pairs(node, "")]
         pairs = [(key, f'"{_NAME}"' if key == "name" else value) for key, value in pairs]
-        head, found, rest = self._texts.object(pairs, self._level, self._texts.break_record).partition(_NAME)
-        middle, also_found, tail = rest.partition(_INPUTS)
-        return (node.form, node.extra, head, middle, tail) if found and also_found else None
+        head, has_name, rest = self._texts.object(pairs, self._level, self._texts.break_record).partition(_NAME)
+        middle, has_inputs, tail = rest.partition(_INPUTS)
+        return (node.form, node.extra, head, middle, tail) if has_name and has_inputs else None
 
     def _pairs(self, node: Node, inputs: str) -> list[tuple[str, str]]:
         """Return each key of a node with the text of its value, in the order of its form."""

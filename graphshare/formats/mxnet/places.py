@@ -32,17 +32,17 @@ def find_places(text: str, paths: Iterable[Steps]) -> dict[Steps, int]:
                 at[step] = _Step()
             at = at[step]
         at.ends.append(path)
-    found: dict[Steps, int] = {}
+    offsets: dict[Steps, int] = {}
     pending = [(root, _skip(text, 1 if text[:1] == "\ufeff" else 0))]
     while pending:
-        step, start = pending.pop()
-        for path in _all_ends(step):
-            found[path] = start
-        if step and text[start] == "{":
-            pending.extend(_members(text, start, step))
-        elif step and text[start] == "[":
-            pending.extend(_elements(text, start, step))
-    return found
+        target, start = pending.pop()
+        for path in _all_ends(target):
+            offsets[path] = start
+        if target and text[start] == "{":
+            pending.extend(_members(text, start, target))
+        elif target and text[start] == "[":
+            pending.extend(_elements(text, start, target))
+    return offsets
 
 
 def line_and_column(text: str, offset: int) -> tuple[int, int]:
@@ -51,41 +51,41 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - start
 
 
-def _all_ends(step: _Step) -> Iterable[Steps]:
+def _all_ends(target: _Step) -> Iterable[Steps]:
     """Yield the paths that end at a place or beyond; those beyond move on when their own value is reached."""
-    pending = [step]
+    pending = [target]
     while pending:
         at = pending.pop()
         yield from at.ends
         pending.extend(at.values())
 
 
-def _members(text: str, start: int, step: _Step) -> list[tuple[_Step, int]]:
-    found: dict[str, int] = {}
+def _members(text: str, start: int, target: _Step) -> list[tuple[_Step, int]]:
+    offsets: dict[str, int] = {}
     at = _skip(text, start + 1)
     while text[at] != "}":
         key, at = _DECODER.raw_decode(text, at)
         at = _skip(text, _skip(text, at) + 1)
-        if key in step:
-            found[key] = at
+        if key in target:
+            offsets[key] = at
         at = _skip(text, _DECODER.raw_decode(text, at)[1])
         if text[at] == ",":
             at = _skip(text, at + 1)
-    return [(step[key], place) for key, place in found.items()]
+    return [(target[key], place) for key, place in offsets.items()]
 
 
-def _elements(text: str, start: int, step: _Step) -> list[tuple[_Step, int]]:
-    found = []
-    last = max((step for step in step if isinstance(step, int)), default=-1)
+def _elements(text: str, start: int, target: _Step) -> list[tuple[_Step, int]]:
+    offsets = []
+    last = max((step for step in target if isinstance(step, int)), default=-1)
     at, number = _skip(text, start + 1), 0
     while number <= last and text[at] != "]":
-        if number in step:
-            found.append((step[number], at))
+        if number in target:
+            offsets.append((target[number], at))
         at = _skip(text, _DECODER.raw_decode(text, at)[1])
         if text[at] == ",":
             at = _skip(text, at + 1)
         number += 1
-    return found
+    return offsets
 
 
 def _skip(text: str, at: int) -> int:

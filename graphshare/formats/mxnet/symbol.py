@@ -52,12 +52,12 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
 
 def _read_large(data: bytes, span: tuple[int, int], style: JsonStyle, *, bare: bool) -> Graph:
     """Return the graph of a large file in MXNet's layout; ``bare`` if its nodes have only usual keys. Raises ``_UNFIT``."""
-    found = document.parse_frame(data, span)
+    graph_object = document.parse_frame(data, span)
     with task("reading", span[1] - span[0], "B") as advance:
         if bare:
-            graph = _link(found, document.parse_bare_nodes(data, span, advance), style, link=_link_bare)
+            graph = _link(graph_object, document.parse_bare_nodes(data, span, advance), style, link=_link_bare)
         else:
-            graph = _link(found, document.parse_nodes(data, span, advance), style)
+            graph = _link(graph_object, document.parse_nodes(data, span, advance), style)
     if not can_copy_text(data, style):
         return graph
     text = NodesText(data, *span, len(graph.nodes))
@@ -69,7 +69,7 @@ _UNFIT = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 
 
 def _link(
-    found: dict[str, Any],
+    graph_object: dict[str, Any],
     records: Iterable[Any],
     style: JsonStyle,
     depth: int = 0,
@@ -85,36 +85,36 @@ def _link(
     if depth > document.MAX_NESTING:
         raise InputError(Fault(f"subgraphs are nested deeper than {document.MAX_NESTING} levels"))
     if depth and not checked:
-        msgspec.convert(found, document.GraphRecord)
-    document.check_kinds(found)
+        msgspec.convert(graph_object, document.GraphRecord)
+    document.check_kinds(graph_object)
     reader = NodeReader(lambda inner: _link(inner, inner["nodes"], style, depth + 1, checked=checked))
-    steps = _output_counts(found.get("node_row_ptr"))
+    steps = _output_counts(graph_object.get("node_row_ptr"))
     try:
         nodes = (link or _link_in_file_order)(records, steps, reader)
-        heads = tuple([_entry(e, nodes[e[0]]) for e in found["heads"]])
+        heads = tuple([_entry(e, nodes[e[0]]) for e in graph_object["heads"]])
         fits = steps is None or len(steps) == len(nodes)
     except IndexError:  # an entry refers to a later node, or to none
         fits = False
     if not fits:
         if not isinstance(records, list):
             raise ValueError("the records are needed together")
-        check_ids(found, records)
+        check_ids(graph_object, records)
         steps = steps if steps is not None and len(steps) == len(records) else None
         nodes = _link_in_any_order(records, steps, reader)
-        heads = tuple([_entry(e, nodes[e[0]]) for e in found["heads"]])
+        heads = tuple([_entry(e, nodes[e[0]]) for e in graph_object["heads"]])
     if "" in reader.texts:  # the schema refuses an empty operator
         raise TypeError("op")
     irregular: dict[str, Any] = {}
-    if "node_row_ptr" in found and steps is None:
-        irregular["node_row_ptr"] = found["node_row_ptr"]
-    if found["arg_nodes"] != [i for i, node in enumerate(nodes) if not node.op]:
+    if "node_row_ptr" in graph_object and steps is None:
+        irregular["node_row_ptr"] = graph_object["node_row_ptr"]
+    if graph_object["arg_nodes"] != [i for i, node in enumerate(nodes) if not node.op]:
         if not isinstance(records, list):
             raise ValueError("the records are needed together")
-        check_ids(found, records)
-        irregular["arg_nodes"] = found["arg_nodes"]
-    source = MxnetSource(style, tuple(found), _usual_form(nodes), irregular or EMPTY)
-    extra = {key: value for key, value in found.items() if key not in document.GRAPH_KEYS}
-    return Graph(tuple(nodes), heads, found.get("attrs", EMPTY), source, extra or EMPTY)
+        check_ids(graph_object, records)
+        irregular["arg_nodes"] = graph_object["arg_nodes"]
+    source = MxnetSource(style, tuple(graph_object), _usual_form(nodes), irregular or EMPTY)
+    extra = {key: value for key, value in graph_object.items() if key not in document.GRAPH_KEYS}
+    return Graph(tuple(nodes), heads, graph_object.get("attrs", EMPTY), source, extra or EMPTY)
 
 
 def _link_in_file_order(records: document.Records, counts: Iterable[int | None] | None, reader: NodeReader) -> list[Node]:

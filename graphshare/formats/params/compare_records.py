@@ -75,15 +75,15 @@ def _places(array: SparseArray) -> Array:
     if array.indptr is None:
         return array.indices.astype(np.int64)
     rows = np.repeat(np.arange(array.shape[0], dtype=np.int64), np.diff(array.indptr))
-    found: Array = rows * array.shape[1] + array.indices.astype(np.int64)
-    return found
+    places: Array = rows * array.shape[1] + array.indices.astype(np.int64)
+    return places
 
 
-def _at(places: Array, array: SparseArray, order: Array, wanted: Array) -> Array:
-    """Return the values at ``wanted`` places; ``places`` are those of the stored values, sorted by ``order``."""
-    values = np.zeros((len(wanted), *array.values.shape[1:]), array.values.dtype)
+def _at(places: Array, array: SparseArray, order: Array, targets: Array) -> Array:
+    """Return the values at ``targets`` places; ``places`` are those of the stored values, sorted by ``order``."""
+    values = np.zeros((len(targets), *array.values.shape[1:]), array.values.dtype)
     if len(places):
-        found = np.searchsorted(places, wanted, side="right") - 1
-        known = (found >= 0) & (places[found] == wanted)
-        values[known] = array.values[order[found[known]]]
+        positions = np.searchsorted(places, targets, side="right") - 1
+        known = (positions >= 0) & (places[positions] == targets)
+        values[known] = array.values[order[positions[known]]]
     return values.reshape(-1)

@@ -119,22 +119,22 @@ def _pairs(
     met = set()
     for key, record in olds.items():
         kind, name = split_key(key)
-        found = False
+        has_twin = False
         for other in names.get(name, (name,)):
-            wanted = join_key(kind, other)
-            wanted = wanted if wanted in news else by_name.get(other, wanted)
-            if wanted in news:
-                met.add(wanted)
-                found = True
-                yield record, news[wanted]
-        if not found:
+            key_there = join_key(kind, other)
+            key_there = key_there if key_there in news else by_name.get(other, key_there)
+            if key_there in news:
+                met.add(key_there)
+                has_twin = True
+                yield record, news[key_there]
+        if not has_twin:
             yield record, None
     for key, record in news.items():
         if key not in met:
             yield None, record
 
 
-def _change(x: Record | None, y: Record | None, measured: Callable[[Record, Record], Distance]) -> ParameterChange | None:
+def _change(x: Record | None, y: Record | None, measure: Callable[[Record, Record], Distance]) -> ParameterChange | None:
     some = x if x is not None else y
     assert some is not None
     keys = x.key if x is not None else None, y.key if y is not None else None
@@ -149,11 +149,11 @@ def _change(x: Record | None, y: Record | None, measured: Callable[[Record, Reco
     detail = "; ".join(forms)
     if x.shape != y.shape or x.shape is None or y.shape is None:
         return ParameterChange("form", *keys, shape, y.dtype, detail) if forms else None
-    found = measured(x, y)
-    if not found:
-        return ParameterChange("values", *keys, shape, y.dtype, detail, found)
+    distance = measure(x, y)
+    if not distance:
+        return ParameterChange("values", *keys, shape, y.dtype, detail, distance)
     if forms:
-        return ParameterChange("form", *keys, shape, y.dtype, detail, found)
+        return ParameterChange("form", *keys, shape, y.dtype, detail, distance)
     kinds = split_key(x.key or "")[0], split_key(y.key or "")[0]
     if kinds[0] != kinds[1]:
         return ParameterChange("renamed", *keys, shape, y.dtype, f"{kinds[0] or 'no'} prefix became {kinds[1] or 'none'}")

@@ -19,12 +19,12 @@ def find_equal_arrays(file: ParameterFile, records: Sequence[Record]) -> Iterato
     for record in records:
         if record.key is not None and record.shape is not None and record.tied_to is None and 0 not in record.shape:
             alike.setdefault((record.shape, record.dtype, record.storage), {})[record.key] = record
-    candidates = [found for found in alike.values() if len(found) > 1]
-    size = sum(record.dense_size for found in candidates for record in found.values())
+    candidates = [by_key for by_key in alike.values() if len(by_key) > 1]
+    size = sum(record.dense_size for by_key in candidates for record in by_key.values())
     with ArrayReader(file) as reader, task("comparing arrays", size, "B") as advance:
-        for found in candidates:
+        for by_key in candidates:
             groups: dict[bytes, list[str]] = {}
-            for key, record in found.items():
+            for key, record in by_key.items():
                 groups.setdefault(_digest(reader, record), []).append(key)
                 advance(record.dense_size)
             for keys in groups.values():

@@ -42,7 +42,7 @@ class RecordsByName:
     def of(self, node: Node, *, auxiliary: bool = False) -> Record | None:
         """Return the record of a variable: under its own kind first, then under any."""
         kinds = ("aux", "arg", "") if auxiliary else ("arg", "aux", "")
-        return next((found for kind in kinds if (found := self._records.get((kind, node.name)))), None)
+        return next((record for kind in kinds if (record := self._records.get((kind, node.name)))), None)
 
 
 def compare_parameters(
@@ -57,21 +57,21 @@ def compare_parameters(
             ParameterPair(a, b, "tied") if a is b else ParameterPair(a, b, "missing", "no parameter file is given")
             for a, b in pairs
         ]
-    found = []
+    results = []
     with ArrayReader(left.file) as left_arrays, ArrayReader(right.file) as right_arrays:
         for a, b in pairs:
             if a is b and left is right:
-                found.append(ParameterPair(a, b, "tied"))
+                results.append(ParameterPair(a, b, "tied"))
                 continue
             auxiliary = is_auxiliary(a)
             x, y = left.of(a, auxiliary=auxiliary), right.of(b, auxiliary=auxiliary)
             absent = [node.name for node, record in ((a, x), (b, y)) if record is None]
             if x is None or y is None:
-                found.append(ParameterPair(a, b, "missing", f"the parameter file does not hold {' and '.join(absent)}"))
+                results.append(ParameterPair(a, b, "missing", f"the parameter file does not hold {' and '.join(absent)}"))
                 continue
             detail = describe_difference(left_arrays, x, right_arrays, y)
-            found.append(ParameterPair(a, b, "different" if detail else "equal", detail))
-    return found
+            results.append(ParameterPair(a, b, "different" if detail else "equal", detail))
+    return results
 
 
 def describe_difference(left: ArrayReader, x: Record, right: ArrayReader, y: Record) -> str:

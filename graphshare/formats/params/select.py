@@ -22,7 +22,7 @@ def select_keys(file: ParameterFile, patterns: Sequence[str], *, others: Collect
     keys = [record.key for record in file.records if record.key is not None]
     if not patterns:
         return set(keys)
-    found: set[str] = set()
+    selected: set[str] = set()
     faults = []
     for pattern in patterns:
         matches = compile_pattern(pattern)
@@ -30,7 +30,7 @@ def select_keys(file: ParameterFile, patterns: Sequence[str], *, others: Collect
         if not hits and not any(matches(key) or matches(split_key(key)[1]) for key in others):
             near = did_you_mean(pattern, [split_key(key)[1] for key in keys])
             faults.append(Fault(f"--select {pattern!r} matches no parameter", where=file.path, hint=near))
-        found |= hits
+        selected |= hits
     if faults:
         raise RefusedError(faults)
-    return found
+    return selected

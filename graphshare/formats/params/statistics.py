@@ -40,12 +40,12 @@ def measure_array(reader: ArrayReader, record: Record, advance: Advance = noop_p
     else:
         values = reader.read_sparse(record).values.reshape(-1)
         rows, stored = iter([values]), int(values.size)
-    found = _Moments()
+    moments = _Moments()
     for row in rows:
-        found.add(row.astype(np.float64))
+        moments.add(row.astype(np.float64))
     if stored is not None and total > stored:
-        found.add_zeros(total - stored)
-    return found.finish(total, stored)
+        moments.add_zeros(total - stored)
+    return moments.finish(total, stored)
 
 
 class _Moments:
