@@ -34,7 +34,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
     constants: Mapping[int, Array] = {}
 
 
-def without_kernel(nodes: Sequence[Node]) -> list[Fault]:
+def missing_kernels(nodes: Sequence[Node]) -> list[Fault]:
     """Return a fault for each operator without a kernel, those in subgraphs too."""
     faults = []
     for node in nodes:
@@ -46,9 +46,9 @@ def without_kernel(nodes: Sequence[Node]) -> list[Fault]:
             faults.append(Fault(f"operator {node.op} cannot be run", node=node.name, hint=hint))
         elif reason := _refusal(node):
             hint = "compare structure and parameters only"
-            faults.append(Fault(f"operator {node.op} cannot be run as this node has it: {reason}", node=node.name, hint=hint))
+            faults.append(Fault(f"operator {node.op} cannot be run with these attributes: {reason}", node=node.name, hint=hint))
         for graph in node.subgraphs:
-            faults += without_kernel(post_order(entry.node for entry in graph.heads))
+            faults += missing_kernels(post_order(entry.node for entry in graph.heads))
     return faults
 
 
@@ -63,9 +63,9 @@ def _refusal(node: Node) -> str | None:
         return str(error)
 
 
-def unsupported(nodes: Sequence[Node]) -> list[Fault]:
+def unsupported_operators(nodes: Sequence[Node]) -> list[Fault]:
     """Return a fault for each operator without a kernel, and for attributes that cannot be read."""
-    faults = without_kernel(nodes)
+    faults = missing_kernels(nodes)
     for node in nodes:
         signature = lookup(node.op) if not node.is_variable else None
         if signature is not None and find_kernel(node.op) is not None:
@@ -80,7 +80,7 @@ def make_plan(targets: Sequence[Entry]) -> Plan:
         UnsupportedError: operators without a kernel; all are listed.
     """
     nodes = post_order(entry.node for entry in targets)
-    faults = unsupported(nodes)
+    faults = unsupported_operators(nodes)
     if faults:
         raise UnsupportedError(faults)
     slots = _slots(nodes, targets)

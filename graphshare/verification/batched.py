@@ -15,7 +15,7 @@ from graphshare.checkpoint.parameter_plan import held_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import parameter_values
 from graphshare.execute.interpreter import run_plan
-from graphshare.execute.plan import UnsupportedError, make_plan, unsupported
+from graphshare.execute.plan import UnsupportedError, make_plan, unsupported_operators
 from graphshare.execute.prepare import assign_values
 from graphshare.formats.params.comparison import compare_arrays
 from graphshare.ir.compare import compare_structure
@@ -53,7 +53,7 @@ def verify_batched(batch: Batched, side: Side, settings: Settings) -> Report:
     roles = assign_roles(side.graph, held=held_names(side.params))
     tied = sum(roles[node].is_parameter for node in graphs[0].variables())
     parameters = Stage("parameters", "holds", f"{tied} tied, 0 equal byte for byte")
-    faults = unsupported(reachable(batch.graph))
+    faults = unsupported_operators(reachable(batch.graph))
     if faults and not settings.allow_unsupported:
         raise UnsupportedError(faults)
     skipped = Stage("values", "skipped", "not run", tuple(sorted(fault.message for fault in faults)))
