@@ -1,14 +1,18 @@
-"""Makes what the documentation takes from the program itself: a page per command, the manual page, what commands print.
+"""Generate the parts of the documentation that follow from the program, and run the examples of the rest.
 
     python docs/generate.py
 
-writes ``docs/commands/``, their place in ``mkdocs.yml``, ``man/graphshare.1``, and in every page the output of its console
-blocks. A test compares the files with what this makes, so the documentation cannot lag. The blocks of a page run in one folder
-that holds the checkpoint ``lenet``; a block with ``title="name"`` is a file there, a Python block is run.
+writes ``docs/commands/``, ``man/graphshare.1``, the tables of commands and functions, the commands in ``mkdocs.yml``, and the
+output of every console block (``--no-run`` leaves that unchanged). A test compares the files with the generated texts, so the
+documentation is never out of date.
+
+The blocks of a page run in one folder that contains the checkpoints ``lenet`` and ``nin``; a block with ``title="name"`` is
+written to a file there, and a Python block is run.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shlex
@@ -23,13 +27,15 @@ import click
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+READMES = (ROOT / "README.md", ROOT / "README.zh-CN.md")
 _SECONDS = re.compile(r"\bin \d+\.\d+ s\b")
-_LONG = re.compile(r"-?\b\d+\.\d{6,}\b")
+_LONG_NUMBER = re.compile(r"-?\b\d+\.\d{6,}\b")
 _BLOCK = re.compile(r"^```(?P<language>\w+)(?P<head>[^\n]*)\n(?P<body>.*?)^```$", re.M | re.S)
+_CODE = re.compile(r"(`[^`]*`)|(?<![\w-])(--[a-z][a-z-]*|__\w+__)(?!\w)")
 
 
-def commands() -> Iterator[tuple[str, click.Command]]:
-    """Every command by its path (``params show``), those inside groups after their group."""
+def list_commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield every command by its path (``params show``), those of a group after the group."""
     from graphshare.cli.app import COMMANDS, cli
 
     context = click.Context(cli)
@@ -38,107 +44,158 @@ def commands() -> Iterator[tuple[str, click.Command]]:
         assert command is not None
         yield name, command
         if isinstance(command, click.Group):
-            yield from ((f"{name} {inner}", found) for inner, found in command.commands.items())
+            yield from ((f"{name} {inner}", member) for inner, member in command.commands.items())
 
 
-def usage(path: str, command: click.Command) -> str:
-    """``graphshare params show [OPTIONS] FILE``."""
+def list_examples() -> dict[str, list[tuple[str, str]]]:
+    """Return the examples of each command: what one does, and its line."""
+    from graphshare.cli.examples import examples_of
+
+    return {path: examples_of(path) for path, _ in list_commands()}
+
+
+def format_usage(path: str, command: click.Command) -> str:
+    """Return ``graphshare params show [OPTIONS] FILE``."""
     context = click.Context(command, info_name=f"graphshare {path}")
     return " ".join([context.command_path, *command.collect_usage_pieces(context)])
 
 
-def options(command: click.Command) -> list[tuple[str, str]]:
-    """Each option with what its help says."""
+def list_options(command: click.Command) -> list[tuple[str, str]]:
+    """Return each option with its help text."""
     context = click.Context(command)
-    records = (found.get_help_record(context) for found in command.params if isinstance(found, click.Option))
+    records = (option.get_help_record(context) for option in command.params if isinstance(option, click.Option))
     return [record for record in records if record]
 
 
-def paragraphs(command: click.Command) -> list[str]:
-    """The help text without line breaks inside paragraphs."""
+def split_help(command: click.Command) -> list[str]:
+    """Return the paragraphs of the help text, without line breaks."""
     return [" ".join(part.split()) for part in (command.help or "").replace("\b", "").split("\n\n")]
 
 
-_CODE = re.compile(r"(`[^`]*`)|(?<![\w-])(--[a-z][a-z-]*|__\w+__)(?!\w)")
+def to_markdown(text: str) -> str:
+    """Return text of a help page as Markdown: options and hidden attributes are code, a star is a star."""
 
-
-def marked(text: str) -> str:
-    """Text of a help page for Markdown: options and hidden attributes are code, a star is a star."""
-
-    def code(match: re.Match[str]) -> str:
+    def mark(match: re.Match[str]) -> str:
         return match[1] or f"`{match[2]}`"
 
-    parts = re.split("(`[^`]*`)", _CODE.sub(code, text))
+    parts = re.split("(`[^`]*`)", _CODE.sub(mark, text))
     return "".join(part if i % 2 else part.replace("|", " or ").replace("*", r"\*") for i, part in enumerate(parts))
 
 
-def pages() -> dict[Path, str]:
-    """The page of each top-level command."""
-    from graphshare.cli.examples import examples_of
-
-    found: dict[Path, list[str]] = {}
-    for path, command in commands():
-        first, *rest = paragraphs(command)
-        inner = " " in path
-        lines = [f"{'##' if inner else '#'} {path}", "", marked(first), ""]
-        lines += ["```text", usage(path, command), "```", "", *(line for part in rest for line in (marked(part), ""))]
-        rows = [f"| `{names.replace('|', ' or ')}` | {marked(text)} |" for names, text in options(command)]
+def render_command_pages() -> dict[Path, str]:
+    """Return the page of each top-level command."""
+    examples = list_examples()
+    pages: dict[Path, list[str]] = {}
+    for path, command in list_commands():
+        first, *rest = split_help(command)
+        lines = [f"{'##' if ' ' in path else '#'} {path}", "", to_markdown(first), ""]
+        lines += [
+            "```text",
+            format_usage(path, command),
+            "```",
+            "",
+            *(line for part in rest for line in (to_markdown(part), "")),
+        ]
+        rows = [f"| `{names.replace('|', ' or ')}` | {to_markdown(text)} |" for names, text in list_options(command)]
         if rows:
             lines += ["| option | |", "| --- | --- |", *rows, ""]
-        if examples_of(path):
+        if examples.get(path):
             lines += ["Examples:", "", "```sh"]
-            lines += [line for what, example in examples_of(path) for line in (f"# {what}", example)]
+            lines += [line for comment, example in examples[path] for line in (f"# {comment}", example)]
             lines.append("```")
-        found.setdefault(DOCS / "commands" / f"{path.split()[0]}.md", []).append("\n".join(lines).rstrip() + "\n")
-    return {path: "\n".join(parts) for path, parts in found.items()}
+        pages.setdefault(DOCS / "commands" / f"{path.split()[0]}.md", []).append("\n".join(lines).rstrip() + "\n")
+    return {path: "\n".join(parts) for path, parts in pages.items()}
 
 
-def _roff(text: str) -> str:
+def render_tables() -> dict[Path, str]:
+    """Return the pages with their tables between ``<!-- commands -->`` or ``<!-- functions -->`` and the next empty line.
+
+    A page in another language keeps its own text of a command that it describes already.
+    """
+    commands = {path: split_help(command)[0] for path, command in list_commands() if " " not in path}
+    tables: dict[Path, str] = {}
+    for path in READMES:
+        text = path.read_text(encoding="utf-8")
+        own = {} if path.name == "README.md" else dict(re.findall(r"^\| \[`([\w-]+)`\]\(.*?\) \| (.*) \|$", text, re.M))
+        rows = [f"| [`{name}`](docs/commands/{name}.md) | {own.get(name, line)} |" for name, line in commands.items()]
+        tables[path] = _replace_table(text, "commands", rows)
+    path = DOCS / "api.md"
+    tables[path] = _replace_table(path.read_text(encoding="utf-8"), "functions", _function_rows())
+    path = ROOT / "mkdocs.yml"
+    nav = "".join(f"      - {name}: commands/{name}.md\n" for name in commands)
+    tables[path] = re.sub(r"(  - Commands:\n)(?:      - .*\n)*", rf"\g<1>{nav}", path.read_text(encoding="utf-8"))
+    return tables
+
+
+def _replace_table(text: str, name: str, rows: list[str]) -> str:
+    return re.sub(
+        rf"(<!-- {name} -->\n.*\n\| --- \| --- \|\n)(?:\|.*\n)*",
+        lambda match: match[1] + "".join(f"{row}\n" for row in rows),
+        text,
+    )
+
+
+def _function_rows() -> list[str]:
+    import graphshare
+
+    rows = []
+    for name in sorted(name for name in graphshare.__all__ if name[0].islower() and not name.startswith("_")):
+        first = (inspect.getdoc(getattr(graphshare, name)) or "").partition("\n\n")[0]
+        rows.append(f"| `{name}` | {' '.join(first.split()).replace('``', '`').replace('|', ' or ')} |")
+    return rows
+
+
+def _escape_roff(text: str) -> str:
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     return "\n".join(f"\\&{line}" if line[:1] in (".", "'") else line for line in escaped.split("\n"))
 
 
-def manual() -> str:
-    """The manual page, for ``man graphshare``."""
+def render_manual() -> str:
+    """Return the manual page, for ``man graphshare``."""
     import graphshare
     from graphshare.cli.app import cli
-    from graphshare.cli.examples import examples_of
 
+    examples = list_examples()
     lines = [f'.TH GRAPHSHARE 1 "" "graphshare {graphshare.__version__}" "User Commands"', ".SH NAME"]
-    lines += [_roff(f"graphshare - {paragraphs(cli)[0].rstrip('.').lower()}"), ".SH SYNOPSIS"]
-    lines += [".B graphshare", _roff("[OPTIONS] COMMAND [ARGS]..."), ".SH DESCRIPTION"]
-    lines += [line for part in paragraphs(cli) for line in (_roff(part), ".PP")][:-1]
+    lines += [_escape_roff(f"graphshare - {split_help(cli)[0].rstrip('.').lower()}"), ".SH SYNOPSIS"]
+    lines += [".B graphshare", _escape_roff("[OPTIONS] COMMAND [ARGS]..."), ".SH DESCRIPTION"]
+    lines += [line for part in split_help(cli) for line in (_escape_roff(part), ".PP")][:-1]
     lines += [".SH OPTIONS", *_roff_options(cli), ".SH COMMANDS"]
-    for path, command in commands():
-        lines += [f".SS {_roff(path)}", f".B {_roff(usage(path, command))}", ".PP"]
-        lines += [line for part in paragraphs(command) for line in (_roff(part), ".PP")]
+    for path, command in list_commands():
+        lines += [f".SS {_escape_roff(path)}", f".B {_escape_roff(format_usage(path, command))}", ".PP"]
+        lines += [line for part in split_help(command) for line in (_escape_roff(part), ".PP")]
         lines += _roff_options(command)
-        for what, example in examples_of(path):
-            lines += [".PP", _roff(f"Example: {what}"), ".RS 4", ".EX", _roff(example), ".EE", ".RE"]
-    lines += [".SH EXIT STATUS", ".TP", "0", "Done, or it holds.", ".TP", "1", "The answer is no.", ".TP", "2"]
-    lines += ["It could not be answered: wrong usage, broken input, a refused plan, an error of the system."]
+        for comment, example in examples.get(path, ()):
+            lines += [".PP", _escape_roff(f"Example: {comment}"), ".RS 4", ".EX", _escape_roff(example), ".EE", ".RE"]
+    lines += [".SH EXIT STATUS", ".TP", "0", "The command succeeded, or the answer is yes."]
+    lines += [".TP", "1", "The answer is no.", ".TP", "2"]
+    lines += ["There is no answer: wrong usage, broken input, a refused request, or a system error."]
     lines += [
         ".SH ENVIRONMENT",
         ".TP",
         "NO_COLOR",
-        "When set, nothing is coloured unless",
-        _roff("--color always"),
-        "is given.",
+        "If it is set, output is not coloured unless",
+        _escape_roff("--color always"),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "is given."]) + "\n"
 
 
 def _roff_options(command: click.Command) -> list[str]:
-    return [line for names, text in options(command) for line in (".TP", f".B {_roff(names)}", _roff(text))]
+    return [line for names, text in list_options(command) for line in (".TP", f".B {_escape_roff(names)}", _escape_roff(text))]
+
+
+def render_generated() -> dict[Path, str]:
+    """Return every generated file, and the pages with generated tables."""
+    return {**render_command_pages(), **render_tables(), ROOT / "man" / "graphshare.1": render_manual()}
 
 
 def written_pages() -> list[Path]:
-    """The pages that people write."""
-    return sorted(path for path in DOCS.rglob("*.md") if path.parent != DOCS / "commands")
+    """Return the pages that people write."""
+    return [*READMES, *sorted(path for path in DOCS.rglob("*.md") if path.parent != DOCS / "commands")]
 
 
-def refreshed(text: str, folder: Path) -> str:
-    """A page with its blocks run in ``folder``: console blocks show what their commands print now."""
+def run_blocks(text: str, folder: Path) -> str:
+    """Run the blocks of a page in ``folder`` and return the page with the current output of its console blocks."""
 
     def run(match: re.Match[str]) -> str:
         body, head = match["body"], match["head"]
@@ -146,69 +203,61 @@ def refreshed(text: str, folder: Path) -> str:
         if title:
             (folder / title[1]).write_text(body, encoding="utf-8")
         elif match["language"] == "python":
-            _python(body, folder)
+            _run_python(body, folder)
         elif match["language"] == "console":
-            asked = re.findall(r"^\$ (.*)$", body, re.M)
-            body = "\n".join(f"$ {line}\n{_said(line, folder)}".rstrip() + "\n" for line in asked)
+            lines = re.findall(r"^\$ (.*)$", body, re.M)
+            body = "\n".join(f"$ {line}\n{_run_command(line, folder)}".rstrip() + "\n" for line in lines)
         return f"```{match['language']}{head}\n{body}```"
 
     return _BLOCK.sub(run, text)
 
 
-def fresh_folder(folder: Path) -> Path:
-    """``folder`` with the checkpoint that all pages speak of."""
-    for name in ("lenet-symbol.json", "lenet-0000.params"):
+def prepare_folder(folder: Path) -> Path:
+    """Copy the checkpoints of the examples into ``folder`` and return it."""
+    for name in ("lenet-symbol.json", "lenet-0000.params", "nin-symbol.json"):
         shutil.copy(ROOT / "fixtures" / name, folder)
     return folder
 
 
 def _environment() -> dict[str, str]:
-    unwanted = ("NO_COLOR", "FORCE_COLOR", "COLUMNS")
-    kept = {key: value for key, value in os.environ.items() if key not in unwanted}
-    return {**kept, "PYTHONPATH": os.pathsep.join([str(ROOT), kept.get("PYTHONPATH", "")])}
+    environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
+    return {**environment, "PYTHONPATH": os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])}
 
 
-def _said(line: str, folder: Path) -> str:
-    """What a command prints, errors first, as a terminal may show it; and its exit code where that is not 0.
+def _run_command(line: str, folder: Path) -> str:
+    """Return the output of a command, stderr first, and its exit code unless that is 0.
 
-    How long something took differs from run to run, and is shown as a millisecond. Long fractions differ in their last digits
-    from processor to processor, and are shown with five digits.
+    Run times differ from run to run and are replaced by a millisecond. Long fractions differ in their last digits between
+    processors and are rounded to five digits.
     """
     if line == "echo $?":
-        raise ValueError("the exit code of a command that fails is shown by itself")
-    words = shlex.split(line)
-    if words[0] != "graphshare":
-        raise ValueError(f"{line!r} is no command of graphshare")
-    run = subprocess.run([sys.executable, "-m", *words], cwd=folder, env=_environment(), capture_output=True, timeout=300)
-    said = (run.stderr + run.stdout).decode()
-    if "Traceback" in said or "bug of graphshare" in said:
-        raise ValueError(f"{line}: {said}")
-    said = _LONG.sub(lambda number: f"{float(number[0]):.5g}", _SECONDS.sub("in 0.001 s", said))
-    return said + (f"(exit code {run.returncode})\n" if run.returncode else "")
+        raise ValueError("the exit code of a command that fails is shown automatically")
+    if not line.startswith("graphshare "):
+        raise ValueError(f"{line!r} is not a graphshare command")
+    command = [sys.executable, "-m", *shlex.split(line)]
+    if "|" in line:
+        command = ["sh", "-ec", re.sub(r"(^|\| *)graphshare", rf"\g<1>{shlex.quote(sys.executable)} -m graphshare", line)]
+    run = subprocess.run(command, cwd=folder, env=_environment(), capture_output=True, timeout=300)
+    output = (run.stderr + run.stdout).decode()
+    if "Traceback" in output or "bug of graphshare" in output:
+        raise ValueError(f"{line}: {output}")
+    output = _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.5g}", _SECONDS.sub("in 0.001 s", output))
+    return output + (f"(exit code {run.returncode})\n" if run.returncode else "")
 
 
-def _python(body: str, folder: Path) -> None:
+def _run_python(body: str, folder: Path) -> None:
     run = subprocess.run([sys.executable, "-c", body], cwd=folder, env=_environment(), capture_output=True, timeout=300)
     if run.returncode:
         raise ValueError(f"{body}\n{run.stderr.decode()}")
 
 
-def navigation() -> str:
-    """``mkdocs.yml`` with a line for the page of every command."""
-    from graphshare.cli.app import COMMANDS
-
-    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    lines = "".join(f"      - {name}: commands/{name}.md\n" for name in COMMANDS)
-    return re.sub(r"(?<=^  - Commands:\n)(?:      .*\n)*", lines, text, flags=re.M)
-
-
 def main() -> None:
-    """Writes all of it."""
-    for path, text in {**pages(), ROOT / "man" / "graphshare.1": manual(), ROOT / "mkdocs.yml": navigation()}.items():
+    """Write everything."""
+    for path, text in render_generated().items():
         path.write_text(text, encoding="utf-8")
-    for path in written_pages():
+    for path in written_pages() if "--no-run" not in sys.argv else ():
         with tempfile.TemporaryDirectory() as folder:
-            path.write_text(refreshed(path.read_text(encoding="utf-8"), fresh_folder(Path(folder))), encoding="utf-8")
+            path.write_text(run_blocks(path.read_text(encoding="utf-8"), prepare_folder(Path(folder))), encoding="utf-8")
 
 
 if __name__ == "__main__":

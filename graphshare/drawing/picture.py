@@ -17,7 +17,6 @@ from graphshare.drawing.scopes import ScopedName, infer_scopes
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.text.format import format_dims
-from graphshare.text.short_repr import ShortRepr
 
 Shapes = Mapping[tuple[Node, int], tuple[int, ...]]
 MAX_BOXES = 80  # more are hard to read
@@ -44,7 +43,7 @@ class Line(msgspec.Struct):
     labels: list[str]
 
 
-class Picture(ShortRepr, msgspec.Struct):
+class Picture(msgspec.Struct):
     """Boxes and lines; ``depth`` is the number of open levels of scopes, None for all."""
 
     boxes: list[Box]

@@ -22,18 +22,18 @@ from graphshare.ops.kernel import Array, Shape
 
 
 def node_streams(seed: int, step: int, name: Callable[[Node], str] = lambda node: node.name) -> Streams:
-    """Return random streams for nodes, by seed, step and name; nodes with the same ``name`` draw the same numbers."""
+    """Random numbers for each node, by seed, step and name; nodes of one name, as ``name`` gives it, draw the same."""
 
     def stream(node: Node) -> np.random.Generator:
-        lazy: Any = _LazyGenerator([seed, step, zlib.crc32(name(node).encode("utf-8", "surrogateescape"))])
-        generator: np.random.Generator = lazy
+        made: Any = _Begun([seed, step, zlib.crc32(name(node).encode("utf-8", "surrogateescape"))])
+        generator: np.random.Generator = made
         return generator
 
     return stream
 
 
-class _LazyGenerator:
-    """A generator that is created at the first draw: few nodes draw, and creating one takes longer than a small kernel."""
+class _Begun:
+    """A generator that is made when somebody draws: few nodes do, and making one takes longer than a small kernel."""
 
     def __init__(self, seed: list[int]) -> None:
         self._seed = seed
@@ -45,14 +45,14 @@ class _LazyGenerator:
 
 
 def _head(node: Node, given: Array | None, out: Array) -> Array | None:
-    """Return the gradient of a head: the given one in the output's dtype, or ones unless it is a loss."""
+    """The gradient of a head: the one that is given, in its type, or ones unless it is a loss."""
     if given is not None:
         return given.astype(out.dtype, copy=False)
     return np.ones_like(out) if needs_head_gradient(node) else None
 
 
 def check_heads(targets: Sequence[Entry], heads: Gradients, outputs: Sequence[Array]) -> None:
-    """Check the given gradients of targets against their values.
+    """Holds given gradients of the targets against their values.
 
     Raises:
         RefusedError: some have another shape; all are listed.
@@ -67,21 +67,21 @@ def check_heads(targets: Sequence[Entry], heads: Gradients, outputs: Sequence[Ar
 
 
 def first_data(inputs: Iterable[Node], values: Mapping[Node, Array], roles: Mapping[Node, Role]) -> Node | None:
-    """Return the first of ``inputs`` that is data (neither label nor state) and has an axis: Module divides by its batch."""
+    """The first of ``inputs`` that is data, no label and no state, and has an axis: Module divides by its batch."""
     data = (node for node in inputs if not (roles[node].is_label or roles[node].is_state))
     return next((node for node in data if values[node].ndim), None)
 
 
 def batch_rescale(data: Node | None, values: Mapping[Node, Array]) -> float:
-    """Return the default factor of gradients: 1 / batch of ``data``; 1 without data."""
+    """What gradients are multiplied with by default: one divided by the batch of ``data``; 1 without any."""
     return 1.0 if data is None else 1 / max(1, values[data].shape[0])
 
 
 class Backpropagation(msgspec.Struct, eq=False):
-    """The result of a forward pass, in training mode, and a backward pass.
+    """What one pass forward, in training mode, and back gave.
 
-    ``gradients`` are those of the wanted variables that one reached; ``states`` are new values of auxiliary states and of
-    variables that the forward pass overwrote.
+    ``gradients`` are of those of the wanted variables that one reached; ``states`` are new values of auxiliary states and of
+    what the forward pass overwrote.
     """
 
     outputs: list[Array]
@@ -89,7 +89,7 @@ class Backpropagation(msgspec.Struct, eq=False):
     states: dict[Node, Array]
 
 
-def backpropagate(
+def backpropagated(
     plan: Plan,
     targets: Sequence[Entry],
     values: Mapping[Node, Array],
@@ -99,7 +99,7 @@ def backpropagate(
     streams: Streams,
     shapes: Mapping[Node, Sequence[Shape]] | None = None,
 ) -> Backpropagation:
-    """Run a forward and a backward pass over ``plan``, that of ``targets``; ``values`` are not written to.
+    """One pass forward and back over ``plan``, that of ``targets``, which changes none of ``values``.
 
     ``heads`` are the gradients of the targets, ones where None. Losses ignore them.
 
@@ -108,25 +108,25 @@ def backpropagate(
     """
     tape = Tape(plan, values, wanted, streams=streams, shapes=shapes)
     check_heads(targets, heads, tape.outputs)
-    result = tape.backward(
+    found = tape.backward(
         [_head(entry.node, given, out) for entry, given, out in zip(targets, heads, tape.outputs, strict=True)]
     )
-    return Backpropagation(tape.outputs, result.gradients, {**tape.overwritten, **result.updates})
+    return Backpropagation(tape.outputs, found.gradients, {**tape.overwritten, **found.updates})
 
 
-def fill_zeros(gradients: Mapping[Node, Array], wanted: Sequence[Node], values: Mapping[Node, Array]) -> dict[Node, Array]:
-    """Return read-only gradients of all ``wanted`` variables: zeros where none was reached, as in MXNet's gradient arrays."""
-    filled = {}
+def with_zeros(gradients: Mapping[Node, Array], wanted: Sequence[Node], values: Mapping[Node, Array]) -> dict[Node, Array]:
+    """The gradients of all that is ``wanted``, read-only: zeros where none is reached, as MXNet's gradient arrays are."""
+    found = {}
     for node in wanted:
         gradient = gradients.get(node)
         view = np.zeros_like(values[node]) if gradient is None else gradient.view()
         view.setflags(write=False)
-        filled[node] = view
-    return filled
+        found[node] = view
+    return found
 
 
 class Trainer:
-    """A graph in training. ``values`` are the current ones of all its variables; the arrays passed in are not written to.
+    """A graph in training. ``values`` are those of all its variables as they stand now; the arrays given are not written to.
 
     ``without_gradient`` are the parameters that no gradient reached in the last step.
     """
@@ -145,7 +145,7 @@ class Trainer:
     ) -> None:
         """``trained`` are the parameters; ``heads`` are the gradients of the targets, ones where None. Losses ignore them.
 
-        ``name`` returns the name by which a node draws random numbers: equal names draw equal ones.
+        ``name`` tells by which name a node draws random numbers: equal names draw equal ones.
 
         Raises:
             UnsupportedError: operators without a kernel.
@@ -160,26 +160,26 @@ class Trainer:
         self.without_gradient: list[Node] = []
 
     def gradients(self) -> Backpropagation:
-        """Run a forward pass, in training mode, and a backward pass.
+        """A pass forward, in training mode, and back.
 
         Raises:
             RefusedError: a kernel cannot take its inputs, or an operator has no gradient.
         """
         streams = node_streams(self._seed, self._steps, self._name)
-        return backpropagate(
+        return backpropagated(
             self.plan, self._targets, self.values, self._trained, heads=self._heads, streams=streams, shapes=self._shapes
         )
 
     def step(self) -> list[Array]:
-        """Train one step; return the outputs of its forward pass, which precedes the update."""
-        result = self.gradients()
-        self.without_gradient = [node for node in self._trained if node not in result.gradients]
-        self.values.update(result.states)
-        self.values.update(self._momentum.update(self.values, result.gradients))
+        """One step; the outputs of its forward pass, which ran before the update."""
+        found = self.gradients()
+        self.without_gradient = [node for node in self._trained if node not in found.gradients]
+        self.values.update(found.states)
+        self.values.update(self._momentum.updated(self.values, found.gradients))
         self._steps += 1
-        return result.outputs
+        return found.outputs
 
     def outputs(self) -> list[Array]:
-        """Return the current outputs, computed as for inference."""
+        """The outputs as they stand now, computed as for inference."""
         rng = np.random.default_rng(self._seed)
         return run_plan(self.plan, self.values, shapes=self._shapes, rng=rng).outputs

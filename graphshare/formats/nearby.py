@@ -1,4 +1,4 @@
-"""Suggest files for a path that does not exist."""
+"""Which file may have been meant by a path where there is none."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ GRAPHS = (".json",)
 _MOST = 3
 
 
-def suggest_files(path: str, ends: tuple[str, ...], *, stems: bool = False) -> str:
-    """Return a hint with files near ``path``, or an empty text: those that start like it, else those of similar spelling.
+def meant(path: str, ends: tuple[str, ...], *, stems: bool = False) -> str:
+    """A hint that names files near ``path``, or an empty text: those that begin as it does, else those that are spelled alike.
 
-    The files end in one of ``ends``; with ``stems`` also what precedes ``-symbol.json``.
+    The files end in one of ``ends``; with ``stems`` also what stands before ``-symbol.json``.
     """
     folder, name = os.path.split(path)
     try:

@@ -40,7 +40,7 @@ def net(naming: Naming = MXNET) -> Session:
     return session
 
 
-def test_files_read_back_and_run(tmp_path: Path) -> None:
+def test_saved_files_read_back_and_run(tmp_path: Path) -> None:
     session = net()
     paths = save(session, "softmax", str(tmp_path / "net"), epoch=7)
     assert files_in(tmp_path) == ["net-0007.params", "net-symbol.json"]
@@ -59,7 +59,7 @@ def test_files_read_back_and_run(tmp_path: Path) -> None:
             assert reader.read(record).tobytes() == session.value((record.key or "")[4:]).tobytes()
 
 
-def test_the_graph_is_sound_and_in_mxnets_form(tmp_path: Path) -> None:
+def test_the_saved_graph_is_valid_and_in_mxnets_form(tmp_path: Path) -> None:
     session = net()
     graph = session.graph("softmax")
     assert validate(graph) == []
@@ -70,7 +70,7 @@ def test_the_graph_is_sound_and_in_mxnets_form(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("naming", [MXNET, TENSORFLOW, PADDLE, PADDLE_NUMBERED, CAFFE2, BREW])
-def test_roles_in_the_file_are_those_of_the_session(naming: Naming) -> None:
+def test_roles_in_the_saved_file_are_those_of_the_session(naming: Naming) -> None:
     session = net(naming)
     with session:
         scaled = op.broadcast_mul(session.var("softmax"), variable("scale", (1, 5)))
@@ -108,7 +108,7 @@ def test_nothing_is_written_when_something_is_refused(tmp_path: Path) -> None:
     assert Path(f"{stem}-symbol.json").read_bytes() == before
 
 
-def test_a_scalar_has_no_place_in_such_a_file(tmp_path: Path) -> None:
+def test_a_scalar_parameter_cannot_be_saved(tmp_path: Path) -> None:
     with Session() as session:
         variable("w")
         session.set_value("w", np.float32(1.0))

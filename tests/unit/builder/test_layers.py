@@ -46,7 +46,7 @@ def twice(x: Var, name: str | None = None) -> Var:
         ),
     ],
 )
-def test_parameters_are_numbered_by_sort(naming: Naming, parameters: list[str], operators: list[str]) -> None:
+def test_parameters_of_a_layer_are_numbered_by_formal(naming: Naming, parameters: list[str], operators: list[str]) -> None:
     with Session(naming) as session:
         x = placeholder("x", (1, 2))
         made = [twice(x), twice(x, "t"), twice(x, "t")]
@@ -64,12 +64,12 @@ def test_parameters_are_numbered_by_sort(naming: Naming, parameters: list[str], 
         (PADDLE_NUMBERED, "op-0/W"),
     ],
 )
-def test_every_policy_names_a_layers_parameters(naming: Naming, first: str) -> None:
+def test_every_policy_names_the_parameters_of_a_layer(naming: Naming, first: str) -> None:
     with Session(naming), variable_scope("s"):
         assert Layer("twice").parameter("weight", (2, 2)).name == f"s/{first}"
 
 
-def test_layers_of_one_scope_are_told_apart_and_those_of_one_name_share() -> None:
+def test_layers_in_one_scope_differ_and_layers_of_one_name_share_parameters() -> None:
     with Session(TENSORFLOW), variable_scope("s", reuse=AUTO_REUSE):
         made = [Layer("fc", name).parameter("weight", (2, 2)) for name in (None, None, "a", "a")]
     assert [weight.name for weight in made] == ["s/fc/weights", "s/fc_1/weights", "s/a/weights", "s/a/weights"]

@@ -42,7 +42,7 @@ def layer(x: Var, **given: str) -> Var:
 
 
 @pytest.mark.parametrize(("naming", "expected", "weight", "var"), POLICIES)
-def test_automatic_names(naming: Naming, expected: list[str], weight: str, var: str) -> None:
+def test_every_policy_has_its_automatic_names(naming: Naming, expected: list[str], weight: str, var: str) -> None:
     with Session(naming):
         x = placeholder("data", (3, 2))
         made = [layer(x), op.relu(x), layer(x)]
@@ -55,13 +55,13 @@ def test_automatic_names(naming: Naming, expected: list[str], weight: str, var: 
     ("naming", "again"),
     [(TENSORFLOW, "x_1"), (PADDLE, "x_1"), (PADDLE_PER_KIND, "x_1"), (PADDLE_NUMBERED, "x-1"), (CAFFE2, "x_auto_0")],
 )
-def test_a_name_given_twice_is_numbered(naming: Naming, again: str) -> None:
+def test_a_repeated_name_is_numbered(naming: Naming, again: str) -> None:
     with Session(naming):
         data = placeholder("data")
         assert [op.relu(data, name="x").node.name, op.relu(data, name="x").node.name] == ["x", again]
 
 
-def test_mxnet_refuses_a_name_given_twice_and_skips_one_that_is_taken() -> None:
+def test_mxnet_refuses_a_repeated_name_and_skips_a_taken_automatic_one() -> None:
     with Session():
         data = placeholder("data")
         op.relu(data, name="relu0")
@@ -70,7 +70,7 @@ def test_mxnet_refuses_a_name_given_twice_and_skips_one_that_is_taken() -> None:
             op.relu(data, name="relu1")
 
 
-def test_every_scope_counts_for_itself_in_tensorflow_and_caffe2() -> None:
+def test_every_scope_has_its_own_counters_in_tensorflow_and_caffe2() -> None:
     for naming, last in ((TENSORFLOW, "s/relu_1"), (CAFFE2, "s/relu_auto_0")):
         with Session(naming):
             x = placeholder("data")
@@ -80,7 +80,7 @@ def test_every_scope_counts_for_itself_in_tensorflow_and_caffe2() -> None:
         assert names == ["relu", "s/relu", last]
 
 
-def test_unique_names_counts_anew_and_then_goes_on() -> None:
+def test_unique_names_restarts_the_counters_and_restores_them() -> None:
     with Session(PADDLE_PER_KIND) as session:
         x = placeholder("data", (3, 2))
         layer(x)
@@ -91,7 +91,7 @@ def test_unique_names_counts_anew_and_then_goes_on() -> None:
     assert (again.node.name, after.node.name) == ("fc_0_1", "fc_1")
 
 
-def test_unique_names_shares_where_the_scope_lets_it() -> None:
+def test_unique_names_shares_parameters_if_the_scope_allows_reuse() -> None:
     with Session(TENSORFLOW) as session:
         x = placeholder("data", (3, 2))
         layer(x)
@@ -102,14 +102,14 @@ def test_unique_names_shares_where_the_scope_lets_it() -> None:
     assert len(session.params) == 2
 
 
-def test_a_prefix_stands_before_automatic_names_and_with_mxnet_before_given_ones() -> None:
+def test_a_prefix_is_prepended_to_automatic_names_and_with_mxnet_to_all() -> None:
     for naming, expected in ((MXNET, ["p_relu0", "p_x"]), (PADDLE_PER_KIND, ["p_relu_0", "x"])):
         with Session(naming), unique_names(prefix="p_"):
             x = placeholder("data")
             assert [op.relu(x).node.name, op.relu(x, name="x").node.name] == expected
 
 
-def test_a_policy_for_a_block() -> None:
+def test_unique_names_changes_the_policy_inside_its_block() -> None:
     with Session() as session:
         x = placeholder("data", (3, 2))
         with unique_names(TENSORFLOW):

@@ -45,7 +45,7 @@ def test_invalid_applications_are_refused_and_create_nothing(authored: Callable[
         assert session.auxiliary_states == []
 
 
-def test_all_faults_of_attributes_are_listed() -> None:
+def test_all_invalid_attributes_are_listed() -> None:
     with Session(), pytest.raises(RefusedError) as caught:
         op.Convolution(placeholder("x"), kernel="three", colour="red")
     assert len(caught.value.faults) == 3
@@ -58,7 +58,7 @@ def test_inputs_of_another_session_are_refused() -> None:
         op.relu(x)
 
 
-def test_nothing_is_made_when_a_parameter_is_refused() -> None:
+def test_nothing_is_created_when_a_parameter_is_refused() -> None:
     with Session() as session:
         x = placeholder("x", (2, 3))
         variable("fc_bias", (5,))
@@ -68,7 +68,7 @@ def test_nothing_is_made_when_a_parameter_is_refused() -> None:
         assert list(session.registry.names) == ["x", "fc_bias"]
 
 
-def test_a_label_whose_name_is_taken() -> None:
+def test_a_label_with_a_taken_name_is_refused() -> None:
     with Session() as session:
         x, label = placeholder("x", (2, 3)), placeholder("softmax_label", (2,))
         with pytest.raises(RefusedError, match="'softmax_label' already exists"):
@@ -87,13 +87,13 @@ def test_numbers_of_repeated_names_have_no_gaps() -> None:
         assert [op.relu(x, name="a").node.name for _ in range(4)] == ["a", "a_1", "a_3", "a_4"]
 
 
-def test_an_unknown_operator_is_no_attribute() -> None:
+def test_an_unknown_operator_is_an_attribute_error_with_a_suggestion() -> None:
     with pytest.raises(AttributeError, match=r"no operator 'Convolutoin'. did you mean"):
         _ = op.Convolutoin
     assert op.FullyConnected.__name__ == "FullyConnected"
 
 
-def test_attributes_are_spelled_as_mxnet_spells_them() -> None:
+def test_attributes_have_the_text_that_mxnet_writes() -> None:
     with Session():
         node = op.Convolution(placeholder("x"), kernel=(np.int64(3), 3), num_filter=np.int64(4), no_bias=True, pad=[1, 1]).node
         assert dict(node.attrs) == {"kernel": "(3, 3)", "no_bias": "True", "num_filter": "4", "pad": "[1, 1]"}
@@ -101,13 +101,13 @@ def test_attributes_are_spelled_as_mxnet_spells_them() -> None:
         assert op.cast(placeholder("y"), dtype=np.float16).node.attrs["dtype"] == "float16"
 
 
-def test_aliases_become_canonical_and_keep_their_automatic_name() -> None:
+def test_an_alias_becomes_canonical_and_keeps_its_automatic_name() -> None:
     with Session():
         made = op.concat(placeholder("x"), placeholder("y"))
         assert (made.op, made.node.name, made.node.attrs["num_args"]) == ("Concat", "concat0", "2")
 
 
-def test_several_outputs() -> None:
+def test_an_operator_with_several_outputs_returns_all_of_them() -> None:
     with Session() as session:
         parts = op.SliceChannel(placeholder("x", (2, 6)), num_outputs=3, name="parts")
         assert [(part.name, part.shape) for part in parts] == [(f"parts_output{i}", (2, 2)) for i in range(3)]
@@ -119,7 +119,7 @@ def test_several_outputs() -> None:
         assert norm.node.num_outputs == 3
 
 
-def test_arithmetic() -> None:
+def test_arithmetic_applies_mxnets_operators() -> None:
     with Session() as session:
         x, y, row = placeholder("x", (2, 2)), placeholder("y", (2, 2)), placeholder("row", (1, 2))
         made = [x + y, x - 1, 1 - x, np.float32(2) * x, x / y, 1 / x, -x, x * row, constant(3.0, (2, 2)) + x]
@@ -134,7 +134,7 @@ def test_arithmetic() -> None:
             np.testing.assert_allclose(mine, theirs, rtol=1e-6)
 
 
-def test_an_input_used_twice() -> None:
+def test_an_input_may_be_used_twice() -> None:
     with Session() as session:
         x = placeholder("x", (2, 2))
         assert session.run(op.dot(x, x), {"x": [[1, 2], [3, 4]]}).tolist() == [[7, 10], [15, 22]]
@@ -143,7 +143,7 @@ def test_an_input_used_twice() -> None:
         assert y.shape == (2, 3)
 
 
-def test_operators_that_nothing_here_can_run_are_authored_all_the_same() -> None:
+def test_operators_without_a_kernel_can_be_authored() -> None:
     with Session() as session:
         y = op.Custom(placeholder("x", (2,)), op_type="mine", name="c")
         assert y.shape is None

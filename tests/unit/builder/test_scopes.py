@@ -29,14 +29,14 @@ from graphshare.builder.settings import ReuseLike, Settings
 from graphshare.errors import RefusedError
 
 
-def test_name_scopes_leave_parameters_alone() -> None:
+def test_name_scopes_do_not_rename_parameters() -> None:
     with Session(), name_scope("a"), name_scope("b/c"):
         assert placeholder("x").name == "a/b/c/x"
         assert (constant(1.0)).node.name == "a/b/c/_full0"
         assert variable("w").name == "w"
 
 
-def test_variable_scopes_take_both() -> None:
+def test_variable_scopes_name_operators_and_parameters() -> None:
     with Session(), variable_scope("a"), name_scope("b"), variable_scope("c"):
         assert placeholder("x").name == "a/b/c/x"
         assert variable("w").name == "a/c/w"
@@ -52,7 +52,7 @@ def test_invalid_scope_names_are_refused(name: str) -> None:
         assert current_scope() is before
 
 
-def test_only_a_policy_that_says_so_numbers_scopes() -> None:
+def test_reopened_scopes_are_numbered_only_with_unique_scopes() -> None:
     for naming, expected in ((MXNET, ["a/x", "a/y"]), (TENSORFLOW, ["a/x", "a_1/y"])):
         found = []
         with Session(naming):
@@ -62,7 +62,7 @@ def test_only_a_policy_that_says_so_numbers_scopes() -> None:
         assert found == expected
 
 
-def test_an_absolute_scope_and_a_scope_given_back() -> None:
+def test_an_absolute_scope_and_an_earlier_scope_can_be_entered() -> None:
     with Session(TENSORFLOW):
         with variable_scope("a", initializer=initializers.ones()) as a:
             first = variable("w", (1,))
@@ -108,7 +108,7 @@ def test_reuse_of_the_outer_and_inner_scope_decides_about_sharing(
                         variable(name, (1,))
 
 
-def test_absolute_scopes_and_the_root() -> None:
+def test_absolute_scopes_ignore_outer_scopes_and_an_empty_one_is_the_root() -> None:
     with Session(), variable_scope("a"):
         with name_scope("b", absolute=True), variable_scope("c", absolute=True):
             assert (placeholder("x").name, variable("w").name) == ("b/c/x", "c/w")
@@ -133,13 +133,13 @@ def test_a_session_that_forbids_reuse_forbids_it_to_overrides_too() -> None:
             variable("w", (1,))
 
 
-def test_settings_complete_each_other() -> None:
+def test_inner_settings_complete_outer_ones() -> None:
     outer = Settings(initializer="i", regularizer=1.0, dtype="float64", trainable=False)
     assert Settings().within(outer) == outer
     assert Settings(trainable=True, regularizer=0.0).within(outer) == Settings("i", 0.0, "float64", True)
 
 
-def test_scopes_are_undone_on_an_exception() -> None:
+def test_an_exception_restores_the_outer_scope() -> None:
     with Session():
         before = current_scope()
         with pytest.raises(ZeroDivisionError), name_scope("a"), variable_scope("b", reuse=True):
@@ -161,7 +161,7 @@ def test_a_session_has_its_own_scopes() -> None:
     assert current_session() is outside is default_session()
 
 
-def test_one_session_in_many_threads() -> None:
+def test_threads_do_not_see_each_others_scopes() -> None:
     session, names = Session(), []
     barrier = threading.Barrier(4)
 

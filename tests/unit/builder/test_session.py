@@ -16,7 +16,7 @@ def authored() -> tuple[Session, object]:
         return session, op.FullyConnected(x, num_hidden=2, name="fc")
 
 
-def test_values_are_kept_and_can_be_set() -> None:
+def test_values_persist_and_can_be_set() -> None:
     session, _ = authored()
     first = session.run("fc_output", {"x": np.ones((1, 3))})
     session.set_value("fc_weight", np.zeros((2, 3)))
@@ -27,7 +27,7 @@ def test_values_are_kept_and_can_be_set() -> None:
     assert session.value("fc_bias").dtype == np.float32
 
 
-def test_values_belong_to_the_session() -> None:
+def test_values_of_sessions_are_independent() -> None:
     session, _ = authored()
     mine = np.zeros((2, 3), "float32")
     session.set_value("fc_weight", mine)
@@ -38,14 +38,14 @@ def test_values_belong_to_the_session() -> None:
             value[:] = 1
 
 
-def test_a_fed_parameter_holds_for_one_run() -> None:
+def test_a_fed_parameter_value_applies_to_one_run() -> None:
     session, _ = authored()
     kept = session.run("fc", {"x": np.ones((1, 3))})
     assert session.run("fc", {"x": np.ones((1, 3)), "fc_weight": np.ones((2, 3))}).tolist() == [[3, 3]]
     assert session.run("fc", {"x": np.ones((1, 3))}).tobytes() == kept.tobytes()
 
 
-def test_first_values_follow_the_seed_and_not_the_order() -> None:
+def test_initial_values_depend_on_the_seed_and_not_on_the_order() -> None:
     one, two, other = Session(seed=1), Session(seed=1), Session(seed=2)
     for session, names in ((one, "ab"), (two, "ba"), (other, "ab")):
         with session:
@@ -69,13 +69,13 @@ def test_first_values_follow_the_seed_and_not_the_order() -> None:
         ({"x": np.ones((1, 3)), "fc_weight": np.ones((3, 3))}, "'fc_weight' has the shape"),
     ],
 )
-def test_feeds_that_are_refused(feed: dict[str, object], message: str) -> None:
+def test_invalid_feeds_are_refused(feed: dict[str, object], message: str) -> None:
     session, _ = authored()
     with pytest.raises(RefusedError, match=message):
         session.run("fc", feed)
 
 
-def test_other_shapes_are_checked_after_a_run() -> None:
+def test_other_shapes_are_checked_again_after_a_run() -> None:
     session, _ = authored()
     for batch in (1, 2, 1):
         assert session.run("fc", {"x": np.ones((batch, 3))}).shape == (batch, 2)
@@ -83,13 +83,13 @@ def test_other_shapes_are_checked_after_a_run() -> None:
             session.run("fc", {"x": np.ones((batch, 4))})
 
 
-def test_outputs_of_one_operator_are_told_apart() -> None:
+def test_outputs_of_one_operator_have_different_names() -> None:
     with Session() as session:
         first, second = op.SliceChannel(placeholder("x", (1, 2)), num_outputs=2)
         assert [session.run(part, {"x": [[1, 2]]}).item() for part in (first, second, first)] == [1, 2, 1]
 
 
-def test_other_refusals() -> None:
+def test_unknown_names_foreign_variables_and_bad_values_are_refused() -> None:
     session, target = authored()
     with pytest.raises(RefusedError, match="nothing is called 'fcc'"):
         session.run("fcc")
@@ -119,7 +119,7 @@ def test_other_refusals() -> None:
     assert session.var("free").shape == (1, 1)
 
 
-def test_a_fraction_is_not_fed_to_an_integer() -> None:
+def test_a_fraction_cannot_be_fed_to_an_integer_input() -> None:
     with Session() as session:
         x = placeholder("x", (2,), dtype="int32")
         y = x * 2
@@ -129,14 +129,14 @@ def test_a_fraction_is_not_fed_to_an_integer() -> None:
             session.run(y, {"x": [1.5, 2.0]})
 
 
-def test_a_variable_is_a_target_too() -> None:
+def test_a_variable_can_be_a_target() -> None:
     with Session() as session:
         x, w = placeholder("x", (2,)), variable("w", (2,), initializer=initializers.ones())
         got_x, got_w = session.run([x, w], {x: [3.0, 4.0]})
     assert (got_x.tolist(), got_w.tolist()) == ([3, 4], [1, 1])
 
 
-def test_a_graph_that_grows_after_a_run() -> None:
+def test_a_graph_may_grow_after_a_run() -> None:
     with Session() as session:
         x = placeholder("x", (2,))
         y = x + 1
@@ -146,7 +146,7 @@ def test_a_graph_that_grows_after_a_run() -> None:
         assert len(session.graph(y).nodes) == 2
 
 
-def test_a_long_chain() -> None:
+def test_a_long_chain_needs_no_recursion() -> None:
     with Session() as session:
         x = y = placeholder("x", (1,))
         for _ in range(3000):

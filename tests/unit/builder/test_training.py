@@ -40,7 +40,7 @@ def held(session: Session) -> dict[str, bytes]:
     return {x.name: session.value(x).tobytes() for x in [*session.params, *session.auxiliary_states]}
 
 
-def test_gradients_by_parameters_and_inputs() -> None:
+def test_gradients_of_parameters_and_inputs_are_returned() -> None:
     session, x, w, y = product()
     found = session.gradients(y, {x: X})
     assert list(found) == [w]
@@ -70,7 +70,7 @@ def test_a_gradient_agrees_with_a_central_difference() -> None:
     assert slope * 1.0005 != pytest.approx((costs[0] - costs[1]) / 2e-5, rel=1e-6)
 
 
-def test_head_gradients() -> None:
+def test_head_gradients_scale_the_gradients_and_must_belong_to_targets() -> None:
     session, x, w, y = product()
     head = np.array([[1.0, 0.0], [2.0, 0.5]])
     found = session.gradients(y, {x: X}, [x, w], head_gradients={y: head})
@@ -85,7 +85,7 @@ def test_head_gradients() -> None:
         session.gradients(y, {x: X}, head_gradients={w: [[1.0, 2.0]]})
 
 
-def test_a_loss_starts_by_itself() -> None:
+def test_a_loss_ignores_head_gradients() -> None:
     session, x, w, y = product()
     with session:
         loss = op.MakeLoss(y, grad_scale=3.0)
@@ -107,7 +107,7 @@ def test_all_invalid_wrt_variables_are_refused_at_once() -> None:
         session.step("x", FEED)
 
 
-def test_no_gradient_is_zeros_and_decays_all_the_same() -> None:
+def test_an_unreached_parameter_gets_zeros_and_still_decays() -> None:
     with Session() as session:
         w = variable("a_weight", (2,))
         loss = op.MakeLoss(op.BlockGrad(w) * 3)
@@ -133,7 +133,7 @@ def test_an_operator_without_a_gradient_is_named_and_nothing_changes(monkeypatch
         session.update()
 
 
-def test_gradients_leave_values_alone_until_an_update() -> None:
+def test_gradients_change_no_value_before_an_update() -> None:
     session, loss = normalised()
     session.run(loss, FEED)
     before = held(session)
@@ -151,7 +151,7 @@ def test_gradients_leave_values_alone_until_an_update() -> None:
     assert held(other) == after
 
 
-def test_an_update_by_given_gradients_changes_those_alone() -> None:
+def test_an_update_with_own_gradients_changes_only_their_parameters() -> None:
     session, loss = normalised()
     session.run(loss, FEED)
     before = held(session)
@@ -163,7 +163,7 @@ def test_an_update_by_given_gradients_changes_those_alone() -> None:
     assert (bias - session.value("out_bias")).tolist() == [0.75, 1.5, 2.25]
 
 
-def test_updates_that_are_refused() -> None:
+def test_invalid_updates_are_refused_and_change_nothing() -> None:
     session, x, w, y = product()
     with pytest.raises(RefusedError, match="no gradients to apply"):
         session.update()
@@ -175,7 +175,7 @@ def test_updates_that_are_refused() -> None:
     assert y.session is session
 
 
-def test_what_is_fed_is_not_trained() -> None:
+def test_a_fed_parameter_is_not_trained() -> None:
     session, loss = normalised()
     session.run(loss, FEED)
     before = held(session)
@@ -186,7 +186,7 @@ def test_what_is_fed_is_not_trained() -> None:
     assert "fc_bias" not in {parameter.name for parameter in session.param_to_grad}
 
 
-def test_frozen_and_decaying_parameters() -> None:
+def test_frozen_parameters_stay_and_regularized_ones_decay() -> None:
     with Session() as session:
         x = placeholder("x", (None, 2))
         with variable_scope("frozen", trainable=False):

@@ -19,7 +19,7 @@ from graphshare.builder import operators as op
 from graphshare.errors import RefusedError
 
 
-def test_settings_become_attributes() -> None:
+def test_settings_become_hidden_attributes() -> None:
     with Session(), variable_scope("s", regularizer=0.5, dtype="float16"):
         w = variable("w", (3, None), trainable=False, initializer=initializers.constant(2))
     assert dict(w.node.attrs) == {
@@ -33,7 +33,7 @@ def test_settings_become_attributes() -> None:
     assert (w.shape, w.dtype) == ((3, None), "float16")
 
 
-def test_a_scopes_settings_reach_the_parameters_of_operators() -> None:
+def test_settings_of_a_scope_apply_to_the_parameters_of_operators() -> None:
     settings = {"initializer": initializers.xavier(), "regularizer": 2.0, "dtype": "float64", "trainable": False}
     with Session(), variable_scope(**settings):  # type: ignore[arg-type]
         x = op.BatchNorm(op.FullyConnected(placeholder("x", (2, 3), dtype="float64"), num_hidden=4, name="fc"), name="bn")
@@ -46,7 +46,7 @@ def test_a_scopes_settings_reach_the_parameters_of_operators() -> None:
     assert "__lr_mult__" not in attrs["bn_moving_var"]
 
 
-def test_parameters_whose_names_tell_nothing_say_how_they_begin() -> None:
+def test_parameters_with_unusual_names_have_an_initializer() -> None:
     with Session(PADDLE) as session:
         x = placeholder("x", (2, 3, 4, 4))
         op.BatchNorm(op.Convolution(x, kernel=(1, 1), num_filter=3, name="c"), name="b")
@@ -67,7 +67,7 @@ def test_parameters_whose_names_tell_nothing_say_how_they_begin() -> None:
     }
 
 
-def test_what_an_operator_wishes_stands_before_a_scopes_initializer() -> None:
+def test_an_operators_initializer_takes_precedence_over_the_scopes() -> None:
     with Session(), variable_scope(initializer=initializers.normal()):
         x = op.UpSampling(placeholder("x", (1, 2, 4, 4)), scale=2, sample_type="bilinear", num_filter=2, num_args=1)
         y = op.Convolution(x, kernel=(1, 1), num_filter=2)
@@ -75,7 +75,7 @@ def test_what_an_operator_wishes_stands_before_a_scopes_initializer() -> None:
     assert [e.node.attrs.get("__init__") for e in y.node.inputs[1:]] == [initializers.normal(), None]
 
 
-def test_what_an_operator_needs_becomes_known() -> None:
+def test_an_operator_determines_the_shapes_of_its_parameters() -> None:
     with Session():
         w = variable("w")
         assert w.shape is None
@@ -99,7 +99,9 @@ def test_what_an_operator_needs_becomes_known() -> None:
         ({}, {"initializer": initializers.ones()}, "with the initializers None"),
     ],
 )
-def test_sharing_that_does_not_go_together(first: dict[str, object], second: dict[str, object], message: str) -> None:
+def test_sharing_with_contradicting_shapes_or_settings_is_refused(
+    first: dict[str, object], second: dict[str, object], message: str
+) -> None:
     with Session(), variable_scope(reuse=AUTO_REUSE):
         w = variable("w", **first)  # type: ignore[arg-type]
         with pytest.raises(RefusedError, match=message):
@@ -107,14 +109,14 @@ def test_sharing_that_does_not_go_together(first: dict[str, object], second: dic
         assert variable("w", **{**first, "initializer": None}) is w  # type: ignore[arg-type]
 
 
-def test_sharing_completes_a_shape() -> None:
+def test_sharing_refines_a_partial_shape() -> None:
     with Session(), variable_scope(reuse=AUTO_REUSE):
         w = variable("w", (None, 3))
         assert variable("w", (2, None)) is w
         assert w.shape == (2, 3)
 
 
-def test_all_that_does_not_go_together_is_listed() -> None:
+def test_all_contradictions_of_a_shared_parameter_are_listed() -> None:
     with Session(), variable_scope(reuse=AUTO_REUSE):
         variable("w", (1,), dtype="float32")
         with pytest.raises(RefusedError) as caught:
@@ -122,7 +124,7 @@ def test_all_that_does_not_go_together_is_listed() -> None:
     assert len(caught.value.faults) == 3
 
 
-def test_names_of_other_things() -> None:
+def test_a_variable_cannot_have_the_name_of_an_operator_or_input() -> None:
     with Session():
         x = placeholder("x", (2, 2))
         op.relu(x, name="y")
@@ -150,17 +152,17 @@ def test_invalid_shapes_are_refused(shape: object) -> None:
         assert session.registry.names == {}
 
 
-def test_sizes_of_numpy() -> None:
+def test_sizes_may_be_numpy_integers() -> None:
     with Session():
         assert variable("w", (np.int64(2), None)).node.attrs["__shape__"] == "(2, 0)"
 
 
-def test_a_size_of_0_is_not_known() -> None:
+def test_a_size_of_0_is_unknown() -> None:
     with Session():
         assert variable("w", [0, 3]).shape == (None, 3)
 
 
-def test_types_without_a_number_in_mxnet() -> None:
+def test_dtypes_without_a_number_in_mxnet_are_refused() -> None:
     with Session() as session:
         with pytest.raises(RefusedError, match="'complex64'"):
             variable("w", dtype="complex64")

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from graphshare.analysis.shapes import infer
-from graphshare.cli.main import FAILED
-from graphshare.cli.main import run as run_command
+from graphshare.cli import edge
 from graphshare.errors import BugError, GraphshareError, RefusedError
 from graphshare.execute.interpreter import run_graph
 from graphshare.execute.plan import make_plan
@@ -117,12 +116,12 @@ def test_a_command_reports_a_bug_as_one(
     command: str, part: str, register: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     register(**{part: raising(ValueError("7 is odd"))})
-    assert run_command(COMMANDS[command]) == FAILED
+    assert edge.run(COMMANDS[command]) == edge.FAILED
     told = capsys.readouterr().err
     assert "this is a bug" in told
     assert "middle" in told
     assert "Traceback" not in told
-    assert run_command(["--debug", *COMMANDS[command]]) == FAILED
+    assert edge.run(["--debug", *COMMANDS[command]]) == edge.FAILED
     told = capsys.readouterr().err
     assert "Traceback" in told
     assert "ValueError: 7 is odd" in told

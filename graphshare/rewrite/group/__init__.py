@@ -1,1 +1,0 @@
-"""Several graphs in one: what is connected and tied, the joining, and its proof."""

@@ -1,0 +1,116 @@
+"""The recipes of CONTRIBUTING.md, followed word by word in a copy of the tree."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.surroundings import ROOT
+
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+FILES = {"Add an operator": 3, "Add a check rule": 2, "Add a command": 4, "Add a parameter format": 2}
+"""How many files each recipe may touch, besides tests and what a command generates."""
+GENERATED = {"graphshare/ops/index.py"}
+_BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w+)(?P<head>[^\n]*)\n(?P<body>.*?)^(?P=indent)```$", re.M | re.S)
+
+
+class Block(NamedTuple):
+    """A file (``title``), lines for one (``before`` or ``after`` a line of it), or commands (``language`` is ``sh``)."""
+
+    language: str
+    title: str
+    before: str
+    after: str
+    body: str
+
+
+def read_recipe(title: str) -> list[Block]:
+    section = re.search(rf"^### {title}\n(.*?)(?=^### |\Z)", PAGE, re.M | re.S)
+    assert section is not None, title
+    blocks = []
+    for match in _BLOCK.finditer(section[1]):
+        head = dict(re.findall(r'(\w+)="(.*?)"(?= \w+=|$)', match["head"].strip()))
+        body = textwrap.indent(match["body"], "").replace("\n" + match["indent"], "\n").removeprefix(match["indent"])
+        blocks.append(Block(match["language"], head.get("title", ""), head.get("before", ""), head.get("after", ""), body))
+    return blocks
+
+
+def apply_block(block: Block, root: Path) -> None:
+    """Write a file, or insert lines into one, at a line that must exist once."""
+    path = root / block.title
+    if not block.before and not block.after:
+        assert not path.exists(), f"{block.title} exists already"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block.body, encoding="utf-8")
+        return
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    places = [i for i, line in enumerate(lines) if line.startswith(block.before or block.after)]
+    assert len(places) == 1, f"{block.title} has {len(places)} lines that start with {block.before or block.after!r}"
+    lines.insert(places[0] + bool(block.after), block.body)
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def copy_tree(folder: Path) -> Path:
+    ignore = shutil.ignore_patterns(".git", ".*cache", "__pycache__", ".hypothesis", ".try", ".test", "*.npz.tmp")
+    return Path(shutil.copytree(ROOT, folder / "tree", ignore=ignore))
+
+
+def read_sources(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in (root / "graphshare").rglob("*.py")}
+
+
+def run_line(line: str, root: Path) -> None:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "GRAPHSHARE"))}
+    environment["PYTHONPATH"] = str(root)
+    line = re.sub(r"^python\b", lambda _: f'"{sys.executable}"', line)
+    run = subprocess.run(["sh", "-ec", line], cwd=root, env=environment, capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0, f"{line}\n{run.stdout}{run.stderr}"
+
+
+def test_the_page_is_short() -> None:
+    assert PAGE.count("\n") <= 400
+
+
+def test_there_are_four_recipes() -> None:
+    assert re.findall(r"^### (.*)$", PAGE, re.M) == list(FILES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("title", FILES)
+def test_the_recipe_works_as_written(title: str, tmp_path: Path) -> None:
+    root = copy_tree(tmp_path)
+    before = read_sources(root)
+    blocks = read_recipe(title)
+    files = {block.title for block in blocks if block.title and not block.title.startswith("tests/")}
+    assert len(files) <= FILES[title], files
+    assert any(block.language == "sh" for block in blocks)
+    for block in blocks:
+        if block.title:
+            apply_block(block, root)
+        else:
+            assert block.language == "sh"
+            for line in block.body.splitlines():
+                run_line(line, root)
+    after = read_sources(root)
+    assert {path for path, content in after.items() if before.get(path) != content} - GENERATED <= files
+
+
+def test_an_anchor_that_is_gone_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    with pytest.raises(AssertionError, match="0 lines"):
+        apply_block(Block("python", "a.py", "y = 1", "", "z = 1\n"), tmp_path)
+    apply_block(Block("python", "a.py", "", "x = 1", "z = 1\n"), tmp_path)
+    assert (tmp_path / "a.py").read_text() == "x = 1\nz = 1\n"
+
+
+def test_a_command_that_fails_is_found(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="false"):
+        run_line("false", tmp_path)
