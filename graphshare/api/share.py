@@ -63,13 +63,13 @@ def share(
         else:
             ruleset = ruleset_of(rules, given, separator=separator, reuse=reuse)
             report = plan_share(source.graph, ruleset, **roles)
-    notes = [*notes_on(source.parameter_file, source.graph, report.roles), *_repeated(source, doctor), *report.notes]
+    notes = [*notes_on(source.parameter_file, source.graph, report.roles), *_note_repeated_names(source, doctor), *report.notes]
     ties = report.ties
     needs_params = bool(ties.tied or ties.renamed or ties.copied or report.rewrite.renames)
     return follow_rewrite(source, report.rewrite, report=report, notes=notes, needs_params=needs_params)
 
 
-def _repeated(source: Checkpoint, doctor: Repair | None) -> list[str]:
+def _note_repeated_names(source: Checkpoint, doctor: Repair | None) -> list[str]:
     """Return a note for each name that several variables have."""
     repeated = {} if doctor else repeated_names(source.graph)
     return [

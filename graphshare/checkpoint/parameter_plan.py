@@ -1,4 +1,4 @@
-"""A rewrite's effect on a parameter file: which record is written under which names. Read off the images, never off text."""
+"""The effect of a rewrite on a parameter file: which record is written under which names, by the images of nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Plan = list[tuple[Record, str | None]]
 
 
 def held_names(params: ParameterFile | None) -> frozenset[str] | None:
-    """The names of a file's records without ``arg:`` and ``aux:``; None without a file.
+    """Return the names of a file's records without ``arg:`` and ``aux:``; None without a file.
 
     Raises:
         RefusedError: the records have no names.
@@ -31,9 +31,9 @@ def held_names(params: ParameterFile | None) -> frozenset[str] | None:
 
 
 def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool = False) -> Plan:
-    """Which record goes where: file order for the first branch, then for each further branch what it has of its own.
+    """Return which record goes where: file order for the first branch, then for each further branch what it has of its own.
 
-    A record that no variable claims stays as it is; with ``drop_unused`` it goes, and so does one whose variables were dropped.
+    A record that belongs to no variable stays as it is; ``drop_unused`` leaves it out, and records of dropped variables too.
 
     Raises:
         RefusedError: two records would get one name; all such names are listed.
@@ -54,23 +54,23 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
                     faults.setdefault(
                         key, Fault(f"records {owner!r} and {record.key!r} would both become {key!r}", where=params.path)
                     )
-                elif not _planned(plan, record, key, number):
+                elif not _is_planned(plan, record, key, number):
                     plan.append((record, key))
     if faults:
         raise RefusedError(faults.values())
     return plan
 
 
-def _planned(plan: Plan, record: Record, key: str, number: int) -> bool:
-    """Whether an earlier branch wrote the record under this name already: a tied parameter is written once."""
+def _is_planned(plan: Plan, record: Record, key: str, number: int) -> bool:
+    """Return whether an earlier branch wrote the record under this name already: a tied parameter is written once."""
     return number > 0 and key == record.key
 
 
 def check_belongs(params: ParameterFile | None, graph: Graph) -> None:
-    """Refuses a parameter file that has nothing in common with ``graph``.
+    """Refuse a parameter file that has nothing in common with ``graph``.
 
     Raises:
-        RefusedError: the file has records, and none bears the name of a variable.
+        RefusedError: the file has records, and none has the name of a variable.
     """
     held = held_names(params)
     if params is None or not held:
@@ -84,9 +84,9 @@ def check_belongs(params: ParameterFile | None, graph: Graph) -> None:
 def notes_on(
     params: ParameterFile | None, graph: Graph, roles: Mapping[Node, Role] | None = None, *, unused: bool = True
 ) -> list[str]:
-    """Where a parameter file and ``graph`` do not fit, in words; ``roles`` where they are known already.
+    """Return sentences on where a parameter file and ``graph`` do not fit; ``roles`` are given if they are known already.
 
-    Without ``unused`` nothing is said of records that belong to no variable.
+    Without ``unused``, records that belong to no variable are not mentioned.
     """
     held = held_names(params)
     if params is None or held is None:
@@ -102,20 +102,20 @@ def notes_on(
         for text, names in (
             ("does not hold what the graph makes a parameter", missing),
             ("holds what the graph makes an input; it is taken for a parameter", taken),
-            ("holds under arg: or aux: what the graph makes the other", _misfiled(params, graph, roles, implied)),
+            ("holds under arg: or aux: what the graph makes the other", _wrong_prefixes(params, graph, roles, implied)),
             ("holds what no variable of the graph is called", surplus if unused else []),
         )
         if names
     ]
 
 
-def _misfiled(params: ParameterFile, graph: Graph, roles: Mapping[Node, Role], implied: Mapping[str, Role]) -> list[str]:
-    """The keys whose ``arg:`` or ``aux:`` is not what the graph says; MXNet's Module would not find them."""
+def _wrong_prefixes(params: ParameterFile, graph: Graph, roles: Mapping[Node, Role], implied: Mapping[str, Role]) -> list[str]:
+    """Return the keys whose ``arg:`` or ``aux:`` does not fit the graph; MXNet's Module would not find them."""
     kinds: dict[str, set[str]] = {}
     for name, role in [*((node.name, role) for node, role in roles.items()), *implied.items()]:
         kinds.setdefault(name, set()).add("aux" if role.kind is Kind.AUXILIARY else "arg")
     for node in graph.nodes:
-        if node.op == "Custom" or (not node.is_variable and lookup(node.op) is None):  # nobody knows what it mutates
+        if node.op == "Custom" or (not node.is_variable and lookup(node.op) is None):  # it may mutate any input
             for entry in node.inputs:
                 kinds.setdefault(entry.node.name, set()).update(RECORD_PREFIXES)
     split = ((record.key or "", *split_key(record.key or "")) for record in params.records)
@@ -123,8 +123,10 @@ def _misfiled(params: ParameterFile, graph: Graph, roles: Mapping[Node, Role], i
 
 
 def _owners(branch: Branch, held: Collection[str]) -> dict[Node, str]:
-    """For each variable of the result the name whose record it keeps: of several that were tied, one that the file holds, and
-    of those the one whose name stays."""
+    """Return for each variable of the result the name whose record it keeps.
+
+    Of several that were tied, that is one that the file holds, and of those the one whose name stays.
+    """
     owners: dict[Node, str] = {}
     for node in branch.source.variables():
         image = branch.images.get(node)
@@ -137,7 +139,7 @@ def _owners(branch: Branch, held: Collection[str]) -> dict[Node, str]:
 
 
 class _Names:
-    """Old name to new names for the variables of one branch, the implied ones included."""
+    """The new names of each old name in one branch, implied variables included."""
 
     def __init__(self, branch: Branch, rewrite: Rewrite, held: Collection[str]) -> None:
         new: dict[str, dict[str, None]] = {}

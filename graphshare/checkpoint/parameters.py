@@ -54,10 +54,10 @@ class Parameters(Mapping[str, "Array"]):
 
 def list_under(source: ParameterFile, plan: Collection[tuple[Record, str | None]]) -> ParameterFile:
     """Return a list of ``source``'s records under the keys of ``plan``; the bytes stay where they are."""
-    return msgspec.structs.replace(source, records=tuple(_renamed(source, record, key) for record, key in plan))
+    return msgspec.structs.replace(source, records=tuple(_list_record(source, record, key) for record, key in plan))
 
 
-def _renamed(source: ParameterFile, record: Record, key: str | None) -> Record:
+def _list_record(source: ParameterFile, record: Record, key: str | None) -> Record:
     return msgspec.structs.replace(record, key=key, origin=record.origin or Origin(record.key, source))
 
 
@@ -82,7 +82,7 @@ def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxi
             records.append(new.pop(key))
         elif source is not None:
             untied = record.tied_to if record.tied_to not in new else None
-            records.append(msgspec.structs.replace(_renamed(source, record, key), tied_to=untied))
+            records.append(msgspec.structs.replace(_list_record(source, record, key), tied_to=untied))
     if source is None:
         return ParameterFile(MEMORY, 0, "params", tuple(new.values()), named=True)
     return msgspec.structs.replace(source, records=(*records, *new.values()))

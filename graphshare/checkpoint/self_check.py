@@ -1,4 +1,4 @@
-"""The tool's proof of its own output: what was written is read back and held against the graph and its source."""
+"""The self-check of the output: what was written is read back and compared with the graph and its source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BUG = "this is a bug of graphshare; nothing was written, please report it"
 
 
 def check_written(data: Buffer, graph: Graph, *, where: str) -> None:
-    """Holds the bytes of a written file against the graph they came from.
+    """Compare the bytes of a written file with the graph that they came from.
 
     Raises:
         SelfCheckError: they do not read back as that graph.
@@ -37,11 +37,11 @@ def check_isomorphic(
     copies: Mapping[Node, Node] | None = None,
     replaced: Mapping[tuple[int, Node], Entry] = MappingProxyType({}),
 ) -> None:
-    """Holds a rewrite against its source: every image is its source node but for the name, and its inputs are images.
+    """Compare a rewrite with its source: every image must be its source node but for the name, and its inputs images.
 
     ``attributes_may_differ`` are pairs of operator and attribute that the transform changes on purpose. ``tied`` variables
-    became another one, whose attributes hold. ``copies`` tell which image a copy stands for. ``replaced`` gives, by a branch's
-    number and a source variable, the entry of the new graph that the branch reads in that variable's place.
+    became another one, with the attributes of that. ``copies`` tell which image a copy stands for. ``replaced`` gives, by a
+    branch's number and a source variable, the entry of the new graph that the branch reads in that variable's place.
 
     Raises:
         SelfCheckError: a branch is not isomorphic to what it was made from.
@@ -71,6 +71,6 @@ def check_isomorphic(
 
 
 def _differ_in(node: Node, image: Node, exempt: Mapping[str, str]) -> bool:
-    """Whether the attributes of two nodes differ in the one that may."""
+    """Return whether the attributes of two nodes differ only in the one that may."""
     key = exempt.get(node.op)
     return key is not None and {**node.attrs, key: ""} == {**image.attrs, key: ""}

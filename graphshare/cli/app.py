@@ -66,7 +66,7 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 def cli(color: str, debug: bool) -> None:
     """Share parameters inside serialized MXNet/NNVM graphs.
 
-    GRAPH is a symbol file, - for standard input, or the stem of a checkpoint (nin for nin-symbol.json and nin-0000.params).
+    GRAPH is a symbol file, - for stdin, or the stem of a checkpoint (nin for nin-symbol.json and nin-0000.params).
 
     Exit codes: 0 done or it holds, 1 the answer is no, 2 it could not be answered.
     """

@@ -1,6 +1,6 @@
-"""What the shell completes: names of the given graph's nodes, of a file's parameters, files and stems.
+"""Completions for the shell: names of the graph's nodes and of a file's parameters, files and stems.
 
-Nothing here may complain: a graph that cannot be read completes to nothing.
+Nothing here may fail: a graph that cannot be read has no completions.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ _MOST = 500  # names that a person could still choose from
 _OUTPUTS = ("--target", "--cut", "--upto")
 _VARIABLES = ("--as-input", "--as-parameter", "--tie", "--copy", "--share-input", "--alias")
 _PAIRS = ("--shape", "--feed")
-_FILES = ("--params", "--params-out", "--against-params", "--map", "--map-out", "--rules", "--highlight", "--out")
 _GRAPHS = ("graph", "graphs", "paths", "left", "right")
 
 
 def complete_names(command: click.Command) -> None:
-    """Teaches the options of ``command`` what their values may be."""
+    """Give the options of ``command`` types that complete their values."""
     for parameter in command.params:
         flags = {*parameter.opts, *parameter.secondary_opts}
         if flags & {*_OUTPUTS, *_VARIABLES, *_PAIRS, "--select"}:
             parameter.type = _Name(flags)
-        elif flags & {*_FILES}:
-            parameter.type = click.Path()
+        elif isinstance(parameter, click.Option) and parameter.metavar in ("FILE", "OUT", "GRAPH"):
+            parameter.type = _GraphPath() if parameter.metavar == "GRAPH" else click.Path()
         elif isinstance(parameter, click.Argument) and isinstance(parameter.type, type(click.STRING)):
             if parameter.name == "name":
                 parameter.type = _Name(set(_VARIABLES))
@@ -46,7 +45,7 @@ class _GraphPath(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     name = "graph"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Stems of checkpoints; files are left to the shell."""
+        """Return stems of checkpoints; files are left to the shell."""
         folder = os.path.dirname(incomplete)
         try:
             entries = sorted(os.listdir(folder or "."))
@@ -59,7 +58,7 @@ class _GraphPath(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 
 class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """A name out of the graph or the parameter file on the line."""
+    """A name from the graph or the parameter file on the line."""
 
     name = "name"
 
@@ -67,7 +66,7 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         self._flags = flags
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The names that begin with what is there."""
+        """Return the names that begin with ``incomplete``."""
         try:
             names = dict.fromkeys(self._names(ctx))
         except (GraphshareError, OSError, RecursionError):
@@ -102,7 +101,7 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 
 def _graph(source: str | None) -> Graph | None:
-    """The graph on the line; standard input is not touched."""
+    """Return the graph on the line; stdin is not read."""
     if source is None or source == "-":
         return None
     from graphshare.formats.mxnet.symbol import read_symbol

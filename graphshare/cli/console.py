@@ -1,4 +1,4 @@
-"""Talk to the person on standard error; standard output is for data."""
+"""Messages on stderr, data on stdout."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _PREFIXES = {"error": "error: ", "warning": "warning: ", "hint": "  hint: ", "no
 
 
 def say(message: str, *, style: str = "note") -> None:
-    """One message on standard error: ``error``, ``warning``, ``hint`` or ``note``. Colour only on a terminal."""
+    """Print a message on stderr as ``error``, ``warning``, ``hint`` or ``note``, in colour only on a terminal."""
     prefix = _PREFIXES[style]
     color = _COLORS[style]
-    if prefix and color and colored(sys.stderr):
+    if prefix and color and is_colored(sys.stderr):
         prefix = click.style(prefix, fg=color, bold=style == "error")
-    with contextlib.suppress(OSError):  # when nobody listens, the exit code still tells
-        click.echo(prefix + printable(message), err=True, color=True)
+    with contextlib.suppress(OSError):  # stderr is closed: the exit code remains
+        click.echo(prefix + escape_message(message), err=True, color=True)
 
 
 def put(lines: Iterable[str]) -> None:
-    """Lines of text on standard output, each with its control characters shown: a name may hold a line break."""
+    """Print lines of text on stdout, with control characters escaped: a name may hold a line break."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     _put_bytes("".join(f"{escape_control(line)}\n" for line in lines).encode(encoding, "backslashreplace"))
 
 
 def put_text(text: str) -> None:
-    """A report on standard output as it is: its writer has spelled control characters out."""
+    """Print a report on stdout as it is: its control characters are escaped already."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     _put_bytes(text.encode(encoding, "backslashreplace"))
 
@@ -50,17 +50,17 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 
 def put_colored(lines: Iterable[Line]) -> None:
-    """As :func:`put`; on a terminal in colour."""
-    if sys.stdout is None or not colored(sys.stdout):
+    """Print lines as :func:`put` does; on a terminal in colour."""
+    if sys.stdout is None or not is_colored(sys.stdout):
         put(text for _, text in lines)
         return
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    told = (click.style(escape_control(text), **_STYLES[style]) if style else escape_control(text) for style, text in lines)
-    _put_bytes("".join(f"{line}\n" for line in told).encode(encoding, "backslashreplace"))
+    styled = (click.style(escape_control(text), **_STYLES[style]) if style else escape_control(text) for style, text in lines)
+    _put_bytes("".join(f"{line}\n" for line in styled).encode(encoding, "backslashreplace"))
 
 
 def put_json(value: object) -> None:
-    """``value`` as JSON on standard output, in UTF-8 whatever the locale."""
+    """Print ``value`` as JSON on stdout, in UTF-8 whatever the locale."""
     _put_bytes(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
 
 
@@ -74,20 +74,20 @@ _choice = "auto"
 
 
 def choose_color(choice: str) -> None:
-    """What ``--color`` says: ``always``, ``never``, or ``auto``."""
+    """Set when to colour: ``always``, ``never``, or ``auto``."""
     global _choice
     _choice = choice
 
 
-def colored(stream: object) -> bool:
-    """Whether to colour: as ``--color`` says; else a terminal, and the user did not forbid it (https://no-color.org)."""
+def is_colored(stream: object) -> bool:
+    """Return whether to colour: as ``--color`` says, else on a terminal unless NO_COLOR is set (https://no-color.org)."""
     if _choice != "auto":
         return _choice == "always"
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and bool(getattr(stream, "isatty", bool)())
 
 
-def printable(text: str) -> str:
-    """``text`` with control characters shown instead of sent to the terminal, and nothing that cannot be encoded."""
-    shown = escape_control(text, keep="\n\t")
+def escape_message(text: str) -> str:
+    """Return ``text`` with escapes for control characters, and for what stderr cannot encode."""
+    escaped = escape_control(text, keep="\n\t")
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
-    return shown.encode(encoding, "backslashreplace").decode(encoding)
+    return escaped.encode(encoding, "backslashreplace").decode(encoding)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphshare.cli.parameter_lines import parameter_lines
+from graphshare.cli.parameter_lines import format_parameter_diff
 from graphshare.differences.changes import GraphDiff, NodeRef, format_change, format_node, format_tie
 from graphshare.differences.diff import Difference
 from graphshare.reports.model import Finding, Level, Report, RuleInfo
@@ -25,7 +25,7 @@ _RULES = {
 
 
 def make_diff_report(found: Difference, left: str, right: str) -> Report:
-    """The report of a comparison of the files ``left`` and ``right``, the verdict last."""
+    """Return the report of a comparison of the files ``left`` and ``right``, the verdict last."""
     findings = [*_graph_findings(found.graph, left, right), *_parameter_findings(found, right)]
     level = Level.ERROR if found else Level.NOTE
     findings.append(Finding(code="diff-verdict", level=level, message=found.verdict, where=right))
@@ -52,7 +52,7 @@ def _graph_findings(graph: GraphDiff, left: str, right: str) -> Iterator[Finding
 
 def _parameter_findings(found: Difference, right: str) -> Iterator[Finding]:
     if found.parameters:
-        for _, text in [*parameter_lines(found.parameters)][:-1]:  # the last line counts them
+        for _, text in [*format_parameter_diff(found.parameters)][:-1]:  # the last line counts them
             yield _finding("parameter", " ".join(text.split()), right)
 
 

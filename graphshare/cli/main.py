@@ -1,6 +1,6 @@
-"""Where the command line meets the process: errors become exit codes here and nowhere else.
+"""The entry point of the command: it alone turns errors into exit codes.
 
-0: it holds or is done. 1: the question was answered "no". 2: it could not be answered (usage, broken input, a refused plan,
+0: it holds or is done. 1: the answer is no. 2: it could not be answered (usage, broken input, a refused plan,
 I/O, a closed pipe, a bug).
 """
 
@@ -19,7 +19,7 @@ import click
 
 from graphshare.cli.app import cli
 from graphshare.cli.console import say
-from graphshare.cli.progress import Bar, wanted
+from graphshare.cli.progress import Bar, is_shown
 from graphshare.errors import DisprovedError, GraphshareError, OutputError
 from graphshare.progress import progress_listener
 
@@ -32,21 +32,21 @@ class Terminated(BaseException):
 
 
 def main() -> NoReturn:
-    """The ``graphshare`` command."""
+    """Run the ``graphshare`` command and end the process."""
     # A frozen graph has no cycles to collect, and every collection would walk a million nodes.
     gc.disable()
     signal.signal(signal.SIGTERM, _terminate)
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # closed before we began
+        if stream is not None:  # None where the shell closed it
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
-    # Outputs are closed and flushed by now; taking a million nodes apart one by one would be all that is left to do.
+    # All outputs are flushed and closed; a normal exit would only free a million nodes one by one.
     os._exit(code)
 
 
 def run(arguments: list[str]) -> int:
-    """Runs one command and returns its exit code."""
+    """Run one command and return its exit code."""
     debug = "--debug" in arguments
     try:
         result = _main(arguments)
@@ -62,8 +62,8 @@ def run(arguments: list[str]) -> int:
         _say_usage(error)
     except (click.Abort, KeyboardInterrupt, Terminated):
         say("interrupted; nothing was changed", style="error")
-    except (BrokenPipeError, SystemExit) as error:  # click itself exits, with 1, when a pipe is closed
-        if isinstance(error, SystemExit) and not error.code:  # and with 0 when it has completed a word for the shell
+    except (BrokenPipeError, SystemExit) as error:  # click exits with 1 when a pipe is closed
+        if isinstance(error, SystemExit) and not error.code:  # and with 0 after a completion for the shell
             return 0
         _silence_stdout()
     except OSError as error:
@@ -71,7 +71,7 @@ def run(arguments: list[str]) -> int:
         say(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""), style="error")
     except (MemoryError, RecursionError) as error:
         say(f"the input is too large for this machine ({type(error).__name__})", style="error")
-    except Exception as error:  # a bug: said as one, with the way to its traceback
+    except Exception as error:  # a bug: reported as one, with the way to its traceback
         if debug:
             traceback.print_exc()
         say(f"this is a bug of graphshare: {type(error).__name__}: {error}", style="error")
@@ -82,8 +82,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _main(arguments: list[str]) -> object:
-    """The command itself; on a terminal with a progress bar, gone before anything else is said."""
-    if not wanted():
+    """Run the command, on a terminal with a progress bar, which is cleared before anything else is printed."""
+    if not is_shown():
         return cli.main(arguments, prog_name="graphshare", standalone_mode=False)
     bar = Bar()
     try:
@@ -94,7 +94,7 @@ def _main(arguments: list[str]) -> object:
 
 
 def say_faults(error: GraphshareError) -> None:
-    """Every fault with its hint on standard error; a hint that repeats is said once."""
+    """Print every fault with its hint on stderr; a hint that repeats is printed once."""
     for i, fault in enumerate(error.faults):
         say(str(fault), style="error")
         following = error.faults[i + 1].hint if i + 1 < len(error.faults) else ""
@@ -114,7 +114,7 @@ def _say_usage(error: click.ClickException) -> None:
 
 
 def _example(context: click.Context) -> str:
-    """The first example of a command that something was missing from."""
+    """Return the first example of a command of which an argument is missing."""
     path = context.command_path.partition(" ")[2]
     if not path:
         return ""
@@ -125,7 +125,7 @@ def _example(context: click.Context) -> str:
 
 
 def _silence_stdout() -> None:
-    """Lets the interpreter end without a second complaint about a standard output that takes nothing more."""
+    """Let the interpreter end without a second error from a stdout that is closed."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
 

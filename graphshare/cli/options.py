@@ -18,10 +18,10 @@ def _option(*names: str, **settings: Any) -> Callable[[F], F]:
 
 epoch = _option("--epoch", type=click.IntRange(min=0), metavar="N", help="Which parameter file of a stem: STEM-000N.params.")
 params = _option("--params", metavar="FILE", help="The graph's parameter file, in any format that `params` reads.")
-out = _option("-o", "--out", metavar="OUT", help="A path, - for standard output, or a stem (siam for siam-symbol.json).")
+out = _option("-o", "--out", metavar="OUT", help="A path, - for stdout, or a stem (siam for siam-symbol.json).")
 params_out = _option("--params-out", metavar="FILE", help="Where the rewritten parameters go; the suffix chooses the format.")
 map_out = _option("--map-out", metavar="FILE", help="Write which node became which, as JSON.")
-dry_run = _option("--dry-run", is_flag=True, help="Print the plan on standard output and write nothing.")
+dry_run = _option("--dry-run", is_flag=True, help="Print the plan on stdout and write nothing.")
 as_input = _option("--as-input", metavar="NAME", multiple=True, help="This variable is an input, whatever it looks like.")
 as_parameter = _option("--as-parameter", metavar="NAME", multiple=True, help="This variable is a parameter.")
 verify_bytes = _option("--verify-bytes", is_flag=True, help="Compare the written parameters with their source, byte by byte.")
@@ -37,14 +37,14 @@ shapes = _option(
 
 
 def rewriting(command: F) -> F:
-    """The options of every command that reads a graph and writes another."""
+    """Add the options of every command that reads a graph and writes another."""
     for option in reversed((GRAPH, epoch, params, out, params_out, map_out, dry_run, format_, verify_bytes, strict)):
         command = option(command)
     return command
 
 
 def grouping(command: F) -> F:
-    """The options of a command that reads several graphs and writes one."""
+    """Add the options of a command that reads several graphs and writes one."""
     graphs = click.argument("graphs", metavar="GRAPH...", nargs=-1)
     many = _option("--params", metavar="FILE", multiple=True, help="Once for each GRAPH, in order: its parameters; may be ''.")
     for option in reversed((graphs, epoch, many, out, params_out, map_out, dry_run, format_, verify_bytes, strict)):

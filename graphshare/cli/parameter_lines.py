@@ -12,8 +12,8 @@ from graphshare.text.names import split_key
 _STYLES = {"added": "added", "removed": "removed"}
 
 
-def parameter_lines(found: ParameterDiff) -> Iterator[Line]:
-    """A line a parameter that differs, and a count."""
+def format_parameter_diff(found: ParameterDiff) -> Iterator[Line]:
+    """Yield a line for each parameter that differs, and a count."""
     for change in found.changes:
         yield _STYLES.get(change.how, "changed"), f"{change.how:8} {_names(change)}  {_what(change)}"
     yield "", f"parameters: {found.equal} equal, {len(found.changes)} different"
@@ -28,11 +28,11 @@ def _names(change: ParameterChange) -> str:
 
 def _what(change: ParameterChange) -> str:
     shape = format_dims(change.shape, unknown="never filled")
-    told = [change.detail] if change.detail else [f"{shape} {change.dtype or ''}".rstrip()]
+    parts = [change.detail] if change.detail else [f"{shape} {change.dtype or ''}".rstrip()]
     if change.distance is not None and not change.distance:
         apart = change.distance
         most = "NaN or infinities differ" if apart.max_abs is None else f"max abs {apart.max_abs:.4g}"
-        told.append(f"{apart.differing:,} of {apart.count:,} differ, {most}")
+        parts.append(f"{apart.differing:,} of {apart.count:,} differ, {most}")
     if change.distance is not None and change.distance.densified:
-        told.append("compared in dense form")
-    return "; ".join(told)
+        parts.append("compared in dense form")
+    return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, once a command works for more than a second, on a terminal only."""
+"""A progress bar on stderr, once a command works for more than a second, on a terminal only."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import TextIO
 
 from graphshare.text.format import format_bytes
 
-PATIENCE = 1.0  # seconds of a command's silence before a bar appears
+PATIENCE = 1.0  # seconds before a bar appears
 PAUSE = 0.1  # seconds between two drawings
 WIDTH = 24  # characters of the bar itself
 
 
-def wanted() -> bool:
-    """Whether there is someone to look at a bar: standard error is a terminal that can move its cursor."""
+def is_shown() -> bool:
+    """Return whether to draw a bar: stderr is a terminal that can move its cursor."""
     return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 class Bar:
-    """Draws what :mod:`graphshare.progress` tells: title, bar, share, rate and time left, on one line that goes again."""
+    """Draws progress on one line: title, bar, percentage, rate and time left; the line is cleared at the end."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream if stream is not None else sys.stderr
@@ -31,13 +31,13 @@ class Bar:
         self._made = monotonic()
 
     def begin(self, title: str, total: int, unit: str) -> None:
-        """A task begins; nothing is shown yet."""
+        """Begin a task; nothing is drawn yet."""
         self._title, self._total, self._unit = title, total, unit
-        self._started = self._drawn_at = monotonic()  # what is over in a moment draws nothing
+        self._started = self._drawn_at = monotonic()  # a short task draws nothing
         self._done, self._visible = 0, False
 
     def advance(self, count: int) -> None:
-        """``count`` more steps are done."""
+        """Count ``count`` more steps as done."""
         self._done += count
         now = monotonic()
         if now - self._made >= PATIENCE and now - self._drawn_at >= PAUSE:
@@ -45,7 +45,7 @@ class Bar:
             self._draw(now - self._started)
 
     def end(self) -> None:
-        """The task is over: the line is cleared, so that what is said next stands alone."""
+        """End the task and clear the line."""
         if self._visible:
             self._write("\r\x1b[K")
             self._visible = False
@@ -56,7 +56,7 @@ class Bar:
         self._write("\r" + self.line(elapsed)[: max(columns - 1, 1)] + "\x1b[K")
 
     def line(self, elapsed: float) -> str:
-        """The line after ``elapsed`` seconds."""
+        """Return the line after ``elapsed`` seconds."""
         rate = self._done / elapsed if elapsed else 0.0
         if not self._total:
             return f"{self._title}  {self._amount(self._done)}  {self._amount(rate)}/s"
@@ -72,7 +72,7 @@ class Bar:
         return format_bytes(int(count))
 
     def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):  # a bar is never worth an error
+        with contextlib.suppress(OSError, ValueError):  # the bar is not worth an error
             encoding = getattr(self._stream, "encoding", None) or "utf-8"
             self._stream.write(text.encode(encoding, "replace").decode(encoding))
             self._stream.flush()

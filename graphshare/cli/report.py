@@ -1,4 +1,4 @@
-"""Putting a report where it belongs: standard output or a file, in colour on a terminal."""
+"""Print a report or write it to a file; on a terminal in colour."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 import msgspec
 
 import graphshare
-from graphshare.cli.console import colored, put_text
+from graphshare.cli.console import is_colored, put_text
 from graphshare.reports.formats import FORMATS, default_format, render
 from graphshare.reports.model import Report
 from graphshare.text.format import escape_control
@@ -22,7 +22,7 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan", "
 
 
 def report_format(command: F) -> F:
-    """The option ``--format`` with every report format; ``github`` is found by itself inside GitHub Actions."""
+    """Add the option ``--format`` with every report format; inside GitHub Actions the default is ``github``."""
     option = click.option(
         "--format",
         "format_",
@@ -34,14 +34,14 @@ def report_format(command: F) -> F:
 
 
 def put_report(report: Report, format_: str | None, *, out: str | None = None) -> None:
-    """Prints ``report``, or writes it to the file ``out``. Raises OutputError where that cannot be written."""
+    """Print ``report``, or write it to the file ``out``. Raises OutputError if that cannot be written."""
     format_ = format_ or default_format()
     report = msgspec.structs.replace(report, tool_version=graphshare.__version__)
     if out is not None and out != "-":
         from graphshare.checkpoint.save import write_text
 
         write_text(out, render(report, format_).encode("utf-8", "backslashreplace"))
-    elif format_ == "text" and colored(sys.stdout):
+    elif format_ == "text" and is_colored(sys.stdout):
         _put_colored(report)
     else:
         put_text(render(report, format_))

@@ -1,4 +1,4 @@
-"""Groups of commands that know near misses."""
+"""Groups of commands that suggest a command for a misspelt one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from graphshare.text.names import did_you_mean
 
 
 class SuggestingGroup(click.Group):
-    """A group that answers a misspelt command with the one that may have been meant."""
+    """A group that answers a misspelt command with the one that is nearest."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)

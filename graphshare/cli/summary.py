@@ -1,4 +1,4 @@
-"""What a rewrite says of itself on standard error when it is done."""
+"""The summary of a rewrite, printed on stderr."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
     if report.copied:
         say(f"copied: {len(report.copied)} parameters a branch; they start equal and drift apart in training")
     if report.joined:
-        told = [node.name + (f" (axis {axis})" if axis else "") for node, axis in report.joined.items()]
-        say(f"one run for all branches: joined {format_name_list(told)}; outputs split again")
+        joined = [node.name + (f" (axis {axis})" if axis else "") for node, axis in report.joined.items()]
+        say(f"one run for all branches: joined {format_name_list(joined)}; outputs split again")
     if report.shared_inputs:
         say(f"shared inputs: {format_name_list([n.name for n in report.shared_inputs])}")
     say_written(outputs)

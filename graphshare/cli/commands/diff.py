@@ -10,7 +10,7 @@ import msgspec
 from graphshare.api.diff import diff
 from graphshare.checkpoint.load import load
 from graphshare.cli.console import Line, put_colored, put_json, say
-from graphshare.cli.parameter_lines import parameter_lines
+from graphshare.cli.parameter_lines import format_parameter_diff
 from graphshare.cli.report import put_report, report_format
 from graphshare.differences.changes import GraphDiff, format_change, format_node, format_tie
 from graphshare.differences.diff import Difference
@@ -57,7 +57,7 @@ def command(
 ) -> int:
     """Show what differs between two graphs.
 
-    Nodes are paired by structure first and by name second, so a node that only got another name is shown as renamed. Of two
+    Nodes are paired by structure first and by name second, so a node that only has another name is listed as renamed. Of two
     checkpoints the parameters are compared too. The exit code is 0 when nothing differs, 1 when something does.
 
     As a git diff driver: `git config diff.graphshare.command "graphshare diff --git"`, and `*-symbol.json diff=graphshare`
@@ -99,7 +99,7 @@ def command(
 def _as_driver(paths: Sequence[str]) -> None:
     """What git shows of one file: path, old file, its hash and mode, new file, its hash and mode.
 
-    Git takes any exit code but 0 for a crash, so a version that cannot be read is shown as such.
+    Git takes any exit code but 0 for a crash, so a version that cannot be read is shown as an error.
     """
     if len(paths) not in (1, 7, 9):
         hint = 'set it up with `git config diff.graphshare.command "graphshare diff --git"`'
@@ -122,7 +122,7 @@ def _driver_lines(old: str, new: str) -> list[Line]:
     if all(_is_parameters(path) for path in (old, new)):
         from graphshare.formats.params.diff import diff_params
 
-        return list(parameter_lines(diff_params(old, new)))
+        return list(format_parameter_diff(diff_params(old, new)))
     return list(_lines(diff(old, new)))
 
 
@@ -138,7 +138,7 @@ def _is_parameters(path: str) -> bool:
 def _lines(found: Difference) -> Iterator[Line]:
     yield from _graph_lines(found.graph)
     if found.parameters:
-        yield from parameter_lines(found.parameters)
+        yield from format_parameter_diff(found.parameters)
     yield "title", found.verdict
 
 

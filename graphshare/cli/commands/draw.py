@@ -30,7 +30,7 @@ EXAMPLES = {
 @options.GRAPH
 @options.epoch
 @options.params
-@click.option("-o", "--out", metavar="OUT", help="A path, or - for standard output [-].")
+@click.option("-o", "--out", metavar="OUT", help="A path, or - for stdout [-].")
 @click.option("--to", type=click.Choice(["dot", "mermaid", "svg"]), help="The language [by OUT's suffix, else dot].")
 @click.option("--depth", type=click.IntRange(min=0), metavar="N", help="How many levels of scopes to open [what fits].")
 @click.option("--prefix", "prefixes", metavar="P", multiple=True, help="Prefix of a branch; found by itself where it can be.")

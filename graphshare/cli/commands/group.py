@@ -132,8 +132,8 @@ def _say_group(report: Grouping) -> None:
             for node, role in roles.items()
             if role.kind in (Kind.INPUT, Kind.UNKNOWN) and node in branch.images
         ]
-        told = f" under the prefix {part.prefix}" if part.prefix else ""
-        say(f"{part.label}: {len(branch.images)} nodes{told}, inputs {format_name_list(names)}")
+        prefix = f" under the prefix {part.prefix}" if part.prefix else ""
+        say(f"{part.label}: {len(branch.images)} nodes{prefix}, inputs {format_name_list(names)}")
     fed: dict[str, list[str]] = {}
     for (number, node), output in report.connect.items():
         fed.setdefault(fed_by(report.parts, output), []).append(f"{node.name} of {report.parts[number].label}")

@@ -126,7 +126,7 @@ def stats(file: str, select: tuple[str, ...], format_: str) -> None:
 @command.command("diff")
 @click.argument("left", metavar="A")
 @click.argument("right", metavar="B")
-@click.option("--prefix", metavar="P", default="", help="Names in B bear this prefix.")
+@click.option("--prefix", metavar="P", default="", help="Names in B have this prefix.")
 @click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance [0].")
 @click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance [0].")
 @select
@@ -136,14 +136,14 @@ def diff_(left: str, right: str, prefix: str, atol: float, rtol: float, select: 
 
     The exit code is 0 when nothing differs, 1 when something does. The formats may differ: values are compared.
     """
-    from graphshare.cli.parameter_lines import parameter_lines
+    from graphshare.cli.parameter_lines import format_parameter_diff
     from graphshare.formats.params.diff import diff_params
 
     found = diff_params(left, right, prefix=prefix, select=select, atol=atol, rtol=rtol)
     if format_ == "json":
         put_json({"different": bool(found), **msgspec.to_builtins(found)})
     else:
-        put_colored(parameter_lines(found))
+        put_colored(format_parameter_diff(found))
     return 1 if found else 0
 
 

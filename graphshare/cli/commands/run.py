@@ -14,9 +14,9 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import notes_on
 from graphshare.checkpoint.save import Outputs, write_outputs
 from graphshare.cli import options, training_options
-from graphshare.cli.console import colored, put, put_json, say
+from graphshare.cli.console import is_colored, put, put_json, say
 from graphshare.cli.output import warn
-from graphshare.cli.tables import aligned
+from graphshare.cli.tables import align
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.feeds import load_feeds, parse_feeds, parse_shapes
 from graphshare.execute.run import Computed
@@ -161,8 +161,8 @@ def _put_table(summaries: Sequence[OutputSummary]) -> None:
         (escape_control(s.name), format_dims(s.shape), s.dtype, *(format_number(value, 6) for value in (s.min, s.max, s.mean)))
         for s in summaries
     ]
-    if sys.stdout is None or not colored(sys.stdout):
-        put(aligned([_TITLES, *rows]))
+    if sys.stdout is None or not is_colored(sys.stdout):
+        put(align([_TITLES, *rows]))
     else:
         from rich.console import Console
         from rich.table import Table
@@ -184,7 +184,7 @@ def _profile_lines(costs: Profile) -> Iterator[str]:
         rows.append(
             (of.op, str(of.nodes), f"{of.seconds * 1e3:.3f}", f"{100 * of.seconds / total:.1f}", format_bytes(of.bytes))
         )
-    yield from aligned(rows)
+    yield from align(rows)
     yield ""
     slowest = sorted(costs.nodes, key=lambda cost: -cost.seconds)[:_LISTED]
     rows = [("node", "operator", "ms", "%", "output")]
@@ -192,6 +192,6 @@ def _profile_lines(costs: Profile) -> Iterator[str]:
         rows.append(
             (node.name, node.op, f"{node.seconds * 1e3:.3f}", f"{100 * node.seconds / total:.1f}", format_bytes(node.bytes))
         )
-    yield from aligned(rows)
+    yield from align(rows)
     if len(costs.nodes) > _LISTED:
         yield f"and {len(costs.nodes) - _LISTED} faster nodes (--format json lists all)"

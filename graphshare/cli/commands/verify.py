@@ -74,7 +74,7 @@ def command(
     Stage 1: the branches are one graph but for names. Stage 2: each pair of parameters is tied or equal byte for byte.
     Stage 3: equal inputs give equal outputs, each branch computed for itself. Stage 4, with --train-step: both are trained for
     one SGD step as MXNet's Module does it, on equal inputs, which must leave them equal, and on different ones, which tells
-    tied parameters from copied ones. The exit code is 0 when all holds, 1 when something differs, 2 when it could not be told.
+    tied parameters from copied ones. The exit code is 0 when all holds, 1 when something differs, 2 when there is no answer.
     Of branches that were made in mode batch each is compared with a run of its own.
     """
     if against is None and against_params is not None:

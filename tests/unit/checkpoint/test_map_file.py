@@ -1,0 +1,65 @@
+"""One reader of map files: by node ids, or a plain object of old names and new ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import graphshare as gs
+from graphshare.checkpoint.map_file import names_from_map, parse_map, read_map
+from tests.surroundings import ROOT
+
+LENET = ROOT / "fixtures" / "lenet"
+
+
+def test_the_map_of_a_duplicate_is_read_back(tmp_path: Path) -> None:
+    gs.save(gs.duplicate(LENET, "b-"), tmp_path / "two", map=tmp_path / "m")
+    map_file = read_map(tmp_path / "m")
+    assert not map_file.by_name
+    assert [entry.branch for entry in map_file.entries] == [""] * 31 + ["b-"] * 31
+    assert {entry.graph for entry in map_file.entries} == {0}
+    assert repr(map_file).endswith(", 62 nodes>")
+
+
+def test_a_model_that_was_not_rewritten_has_the_map_of_itself(tmp_path: Path) -> None:
+    gs.save(gs.load(LENET), tmp_path / "one", map=tmp_path / "m")
+    assert {entry["how"] for entry in json.loads((tmp_path / "m").read_text())["entries"]} == {"kept"}
+
+
+def test_a_plain_object_is_a_map_by_name() -> None:
+    map_file = parse_map(b'{"conv1": "first"}', "m")
+    assert map_file.by_name
+    graph = gs.load(LENET).graph
+    assert [(node.name, new) for node, new in names_from_map(map_file, graph).items()] == [("conv1", "first")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is not a map"),
+        ("[]", "is not a map"),
+        ('{"a": 1}', "is not a map"),
+        ('{"version": 1, "entries": 3}', "is not a map"),
+        ('{"a": "b", "a": "c"}', "more than once"),
+    ],
+)
+def test_what_is_not_a_map_is_refused(text: str, message: str) -> None:
+    with pytest.raises(gs.GraphshareError, match=message) as caught:
+        parse_map(text.encode(), "m.json")
+    assert caught.value.faults[0].where == "m.json"
+
+
+def test_keys_of_a_map_cannot_change_how_it_is_read() -> None:
+    entry: dict[str, Any] = {"branch": "", "graph": 0, "from": {"id": 0, "name": "data"}, "to": {"id": 0, "name": "x"}}
+    text = json.dumps({"version": 1, "entries": [entry], "by_name": True, "where": "elsewhere"})
+    map_file = parse_map(text.encode(), "m")
+    assert (map_file.by_name, map_file.where) == (False, "m")
+
+
+def test_a_map_of_another_graph_is_refused(tmp_path: Path) -> None:
+    gs.save(gs.duplicate(LENET, "b-", drop_original=True), tmp_path / "two", map=tmp_path / "m")
+    with pytest.raises(gs.GraphshareError, match="the graph does not have"):
+        gs.rename(gs.extract(LENET, "pool1"), map=tmp_path / "m")

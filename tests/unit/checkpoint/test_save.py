@@ -1,0 +1,84 @@
+"""All outputs of a command are one transaction: on any error none of them is in place, and old files are as they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphshare as gs
+from graphshare.checkpoint.save import Outputs, is_stem, resolve_outputs, write_outputs
+from tests.processes import files_in
+from tests.processes import graphshare as command
+from tests.surroundings import ROOT
+
+LENET = ROOT / "fixtures" / "lenet"
+
+
+@pytest.fixture
+def lenet() -> gs.Checkpoint:
+    return gs.load(LENET)
+
+
+def test_graph_parameters_map_and_arrays_are_written_together(lenet: gs.Checkpoint, tmp_path: Path) -> None:
+    paths = [str(tmp_path / name) for name in ("g.json", "p.safetensors", "m.json", "a.npz")]
+    outputs = Outputs(*paths)
+    write_outputs(outputs, gs.duplicate(lenet, "b-"), arrays={"y": np.arange(3)})
+    assert outputs.files() == paths
+    assert gs.load(paths[0], params=paths[1]).params["b-fc2_bias"].shape == (10,)
+    assert np.load(paths[3])["y"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("broken", ["graph", "params", "map", "arrays"])
+def test_one_output_that_cannot_be_written_leaves_all_as_they_were(lenet: gs.Checkpoint, tmp_path: Path, broken: str) -> None:
+    places = {name: str(tmp_path / f"{name}.npz") for name in ("graph", "params", "map", "arrays")}
+    for path in places.values():
+        Path(path).write_text("old")
+    places[broken] = str(tmp_path / "no" / "such" / "folder.npz")
+    before = files_in(tmp_path)
+    with pytest.raises(gs.GraphshareError, match="folder"):
+        write_outputs(Outputs(**places), gs.duplicate(lenet, "b-"), arrays={"y": np.arange(3)})
+    assert files_in(tmp_path) == before
+    assert {path.read_text() for path in tmp_path.iterdir()} == {"old"}
+
+
+def test_trained_parameters_and_outputs_of_run_are_one_transaction(tmp_path: Path) -> None:
+    arguments = ["--random", "0", "--shape", "data=1,1,28,28", "--sgd-steps", "1", "--params-out", "new.params"]
+    failed = command("run", LENET, *arguments, "-o", "no/such/folder.npz", cwd=tmp_path)
+    assert failed.returncode == 2
+    assert b"no/such/folder.npz" in failed.stderr
+    assert files_in(tmp_path) == []
+
+
+def test_parameters_with_new_names_need_a_place(lenet: gs.Checkpoint, tmp_path: Path) -> None:
+    renamed = gs.rename(lenet, prefix="x_")
+    with pytest.raises(gs.GraphshareError, match="nothing says where to write them"):
+        gs.save(renamed, tmp_path / "x.json")
+    with pytest.raises(gs.GraphshareError, match="there is no parameter file"):
+        gs.save(gs.Checkpoint(lenet.graph), tmp_path / "x.json", params=tmp_path / "x.params")
+    with pytest.raises(gs.GraphshareError, match="map"):
+        gs.save(renamed, tmp_path / "x", map="-")
+    assert files_in(tmp_path) == []
+    tied = gs.duplicate(lenet, "x-", mode="tie")
+    assert gs.save(tied, tmp_path / "tied.json").files() == [str(tmp_path / "tied.json")]
+
+
+def test_a_stem_has_no_suffix_and_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    assert [is_stem(str(tmp_path / name)) for name in ("a", "resnet-1.5", "a.json", "file", "folder")] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert not is_stem("-")
+
+
+def test_a_stem_names_the_parameters_of_the_same_epoch(lenet: gs.Checkpoint, tmp_path: Path) -> None:
+    gs.save(lenet, tmp_path / "a")
+    (tmp_path / "a-0000.params").rename(tmp_path / "a-0012.params")
+    outputs = resolve_outputs(gs.load(tmp_path / "a"), tmp_path / "b")
+    assert outputs.params == str(tmp_path / "b-0012.params")
