@@ -1,4 +1,4 @@
-"""Which heads belong together: by a map of nodes, by prefix, or found from the names of the outputs."""
+"""Pairs of heads that belong together: by a map of nodes, by prefix, or by the names of the outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphshare.ir.graph import Entry, Graph
 
 
 class HeadPairs(msgspec.Struct, frozen=True, eq=False):
-    """One branch beside the reference: heads that should give equal values. ``label`` names the branch."""
+    """One branch and the reference: heads that should give equal values. ``label`` names the branch."""
 
     reference: str
     label: str
@@ -21,7 +21,7 @@ class HeadPairs(msgspec.Struct, frozen=True, eq=False):
 
 
 def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
-    """The branches that prefixes name. The reference is what bears none of them, or the first prefix if nothing does.
+    """Return the branches that have these prefixes. The reference has none of them, or the first where every head has one.
 
     Raises:
         RefusedError: a prefix has no head, or branches have different heads; all are listed.
@@ -44,11 +44,11 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
         faults.append(Fault("there is only one branch", hint="give the prefix of another with --prefix"))
     if faults:
         raise RefusedError(faults)
-    return [_paired(graph, named, labels[0], label) for label in labels[1:]]
+    return [_pair_heads(graph, named, labels[0], label) for label in labels[1:]]
 
 
-def _paired(graph: Graph, named: Mapping[str, list[tuple[str, Entry]]], reference: str, label: str) -> HeadPairs:
-    """The heads of a branch beside those of the reference; every head must have a twin.
+def _pair_heads(graph: Graph, named: Mapping[str, list[tuple[str, Entry]]], reference: str, label: str) -> HeadPairs:
+    """Pair the heads of a branch with those of the reference; every head must have a twin.
 
     A copy made up to an inner output (``--upto``) has that as a head, while the original keeps its own heads: then the twin is
     the inner output, and the original's heads have none.
@@ -79,10 +79,10 @@ def _paired(graph: Graph, named: Mapping[str, list[tuple[str, Entry]]], referenc
 
 
 def find_prefixes(graph: Graph) -> list[str]:
-    """The prefixes of the branches of a grouped graph, from the names of its outputs.
+    """Return the prefixes of the branches of a grouped graph, from the names of its outputs.
 
     Raises:
-        RefusedError: no set of prefixes explains the heads.
+        RefusedError: the names of the heads do not fit any set of prefixes.
     """
     names = [output_name(entry) for entry in graph.heads]
     if names:
@@ -97,7 +97,7 @@ def find_prefixes(graph: Graph) -> list[str]:
 
 
 def pair_all(left: Graph, right: Graph) -> HeadPairs:
-    """All heads of two graphs, in their order.
+    """Pair all heads of two graphs, in their order.
 
     Raises:
         RefusedError: they have different numbers of heads.

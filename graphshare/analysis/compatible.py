@@ -1,4 +1,4 @@
-"""Whether graphs and their parameter files can live in one file: one version, one generation, one sort of shapes."""
+"""Whether graphs and their parameter files fit into one file: one version, one generation, one kind of shapes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from graphshare.errors import Fault
-from graphshare.formats.mxnet.generations import generation
+from graphshare.formats.mxnet.generations import recognize_generation
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
 
@@ -14,7 +14,7 @@ _UPGRADE = "bring them to one version with `graphshare upgrade` first"
 
 
 def incompatibilities(members: Sequence[tuple[str, Graph, ParameterFile | None]]) -> list[Fault]:
-    """Every reason why the graphs (each with what it is called) cannot be one; empty when they can.
+    """Return every reason why the graphs (each with its name) do not fit into one file.
 
     A file has one ``mxnet_version``, which decides how MXNet reads all of its nodes, one set of graph attributes (np-shape is
     one) and one generation of keys; a parameter file is read under np-shape (V3 records) or not.
@@ -23,12 +23,13 @@ def incompatibilities(members: Sequence[tuple[str, Graph, ParameterFile | None]]
     faults = []
     for where, other, _ in members[1:]:
         for key, ours, theirs in _differences(graph.attrs, other.attrs):
-            message = f"{key} is {_told(ours)} in {first} and {_told(theirs)} in {where}"
+            message = f"{key} is {_format_value(ours)} in {first} and {_format_value(theirs)} in {where}"
             faults.append(Fault(message, hint=_UPGRADE if key == "mxnet_version" else "graphs of one file have one such value"))
-        if _dated(graph) and _dated(other) and generation(graph) != generation(other):
-            faults.append(Fault(f"{first} is of {generation(graph)} and {where} of {generation(other)}", hint=_UPGRADE))
-    modern = [path for path, is_v3 in _kinds(members) if is_v3]
-    plain = [path for path, is_v3 in _kinds(members) if not is_v3]
+        ours, theirs = recognize_generation(graph), recognize_generation(other)
+        if _shows_generation(graph) and _shows_generation(other) and ours != theirs:
+            faults.append(Fault(f"{first} is of {ours} and {where} of {theirs}", hint=_UPGRADE))
+    modern = [path for path, is_v3 in _v3_files(members) if is_v3]
+    plain = [path for path, is_v3 in _v3_files(members) if not is_v3]
     if modern and plain:
         hint = "MXNet reads a file with np-shape or without; write one anew with `graphshare params convert`"
         faults.append(Fault(f"{modern[0]} holds V3 arrays (np-shape) and {plain[0]} does not", hint=hint))
@@ -46,18 +47,18 @@ def _plain(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _told(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return "not given"
     return str(value[1]) if isinstance(value, tuple) and len(value) == 2 else repr(value)
 
 
-def _dated(graph: Graph) -> bool:
-    """Whether nodes tell the generation: a few variables without attributes do not."""
+def _shows_generation(graph: Graph) -> bool:
+    """Whether the nodes show the generation: a few variables without attributes do not."""
     return any(key in ("param", "attr", "attrs") for node in graph.nodes if node.form is not None for key in node.form.keys)
 
 
-def _kinds(members: Sequence[tuple[str, Graph, ParameterFile | None]]) -> Iterator[tuple[str, bool]]:
+def _v3_files(members: Sequence[tuple[str, Graph, ParameterFile | None]]) -> Iterator[tuple[str, bool]]:
     for _, _, params in members:
         if params is not None and params.format == "params" and params.records:
             yield params.path, any(record.layout == "V3" for record in params.records)

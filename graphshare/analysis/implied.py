@@ -2,7 +2,7 @@
 
 Before 0.9 (and in any file without a version) an operator with fewer inputs than it needs gets variables named
 ``<node>_<input>``; in real files these are BatchNorm's moving statistics. Their parameter records must follow a rename of the
-operator all the same.
+operator anyway.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def implies_variables(graph: Graph) -> bool:
 
 
 def implied_variables(graph: Graph) -> Iterator[Implied]:
-    """The variables that ``graph`` implies, in file order of their operators."""
+    """Yield the variables that ``graph`` implies, in file order of their operators."""
     if implies_variables(graph):
         for node in graph.nodes:
             if not node.is_variable:
@@ -41,7 +41,7 @@ def implied_variables(graph: Graph) -> Iterator[Implied]:
 
 
 def implied_inputs(node: Node) -> Iterator[Implied]:
-    """The inputs that MXNet would invent for one operator of such a file."""
+    """Yield the inputs that MXNet would invent for one operator of such a file."""
     signature = lookup(node.op)
     formals = signature.input_names(node.attrs, len(node.inputs), subgraphs=node.subgraphs) if signature else None
     if not signature or formals is None or len(formals) <= len(node.inputs):
@@ -52,5 +52,5 @@ def implied_inputs(node: Node) -> Iterator[Implied]:
 
 
 def implied_name(node_name: str, formal: str) -> str:
-    """The name MXNet gives to a missing input."""
+    """Return MXNet's name for a missing input."""
     return f"{node_name}_{formal}" if node_name else formal

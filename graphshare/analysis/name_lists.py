@@ -1,4 +1,4 @@
-"""The name lists MXNet gives for a graph: arguments, auxiliary states, outputs, internals.
+"""The name lists of a graph as in MXNet: arguments, auxiliary states, outputs, internals.
 
 All follow MXNet's depth-first order from the heads, never file order. Whether a variable is auxiliary is a property of the
 node: it feeds a slot that some operator mutates.
@@ -17,20 +17,20 @@ from graphshare.ops.registry import lookup
 
 
 def auxiliary_slots(node: Node) -> tuple[int, ...]:
-    """The positions of the inputs that ``node`` mutates; none for an operator nobody registered."""
+    """Return the positions of the inputs that ``node`` mutates; none for an unknown operator."""
     signature = lookup(node.op)
     return signature.auxiliary_slots(node.attrs, len(node.inputs), subgraphs=node.subgraphs) if signature else ()
 
 
 def auxiliary_variables(nodes: Iterable[Node]) -> set[Node]:
-    """The variables that any of ``nodes`` mutates. An operator's output in such a slot (a file can have it) is none."""
-    found = set()
+    """Return the variables that any of ``nodes`` mutates. Outputs of operators in such slots do not count."""
+    auxiliary = set()
     for node in nodes:
         if not node.is_variable:
             for slot in auxiliary_slots(node):
                 if node.inputs[slot].node.is_variable:
-                    found.add(node.inputs[slot].node)
-    return found
+                    auxiliary.add(node.inputs[slot].node)
+    return auxiliary
 
 
 class Listed(msgspec.Struct, frozen=True, eq=False):
@@ -42,7 +42,7 @@ class Listed(msgspec.Struct, frozen=True, eq=False):
 
 
 class NameLists:
-    """``list_arguments``, ``list_auxiliary_states``, ``list_outputs`` and ``list_inputs`` as MXNet gives them after loading."""
+    """``list_arguments``, ``list_auxiliary_states``, ``list_outputs`` and ``list_inputs`` as in MXNet after loading."""
 
     def __init__(self, graph: Graph) -> None:
         nodes = reachable(graph)
@@ -54,7 +54,7 @@ class NameLists:
             if node.is_variable:
                 self.variables.append(Listed(node.name, node, node in auxiliary))
             elif implies:  # the invented variables are the operator's last inputs, so they come right before it
-                self.variables += [Listed(found.name, None, found.auxiliary) for found in implied_inputs(node)]
+                self.variables += [Listed(implied.name, None, implied.auxiliary) for implied in implied_inputs(node)]
 
     @property
     def arguments(self) -> list[str]:
@@ -70,7 +70,7 @@ class NameLists:
 
 
 def output_name(entry: Entry) -> str:
-    """MXNet's name of an output: a variable's own name, else node name, underscore, label; the label alone if unnamed."""
+    """Return MXNet's name of an output: a variable's own, else node name, underscore, label; the label alone if unnamed."""
     node = entry.node
     if node.is_variable:
         return node.name
@@ -79,7 +79,7 @@ def output_name(entry: Entry) -> str:
 
 
 def visible_outputs(node: Node) -> Iterator[Entry]:
-    """The outputs of ``node`` that a user can name, in order; where the operator is unknown, all that its file counted."""
+    """Return the outputs of ``node`` that a user can name, in order; of an unknown operator all that its file counts."""
     signature = lookup(node.op) if not node.is_variable else None
     outputs = signature.outputs(node.attrs) if signature else None
     count = outputs.visible if outputs else 1 if node.is_variable else max(node.num_outputs or 1, 1)
@@ -87,7 +87,7 @@ def visible_outputs(node: Node) -> Iterator[Entry]:
 
 
 def total_outputs(node: Node) -> int | None:
-    """How many outputs ``node`` has, hidden ones included: by its operator, else as its file counted, else None."""
+    """Return the number of outputs of ``node``, hidden ones included: by its operator, else as its file counts, else None."""
     if node.is_variable:
         return 1
     signature = lookup(node.op)
@@ -105,7 +105,7 @@ def _label(node: Node, index: int) -> str:
 
 
 def internals(nodes: Sequence[Node]) -> Iterator[tuple[str, Entry]]:
-    """Every visible output of ``nodes`` with its name: what ``get_internals()`` of MXNet lists."""
+    """Yield every visible output of ``nodes`` with its name, as MXNet's ``get_internals()`` lists them."""
     for node in nodes:
         for entry in visible_outputs(node):
             yield output_name(entry), entry

@@ -1,8 +1,8 @@
 """Which variable is an input, which a parameter, which an auxiliary state, and why.
 
-A file does not say. The first of these that answers decides: what the user said; a slot that an operator mutates; what the
-parameter file holds; a formal input other than data (weight, bias, gamma); labels and RNN states; an initialiser or a known
-suffix; operators nobody knows; otherwise it is an input.
+A file does not say. The first of these that applies decides: an option of the user; a slot that an operator mutates; a record
+in the parameter file; a formal input other than data (weight, bias, gamma); labels and RNN states; an initializer or a known
+suffix; unknown operators; otherwise it is an input.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from graphshare.ops.signature import PARAMETER_FORMALS
 # Formal inputs that hold what training changes. All others (data, lhs, indices, rois ...) carry values through the graph.
 LABEL_FORMALS = frozenset(("label", "data_lengths", "label_lengths"))
 STATE_FORMALS = frozenset(("state", "state_cell", "sequence_length"))
-# The endings that MXNet's initialisers know, those of Gluon, those of its quantizer, and that of the fused RNN.
+# The endings in MXNet's initializers, those of Gluon, those of its quantizer, and that of the fused RNN.
 SUFFIXES = ("weight", "bias", "gamma", "beta", "moving_mean", "moving_var", "moving_inv_var", "moving_avg", "running_mean",
             "running_var", "_quantize", "_min", "_max", "_parameters")  # fmt: skip
 
@@ -35,7 +35,7 @@ class Kind(str, Enum):
 class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What a variable is and why. ``user`` is the operator that decided, if one did.
 
-    ``is_label`` and ``is_state`` tell two sorts of inputs apart from data.
+    ``is_label`` and ``is_state`` mark inputs that are not data.
     """
 
     kind: Kind
@@ -51,12 +51,12 @@ class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def reason(self) -> str:
-        """The reason in words."""
+        """The reason in words, with the operator."""
         return f"{self.why} {self.user.op} {self.user.name!r}" if self.user is not None else self.why
 
 
 _HELD, _NOT_HELD = "the parameter file holds it", "the parameter file does not hold it"
-_SETTLED = "the parameter file holds it and no registered operator uses it"
+_HELD_UNKNOWN = "the parameter file holds it and no registered operator uses it"
 _OF = {formal: f"{formal} of" for formal in PARAMETER_FORMALS}  # one text for a million parameters
 
 
@@ -67,20 +67,20 @@ def assign_roles(
     as_input: Collection[str] = (),
     as_parameter: Collection[str] = (),
 ) -> dict[Node, Role]:
-    """The role of every variable of ``graph``, in file order.
+    """Return the role of every variable of ``graph``, in file order.
 
-    ``held`` are the names a parameter file holds, or None without one; ``as_input`` and ``as_parameter`` what the user said.
+    ``held`` are the names in a parameter file, or None without one; ``as_input`` and ``as_parameter`` the user's options.
     """
     uses = _decisive_uses(graph)
-    said = as_input or as_parameter
+    has_options = bool(as_input or as_parameter)
     roles = {}
     for node in graph.nodes:
         if node.op:
             continue
         use = uses.get(node, _UNUSED)
-        if said and node.name in as_input:
+        if has_options and node.name in as_input:
             role = Role(Kind.INPUT, "--as-input")
-        elif said and node.name in as_parameter:
+        elif has_options and node.name in as_parameter:
             role = Role(Kind.AUXILIARY if use.rank == _MUTATED else Kind.PARAMETER, "--as-parameter")
         else:
             role = _by_graph(node, use)
@@ -90,7 +90,7 @@ def assign_roles(
     return roles
 
 
-# What a use makes of a variable, the stronger the lower.
+# What a use makes of a variable; a lower number prevails.
 _MUTATED, _TRAINED, _LABEL, _STATE, _DATA, _FOREIGN, _NONE = range(7)
 
 
@@ -104,13 +104,13 @@ _UNUSED = _Use(_NONE)
 
 
 def _decisive_uses(graph: Graph) -> dict[Node, _Use]:
-    """For each variable that an operator uses, the use that says most."""
-    found: dict[Node, _Use] = {}
+    """Return for each variable that an operator uses the use that prevails."""
+    uses: dict[Node, _Use] = {}
     formals: dict[tuple[str, int, int], tuple[tuple[int, str], ...]] = {}
     for node in graph.nodes:
         if not node.op:
             continue
-        # Equal attribute maps are one object, so its identity stands for its content; sub-graphs are asked each time.
+        # Equal attribute maps are one object, so its identity is a key; nodes with subgraphs are not cached.
         inputs = node.inputs
         key = (node.op, id(node.attrs), len(inputs))
         ranked = formals.get(key)
@@ -120,13 +120,13 @@ def _decisive_uses(graph: Graph) -> dict[Node, _Use]:
                 formals[key] = ranked
         for entry, (rank, formal) in zip(inputs, ranked, strict=True):
             variable = entry.node
-            if not variable.op and (variable not in found or rank < found[variable].rank):
-                found[variable] = _Use(rank, formal, node)
-    return found
+            if not variable.op and (variable not in uses or rank < uses[variable].rank):
+                uses[variable] = _Use(rank, formal, node)
+    return uses
 
 
 def _ranked_formals(node: Node) -> tuple[tuple[int, str], ...]:
-    """For each input of an operator what it makes of a variable, and what it is called there."""
+    """Return for each input of an operator what it makes of a variable, and its formal name."""
     signature = lookup(node.op)
     count = len(node.inputs)
     if signature is None:
@@ -167,7 +167,7 @@ def _by_graph(node: Node, use: _Use) -> Role:
 
 
 def implied_role(implied: Implied) -> Role:
-    """What a variable without a node is: its slot tells, for MXNet names it after its formal input."""
+    """Return the role of a variable without a node, by its slot: MXNet names it after its formal input."""
     rank = _MUTATED if implied.auxiliary else _rank(implied.formal)
     kind = Kind.AUXILIARY if rank == _MUTATED else Kind.PARAMETER if rank == _TRAINED else Kind.INPUT
     why = "the file implies it:" if rank == _MUTATED else f"the file implies it: {implied.formal} of"
@@ -175,15 +175,14 @@ def implied_role(implied: Implied) -> Role:
 
 
 def _with_file(node: Node, role: Role, held: Collection[str]) -> Role:
-    """What a parameter file changes: it holds parameters and nothing else."""
+    """Return the role in view of a parameter file, which holds parameters only."""
     if node.name in held and not role.is_parameter:
-        return Role(Kind.PARAMETER, _SETTLED if role.kind is Kind.UNKNOWN else _HELD)
+        return Role(Kind.PARAMETER, _HELD_UNKNOWN if role.kind is Kind.UNKNOWN else _HELD)
     return Role(Kind.INPUT, _NOT_HELD) if role.kind is Kind.UNKNOWN else role
 
 
 def disagreements(roles: Mapping[Node, Role], held: Collection[str]) -> tuple[list[str], list[str]]:
-    """Where a parameter file and the graph tell different stories: the parameters that it does not hold, and the variables
-    that are inputs by the graph and that it holds all the same. Names, each once."""
+    """Return the names on which a parameter file and the graph disagree: parameters it does not hold, and inputs it holds."""
     missing = [node.name for node, role in roles.items() if role.is_parameter and node.name not in held]
     taken = [node.name for node, role in roles.items() if role.why == _HELD]
     return list(dict.fromkeys(missing)), list(dict.fromkeys(taken))

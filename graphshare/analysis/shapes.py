@@ -1,12 +1,12 @@
-"""Shapes and types of everything in a graph, from what is known of some of it, in both directions.
+"""Inference of shapes and dtypes in a graph, in both directions.
 
-Each operator's rule is asked forwards and backwards until nothing new follows, as MXNet does. Known shapes come from the
+Each operator's rule is applied forwards and backwards until nothing changes, as in MXNet. Known shapes come from the
 caller, and from ``__shape__`` and ``__dtype__`` of variables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.registry import find_kernel, lookup
-from graphshare.ops.unification import is_known, unify
+from graphshare.ops.unification import unify
 from graphshare.text.format import format_shape
 
 TYPE_FLAGS = {
@@ -33,18 +33,15 @@ TYPE_FLAGS = {
     "7": "bool",
 }
 _MAX_ROUNDS = 64
+SHAPE_RULE, DTYPE_RULE = "shape rule", "dtype rule"
 
 
 class Inference(msgspec.Struct):
-    """What is known of each node's outputs. Output ``i`` of ``node`` has ``shapes[node][i]`` and ``types[node][i]``."""
+    """The known shapes and dtypes: output ``i`` of ``node`` has ``shapes[node][i]`` and ``types[node][i]``."""
 
     nodes: list[Node]
     shapes: dict[Node, list[Shape]]
     types: dict[Node, list[str | None]]
-
-    def unknown_variables(self) -> list[Node]:
-        """The variables whose shape is not fully known."""
-        return [node for node in self.nodes if node.is_variable and not is_known(self.shapes[node][0])]
 
 
 def infer(
@@ -56,48 +53,49 @@ def infer(
     default_type: str | None = "float32",
     yielding: Mapping[Node, str] | None = None,
 ) -> Inference:
-    """What follows for ``nodes`` (all that the heads need) when the given variables have these shapes and types.
+    """Infer shapes and dtypes of ``nodes`` (all that the heads need) from those of some variables.
 
-    Operators without a kernel let nothing through and raise nothing. Variables whose type nothing else settles get
-    that in ``yielding``, then ``default_type``. With ``types`` None shapes are all that is asked for.
+    Nothing is inferred across operators without a kernel. Variables whose dtype is not determined otherwise get the one in
+    ``yielding``, then ``default_type``. With ``types`` None only shapes are inferred.
 
     Raises:
-        RefusedError: shapes or types contradict each other; the node is named, with its shapes and what would fit.
+        RefusedError: shapes or dtypes contradict each other; the node is named, with its shapes and what would fit.
+        BugError: a rule failed.
     """
     order = list(nodes) if nodes is not None else post_order(entry.node for entry in graph.heads)
-    found = _begun(order, shapes, types or {}, np_shape=graph.attrs.get("is_np_shape", ("int", 0))[1] == 1)
+    inference = _start(order, shapes, types or {}, np_shape=graph.attrs.get("is_np_shape", ("int", 0))[1] == 1)
     rules = _Rules(order)
-    _settle(found, rules.shape_step)
+    _propagate(inference, rules.shape_step)
     if types is None:
-        return found
-    _settle(found, rules.type_step)
+        return inference
+    _propagate(inference, rules.type_step)
     for fallback in (yielding or {}, dict.fromkeys(order, default_type)):  # float32 is MXNet's own default
-        open_ = [node for node in order if node.is_variable and found.types[node][0] is None]
-        found.types.update((node, [fallback.get(node)]) for node in open_)
-        if open_:
-            _settle(found, rules.type_step)
-    return found
+        untyped = [node for node in order if node.is_variable and inference.types[node][0] is None]
+        inference.types.update((node, [fallback.get(node)]) for node in untyped)
+        if untyped:
+            _propagate(inference, rules.type_step)
+    return inference
 
 
-def _begun(
+def _start(
     order: list[Node], shapes: Mapping[Node, Sequence[int | None]], types: Mapping[Node, str], *, np_shape: bool
 ) -> Inference:
-    """What is known before any operator is asked."""
-    found = Inference(order, {}, {})
+    """Return what is known before any rule is applied."""
+    inference = Inference(order, {}, {})
     for node in order:
         count = max(1, len(list(visible_outputs(node))))
-        found.shapes[node] = [None] * count
-        found.types[node] = [None] * count
+        inference.shapes[node] = [None] * count
+        inference.types[node] = [None] * count
         if node.is_variable:
             declared = _declared_shape(node, np_shape)
             given = shapes.get(node)
-            found.shapes[node] = [_joined(node, declared, None if given is None else tuple(given))]
-            found.types[node] = [types.get(node) or TYPE_FLAGS.get(node.attrs.get("__dtype__", ""))]
-    return found
+            inference.shapes[node] = [_unify_declared(node, declared, None if given is None else tuple(given))]
+            inference.types[node] = [types.get(node) or TYPE_FLAGS.get(node.attrs.get("__dtype__", ""))]
+    return inference
 
 
 def _declared_shape(node: Node, np_shape: bool) -> Shape:
-    """``__shape__`` of a variable; 0 (with np-shape: -1) is a dimension still to be found."""
+    """Return ``__shape__`` of a variable; 0 (with np-shape: -1) is an unknown dimension."""
     text = node.attrs.get("__shape__")
     if text is None:
         return None
@@ -110,7 +108,7 @@ def _declared_shape(node: Node, np_shape: bool) -> Shape:
     return tuple(None if value in unknown else value for value in values) if values else None
 
 
-def _joined(node: Node, declared: Shape, given: Shape) -> Shape:
+def _unify_declared(node: Node, declared: Shape, given: Shape) -> Shape:
     try:
         return unify(declared, given)
     except KernelError as error:
@@ -119,7 +117,7 @@ def _joined(node: Node, declared: Shape, given: Shape) -> Shape:
 
 
 class _Rules:
-    """The kernels of the operators of a graph with their attributes, ready to be asked."""
+    """The kernels of a graph's operators with their attributes."""
 
     def __init__(self, order: Sequence[Node]) -> None:
         self._rules: dict[Node, tuple[Kernel, dict[str, Any]]] = {}
@@ -130,39 +128,45 @@ class _Rules:
             if kernel is not None:
                 self._rules[node] = (kernel, signature.parse(node.attrs)[0] if signature is not None else dict(node.attrs))
 
-    def shape_step(self, found: Inference, node: Node) -> bool:
-        """Whether asking the operator's shape rule told something new."""
+    def shape_step(self, inference: Inference, node: Node) -> bool:
+        """Apply the operator's shape rule; return whether it changed anything."""
         rule = self._rules.get(node)
         if rule is None:
             return False
-        inputs = [_slot(found.shapes, entry.node, entry.index) for entry in node.inputs]
-        outputs = found.shapes[node]
+        inputs = [_slot(inference.shapes, entry.node, entry.index) for entry in node.inputs]
+        outputs = inference.shapes[node]
         try:
             new_inputs, new_outputs = self._shapes(node, inputs, outputs)
             merged_in = [unify(a, b) for a, b in zip(inputs, new_inputs, strict=True)]
             merged_out = [unify(a, b) for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)]
         except Exception as error:
-            raise _rule_error(self, found, node, "shape rule", error, [format_shape(shape) for shape in inputs]) from error
-        return _store(found.shapes, node, merged_in, merged_out)
+            raise self._explain(inference, node, SHAPE_RULE, error) from error
+        return _store(inference.shapes, node, merged_in, merged_out)
 
-    def type_step(self, found: Inference, node: Node) -> bool:
-        """Whether asking the operator's type rule told something new."""
+    def type_step(self, inference: Inference, node: Node) -> bool:
+        """Apply the operator's dtype rule; return whether it changed anything."""
         rule = self._rules.get(node)
         if rule is None:
             return False
-        inputs = [_slot(found.types, entry.node, entry.index) for entry in node.inputs]
-        outputs = found.types[node]
+        inputs = [_slot(inference.types, entry.node, entry.index) for entry in node.inputs]
+        outputs = inference.types[node]
         try:
             new_inputs, new_outputs = self._types(node, inputs, outputs)
             merged_in = [a or b for a, b in zip(inputs, new_inputs, strict=True)]
             merged_out = [a or b for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)]
         except Exception as error:
-            raise _rule_error(self, found, node, "dtype rule", error, [str(dtype) for dtype in inputs]) from error
-        return _store(found.types, node, merged_in, merged_out)
+            raise self._explain(inference, node, DTYPE_RULE, error) from error
+        return _store(inference.types, node, merged_in, merged_out)
 
-    def of(self, node: Node) -> tuple[Kernel, dict[str, Any]]:
-        """Return the kernel of the node's operator, and the typed attributes."""
-        return self._rules[node]
+    def _explain(self, inference: Inference, node: Node, rule: str, error: Exception) -> Exception:
+        """Return what to raise when a rule raised ``error``: a refusal for a contradiction or a malformed node, else a bug."""
+        shapes = [_slot(inference.shapes, entry.node, entry.index) for entry in node.inputs]
+        dtypes = [_slot(inference.types, entry.node, entry.index) for entry in node.inputs]
+        if isinstance(error, KernelError):
+            texts = [format_shape(shape) for shape in shapes] if rule == SHAPE_RULE else list(map(str, dtypes))
+            return refuse_inputs(node, texts, error)
+        kernel, attrs = self._rules[node]
+        return explain_failure(node, rule, error, kernel, attrs, shapes, dtypes)
 
     def _shapes(self, node: Node, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         kernel, attrs = self._rules[node]
@@ -178,12 +182,14 @@ class _Rules:
 
 
 def bodies_of(node: Node) -> NodeBodies:
-    """The sub-graphs of ``node`` as kernels see them."""
-    return NodeBodies(node, _inside)
+    """Return the subgraphs of ``node`` as kernels see them."""
+    return NodeBodies(node, _infer_body)
 
 
-def _inside(graph: Graph, what: What, variables: Sequence[Any], heads: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """What follows inside of a sub-graph, of shapes or of types.
+def _infer_body(
+    graph: Graph, what: What, variables: Sequence[Any], heads: Sequence[Any]
+) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Infer shapes or dtypes inside of a subgraph.
 
     Raises:
         KernelError: a contradiction; the inner node is named.
@@ -192,9 +198,9 @@ def _inside(graph: Graph, what: What, variables: Sequence[Any], heads: Sequence[
     inner = inner_variables(graph)
     try:
         if len(inner) != len(variables):
-            raise KernelError(f"{len(variables)} inputs for the {len(inner)} variables of a sub-graph")
-        found = _begun(order, {}, {}, np_shape=False)
-        table: dict[Node, list[Any]] = found.shapes if what == "shapes" else found.types
+            raise KernelError(f"{len(variables)} inputs for the {len(inner)} variables of a subgraph")
+        inference = _start(order, {}, {}, np_shape=False)
+        table: dict[Node, list[Any]] = inference.shapes if what == "shapes" else inference.types
         for entry, value in [
             *zip((Entry(n, 0, 0) for n in inner), variables, strict=True),
             *zip(graph.heads, heads, strict=False),
@@ -202,9 +208,9 @@ def _inside(graph: Graph, what: What, variables: Sequence[Any], heads: Sequence[
             row = table[entry.node]
             row[entry.index] = unify(row[entry.index], value) if what == "shapes" else row[entry.index] or value
         rules = _Rules(order)
-        _settle(found, rules.shape_step if what == "shapes" else rules.type_step)
+        _propagate(inference, rules.shape_step if what == "shapes" else rules.type_step)
     except RefusedError as error:
-        raise KernelError("inside of its sub-graph, " + "; ".join(fault.message for fault in error.faults)) from None
+        raise KernelError("in its subgraph, " + "; ".join(fault.message for fault in error.faults)) from None
     return [table[n][0] for n in inner], [_slot(table, entry.node, entry.index) for entry in graph.heads]
 
 
@@ -226,20 +232,10 @@ def _store(table: dict[Node, list[Any]], node: Node, inputs: Sequence[Any], outp
     return changed
 
 
-def _settle(found: Inference, step: Any) -> None:
-    """Forwards, then backwards, until a round tells nothing new."""
+def _propagate(inference: Inference, step: Callable[[Inference, Node], bool]) -> None:
+    """Apply ``step`` forwards, then backwards, until a round changes nothing."""
     for _ in range(_MAX_ROUNDS):
-        forward = [step(found, node) for node in found.nodes]
-        backward = [step(found, node) for node in reversed(found.nodes)]
+        forward = [step(inference, node) for node in inference.nodes]
+        backward = [step(inference, node) for node in reversed(inference.nodes)]
         if not any(forward) and not any(backward):
             return
-
-
-def _rule_error(rules: _Rules, found: Inference, node: Node, rule: str, error: Exception, inputs: Sequence[str]) -> Exception:
-    """Return what to raise when a rule raised ``error``: a refusal for a contradiction or a malformed node, else a bug."""
-    if isinstance(error, KernelError):
-        return refuse_inputs(node, inputs, error)
-    kernel, attrs = rules.of(node)
-    shapes = [_slot(found.shapes, entry.node, entry.index) for entry in node.inputs]
-    dtypes = [_slot(found.types, entry.node, entry.index) for entry in node.inputs]
-    return explain_failure(node, rule, error, kernel, attrs, shapes, dtypes)

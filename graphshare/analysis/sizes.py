@@ -1,6 +1,6 @@
 """Sizes for inputs that nothing determines: one sample, and the first usual size that fits the whole graph.
 
-Weights tell most of an input's shape (its channels, or the size behind a Flatten); image sizes and batch are often free. A
+Weights determine most of an input's shape (its channels, or the size behind a Flatten); image sizes and batch are often free. A
 size is taken only when every shape in the graph follows from it without a contradiction.
 """
 
@@ -18,23 +18,23 @@ _USUAL = (224, 28, 32, 112, 299, 48, 24, 12, 64, 96, 128, 160, 256, 300, 320, 41
 _SMALL = range(1, 65)
 
 
-def settle_sizes(
+def choose_sizes(
     graph: Graph,
     shapes: Mapping[Node, Sequence[int | None]],
     types: Mapping[Node, str],
     nodes: Sequence[Node],
-    found: Inference,
+    inference: Inference,
 ) -> tuple[Inference, dict[Node, tuple[int, ...]]] | None:
-    """The inference with sizes chosen for variables of known rank, and the shapes that were chosen; None when none fits.
+    """Return the inference with sizes chosen for variables of known rank, and the chosen shapes; None when none fits.
 
     Axis 0 becomes 1, the channels of an image 3, all other unknown sizes of all variables one number.
     """
-    open_ = [node for node in nodes if node.is_variable and not is_known(found.shapes[node][0])]
-    partly = {node: shape for node in open_ if (shape := found.shapes[node][0]) is not None}
+    unknown = [node for node in nodes if node.is_variable and not is_known(inference.shapes[node][0])]
+    partly = {node: shape for node in unknown if (shape := inference.shapes[node][0]) is not None}
     if not partly:
         return None
     for size in dict.fromkeys((*_USUAL, *_SMALL)):
-        trial = {node: _filled(shape, size) for node, shape in partly.items()}
+        trial = {node: _fill_shape(shape, size) for node, shape in partly.items()}
         try:
             result = infer(graph, {**shapes, **trial}, types, nodes=nodes)
         except RefusedError:
@@ -44,7 +44,7 @@ def settle_sizes(
     return None
 
 
-def _filled(shape: tuple[int | None, ...], size: int) -> tuple[int, ...]:
+def _fill_shape(shape: tuple[int | None, ...], size: int) -> tuple[int, ...]:
     fixed = {0: 1, 1: 3} if len(shape) == 4 else {0: 1}
     return tuple(fixed.get(axis, size) if d is None else d for axis, d in enumerate(shape))
 

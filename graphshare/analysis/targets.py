@@ -1,4 +1,4 @@
-"""Which outputs a user means by ``--target``, ``--cut`` and ``--upto``."""
+"""The outputs that a user means by ``--target``, ``--cut`` and ``--upto``."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from graphshare.text.names import did_you_mean
 
 
 def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str) -> list[Entry]:
-    """The outputs that ``names`` mean, in their order.
+    """Return the outputs that ``names`` mean, in their order.
 
     A name is an output's (``conv1_output``) or a node's (``conv1``, all its visible outputs); an output's comes first, so
     with an operator ``fc1`` and another ``fc1_output`` the name ``fc1_output`` means the output of the first, as in MXNet.
 
     Raises:
-        RefusedError: every name that nothing or more than one node bears.
+        RefusedError: every name that no node or several nodes have.
     """
     nodes = list(nodes)
     outputs: dict[str, list[Entry]] = {}
@@ -28,13 +28,13 @@ def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str)
     for node in nodes:
         if node.name:
             by_name.setdefault(node.name, []).append(node)
-    found: list[Entry] = []
+    targets: list[Entry] = []
     faults: list[Fault] = []
     for name in names:
         entries = outputs.get(name) or [entry for node in by_name.get(name, []) for entry in visible_outputs(node)]
         owners = list(dict.fromkeys(entry.node for entry in entries))
         if len(owners) == 1:
-            found.extend(entries)
+            targets.extend(entries)
         elif owners:
             ops = ", ".join(map(operator_text, owners))
             hint = "names repeat in this graph; rename one of the nodes first (`graphshare rename --map`)"
@@ -45,9 +45,9 @@ def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str)
             )
     if faults:
         raise RefusedError(faults)
-    return found
+    return targets
 
 
 def target_names(entries: Iterable[Entry]) -> list[str]:
-    """The output names of ``entries``."""
+    """Return the output names of ``entries``."""
     return [output_name(entry) for entry in entries]

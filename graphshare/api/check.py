@@ -41,7 +41,7 @@ def check(
         InputError: files that cannot be read; all are listed.
         UsageError: there is no such rule; ``params`` or ``epoch`` with several graphs.
     """
-    items = [models] if isinstance(models, Checkpoint | str) or hasattr(models, "__fspath__") else list(models)
+    items = [models] if isinstance(models, Checkpoint | str | os.PathLike) else list(models)
     paths = [os.fspath(item) for item in items if not isinstance(item, Checkpoint)]
     options = check_options(config=as_path(config), isolated=isolated, select=select, ignore=ignore, shapes=shapes)
     return check_targets(

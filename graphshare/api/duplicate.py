@@ -12,7 +12,8 @@ from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.errors import Fault, UsageError
-from graphshare.rewrite.duplicate_plan import Choice, Mode, ModeOrBatch, plan_duplicate
+from graphshare.rewrite.choices import Choice, Mode, ModeOrBatch
+from graphshare.rewrite.duplicate import plan_duplicate
 
 
 def duplicate(
@@ -55,7 +56,7 @@ def duplicate(
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
         if mode == "batch":  # imported where it is asked for: starting is most of the time that a usual graph takes
-            from graphshare.rewrite.batch_plan import plan_batch
+            from graphshare.rewrite.batch import plan_batch
 
             report = plan_batch(source.graph, as_names(prefixes), axes=batch_axes, force=force, **common)
         else:

@@ -7,7 +7,7 @@ from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
-from graphshare.rewrite.extract_plan import extract as cut_out
+from graphshare.rewrite.extract import extract as cut_out
 
 
 def extract(model: Model, targets: Names, *, cuts: Names = ()) -> Checkpoint:

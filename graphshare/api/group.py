@@ -9,7 +9,7 @@ from graphshare.checkpoint.chain import follow_group
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.errors import Fault, UsageError
-from graphshare.rewrite.group_plan import Grouping, Member, OnCollision, plan_group, plan_joined
+from graphshare.rewrite.group.plan import Grouping, Member, OnCollision, plan_group, plan_joined
 from graphshare.text.format import format_names
 
 _LISTED = 6

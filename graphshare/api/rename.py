@@ -14,8 +14,8 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.errors import Fault, UsageError
 from graphshare.ir.graph import Node, Rewrite
-from graphshare.rewrite.rename_plan import rename as rename_nodes
-from graphshare.rewrite.rename_plan import rename_by_rules
+from graphshare.rewrite.rename import rename as rename_nodes
+from graphshare.rewrite.rename import rename_by_rules
 from graphshare.rewrite.rules.model import Only, Rule, Ruleset
 
 

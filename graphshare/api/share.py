@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from graphshare.api.models import Model, Names, as_checkpoint, as_names
 from graphshare.api.rules import ruleset_of
@@ -55,7 +56,11 @@ def share(
     given += [Rule("alias", old, new, place=f"--alias {old}={new}", option=True) for old, new in aliases.items()]
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
-        roles = {"params": source.parameter_file, "as_input": as_names(as_input), "as_parameter": as_names(as_parameter)}
+        roles: dict[str, Any] = {
+            "params": source.parameter_file,
+            "as_input": as_names(as_input),
+            "as_parameter": as_names(as_parameter),
+        }
         if untie:
             report = plan_untie(source.graph, as_names(untie), **roles)
         elif doctor:

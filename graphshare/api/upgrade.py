@@ -9,7 +9,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.formats.mxnet.relayout import relayout
 from graphshare.ir.graph import Branch, Kept, Rewrite
-from graphshare.rewrite.upgrade_plan import upgraded
+from graphshare.rewrite.upgrade import upgrade_checkpoint
 
 
 def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:
@@ -24,7 +24,7 @@ def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:
     source = as_checkpoint(model)
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
-    rewrite = upgraded(source, keep_amp_cast=keep_amp_cast)
+    rewrite = upgrade_checkpoint(source, keep_amp_cast=keep_amp_cast)
     return follow_rewrite(source, rewrite, notes=notes_on(source.parameter_file, rewrite.graph))
 
 

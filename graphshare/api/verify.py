@@ -11,7 +11,7 @@ from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, UsageError
 from graphshare.ir.graph import Rewrite
-from graphshare.rewrite.upgrade_plan import upgraded as plan_upgrade
+from graphshare.rewrite.upgrade import upgrade_checkpoint as plan_upgrade
 from graphshare.verification.inputs import Side
 from graphshare.verification.report import Report
 from graphshare.verification.verify import verify as verify_sides

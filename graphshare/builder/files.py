@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from graphshare.analysis.roles import Kind
 from graphshare.builder.session import Session, Target
 from graphshare.errors import Fault, RefusedError, SelfCheckError
-from graphshare.formats.atomic import staged_outputs
+from graphshare.formats.atomic import OutputTransaction
+from graphshare.formats.mxnet.graph_differences import find_differences
 from graphshare.formats.mxnet.layout import write_symbol
-from graphshare.formats.mxnet.written import differences
 from graphshare.formats.params.array_files import write_arrays
 from graphshare.formats.params.registry import FORMATS
 from graphshare.text.names import join_key
@@ -29,7 +29,7 @@ def save(session: Session, targets: Target | Sequence[Target], stem: str, *, epo
         raise RefusedError(Fault(f"there is no epoch {epoch}", hint="epochs count from 0"))
     graph = session.graph(targets)
     text = b"".join(write_symbol(graph))
-    faults = list(differences(text, graph))
+    faults = list(find_differences(text, graph))
     if faults:
         raise SelfCheckError(faults)
     arrays = {}
@@ -39,7 +39,7 @@ def save(session: Session, targets: Target | Sequence[Target], stem: str, *, epo
         if variable.kind in kinds:
             arrays[join_key(kinds[variable.kind], node.name)] = session.value(variable.var)
     paths = f"{stem}-symbol.json", f"{stem}-{epoch:04d}.params"
-    with staged_outputs() as stage:
+    with OutputTransaction() as stage:
         stage.open(paths[0]).write(text)
         write_arrays(arrays, stage.open(paths[1]), FORMATS["params"])
         stage.commit()

@@ -15,11 +15,11 @@ from graphshare.execute.plan import Plan
 from graphshare.execute.sgd import Momentum, Sgd
 from graphshare.execute.trainer import (
     Backpropagation,
-    backpropagated,
+    backpropagate,
     batch_rescale,
+    fill_zeros,
     first_data,
     node_streams,
-    with_zeros,
 )
 from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array
@@ -62,8 +62,8 @@ class Trainer:
         graph = extract_graph(targets)
         streams = node_streams(self._seed, self._updates)
         heads = [head_gradients.get(target) for target in targets]
-        result = backpropagated(plan, graph.heads, values, nodes, heads=heads, streams=streams, shapes=inference.shapes)
-        result.gradients = with_zeros(result.gradients, nodes, values)
+        result = backpropagate(plan, graph.heads, values, nodes, heads=heads, streams=streams, shapes=inference.shapes)
+        result.gradients = fill_zeros(result.gradients, nodes, values)
         variables = self._registry.variables
         parameters = [v.var for v in variables.values() if v.kind is Kind.PARAMETER and v.var.node in result.gradients]
         if parameters:  # a pass for the gradients of inputs alone does not change the next update
@@ -110,7 +110,7 @@ class Trainer:
                 self._values.set(node, state)
             self._states = {}
         values = {var.node: self._values.get(var) for var in applied}
-        for node, value in momentum.updated(values, by_node).items():
+        for node, value in momentum.update(values, by_node).items():
             self._values.set(node, value)
         self._updates += 1
 

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.formats.nearby import GRAPHS, meant
+from graphshare.formats.nearby import GRAPHS, suggest_files
 from graphshare.formats.params.registry import read_index
 
 STDIN = "<stdin>"
@@ -64,7 +64,7 @@ def graph_path(source: str) -> tuple[str, str]:
         return symbol, source
     if os.path.isdir(source):
         raise InputError(Fault("is a directory", where=source, hint="give a symbol file or the stem of a checkpoint"))
-    hint = meant(source, GRAPHS, stems=True) or f"neither this file nor {symbol} is there"
+    hint = suggest_files(source, GRAPHS, stems=True) or f"neither this file nor {symbol} is there"
     raise InputError(Fault("does not exist", where=source, hint=hint))
 
 

@@ -20,7 +20,7 @@ from graphshare.checkpoint.load import StrPath, locate_refusals, params_path
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.self_check import check_written
 from graphshare.errors import Fault, OutputError, UsageError
-from graphshare.formats.atomic import Staged, output_error, staged_outputs
+from graphshare.formats.atomic import OutputTransaction, output_error
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
@@ -108,7 +108,7 @@ def write_outputs(
         OutputError: a file could not be written; what it held before is still there.
         SelfCheckError: the result does not read back as it should.
     """
-    with locate_refusals(model), staged_outputs() as stage:
+    with locate_refusals(model), OutputTransaction() as stage:
         to_stdout = _stage_graph(model.graph, outputs.graph, stage) if outputs.graph else []
         if model.parameter_file is not None and outputs.params:
             _stage_params(model.parameter_file, model.graph, outputs.params, stage, verify_bytes)
@@ -123,7 +123,7 @@ def write_outputs(
         stage.commit()
 
 
-def _stage_graph(graph: Graph, target: str, stage: Staged) -> list[bytes]:
+def _stage_graph(graph: Graph, target: str, stage: OutputTransaction) -> list[bytes]:
     """Write the graph beside its target and check it; what goes to stdout is returned instead."""
     if target == "-":
         with task("writing", len(graph.nodes), "nodes") as advance:
@@ -143,7 +143,7 @@ def _stage_graph(graph: Graph, target: str, stage: Staged) -> list[bytes]:
     return []
 
 
-def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: Staged, verify_bytes: bool) -> None:
+def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputTransaction, verify_bytes: bool) -> None:
     from graphshare.checkpoint.parameters import split_by_origin
     from graphshare.formats.params.convert import stage_params
     from graphshare.formats.params.registry import SUFFIXES
@@ -158,7 +158,7 @@ def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: Staged,
     stage_params(parts, stage, target, to=format_, densify=in_memory, np_shape=np_shape, verify_bytes=verify_bytes)
 
 
-def _stage_arrays(arrays: Mapping[str, Any], target: str, stage: Staged) -> list[bytes]:
+def _stage_arrays(arrays: Mapping[str, Any], target: str, stage: OutputTransaction) -> list[bytes]:
     """Write arrays as ``.npz`` beside their target; what goes to stdout is returned instead."""
     from graphshare.formats.params.array_files import write_arrays
     from graphshare.formats.params.registry import FORMATS
@@ -201,6 +201,6 @@ def _write_whole(file: BinaryIO, piece: bytes) -> None:
 
 def write_text(path: str, text: bytes) -> None:
     """Write a report or picture to the file ``path``. Raises OutputError; what the file held before is then still there."""
-    with staged_outputs() as stage:
+    with OutputTransaction() as stage:
         stage.open(path).write(text)
         stage.commit()

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from graphshare.errors import Fault, InputError, SelfCheckError
 from graphshare.formats.mxnet.document import Buffer
-from graphshare.formats.mxnet.written import differences
+from graphshare.formats.mxnet.graph_differences import find_differences
 from graphshare.ir.graph import Entry, Graph, Kept, Node, Rewrite
 
 _REPORTED = 20
@@ -22,7 +22,7 @@ def check_written(data: Buffer, graph: Graph, *, where: str) -> None:
         SelfCheckError: they do not read back as that graph.
     """
     try:
-        faults = list(islice(differences(data, graph), _REPORTED))
+        faults = list(islice(find_differences(data, graph), _REPORTED))
     except InputError as error:
         faults = list(error.faults)
     if faults:

@@ -17,7 +17,7 @@ from graphshare.checks.document import BOM
 from graphshare.checks.engine import run_rules
 from graphshare.checks.targets import Target, read_context
 from graphshare.errors import Fault, RefusedError, SelfCheckError, UsageError
-from graphshare.formats.atomic import staged_outputs
+from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.source import MxnetSource, source_of
 from graphshare.formats.mxnet.symbol import read_symbol
@@ -67,7 +67,7 @@ def _plan_fix(target: Target, options: CheckOptions) -> Fix:
 
 def apply_fix(fix: Fix) -> None:
     """Write the files of a fix, both or neither. Raises OutputError, and then both files are unchanged."""
-    with staged_outputs() as stage:
+    with OutputTransaction() as stage:
         if fix.graph is not None:
             stage.open(fix.target.graph).write(fix.graph)
         if fix.records is not None:

@@ -9,7 +9,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.save import Outputs
 from graphshare.cli.console import say
 from graphshare.cli.output import say_written
-from graphshare.rewrite.duplicate_plan import Duplication
+from graphshare.rewrite.choices import Duplication
 from graphshare.text.format import escape_control, format_names
 
 _SHOWN = 6

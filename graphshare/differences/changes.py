@@ -13,6 +13,7 @@ from graphshare.differences.alignment import align
 from graphshare.formats.mxnet.document import VARIABLE_OP, operator_text
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import consumers
+from graphshare.text.short_repr import ShortRepr
 
 
 class NodeRef(msgspec.Struct, frozen=True):
@@ -55,7 +56,7 @@ class TieMoved(msgspec.Struct, frozen=True):
     news: tuple[NodeRef, ...]
 
 
-class GraphDiff(msgspec.Struct, frozen=True):
+class GraphDiff(ShortRepr, msgspec.Struct, frozen=True):
     """The changes of a graph; true if there is any. ``outputs`` and ``attributes`` are those of the graph itself."""
 
     added: tuple[NodeRef, ...] = ()

@@ -15,9 +15,10 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.params.diff import ParameterDiff, diff_parameters
 from graphshare.ir.graph import Graph, Node
 from graphshare.text.format import format_count
+from graphshare.text.short_repr import ShortRepr
 
 
-class Difference(msgspec.Struct, frozen=True):
+class Difference(ShortRepr, msgspec.Struct, frozen=True):
     """The differences of the graphs, and of the parameter files where both have one; true if there is any."""
 
     graph: GraphDiff

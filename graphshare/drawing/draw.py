@@ -19,11 +19,12 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
+from graphshare.text.short_repr import ShortRepr
 
 PartialShape = tuple[int | None, ...]
 
 
-class Drawing(msgspec.Struct, frozen=True, eq=False):
+class Drawing(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     """A drawing as text, the picture that it shows, and remarks for the user."""
 
     text: str

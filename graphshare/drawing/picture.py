@@ -17,6 +17,7 @@ from graphshare.drawing.scopes import ScopedName, infer_scopes
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.text.format import format_dims
+from graphshare.text.short_repr import ShortRepr
 
 Shapes = Mapping[tuple[Node, int], tuple[int, ...]]
 MAX_BOXES = 80  # more are hard to read
@@ -43,7 +44,7 @@ class Line(msgspec.Struct):
     labels: list[str]
 
 
-class Picture(msgspec.Struct):
+class Picture(ShortRepr, msgspec.Struct):
     """Boxes and lines; ``depth`` is the number of open levels of scopes, None for all."""
 
     boxes: list[Box]

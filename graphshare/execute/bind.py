@@ -12,7 +12,7 @@ from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameter_plan import check_belongs, held_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import for_variables, parameter_values
-from graphshare.execute.folding import folded
+from graphshare.execute.folding import fold_batch_norm
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
 from graphshare.execute.pool import Pool
@@ -21,6 +21,7 @@ from graphshare.execute.variable_values import as_array, convert_feed, random_st
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.text.format import format_count, format_names
 
 _KEPT = 16
 """The number of combinations of input shapes whose inference is cached."""
@@ -59,9 +60,12 @@ class Bound:
         self._part, self._parameters, self._roles = part, parameters, roles
         self._nodes = post_order(entry.node for entry in part.heads)
         self._inputs = [node for node in self._nodes if node.is_variable and node not in parameters]
-        self._plan = folded(make_plan(part.heads), parameters)
+        self._plan = fold_batch_norm(make_plan(part.heads), parameters)
         self._pool, self._rng = Pool(), random_stream(seed)
         self._known: dict[Any, tuple[Inference, dict[Node, Any]]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Bound: {format_count(len(self._nodes), 'node')}, inputs {format_names(self.inputs, 3)}>"
 
     @property
     def inputs(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Steps that are run as one: a convolution or BatchNorm and what follows, where nobody else reads what lies between."""
+"""Fusion: a convolution or BatchNorm and its epilogue run as one step, where no other node uses the values between."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from graphshare.ops.convolution.fused import CHAIN, Chain
 from graphshare.ops.windows import is_channels_last
 
 
-def fused(steps: Sequence[Step], wanted: Sequence[int]) -> tuple[Step, ...]:
-    """``steps`` for inference with such chains joined, each where its last step stands; what lies between is not made.
+def fuse_steps(steps: Sequence[Step], wanted: Sequence[int]) -> tuple[Step, ...]:
+    """Return ``steps`` for inference with such chains fused, each at the position of its last step.
 
-    Only a value with a single reader that is not wanted itself is left out, so what one branch computes is never another's.
+    Only a value with a single use that is not a target is left out, so no work is shared between branches.
     """
-    readers = Counter(wanted)
+    uses = Counter(wanted)
     for step in steps:
-        readers.update(step.inputs)
-    made: dict[int, int] = {}
+        uses.update(step.inputs)
+    producers: dict[int, int] = {}
     kept: dict[int, Step] = {}
     for position, step in enumerate(steps):
-        here = _begun(step)
+        here = _start_chain(step)
         for i in reversed(range(len(step.inputs[:2]))):
-            earlier = made.get(step.inputs[i]) if readers[step.inputs[i]] == 1 else None
-            joined = _joined(kept[earlier], step, i) if earlier is not None else None
-            if earlier is not None and joined is not None:
+            earlier = producers.get(step.inputs[i]) if uses[step.inputs[i]] == 1 else None
+            both = _fuse(kept[earlier], step, i) if earlier is not None else None
+            if earlier is not None and both is not None:
                 del kept[earlier]
-                here = joined
+                here = both
                 break
         kept[position] = here
         if here.kernel is CHAIN or (here.kernel.operator == "BatchNorm" and len(here.outputs) == 1):
-            made[here.outputs[0]] = position
+            producers[here.outputs[0]] = position
     return _with_last_uses([kept[position] for position in sorted(kept)], wanted)
 
 
-def _begun(step: Step) -> Step:
-    """A convolution as a chain of one."""
+def _start_chain(step: Step) -> Step:
+    """Return a convolution as a chain of one, any other step unchanged."""
     if step.kernel.operator != "Convolution" or is_channels_last(step.attrs["layout"]):
         return step
     return msgspec.structs.replace(step, kernel=CHAIN, attrs={"chain": Chain(step.attrs)})
 
 
-def _joined(first: Step, second: Step, place: int) -> Step | None:
-    """Both as one, ``first`` being input ``place`` of ``second``; None if they are nothing that is run together."""
+def _fuse(first: Step, second: Step, place: int) -> Step | None:
+    """Return both steps as one, ``first`` being input ``place`` of ``second``; None where they cannot be fused."""
     if first.kernel is not CHAIN:
         return msgspec.structs.replace(first, kernel=BATCH_NORM_RELU, outputs=second.outputs) if _is_relu(second) else None
     chain: Chain = first.attrs["chain"]
@@ -74,9 +74,9 @@ def _is_relu(step: Step) -> bool:
 
 
 def _with_last_uses(steps: Sequence[Step], wanted: Sequence[int]) -> tuple[Step, ...]:
-    kept, found = set(wanted), []
+    kept, updated = set(wanted), []
     for step in reversed(steps):
-        mine = {*step.inputs, step.outputs[0]}
-        found.append(msgspec.structs.replace(step, last=frozenset(mine - kept)))
-        kept |= mine
-    return tuple(reversed(found))
+        own = {*step.inputs, step.outputs[0]}
+        updated.append(msgspec.structs.replace(step, last=frozenset(own - kept)))
+        kept |= own
+    return tuple(reversed(updated))

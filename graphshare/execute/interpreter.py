@@ -1,4 +1,4 @@
-"""Runs a plan: kernels in order, values freed after their last use, buffers written over where nobody needs them."""
+"""Runs a plan: kernels in order; values are freed, and their buffers reused in place, after their last use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from graphshare.text.format import format_shape
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """One step's cost: ``seconds``, and the ``bytes`` of its outputs."""
+    """The cost of one step: ``seconds``, and the ``bytes`` of its outputs."""
 
     node: Node
     seconds: float
@@ -30,7 +30,7 @@ class Timing(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, eq=False):
-    """What a run gave. ``peak_bytes`` is the most that values held at one time, variables not counted."""
+    """The result of a run. ``peak_bytes`` is the most that values took at one time, variables not counted."""
 
     outputs: list[Array]
     updates: dict[Node, Array]
@@ -49,12 +49,10 @@ def run_plan(
     watch: Callable[[Node, Sequence[Array]], None] | None = None,
     pool: Pool | None = None,
 ) -> Run:
-    """Runs ``plan`` on the values of its variables, which are never written to.
+    """Run ``plan`` on the values of its variables, which are never written to.
 
-    ``shapes`` are the inferred shapes of outputs, which operators without inputs may depend on.
-
-    ``watch`` is shown each node's outputs as they are made; with it, or ``profile``, every node runs by itself. ``pool`` keeps
-    buffers from one run to the next.
+    ``shapes`` are the inferred shapes of outputs, which operators without inputs may depend on. ``watch`` is called with each
+    node and its outputs; with it, or ``profile``, every node runs by itself. ``pool`` keeps buffers from one run to the next.
 
     Raises:
         RefusedError: a kernel cannot take its inputs; node and shapes are named.
@@ -77,7 +75,7 @@ def run_plan(
             empty=pool.empty,
         )
         started = perf_counter() if profile else 0.0
-        result = computed(step, context, inputs)
+        result = run_kernel(step, context, inputs)
         outputs = result.outputs
         if profile:
             timings.append(Timing(step.node, perf_counter() - started, sum(x.nbytes for x in outputs)))
@@ -91,8 +89,13 @@ def run_plan(
     return Run([state.values[slot] for slot in plan.targets], updates, state.peak, timings)
 
 
-def computed(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
-    """The kernel's result, brought into one form."""
+def run_kernel(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
+    """Run the kernel of a step and return its result in one form.
+
+    Raises:
+        RefusedError: the kernel cannot take its inputs; the node and the shapes are named.
+        BugError: the kernel failed within its limits.
+    """
     try:
         with np.errstate(all="ignore"):
             result: Any = step.kernel.forward(context, step.attrs, *inputs)
@@ -111,10 +114,10 @@ def computed(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
 
 
 class _State:
-    """The values that live, and which of their buffers are shared.
+    """The live values, and the number of slots that share each buffer.
 
-    A result may be a view of an input. Buffers are counted by the array that owns them, and one may be written over only when
-    a single slot still stands for it and no variable does.
+    A result may be a view of an input. Buffers are counted by the array that owns them; one may be reused in place only when
+    a single slot refers to it and no variable does.
     """
 
     def __init__(self, plan: Plan, values: Mapping[Node, Array]) -> None:
@@ -131,7 +134,7 @@ class _State:
             self._variables.add(id(_owner(value)))
 
     def dead(self, step: Step) -> tuple[bool, ...]:
-        """For each input whether its buffer may be written over."""
+        """Return for each input whether its buffer may be reused in place."""
         return tuple([slot in step.last and self._holders.get(id(_owner(self.values[slot]))) == 1 for slot in step.inputs])
 
     def keep(self, step: Step, outputs: Sequence[Array]) -> None:
@@ -163,7 +166,7 @@ class _State:
 
 
 def _owner(array: Array) -> Array:
-    """The array that owns the buffer."""
+    """Return the array that owns the buffer."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
@@ -172,7 +175,7 @@ def _owner(array: Array) -> Array:
 def _subgraph_runner(
     node: Node, training: bool, rng: np.random.Generator | None
 ) -> Callable[[int, Sequence[Array]], list[Array]]:
-    """Runs a sub-graph of ``node`` on arrays for its variables, in MXNet's order of them. Its plan is made once."""
+    """Return a function that runs a subgraph of ``node`` on arrays for its variables, in MXNet's order."""
     plans: dict[int, tuple[Plan, list[Node]]] = {}
 
     def run_subgraph(number: int, arrays: Sequence[Array]) -> list[Array]:
@@ -181,13 +184,13 @@ def _subgraph_runner(
             plans[number] = (make_plan(graph.heads), inner_variables(graph))
         plan, variables = plans[number]
         values = dict(zip(variables, arrays, strict=True))
-        made = any(not step.inputs for step in plan.steps)  # their shapes may follow from the others only
-        shapes = infer(node.subgraphs[number], {n: x.shape for n, x in values.items()}, {}).shapes if made else None
+        creates = any(not step.inputs for step in plan.steps)  # their shapes may follow from the others only
+        shapes = infer(node.subgraphs[number], {n: x.shape for n, x in values.items()}, {}).shapes if creates else None
         return run_plan(plan, values, shapes=shapes, training=training, rng=rng).outputs
 
     return run_subgraph
 
 
 def run_graph(targets: Sequence[Entry], values: Mapping[Node, Array]) -> list[Array]:
-    """The values of ``targets`` for these variables."""
+    """Return the values of ``targets`` for these variables."""
     return run_plan(make_plan(targets), values).outputs

@@ -1,4 +1,4 @@
-"""A plan made once: which kernels run in which order, on which slots, and when a value is needed no more."""
+"""The plan of a run: which kernels run in which order, on which slots, and where each value has its last use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from graphshare.analysis.shapes import bodies_of
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.fusion import fused
+from graphshare.execute.fusion import fuse_steps
 from graphshare.execute.step import Step
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import post_order
@@ -17,13 +17,13 @@ from graphshare.ops.registry import find_kernel, lookup
 
 
 class UnsupportedError(RefusedError):
-    """Operators that nothing here can compute; every node is listed, before anything runs."""
+    """Operators without a kernel; every node is listed, before anything runs."""
 
 
 class Plan(msgspec.Struct, frozen=True, eq=False):
-    """``variables`` gives the slot of each variable that is needed, ``targets`` the slots that are wanted at the end.
+    """The steps of a run. ``variables`` has the slot of each variable, ``targets`` the slots of the results.
 
-    ``fused`` are the steps for inference where nobody looks at single nodes; ``constants`` fills slots that only they read.
+    ``fused`` are the steps for inference without watching single nodes; ``constants`` are values of slots that only they use.
     """
 
     steps: tuple[Step, ...]
@@ -34,8 +34,8 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
     constants: Mapping[int, Array] = {}
 
 
-def without_kernel(nodes: Sequence[Node]) -> list[Fault]:
-    """A fault for each operator without a kernel, those inside of sub-graphs too."""
+def missing_kernels(nodes: Sequence[Node]) -> list[Fault]:
+    """Return a fault for each operator without a kernel, those in subgraphs too."""
     faults = []
     for node in nodes:
         if not node.is_variable and find_kernel(node.op) is None:
@@ -44,16 +44,16 @@ def without_kernel(nodes: Sequence[Node]) -> list[Fault]:
             hint = "register a kernel for it (entry point graphshare.kernels), or compare structure and parameters only"
             hint = f"{reason}; {hint}" if reason else hint
             faults.append(Fault(f"operator {node.op} cannot be run", node=node.name, hint=hint))
-        elif reason := _refused(node):
+        elif reason := _refusal(node):
             hint = "compare structure and parameters only"
-            faults.append(Fault(f"operator {node.op} cannot be run as this node has it: {reason}", node=node.name, hint=hint))
+            faults.append(Fault(f"operator {node.op} cannot be run with these attributes: {reason}", node=node.name, hint=hint))
         for graph in node.subgraphs:
-            faults += without_kernel(post_order(entry.node for entry in graph.heads))
+            faults += missing_kernels(post_order(entry.node for entry in graph.heads))
     return faults
 
 
-def _refused(node: Node) -> str | None:
-    """Why the kernel of the node's operator does not serve this node."""
+def _refusal(node: Node) -> str | None:
+    """Return why the kernel cannot run this node, None where it can."""
     kernel, signature = find_kernel(node.op), lookup(node.op)
     if kernel is None or kernel.refuses is None or signature is None:
         return None
@@ -63,9 +63,9 @@ def _refused(node: Node) -> str | None:
         return str(error)
 
 
-def unsupported(nodes: Sequence[Node]) -> list[Fault]:
-    """A fault for each operator without a kernel, and for attributes that cannot be read."""
-    faults = without_kernel(nodes)
+def unsupported_operators(nodes: Sequence[Node]) -> list[Fault]:
+    """Return a fault for each operator without a kernel, and for attributes that cannot be read."""
+    faults = missing_kernels(nodes)
     for node in nodes:
         signature = lookup(node.op) if not node.is_variable else None
         if signature is not None and find_kernel(node.op) is not None:
@@ -74,13 +74,13 @@ def unsupported(nodes: Sequence[Node]) -> list[Fault]:
 
 
 def make_plan(targets: Sequence[Entry]) -> Plan:
-    """What must run to compute ``targets``, and nothing else.
+    """Plan what must run to compute ``targets``, and nothing else.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.
     """
     nodes = post_order(entry.node for entry in targets)
-    faults = unsupported(nodes)
+    faults = unsupported_operators(nodes)
     if faults:
         raise UnsupportedError(faults)
     slots = _slots(nodes, targets)
@@ -91,11 +91,11 @@ def make_plan(targets: Sequence[Entry]) -> Plan:
         counts[node] = max(counts.get(node, 1), index + 1)
     steps = tuple(_step(node, slots, counts, last) for node in nodes if not node.is_variable)
     variables = {node: slots[node, 0] for node in nodes if node.is_variable}
-    return Plan(steps, fused(steps, wanted), len(slots), variables, wanted)
+    return Plan(steps, fuse_steps(steps, wanted), len(slots), variables, wanted)
 
 
 def _slots(nodes: Sequence[Node], targets: Sequence[Entry]) -> dict[tuple[Node, int], int]:
-    """A slot for each output that somebody reads, and for the first output of every node."""
+    """Return a slot for each output that is used, and for the first output of every node."""
     read: dict[tuple[Node, int], None] = {}
     for node in nodes:
         read[node, 0] = None
@@ -106,15 +106,15 @@ def _slots(nodes: Sequence[Node], targets: Sequence[Entry]) -> dict[tuple[Node, 
 
 
 def _last_uses(nodes: Sequence[Node], slots: Mapping[tuple[Node, int], int], wanted: Sequence[int]) -> dict[Node, set[int]]:
-    """The slots that a node is the last to read; an output that nobody reads dies where it is made."""
+    """Return for each node the slots whose last use it is; an unused output has its last use where it is computed."""
     last: dict[Node, set[int]] = {}
     kept = set(wanted)
     for node in reversed(nodes):
         if node.is_variable:
             continue
-        mine = {slots[entry.node, entry.index] for entry in node.inputs} | {slots[node, 0]}
-        last[node] = mine - kept
-        kept |= mine
+        own = {slots[entry.node, entry.index] for entry in node.inputs} | {slots[node, 0]}
+        last[node] = own - kept
+        kept |= own
     return last
 
 

@@ -1,4 +1,4 @@
-"""Buffers that a run uses again: memory that was touched before costs nothing to touch again, and stays in the cache."""
+"""Reusable buffers of a run: memory that is reused needs no new pages, and stays in the cache."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ import numpy as np
 from graphshare.ops.kernel import Array
 
 _SMALL = 1 << 15
-"""Bytes below which the allocator serves better."""
+"""Bytes below which the allocator is faster."""
 _KEPT = 1 << 26
-"""Bytes that may lie idle in any case."""
+"""Bytes that may always stay idle."""
 _SLACK = 4
-"""How many times too large a buffer may be."""
+"""The factor by which a buffer may be too large."""
 _NBYTES = attrgetter("nbytes")
 _UNUSED = 3
-"""What :func:`getrefcount` says of a buffer that only the pool and its asker hold."""
+"""The :func:`getrefcount` of a buffer that only the pool and the caller refer to."""
 
 
 class Pool:
-    """Makes arrays of uninitialised numbers. A buffer is free again as soon as no array of it is left; nobody returns one."""
+    """Creates uninitialised arrays. A buffer is reusable as soon as no array refers to it; none is returned explicitly."""
 
     def __init__(self) -> None:
         self._buffers: list[Array] = []  # by size
 
     def empty(self, shape: Sequence[int], dtype: Any) -> Array:
-        """An array like ``numpy.empty``'s. Its buffer may be larger than it."""
+        """Return an array as ``numpy.empty`` does. Its buffer may be larger."""
         dtype = np.dtype(dtype)
         size = dtype.itemsize
         for n in shape:
@@ -46,7 +46,7 @@ class Pool:
         return array
 
     def _free(self, size: int) -> Array | None:
-        """The smallest buffer that nobody uses and that has room for ``size`` bytes."""
+        """Return the smallest unused buffer with room for ``size`` bytes."""
         for i in range(bisect_left(self._buffers, size, key=_NBYTES), len(self._buffers)):
             buffer = self._buffers[i]
             if buffer.nbytes > _SLACK * size:
@@ -56,7 +56,7 @@ class Pool:
         return None
 
     def _make_room(self, size: int) -> None:
-        """Gives idle buffers back, large ones first, so that they take no more than what is in use or ``_KEPT``."""
+        """Release idle buffers, large ones first, until they take no more than those in use or ``_KEPT``."""
         idle = [i for i in range(len(self._buffers)) if getrefcount(self._buffers[i]) == _UNUSED - 1]
         total = sum(self._buffers[i].nbytes for i in idle)
         used = sum(buffer.nbytes for buffer in self._buffers) - total + size

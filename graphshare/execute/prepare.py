@@ -14,12 +14,12 @@ from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.analysis.shapes import Inference, infer
-from graphshare.analysis.sizes import settle_sizes
+from graphshare.analysis.sizes import choose_sizes
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameter_plan import check_belongs, held_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import GivenShape, for_variables, parameter_values
-from graphshare.execute.plan import UnsupportedError, make_plan, unsupported, without_kernel
+from graphshare.execute.plan import UnsupportedError, make_plan, missing_kernels, unsupported_operators
 from graphshare.execute.variable_values import check_shapes, convert_feed, draw_inputs, draw_parameters, unknown_shapes
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
@@ -143,7 +143,7 @@ def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[st
         UnsupportedError: operators without a kernel; all are listed.
         RefusedError: the file needs an upgrade that MXNet would refuse.
     """
-    faults = without_kernel(post_order(entry.node for entry in wanted))
+    faults = missing_kernels(post_order(entry.node for entry in wanted))
     if faults:
         raise UnsupportedError(faults)
     part, _, implied = upgraded_part(graph, wanted)
@@ -159,12 +159,12 @@ def upgraded_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping
     nodes = post_order(entry.node for entry in wanted)
     part = Graph(tuple(nodes), tuple(wanted), graph.attrs, graph.source.after_rewrite())
     implied = sum(1 for _ in implied_variables(part))
-    if without_kernel(nodes) or (not implied and (graph.version or 0) >= UPGRADED_BEFORE and not unsupported(nodes)):
+    if missing_kernels(nodes) or (not implied and (graph.version or 0) >= UPGRADED_BEFORE and not unsupported_operators(nodes)):
         return part, {}, 0
     try:
         rewrite = upgrade(part, keep_amp_cast=True)
     except RefusedError:
-        if implied or unsupported(nodes):
+        if implied or unsupported_operators(nodes):
             raise
         return part, {}, 0
     return rewrite.graph, rewrite.branches[0].images, implied
@@ -253,9 +253,9 @@ def _choose_sizes(assigned: Assignment, part: Graph, nodes: Sequence[Node], shap
     """Choose sizes for inputs that nothing determines."""
     known = {**shapes, **{node: array.shape for node, array in assigned.values.items()}}
     types = {node: str(array.dtype) for node, array in assigned.values.items()}
-    settled = settle_sizes(part, known, types, nodes, assigned.inference)
-    if settled is not None:
-        assigned.inference, assigned.sized = settled[0], list(settled[1])
+    chosen = choose_sizes(part, known, types, nodes, assigned.inference)
+    if chosen is not None:
+        assigned.inference, assigned.sized = chosen[0], list(chosen[1])
 
 
 def _describe(assigned: Assignment, seed: int | None, params_seed: int | None) -> list[str]:

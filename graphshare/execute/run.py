@@ -15,9 +15,10 @@ from graphshare.execute.prepare import prepare
 from graphshare.execute.variable_values import random_stream
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
+from graphshare.text.short_repr import ShortRepr
 
 
-class Computed(msgspec.Struct, eq=False):
+class Computed(ShortRepr, msgspec.Struct, eq=False):
     """What a run gave. ``outputs`` are arrays by MXNet's output names; of equal names the later ones end in ``#1``, ``#2``...
 
     ``peak_bytes`` is the most that computed values held at one time, ``variable_bytes`` what went in. ``notes`` say in words

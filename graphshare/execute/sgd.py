@@ -1,6 +1,6 @@
 """Stochastic gradient descent as MXNet's Module does it.
 
-The gradient is rescaled (by 1 / batch, unless said otherwise), clipped, and the weight decay added; then
+The gradient is rescaled (by 1 / batch, by default), clipped, and the weight decay added; then
 ``m = momentum * m - rate * g`` and ``w = w + m``. Weight decay holds for names that end in ``_weight`` or ``_gamma`` alone.
 ``__lr_mult__`` and ``__wd_mult__`` of a variable multiply its rate and decay, and the latter prevails over the ending.
 """
@@ -17,15 +17,15 @@ from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array
 
 DECAYED = ("_weight", "_gamma")
-"""Endings of the names whose values decay."""
+"""Endings of the names of variables with weight decay."""
 _BLOCK = 1 << 15
-"""How many numbers are updated at a time."""
+"""The number of elements updated at a time."""
 
 
 class Sgd(msgspec.Struct, frozen=True):
     """The settings; Module's own by default.
 
-    ``rescale`` multiplies gradients, ``clip`` bounds their absolute values; a bound of 0 is none, as in Module.
+    ``rescale`` multiplies gradients, ``clip`` bounds their absolute values; 0 means no bound, as in Module.
     """
 
     learning_rate: float = 0.01
@@ -36,19 +36,19 @@ class Sgd(msgspec.Struct, frozen=True):
 
 
 class Multipliers(msgspec.Struct, frozen=True):
-    """What a variable's learning rate and weight decay are multiplied with."""
+    """The factors of a variable's learning rate and weight decay."""
 
     learning_rate: float
     wd: float
 
 
 def multipliers(variables: Sequence[Node]) -> dict[Node, Multipliers]:
-    """The multipliers by variable.
+    """Return the multipliers by variable.
 
     Raises:
-        RefusedError: attributes that are no numbers; all are listed.
+        RefusedError: attributes that are not numbers; all are listed.
     """
-    found, faults = {}, []
+    by_node, faults = {}, []
     for node in variables:
         numbers = {"__lr_mult__": 1.0, "__wd_mult__": 1.0 if node.name.endswith(DECAYED) else 0.0}
         for key in numbers:
@@ -57,25 +57,25 @@ def multipliers(variables: Sequence[Node]) -> dict[Node, Multipliers]:
                 try:
                     numbers[key] = float(text)
                 except ValueError:
-                    faults.append(Fault(f"{key} is {text!r}, which is no number", node=node.name))
-        found[node] = Multipliers(*numbers.values())
+                    faults.append(Fault(f"{key} is {text!r}, which is not a number", node=node.name))
+        by_node[node] = Multipliers(*numbers.values())
     if faults:
         raise RefusedError(faults)
-    return found
+    return by_node
 
 
 class Momentum:
-    """Updates of some variables, step by step, with what they remember of the steps before."""
+    """SGD updates of some variables, with the momentum of earlier steps."""
 
     def __init__(self, settings: Sgd, variables: Sequence[Node], memory: dict[Node, Array] | None = None) -> None:
-        """``memory`` holds what they remember, where it is to outlive these updates; it is written to."""
+        """``memory`` holds the momentum, where it is to outlive this object; it is written to."""
         self._settings = settings
         self._multipliers = multipliers(variables)
         self._memory = {} if memory is None else memory
 
-    def updated(self, values: Mapping[Node, Array], gradients: Mapping[Node, Array]) -> dict[Node, Array]:
-        """New values after one step; a variable without a gradient has one of zero, and may decay all the same."""
-        found = {}
+    def update(self, values: Mapping[Node, Array], gradients: Mapping[Node, Array]) -> dict[Node, Array]:
+        """Return the values after one step; a variable without a gradient has one of zero, and may still decay."""
+        updated = {}
         for node, multiplier in self._multipliers.items():
             value, gradient = values[node], gradients.get(node)
             result = np.empty(value.shape, value.dtype)
@@ -87,12 +87,14 @@ class Momentum:
             for first in range(0, max(1, out.size), _BLOCK):
                 part = slice(first, first + _BLOCK)
                 slope, kept = (None if x is None else x[part] for x in (slopes, memory))
-                self._update(old[part], slope, kept, out[part], multiplier)
-            found[node] = result
-        return found
+                self._update_block(old[part], slope, kept, out[part], multiplier)
+            updated[node] = result
+        return updated
 
-    def _update(self, value: Array, gradient: Array | None, memory: Array | None, out: Array, multiplier: Multipliers) -> None:
-        """Some numbers of one variable, few enough to stay in the cache; ``memory`` and ``out`` are written to."""
+    def _update_block(
+        self, value: Array, gradient: Array | None, memory: Array | None, out: Array, multiplier: Multipliers
+    ) -> None:
+        """Update some elements of one variable, few enough for the cache; ``memory`` and ``out`` are written to."""
         settings, wide = self._settings, np.float32 if value.dtype == np.float16 else value.dtype.type
         change = np.zeros(value.shape, wide) if gradient is None else np.multiply(gradient, wide(settings.rescale))
         if settings.clip is not None and settings.clip > 0:

@@ -12,13 +12,14 @@ from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.analysis.shapes import Inference, infer
 from graphshare.checkpoint.parameter_plan import held_names
 from graphshare.execute.feeds import GivenShape, for_variables
-from graphshare.execute.plan import without_kernel
+from graphshare.execute.plan import missing_kernels
 from graphshare.execute.prepare import upgraded_part
 from graphshare.formats.mxnet.document import operator_text
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.text.short_repr import ShortRepr
 
 
 class ShapedOutput(msgspec.Struct, frozen=True):
@@ -30,7 +31,7 @@ class ShapedOutput(msgspec.Struct, frozen=True):
     dtype: str | None
 
 
-class Shaped(msgspec.Struct, frozen=True):
+class Shaped(ShortRepr, msgspec.Struct, frozen=True):
     """``outputs`` of every node that the heads need, variables too; ``unsupported`` operators, which let no shape through."""
 
     outputs: list[ShapedOutput]
@@ -57,7 +58,7 @@ def shape_graph(
     idle = {node.name for node in graph.variables()} - {node.name for node in part.nodes if node.is_variable}
     roles = assign_roles(part, held=held_names(params), as_input=as_input, as_parameter=as_parameter)
     inference = _infer(part, roles, {k: v for k, v in shapes.items() if k not in idle}, params)
-    missing = list(dict.fromkeys(fault.message.split()[1] for fault in without_kernel(inference.nodes)))
+    missing = list(dict.fromkeys(fault.message.split()[1] for fault in missing_kernels(inference.nodes)))
     return Shaped(_outputs(inference), totals(inference, roles), missing)
 
 

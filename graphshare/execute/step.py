@@ -1,4 +1,4 @@
-"""One step of a plan."""
+"""One step of a plan, and what the tape records of it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 
 from graphshare.ir.graph import Node
-from graphshare.ops.kernel import Kernel
+from graphshare.ops.gradient import Gradient, TapeEntry
+from graphshare.ops.kernel import Array, Kernel
 
 
 class Step(msgspec.Struct, frozen=True, eq=False):
-    """One operator. ``inputs`` and ``outputs`` are slots; ``last`` are the slots nobody reads after this step."""
+    """One operator. ``inputs`` and ``outputs`` are slots, -1 for an unused output; ``last`` are slots that it uses last."""
 
     node: Node
     kernel: Kernel
@@ -20,3 +21,17 @@ class Step(msgspec.Struct, frozen=True, eq=False):
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     last: frozenset[int]
+
+
+class RecordedStep(msgspec.Struct, eq=False):
+    """A step of the forward pass that the backward pass goes through.
+
+    ``inputs`` and ``outputs`` are shapes and dtypes; ``updates`` have the old and the new value of inputs that are mutated.
+    """
+
+    step: Step
+    gradient: Gradient
+    entry: TapeEntry
+    inputs: tuple[tuple[tuple[int, ...], str], ...]
+    outputs: tuple[tuple[tuple[int, ...], Any], ...]
+    updates: Mapping[int, tuple[Array, Array]]

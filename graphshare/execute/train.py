@@ -22,9 +22,10 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.progress import item_progress
 from graphshare.text.format import format_names
 from graphshare.text.names import did_you_mean, join_key
+from graphshare.text.short_repr import ShortRepr
 
 
-class Trained(msgspec.Struct, eq=False):
+class Trained(ShortRepr, msgspec.Struct, eq=False):
     """What some steps gave. ``before`` and ``outputs`` are those of inference before the first step and after the last.
 
     Outputs are by MXNet's names. ``updated`` are the new values of parameters and auxiliary states by their key in a parameter

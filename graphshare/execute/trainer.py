@@ -22,18 +22,18 @@ from graphshare.ops.kernel import Array, Shape
 
 
 def node_streams(seed: int, step: int, name: Callable[[Node], str] = lambda node: node.name) -> Streams:
-    """Random numbers for each node, by seed, step and name; nodes of one name, as ``name`` gives it, draw the same."""
+    """Return random streams for nodes, by seed, step and name; nodes with the same ``name`` draw the same numbers."""
 
     def stream(node: Node) -> np.random.Generator:
-        made: Any = _Begun([seed, step, zlib.crc32(name(node).encode("utf-8", "surrogateescape"))])
-        generator: np.random.Generator = made
+        lazy: Any = _LazyGenerator([seed, step, zlib.crc32(name(node).encode("utf-8", "surrogateescape"))])
+        generator: np.random.Generator = lazy
         return generator
 
     return stream
 
 
-class _Begun:
-    """A generator that is made when somebody draws: few nodes do, and making one takes longer than a small kernel."""
+class _LazyGenerator:
+    """A generator that is created at the first draw: few nodes draw, and creating one takes longer than a small kernel."""
 
     def __init__(self, seed: list[int]) -> None:
         self._seed = seed
@@ -45,14 +45,14 @@ class _Begun:
 
 
 def _head(node: Node, given: Array | None, out: Array) -> Array | None:
-    """The gradient of a head: the one that is given, in its type, or ones unless it is a loss."""
+    """Return the gradient of a head: the given one in the output's dtype, or ones unless it is a loss."""
     if given is not None:
         return given.astype(out.dtype, copy=False)
     return np.ones_like(out) if needs_head_gradient(node) else None
 
 
 def check_heads(targets: Sequence[Entry], heads: Gradients, outputs: Sequence[Array]) -> None:
-    """Holds given gradients of the targets against their values.
+    """Check the given gradients of targets against their values.
 
     Raises:
         RefusedError: some have another shape; all are listed.
@@ -67,21 +67,21 @@ def check_heads(targets: Sequence[Entry], heads: Gradients, outputs: Sequence[Ar
 
 
 def first_data(inputs: Iterable[Node], values: Mapping[Node, Array], roles: Mapping[Node, Role]) -> Node | None:
-    """The first of ``inputs`` that is data, no label and no state, and has an axis: Module divides by its batch."""
+    """Return the first of ``inputs`` that is data (neither label nor state) and has an axis: Module divides by its batch."""
     data = (node for node in inputs if not (roles[node].is_label or roles[node].is_state))
     return next((node for node in data if values[node].ndim), None)
 
 
 def batch_rescale(data: Node | None, values: Mapping[Node, Array]) -> float:
-    """What gradients are multiplied with by default: one divided by the batch of ``data``; 1 without any."""
+    """Return the default factor of gradients: 1 / batch of ``data``; 1 without data."""
     return 1.0 if data is None else 1 / max(1, values[data].shape[0])
 
 
 class Backpropagation(msgspec.Struct, eq=False):
-    """What one pass forward, in training mode, and back gave.
+    """The result of a forward pass, in training mode, and a backward pass.
 
-    ``gradients`` are of those of the wanted variables that one reached; ``states`` are new values of auxiliary states and of
-    what the forward pass overwrote.
+    ``gradients`` are those of the wanted variables that one reached; ``states`` are new values of auxiliary states and of
+    variables that the forward pass overwrote.
     """
 
     outputs: list[Array]
@@ -89,7 +89,7 @@ class Backpropagation(msgspec.Struct, eq=False):
     states: dict[Node, Array]
 
 
-def backpropagated(
+def backpropagate(
     plan: Plan,
     targets: Sequence[Entry],
     values: Mapping[Node, Array],
@@ -99,7 +99,7 @@ def backpropagated(
     streams: Streams,
     shapes: Mapping[Node, Sequence[Shape]] | None = None,
 ) -> Backpropagation:
-    """One pass forward and back over ``plan``, that of ``targets``, which changes none of ``values``.
+    """Run a forward and a backward pass over ``plan``, that of ``targets``; ``values`` are not written to.
 
     ``heads`` are the gradients of the targets, ones where None. Losses ignore them.
 
@@ -108,25 +108,25 @@ def backpropagated(
     """
     tape = Tape(plan, values, wanted, streams=streams, shapes=shapes)
     check_heads(targets, heads, tape.outputs)
-    found = tape.backward(
+    result = tape.backward(
         [_head(entry.node, given, out) for entry, given, out in zip(targets, heads, tape.outputs, strict=True)]
     )
-    return Backpropagation(tape.outputs, found.gradients, {**tape.overwritten, **found.updates})
+    return Backpropagation(tape.outputs, result.gradients, {**tape.overwritten, **result.updates})
 
 
-def with_zeros(gradients: Mapping[Node, Array], wanted: Sequence[Node], values: Mapping[Node, Array]) -> dict[Node, Array]:
-    """The gradients of all that is ``wanted``, read-only: zeros where none is reached, as MXNet's gradient arrays are."""
-    found = {}
+def fill_zeros(gradients: Mapping[Node, Array], wanted: Sequence[Node], values: Mapping[Node, Array]) -> dict[Node, Array]:
+    """Return read-only gradients of all ``wanted`` variables: zeros where none was reached, as in MXNet's gradient arrays."""
+    filled = {}
     for node in wanted:
         gradient = gradients.get(node)
         view = np.zeros_like(values[node]) if gradient is None else gradient.view()
         view.setflags(write=False)
-        found[node] = view
-    return found
+        filled[node] = view
+    return filled
 
 
 class Trainer:
-    """A graph in training. ``values`` are those of all its variables as they stand now; the arrays given are not written to.
+    """A graph in training. ``values`` are the current ones of all its variables; the arrays passed in are not written to.
 
     ``without_gradient`` are the parameters that no gradient reached in the last step.
     """
@@ -145,7 +145,7 @@ class Trainer:
     ) -> None:
         """``trained`` are the parameters; ``heads`` are the gradients of the targets, ones where None. Losses ignore them.
 
-        ``name`` tells by which name a node draws random numbers: equal names draw equal ones.
+        ``name`` returns the name by which a node draws random numbers: equal names draw equal ones.
 
         Raises:
             UnsupportedError: operators without a kernel.
@@ -160,26 +160,26 @@ class Trainer:
         self.without_gradient: list[Node] = []
 
     def gradients(self) -> Backpropagation:
-        """A pass forward, in training mode, and back.
+        """Run a forward pass, in training mode, and a backward pass.
 
         Raises:
             RefusedError: a kernel cannot take its inputs, or an operator has no gradient.
         """
         streams = node_streams(self._seed, self._steps, self._name)
-        return backpropagated(
+        return backpropagate(
             self.plan, self._targets, self.values, self._trained, heads=self._heads, streams=streams, shapes=self._shapes
         )
 
     def step(self) -> list[Array]:
-        """One step; the outputs of its forward pass, which ran before the update."""
-        found = self.gradients()
-        self.without_gradient = [node for node in self._trained if node not in found.gradients]
-        self.values.update(found.states)
-        self.values.update(self._momentum.updated(self.values, found.gradients))
+        """Train one step; return the outputs of its forward pass, which precedes the update."""
+        result = self.gradients()
+        self.without_gradient = [node for node in self._trained if node not in result.gradients]
+        self.values.update(result.states)
+        self.values.update(self._momentum.update(self.values, result.gradients))
         self._steps += 1
-        return found.outputs
+        return result.outputs
 
     def outputs(self) -> list[Array]:
-        """The outputs as they stand now, computed as for inference."""
+        """Return the current outputs, computed as for inference."""
         rng = np.random.default_rng(self._seed)
         return run_plan(self.plan, self.values, shapes=self._shapes, rng=rng).outputs

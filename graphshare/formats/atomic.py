@@ -1,11 +1,11 @@
 """Outputs that appear whole or not at all, several files as one act.
 
 Each output is written to a temporary file beside its target. ``commit`` brings all of them to the disk, then puts them in place
-one after the other; when anything fails, what stood there before is put back. Recovery is promised for errors, full disks and
+one after the other; when anything fails, the old files are put back. Recovery is promised for errors, full disks and
 signals that become exceptions, not for a power cut between two renames.
 
-An output that is no regular file (a pipe, a terminal, ``/dev/null``, ``/dev/stdout``) is written directly, and flushed before
-any file is put in place.
+An output that is not a regular file (a pipe, a terminal, ``/dev/null``, ``/dev/stdout``) is written directly, and flushed
+before any file is put in place.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _REASONS = {
 
 
 def output_error(error: OSError, target: str) -> OutputError:
-    """``error`` in words, for the output the user asked for."""
+    """Return ``error`` as an OutputError that names the output the user asked for."""
     if error.errno == errno.ENOENT:
         directory = os.path.dirname(target) or "."
         return OutputError(Fault("the directory does not exist", where=target, hint=f"create it: mkdir -p {directory}"))
@@ -65,7 +65,7 @@ class _Raw(io.FileIO):
 
 
 class StagedFile(io.BufferedWriter):
-    """What :meth:`Staged.open` returns.
+    """What :meth:`OutputTransaction.open` returns.
 
     ``target`` is the path that was asked for, ``name`` where the bytes are until the commit. ``direct`` says that they go where
     they cannot be read back or taken back from: a pipe, a device, a redirected standard output.
@@ -89,26 +89,26 @@ class _Output(msgspec.Struct, eq=False):
     file: StagedFile | None = None
 
 
-class Staged:
-    """Outputs on their way. A context manager: left without ``commit``, or on any exception, nothing has changed."""
+class OutputTransaction:
+    """Several outputs as one. A context manager: left without ``commit``, or on any exception, nothing has changed."""
 
     def __init__(self) -> None:
         self._outputs: list[_Output] = []
         self._committed = False
 
-    def __enter__(self) -> Staged:
+    def __enter__(self) -> OutputTransaction:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        stranded = [] if self._committed else self._roll_back()
+        lost = [] if self._committed else self._roll_back()
         for output in self._outputs:
-            if output not in stranded:
+            if output not in lost:
                 _remove(output.backup)
-        if stranded:
-            raise OutputError([_stranded(output) for output in stranded]) from value
+        if lost:
+            raise OutputError([_explain_lost(output) for output in lost]) from value
 
     def open(self, path: str | os.PathLike[str]) -> StagedFile:
-        """A binary file whose content becomes ``path`` on :meth:`commit`.
+        """Open a binary file whose content becomes ``path`` on :meth:`commit`.
 
         Keeps the mode of a file that is replaced, and writes through symbolic links. Raises OutputError when ``path`` cannot be
         written (a directory, no permission, a missing directory), RefusedError when it was opened already.
@@ -167,25 +167,20 @@ class Staged:
         self._committed = True
 
     def _roll_back(self) -> list[_Output]:
-        """Put everything back; returns the outputs of which that was not possible."""
-        stranded = []
+        """Put everything back; return the outputs for which that was not possible."""
+        lost = []
         for output in reversed(self._outputs):
             if output.file is not None:
-                # What is left in the buffer may fail to be written once more; the descriptor is closed all the same.
+                # The rest of the buffer may fail to be written once more; the descriptor is closed anyway.
                 with contextlib.suppress(OSError, OutputError, ValueError):
                     output.file.close()
             if output.place and not _restore(output):
-                stranded.append(output)
-        return stranded
-
-
-def staged_outputs() -> Staged:
-    """A set of outputs that is put in place as one; see :class:`Staged`."""
-    return Staged()
+                lost.append(output)
+        return lost
 
 
 def _own_descriptor(path: str) -> int | None:
-    """The number of the open descriptor that ``path`` stands for (``/dev/stdout``, ``/dev/fd/3``), if it does.
+    """Return the number of the open descriptor that ``path`` names (``/dev/stdout``, ``/dev/fd/3``), if it names one.
 
     Replacing the file behind a redirected standard output would leave the shell's descriptor with the old, empty one.
     """
@@ -212,7 +207,7 @@ def _status(path: str) -> os.stat_result | None:
 
 
 def _create_beside(output: _Output, mode: int) -> int:
-    """Create the temporary file; its name has nothing of the target's, which may be as long as names get."""
+    """Create the temporary file; its name is independent of the target's, which may be as long as names get."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     while True:
         output.temporary = _beside(output)  # noted before it exists, so that an interrupt in between leaves nothing behind
@@ -257,7 +252,7 @@ def _put_in_place(output: _Output) -> None:
 
 
 def _restore(output: _Output) -> bool:
-    """Put back what stood at the place of ``output``; False when it could not be, and then the backup is kept."""
+    """Put back the old file of ``output``; return False when that fails, and then the backup is kept."""
     restored = True
     placed = bool(output.temporary) and output.file is not None and not os.path.lexists(output.temporary)
     if output.backup and os.path.lexists(output.backup):
@@ -273,10 +268,8 @@ def _restore(output: _Output) -> bool:
     return restored
 
 
-def _stranded(output: _Output) -> Fault:
-    return Fault(
-        "could neither be written nor put back", where=output.target, hint=f"what stood there before is in {output.backup}"
-    )
+def _explain_lost(output: _Output) -> Fault:
+    return Fault("could neither be written nor put back", where=output.target, hint=f"the old file is in {output.backup}")
 
 
 def _remove(path: str) -> None:

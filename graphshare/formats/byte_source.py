@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.nearby import meant
+from graphshare.formats.nearby import suggest_files
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -72,7 +72,9 @@ class LocalFile(ByteSource):
         try:
             self._file = io.FileIO(path, opener=_open_without_waiting)
         except FileNotFoundError as error:
-            raise InputError(Fault("does not exist", where=path, hint=meant(path, endings) if endings else "")) from error
+            raise InputError(
+                Fault("does not exist", where=path, hint=suggest_files(path, endings) if endings else "")
+            ) from error
         except IsADirectoryError as error:
             raise self._irregular("a directory") from error
         except (OSError, ValueError) as error:

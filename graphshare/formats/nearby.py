@@ -1,4 +1,4 @@
-"""Which file may have been meant by a path where there is none."""
+"""Suggest files for a path that does not exist."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ GRAPHS = (".json",)
 _MOST = 3
 
 
-def meant(path: str, ends: tuple[str, ...], *, stems: bool = False) -> str:
-    """A hint that names files near ``path``, or an empty text: those that begin as it does, else those that are spelled alike.
+def suggest_files(path: str, ends: tuple[str, ...], *, stems: bool = False) -> str:
+    """Return a hint with files near ``path``, or an empty text: those that start like it, else those of similar spelling.
 
-    The files end in one of ``ends``; with ``stems`` also what stands before ``-symbol.json``.
+    The files end in one of ``ends``; with ``stems`` also what precedes ``-symbol.json``.
     """
     folder, name = os.path.split(path)
     try:

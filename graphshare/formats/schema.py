@@ -21,23 +21,23 @@ _PLACES = (Path(__file__).parents[1] / "schemas", Path(__file__).parents[2] / "s
 
 @cache
 def load_schema(name: str) -> dict[str, Any]:
-    """The schema ``name`` (``symbol``, ``map``, ``inspect`` ...) as plain data."""
+    """Return the schema ``name`` (``symbol``, ``map``, ``inspect`` ...) as plain data."""
     path = next(place for place in _PLACES if (place / f"{name}.schema.json").exists()) / f"{name}.schema.json"
     schema: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return schema
 
 
 def explain(document: Any, name: str) -> list[Fault]:
-    """Every place where ``document`` departs from the schema ``name``, at most ``MAX_FAULTS``; empty when it fits."""
+    """Return the faults of ``document`` by the schema ``name``, at most ``MAX_FAULTS``; none when it fits."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
     # For JSON Schema 1.0 is an integer; MXNet refuses it, and so does the typed decode.
     checker = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
     validator = extend(Draft202012Validator, type_checker=checker)(load_schema(name))  # type: ignore[no-untyped-call]
-    found = list(islice(validator.iter_errors(document), MAX_FAULTS + 1))
+    errors = list(islice(validator.iter_errors(document), MAX_FAULTS + 1))
     faults = [
-        Fault(_message(error), path=error.json_path, node=_node_name(document, error), hint=_hint(error)) for error in found
+        Fault(_message(error), path=error.json_path, node=_node_name(document, error), hint=_hint(error)) for error in errors
     ]
     if len(faults) > MAX_FAULTS:
         faults[MAX_FAULTS:] = [Fault(f"and more: only the first {MAX_FAULTS} faults are listed")]
@@ -45,19 +45,17 @@ def explain(document: Any, name: str) -> list[Fault]:
 
 
 def _message(error: Any) -> str:
-    shown = shorten(json.dumps(error.instance, ensure_ascii=False), 60)
+    text = shorten(json.dumps(error.instance, ensure_ascii=False), 60)
     if error.validator == "required":
         missing = [key for key in error.validator_value if key not in error.instance]
         return f"has no {', '.join(map(repr, missing))}"
     if error.validator == "type":
-        return f"is {_kind(error.instance)} ({shown}), not {_article(error.validator_value)}"
+        return f"is {_kind(error.instance)} ({text}), not {_article(error.validator_value)}"
     if error.validator == "minLength":
         return "is empty"
     if error.validator in ("minItems", "maxItems"):
-        return (
-            f"has {len(error.instance)} elements ({shown}), which is too {'few' if error.validator == 'minItems' else 'many'}"
-        )
-    return f"{shown}: {error.message}" if len(error.message) < 200 else f"{shown} does not fit"
+        return f"has {len(error.instance)} elements ({text}), which is too {'few' if error.validator == 'minItems' else 'many'}"
+    return f"{text}: {error.message}" if len(error.message) < 200 else f"{text} does not fit"
 
 
 _KINDS = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", int: "an integer", float: "a number"}
@@ -78,7 +76,7 @@ def _hint(error: Any) -> str:
 
 
 def _node_name(document: Any, error: Any) -> str | None:
-    """The name of the node that a fault lies in."""
+    """Return the name of the node that has the fault."""
     path = list(error.absolute_path)
     if len(path) >= 2 and path[0] == "nodes" and isinstance(path[1], int):
         node = document["nodes"][path[1]]

@@ -12,10 +12,10 @@ MAX_BYTES = 1 << 21  # its reader is written in Python and slow
 
 
 def read_toml(data: bytes, *, where: str) -> dict[str, Any]:
-    """The table that ``data`` holds.
+    """Return the table that ``data`` holds.
 
     Raises:
-        InputError: it is no TOML, too large, or this Python cannot read TOML.
+        InputError: it is not TOML, too large, or this Python cannot read TOML.
     """
     if len(data) > MAX_BYTES:
         raise InputError(Fault(f"is larger than {MAX_BYTES >> 20} MiB", where=where, hint="is this the file?"))
@@ -24,18 +24,18 @@ def read_toml(data: bytes, *, where: str) -> dict[str, Any]:
         hint = "pip install tomli, or use Python 3.11 or later"
         raise InputError(Fault("is TOML, which this Python cannot read", where=where, hint=hint))
     try:
-        found: dict[str, Any] = loads(data.decode("utf-8-sig"))
+        table: dict[str, Any] = loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InputError(Fault(f"is not UTF-8: {error.reason}", where=where, path=f"byte {error.start}")) from None
     except RecursionError:
         raise InputError(Fault("is nested too deeply", where=where)) from None
     except ValueError as error:
         raise InputError(Fault(f"is not TOML: {error}", where=where)) from None
-    return found
+    return table
 
 
 def toml_reader() -> Callable[[str], dict[str, Any]] | None:
-    """What makes a table of TOML text, raising ValueError; None where this Python has nothing that does."""
+    """Return a function that parses TOML text or raises ValueError; None where this Python has no TOML parser."""
     for module in ("tomllib", "tomli"):
         try:
             loads: Callable[[str], dict[str, Any]] = import_module(module).loads

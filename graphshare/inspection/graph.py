@@ -10,9 +10,10 @@ import msgspec
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import NameLists
 from graphshare.analysis.roles import Role, assign_roles, implied_role
-from graphshare.formats.mxnet.generations import generation
+from graphshare.formats.mxnet.generations import recognize_generation
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
+from graphshare.text.short_repr import ShortRepr
 
 
 class VariableRole(msgspec.Struct, frozen=True):
@@ -25,7 +26,7 @@ class VariableRole(msgspec.Struct, frozen=True):
     consumers: int
 
 
-class Inspection(msgspec.Struct, frozen=True):
+class Inspection(ShortRepr, msgspec.Struct, frozen=True):
     """The facts of a graph; the lists are MXNet's, in its order. ``parameters`` contains each parameter node once.
 
     ``nodes`` counts all nodes of the file, ``ops`` the operators by kind; ``implied`` are the variables without nodes that
@@ -66,7 +67,7 @@ def inspect(
     variables += [VariableRole(None, name, role.kind.value, role.reason, 1) for name, role in implied]
     named_roles = _pair_with_roles(lists, roles, dict(implied))
     return Inspection(
-        generation=generation(graph),
+        generation=recognize_generation(graph),
         mxnet_version=graph.version,
         nodes=len(graph.nodes),
         arguments=lists.arguments,

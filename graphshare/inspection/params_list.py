@@ -12,6 +12,7 @@ from graphshare.formats.params.mxnet_index import UNLOADABLE_DTYPES
 from graphshare.formats.params.records import ParameterFile, Record, format_record
 from graphshare.formats.params.registry import read_index
 from graphshare.text.names import split_key
+from graphshare.text.short_repr import ShortRepr
 
 
 class ListedRecord(msgspec.Struct, frozen=True):
@@ -27,7 +28,7 @@ class ListedRecord(msgspec.Struct, frozen=True):
     size: int
 
 
-class ParameterListing(msgspec.Struct, frozen=True):
+class ParameterListing(ShortRepr, msgspec.Struct, frozen=True):
     """The records of a parameter file. ``data_size`` is the stored size of the arrays in bytes, without headers and names."""
 
     path: str

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.equal import equal_arrays
+from graphshare.formats.params.equal import find_equal_arrays
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.formats.params.registry import read_index
-from graphshare.formats.params.select import selection
+from graphshare.formats.params.select import select_keys
 from graphshare.progress import task
+from graphshare.text.short_repr import ShortRepr
 
 if TYPE_CHECKING:
     from graphshare.formats.params.statistics import Statistics
@@ -36,7 +37,7 @@ class ArrayDetails(msgspec.Struct, frozen=True):
     equal_to: str | None = None
 
 
-class ParameterDetails(msgspec.Struct, frozen=True):
+class ParameterDetails(ShortRepr, msgspec.Struct, frozen=True):
     """The selected arrays of a file. ``repeated`` is the size of arrays that are equal to earlier ones, in bytes."""
 
     path: str
@@ -56,7 +57,7 @@ class ArrayStatistics(msgspec.Struct, frozen=True):
     statistics: Statistics | None
 
 
-class ParameterStatistics(msgspec.Struct, frozen=True):
+class ParameterStatistics(ShortRepr, msgspec.Struct, frozen=True):
     """The selected arrays of a file with their statistics."""
 
     path: str
@@ -73,14 +74,14 @@ def show_params(path: str | os.PathLike[str], *, select: Sequence[str] = ()) -> 
     """
     file = read_index(path)
     records = _select_records(file, select)
-    equal = {key: kept for kept, others in equal_arrays(file, records) for key in others}
+    equal = {key: kept for kept, others in find_equal_arrays(file, records) for key in others}
     arrays = tuple(_describe(record, equal) for record in records)
     repeated = sum(array.size for array in arrays if array.equal_to is not None)
     return ParameterDetails(file.path, file.format, arrays, sum(a.size for a in arrays if a.tied_to is None), repeated)
 
 
 def _select_records(file: ParameterFile, select: Sequence[str]) -> list[Record]:
-    chosen = selection(file, select)
+    chosen = select_keys(file, select)
     return [record for record in file.records if not select or record.key in chosen]
 
 
@@ -98,13 +99,13 @@ def measure_params(path: str | os.PathLike[str], *, select: Sequence[str] = ()) 
         InputError: the file cannot be read.
         RefusedError: a pattern of ``select`` matches nothing.
     """
-    from graphshare.formats.params.statistics import statistics  # start-up: `show` needs no numpy
+    from graphshare.formats.params.statistics import measure_array  # start-up: `show` needs no numpy
 
     file = read_index(path)
     records = _select_records(file, select)
     arrays = []
     with ArrayReader(file) as reader, task("measuring", sum(r.data_size for r in records), "B") as advance:
         for record in records:
-            numbers = None if record.shape is None else statistics(reader, record, advance)
+            numbers = None if record.shape is None else measure_array(reader, record, advance)
             arrays.append(ArrayStatistics(record.key, record.shape, record.dtype, record.storage, numbers))
     return ParameterStatistics(file.path, file.format, tuple(arrays))

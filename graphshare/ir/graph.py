@@ -70,7 +70,7 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
         return f"{shorten(self.op, LONGEST_NAME) or 'variable'} {quote_name(self.name)}"
 
 
-class Source(msgspec.Struct, frozen=True):
+class Source(ShortRepr, msgspec.Struct, frozen=True):
     """The file format that a graph was read from and how the file was written. Opaque to transforms, which pass it on.
 
     This is the source of a graph that no file had; formats have their own.

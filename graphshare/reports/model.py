@@ -13,6 +13,7 @@ from enum import Enum
 import msgspec
 
 from graphshare.text.format import format_count
+from graphshare.text.short_repr import ShortRepr
 
 Step = str | int
 Steps = tuple[Step, ...]
@@ -66,7 +67,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.where}:{self.line}:{self.column}" if self.line else self.where
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class Report(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
     """The findings of one run of ``command`` over ``files``, in order; ``rules`` are all rules that ran.
 
     ``ignored`` counts findings suppressed inside files, ``known`` those of a baseline. ``tool_version`` is the version of this
@@ -81,6 +82,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     known: int = 0
     fixed: int = 0
     tool_version: str = ""
+
+    def _summary(self) -> str:
+        return f"{self.command}: {self.summary()}"
 
     def count(self, level: Level) -> int:
         """Return the number of findings of ``level``."""

@@ -17,12 +17,13 @@ from graphshare.ir.walk import consumers
 from graphshare.ops.registry import lookup
 from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
+from graphshare.text.short_repr import ShortRepr
 
 _BOUNDARY = re.compile(r"[^0-9A-Za-z]+")
 _MAX_BOUNDARIES = 64  # of one name: nobody's names have more, and each costs a copy of the rest
 
 
-class Candidates(msgspec.Struct, frozen=True):
+class Candidates(ShortRepr, msgspec.Struct, frozen=True):
     """Parameters that may be meant to be one. ``why`` says what is equal; ``options`` would tie all to the first."""
 
     names: list[str]

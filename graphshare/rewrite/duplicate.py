@@ -11,15 +11,94 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec.structs import replace
 
 from graphshare.analysis.implied import implied_variables
+from graphshare.analysis.roles import Role, assign_roles, implied_role
+from graphshare.analysis.targets import resolve_targets
+from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
 from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import post_order
 from graphshare.ops.batch_norm.signature import BARRIER
+from graphshare.rewrite.choices import Choice, Duplication, Mode, check_named, shared_inputs, unknown_roles
 from graphshare.rewrite.naming import check_collisions, check_prefixes
+from graphshare.text.names import did_you_mean
+from graphshare.text.patterns import compile_pattern
 
 
-def duplicate(
+def plan_duplicate(
+    graph: Graph,
+    prefixes: Sequence[str],
+    *,
+    mode: Mode = "copy",
+    choices: Sequence[Choice] = (),
+    share_inputs: Sequence[str] = (),
+    upto: Sequence[str] = (),
+    drop_original: bool = False,
+    as_input: Collection[str] = (),
+    as_parameter: Collection[str] = (),
+    held: frozenset[str] | None = None,
+) -> Duplication:
+    """Branches of ``graph`` with the given prefixes, grouped with the original.
+
+    ``mode`` says whether parameters and auxiliary states are copied or tied; ``choices`` change that by pattern, the last match
+    wins. ``share_inputs`` are patterns of inputs and labels that all branches use together. ``upto`` names outputs: the copies
+    hold what these need and have them as heads. ``held`` are the names in the parameter file, if there is one.
+
+    Raises:
+        RefusedError: names collide, a pattern matches nothing or the wrong kind, a target is unknown, or in tie mode a
+            variable's role cannot be told.
+    """
+    if not prefixes:
+        raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in --prefix sha-"))
+    check_named(graph, {"--as-input": as_input, "--as-parameter": as_parameter})
+    roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
+    tied = _tied(graph, roles, mode, choices)
+    used_by_all = shared_inputs(roles, share_inputs)
+    notes = unknown_roles(roles, tied, mode)
+    targets = resolve_targets(upto, graph.nodes, option="--upto") if upto else None
+    surplus = held - {node.name for node in roles} - {i.name for i in implied_variables(graph)} if held else ()
+    shared = dict.fromkeys([*tied, *used_by_all])
+    rewrite = add_branches(
+        graph, prefixes, shared=shared.keys(), upto=targets, drop_original=drop_original, other_names=surplus
+    )
+    check_isomorphic(rewrite, attributes_may_differ=frozenset({BARRIER}))
+    last = rewrite.branches[-1]
+    copied = tuple([n for n, role in roles.items() if role.is_parameter and n not in tied and n in last.images])
+    return Duplication(rewrite, roles, tuple(n for n in tied if n in last.images), copied, tuple(used_by_all), tuple(notes))
+
+
+def _tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: Sequence[Choice]) -> dict[Node, None]:
+    """The parameters that all branches share, in file order. What the file only implies can be copied and not tied."""
+    if mode == "copy" and not choices:
+        return {}
+    decided: dict[Node, Mode] = {node: mode for node, role in roles.items() if role.is_parameter}
+    implied = {found: mode for found in implied_variables(graph) if implied_role(found).is_parameter}
+    faults = []
+    for choice in choices:
+        option = f"--{choice.mode} {choice.pattern!r}"
+        matches = compile_pattern(choice.pattern)
+        hit = [node for node in roles if matches(node.name)]
+        wrong = [node for node in hit if node not in decided]
+        states = [found for found in implied if matches(found.name)]
+        implied.update((found, choice.mode) for found in states)
+        if not hit and not states:
+            faults.append(Fault(f"{option} matches no variable", hint=did_you_mean(choice.pattern, [n.name for n in decided])))
+        for node in wrong:
+            hint = f"if it is one after all, add --as-parameter {node.name}; inputs are shared with --share-input"
+            faults.append(Fault(f"{option} matches {node.name!r}, which is no parameter ({roles[node].reason})", hint=hint))
+        decided.update((node, choice.mode) for node in hit if node in decided)
+    hint = "give it one with `graphshare upgrade` first, or add --upgrade to this command"
+    faults += [
+        Fault(f"{found.name!r} is implied by the file and has no node that could be shared", node=found.node.name, hint=hint)
+        for found, how in implied.items()
+        if how == "tie"
+    ]
+    if faults:
+        raise RefusedError(faults)
+    return {node: None for node, how in decided.items() if how == "tie"}
+
+
+def add_branches(
     graph: Graph,
     prefixes: Sequence[str],
     *,

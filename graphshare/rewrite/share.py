@@ -16,6 +16,7 @@ from graphshare.rewrite.rules.model import Ruleset
 from graphshare.rewrite.rules.plan import Plan, plan_sharing
 from graphshare.rewrite.share_checks import differences, forgotten_partners
 from graphshare.rewrite.tie import tie
+from graphshare.text.short_repr import ShortRepr
 
 
 class Tied(msgspec.Struct, frozen=True):
@@ -26,7 +27,7 @@ class Tied(msgspec.Struct, frozen=True):
     rule: str
 
 
-class Ties(msgspec.Struct, frozen=True):
+class Ties(ShortRepr, msgspec.Struct, frozen=True):
     """The report of a sharing: parameters that were tied, those that only got another name, and those that stay as they are."""
 
     tied: list[Tied]
@@ -35,7 +36,7 @@ class Ties(msgspec.Struct, frozen=True):
     separate: list[str]
 
 
-class Sharing(msgspec.Struct, frozen=True, eq=False):
+class Sharing(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     """What :func:`plan_share` decided and made."""
 
     rewrite: Rewrite
@@ -78,18 +79,6 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
     check_isomorphic(rewrite, tied=plan.ties.keys())
     warnings = (*plan.notes, *notes, *forgotten_partners(graph, plan.ties, roles))
     return Sharing(rewrite, roles, _report(plan, roles, rewrite), warnings)
-
-
-def share(
-    graph: Graph,
-    ruleset: Ruleset,
-    *,
-    params: ParameterFile | None = None,
-    as_input: Collection[str] = (),
-    as_parameter: Collection[str] = (),
-) -> Rewrite:
-    """The rewrite that :func:`plan_share` makes; its options and errors are told there."""
-    return plan_share(graph, ruleset, params=params, as_input=as_input, as_parameter=as_parameter).rewrite
 
 
 def _report(plan: Plan, roles: Mapping[Node, Role], rewrite: Rewrite) -> Ties:

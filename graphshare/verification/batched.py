@@ -15,14 +15,14 @@ from graphshare.checkpoint.parameter_plan import held_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import parameter_values
 from graphshare.execute.interpreter import run_plan
-from graphshare.execute.plan import UnsupportedError, make_plan, unsupported
+from graphshare.execute.plan import UnsupportedError, make_plan, unsupported_operators
 from graphshare.execute.prepare import assign_values
 from graphshare.formats.params.comparison import compare_arrays
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.ops.kernel import Array
-from graphshare.rewrite.batch import Batched, single_run
+from graphshare.rewrite.batched_graph import Batched, single_run
 from graphshare.verification.inputs import Settings, Side, add_notes, check_names
 from graphshare.verification.report import BranchReport, Report
 from graphshare.verification.stages import Stage, value_stage
@@ -53,7 +53,7 @@ def verify_batched(batch: Batched, side: Side, settings: Settings) -> Report:
     roles = assign_roles(side.graph, held=held_names(side.params))
     tied = sum(roles[node].is_parameter for node in graphs[0].variables())
     parameters = Stage("parameters", "holds", f"{tied} tied, 0 equal byte for byte")
-    faults = unsupported(reachable(batch.graph))
+    faults = unsupported_operators(reachable(batch.graph))
     if faults and not settings.allow_unsupported:
         raise UnsupportedError(faults)
     skipped = Stage("values", "skipped", "not run", tuple(sorted(fault.message for fault in faults)))

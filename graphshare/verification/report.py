@@ -6,6 +6,7 @@ import msgspec
 
 from graphshare.reports.model import Finding, Level, RuleInfo
 from graphshare.reports.model import Report as Findings
+from graphshare.text.short_repr import ShortRepr
 from graphshare.verification.stages import Stage
 from graphshare.verification.training import Training
 from graphshare.verification.values import Values
@@ -21,7 +22,7 @@ _RULES = {
 }
 
 
-class BranchReport(msgspec.Struct, frozen=True):
+class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
     """What was found of one branch beside the reference; ``rounds`` has the values of each round, ``training`` the step's."""
 
     reference: str
@@ -34,7 +35,7 @@ class BranchReport(msgspec.Struct, frozen=True):
         return bool(self.stages) and all(stage.verdict != "fails" for stage in self.stages)
 
 
-class Report(msgspec.Struct, frozen=True):
+class Report(ShortRepr, msgspec.Struct, frozen=True):
     """All branches. Nothing compared is no success."""
 
     branches: tuple[BranchReport, ...]

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from graphshare.analysis.branches import HeadPairs
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.feeds import GivenShape
-from graphshare.execute.plan import UnsupportedError, unsupported
+from graphshare.execute.plan import UnsupportedError, unsupported_operators
 from graphshare.formats.params.lookup import compare_parameters
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Graph, Rewrite
 from graphshare.ops.kernel import Array
-from graphshare.rewrite.batch import find_batch
+from graphshare.rewrite.batched_graph import find_batch
 from graphshare.verification.batched import verify_batched
 from graphshare.verification.inputs import Settings, Side, Sides, assign_round, check_names
 from graphshare.verification.pairs import pair_branches, pair_by_rewrite, pair_files
@@ -93,7 +93,7 @@ def _verify_branch(pair: HeadPairs, sides: Sides, settings: Settings, notes: dic
     owned = [(a, b) for a, b in variables if sides.roles[a].is_parameter]
     parameters = compare_parameters(owned, sides.is_auxiliary, *sides.records)
     stages.append(parameter_stage(parameters, sides.records[0] is None))
-    faults = unsupported([a for a, _ in pairing.pairs])
+    faults = unsupported_operators([a for a, _ in pairing.pairs])
     if faults:
         if not settings.allow_unsupported:
             raise UnsupportedError(faults)

@@ -16,7 +16,7 @@ import pytest
 
 from graphshare.analysis.name_lists import internals
 from graphshare.analysis.shapes import infer
-from graphshare.execute.plan import UnsupportedError, without_kernel
+from graphshare.execute.plan import UnsupportedError, missing_kernels
 from graphshare.execute.run import run
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.registry import read_index
@@ -206,4 +206,4 @@ def test_inferred_shapes(stem: str, corpus: Path) -> None:
         elif list(shape) != list(wanted):
             wrong.append(f"{entry.node.op} {name}: {shape}, not {wanted}")
     assert wrong == []
-    assert unknown == [] or without_kernel(nodes)
+    assert unknown == [] or missing_kernels(nodes)

@@ -84,7 +84,7 @@ def first_weight(graph: dict[str, Any]) -> str:
 def change(path: Path, name: str) -> None:
     """Another number in the middle of a weight, as large as its largest twice over."""
     (record,) = [r for r in read_index(path).records if split_key(r.key or "")[1] == name]
-    shape, dtype = record.filled()
+    shape, dtype = record.shape_and_dtype()
     assert record.data_offset is not None
     array = np.memmap(path, dtype, "r+", record.data_offset, shape)
     flat = array.reshape(-1)

@@ -23,7 +23,7 @@ from graphshare.builder import (
 )
 from graphshare.builder import operators as op
 from graphshare.errors import RefusedError
-from tests.unit.rules.test_scopes import CASES, DOCUMENTED
+from tests.unit.rewrite.rules.test_scopes import CASES, DOCUMENTED
 
 
 def test_the_reference_table() -> None:

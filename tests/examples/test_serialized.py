@@ -29,7 +29,7 @@ from graphshare.builder import operators as op
 from graphshare.ir.graph import Graph
 from tests.processes import done, refused
 from tests.processes import graphshare as command
-from tests.unit.rules.test_scopes import CASES
+from tests.unit.rewrite.rules.test_scopes import CASES
 
 Blocks = tuple[tuple[str, dict[str, str]], ...]
 Rules = list[dict[str, object]]

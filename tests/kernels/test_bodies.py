@@ -12,7 +12,7 @@ from graphshare.analysis.cost import multiply_adds
 from graphshare.analysis.shapes import infer
 from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_plan
-from graphshare.execute.plan import make_plan, without_kernel
+from graphshare.execute.plan import make_plan, missing_kernels
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from tests.elementwise import describe_mismatch
@@ -77,7 +77,7 @@ def test_a_contradiction_inside_of_a_body_names_both_nodes() -> None:
         bare(case_of("flow", 3), in0=(4, 2, 5), in1=(2, 3), in2=(3, 6))
     (fault,) = caught.value.faults
     assert fault.node == "node"
-    assert "inside of its sub-graph, FullyConnected cannot take x (2,5), A (3,6)" in fault.message
+    assert "in its subgraph, FullyConnected cannot take x (2,5), A (3,6)" in fault.message
 
 
 @pytest.mark.parametrize(
@@ -102,14 +102,14 @@ def test_places_that_are_not_there_are_refused(number: int, change: dict[str, st
 def test_what_integers_cannot_go_through_is_said_before_anything_runs() -> None:
     case = case_of("joined", 5)
     assert case["attrs"]["quantized"] == "true"
-    assert without_kernel(graph_of(case, 3).nodes) == []
+    assert missing_kernels(graph_of(case, 3).nodes) == []
     (body,) = case["subgraphs"]
     next(node for node in body["nodes"] if node["op"] == "Activation").update(op="tan", attrs={})
-    (fault,) = without_kernel(graph_of(case, 3).nodes)
-    assert "_sg_mkldnn_conv cannot be run as this node has it: integers are not computed through tan" in fault.message
+    (fault,) = missing_kernels(graph_of(case, 3).nodes)
+    assert "_sg_mkldnn_conv cannot be run with these attributes: integers are not computed through tan" in fault.message
     del case["subgraphs"][0]
-    (fault,) = without_kernel(graph_of(case, 3).nodes)
-    assert "0 sub-graphs" in fault.message
+    (fault,) = missing_kernels(graph_of(case, 3).nodes)
+    assert "0 subgraphs" in fault.message
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.execute.plan import without_kernel
+from graphshare.execute.plan import missing_kernels
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ops.kernel import Context, KernelError
 from graphshare.ops.quantization.rnn import rnn_int8
@@ -47,7 +47,7 @@ def test_what_mxnet_does_not_compute_is_refused_beforehand(more: dict[str, str])
     def faults(attrs: dict[str, str]) -> list[str]:
         nodes = [*(variable(f"in{i}") for i in range(6)), operator("_contrib_quantized_rnn", "node", range(6), attrs=attrs)]
         graph = read_symbol(json.dumps(document(nodes, [(6, 0, 0)], row_ptr=False)).encode())
-        return [fault.message for fault in without_kernel(graph.nodes)]
+        return [fault.message for fault in missing_kernels(graph.nodes)]
 
     assert faults(ATTRS) == []
     (message,) = faults({**ATTRS, **more})

@@ -15,7 +15,7 @@ import pytest
 
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import NameLists
-from graphshare.formats.atomic import staged_outputs
+from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import stage_params
@@ -131,7 +131,7 @@ def test_a_parameter_file(corpus: Path, oracle: Oracle, tmp_path: Path, name: st
     single = oracle.known("nd_load", path=str(source), np_shape=np_shape)
     if stem is None:
         file = read_index(source)
-        with staged_outputs() as stage:
+        with OutputTransaction() as stage:
             plan = [(record, prefix + record.key) for prefix in ("", PREFIX) for record in file.records]
             stage_params([(file, plan)], stage, out, verify_bytes=True)
             stage.commit()

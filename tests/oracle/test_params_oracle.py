@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphshare.formats.atomic import staged_outputs
+from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import convert_params, stage_params
 from graphshare.formats.params.registry import read_index
@@ -68,7 +68,7 @@ def sources(directory: Path) -> None:
 
     for source in (plain, sparse, old):
         file = read_index(source)
-        with staged_outputs() as stage:
+        with OutputTransaction() as stage:
             twice = [(record, f"{prefix}{record.key}") for prefix in ("", "sha-") for record in file.records]
             stage_params([(file, twice)], stage, directory / f"{source.stem}-twice.params", verify_bytes=True)
             stage.commit()
@@ -85,7 +85,7 @@ def sources(directory: Path) -> None:
     convert_params(unnamed, directory / "list.params", to="params")
     convert_params(read_index(unnamed).path, directory / "nothing.params", to="params")
     file = read_index(unnamed)
-    with staged_outputs() as stage:
+    with OutputTransaction() as stage:
         stage_params([(file, [])], stage, directory / "nothing.params")
         stage.commit()
     bfloat = directory / "bfloat.source"

@@ -15,9 +15,9 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.inspection.graph import inspect, list_module_names
 from graphshare.ir.graph import Graph
 from graphshare.ops.registry import registered_signatures
-from graphshare.rewrite.duplicate_plan import plan_duplicate
-from graphshare.rewrite.extract_plan import extract
-from graphshare.rewrite.rename_plan import rename
+from graphshare.rewrite.duplicate import plan_duplicate
+from graphshare.rewrite.extract import extract
+from graphshare.rewrite.rename import rename
 from graphshare.rewrite.upgrade import upgrade
 from tests.symbols import LAYOUTS, Document, document, operator, variable
 

@@ -15,11 +15,12 @@ from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Entry, Graph
 from graphshare.ir.validate import validate
 from graphshare.ir.walk import reachable
-from graphshare.rewrite.batch import find_batch, single_run
-from graphshare.rewrite.batch_plan import plan_batch
-from graphshare.rewrite.duplicate_plan import duplicate
-from graphshare.rewrite.extract import extract
-from graphshare.rewrite.group import Part, collisions, group
+from graphshare.rewrite.batch import plan_batch
+from graphshare.rewrite.batched_graph import find_batch, single_run
+from graphshare.rewrite.duplicate import plan_duplicate
+from graphshare.rewrite.extract import extract_entries
+from graphshare.rewrite.group.join import Part, collisions, join
+from graphshare.rewrite.rename import set_names
 from tests.property.documents import documents
 from tests.property.test_transform_properties import read, sound, written
 from tests.symbols import Document, Record, document, operator, variable
@@ -52,7 +53,7 @@ def test_a_group_holds_every_part_and_extract_gives_it_back(found: list[Document
     assume(any(graph.heads for graph in graphs))
     parts = [Part(graph, f"p{i}/" if i else "", f"graph {i}") for i, graph in enumerate(graphs)]
     try:
-        rewrite = group(parts)
+        rewrite = join(parts)
     except RefusedError:
         assert collisions(parts, {}, {})
         return
@@ -62,8 +63,8 @@ def test_a_group_holds_every_part_and_extract_gives_it_back(found: list[Document
     heads = list(rewrite.graph.heads)
     for part, branch in zip(parts, rewrite.branches, strict=True):
         mine, heads = heads[: len(part.graph.heads)], heads[len(part.graph.heads) :]
-        back = extract(rewrite.graph, mine).graph
-        alone = extract(part.graph, part.graph.heads).graph
+        back = extract_entries(rewrite.graph, mine).graph
+        alone = extract_entries(part.graph, part.graph.heads).graph
         stripped = back if not part.prefix else _stripped(back, part.prefix)
         assert same_text(stripped, alone)
         assert all(image.name == part.name(node) for node, image in branch.images.items())
@@ -71,9 +72,10 @@ def test_a_group_holds_every_part_and_extract_gives_it_back(found: list[Document
 
 
 def _stripped(graph: Graph, prefix: str) -> Graph:
-    from graphshare.rewrite.rename import rename
 
-    return rename(graph, {node: node.name.removeprefix(prefix) for node in graph.nodes if node.name.startswith(prefix)}).graph
+    return set_names(
+        graph, {node: node.name.removeprefix(prefix) for node in graph.nodes if node.name.startswith(prefix)}
+    ).graph
 
 
 @given(found=documents(plain=True), data=st.data())
@@ -84,10 +86,10 @@ def test_a_graph_cut_in_two_and_joined_again_is_the_graph(found: Document, data:
     assume(operators)
     cut = data.draw(st.sampled_from(operators))
     try:
-        head = extract(graph, graph.heads, cuts={(cut, 0): "the cut"})
+        head = extract_entries(graph, graph.heads, cuts={(cut, 0): "the cut"})
     except RefusedError:
         return  # the name is taken
-    trunk = extract(graph, [Entry(cut, 0)]).graph
+    trunk = extract_entries(graph, [Entry(cut, 0)]).graph
     assume(not set(trunk.nodes) & set(head.graph.nodes))
     variable_of = next(node for node in head.graph.nodes if node.name == "the cut" and node not in graph.nodes)
     names = [node.name for node in trunk.nodes if node.name]
@@ -99,13 +101,13 @@ def test_a_graph_cut_in_two_and_joined_again_is_the_graph(found: Document, data:
         parts.reverse()
         place = {(0, variable_of): (1, Entry(cut, 0))}
     try:
-        rewrite = group(parts, connect=place)
+        rewrite = join(parts, connect=place)
     except RefusedError as error:
         assert "is in both" in str(error) or "no output is left" in str(error)  # implied states
         return
-    whole = extract(graph, graph.heads).graph
+    whole = extract_entries(graph, graph.heads).graph
     assert [fault for fault in validate(rewrite.graph) if "which is not in the graph" in fault.message] == []
-    wanted = extract(rewrite.graph, rewrite.graph.heads).graph
+    wanted = extract_entries(rewrite.graph, rewrite.graph.heads).graph
     assert bool(compare_structure(whole.heads, wanted.heads))
     assert {n.name for n in wanted.nodes} == {n.name for n in whole.nodes}
 
@@ -167,7 +169,7 @@ def test_a_batch_computes_what_copies_compute(found: Document, samples: int, see
     graph = read(found)
     rng = np.random.default_rng(seed)
     rows = {name: rng.standard_normal((samples, 4)).astype("float32") for name in ("data", "x-data")}
-    copies = duplicate(graph, ["x-"], mode="tie").graph
+    copies = plan_duplicate(graph, ["x-"], mode="tie").rewrite.graph
     try:
         wanted = run_graph(copies.heads, values_of(copies, rows))
     except RefusedError:

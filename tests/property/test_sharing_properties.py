@@ -20,7 +20,7 @@ from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from graphshare.ir.validate import validate
-from graphshare.rewrite.rename_plan import rename, rename_by_rules
+from graphshare.rewrite.rename import rename, rename_by_rules
 from graphshare.rewrite.repair import plan_untie
 from graphshare.rewrite.rules.model import Rule, Ruleset
 from graphshare.rewrite.rules.resolve import Resolver

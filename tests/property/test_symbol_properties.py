@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphshare.formats.mxnet.graph_differences import find_differences
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.formats.mxnet.written import differences
 from graphshare.ir.validate import validate
 from tests.property.documents import documents
 from tests.symbols import LAYOUTS, Document
@@ -48,7 +48,7 @@ def test_any_other_layout_says_the_same_in_the_same_order(
 def test_what_was_written_reads_back_as_the_graph(found: Document) -> None:
     data = LAYOUTS["mxnet"](found).encode()
     graph = read_symbol(data)
-    assert not list(differences(data, graph))
+    assert not list(find_differences(data, graph))
     assert not [fault for fault in validate(graph) if "not in the graph" in fault.message or "same node" in fault.message]
 
 

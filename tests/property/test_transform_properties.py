@@ -15,9 +15,9 @@ from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Rewrite
 from graphshare.ir.validate import validate
-from graphshare.rewrite.duplicate import duplicate
-from graphshare.rewrite.extract import extract
-from graphshare.rewrite.rename_plan import rename
+from graphshare.rewrite.duplicate import add_branches
+from graphshare.rewrite.extract import extract_entries
+from graphshare.rewrite.rename import rename
 from tests.property.documents import documents
 from tests.symbols import Document, mxnet_text
 
@@ -96,7 +96,7 @@ def test_every_branch_is_isomorphic_to_its_source(found: Document, prefixes: lis
     variables = [i for i, node in enumerate(graph.nodes) if node.is_variable and not node.inputs and not node.control_deps]
     shared = data.draw(st.sets(st.sampled_from(variables))) if variables else set()
     try:
-        rewrite = duplicate(graph, prefixes, shared={graph.nodes[i] for i in shared})
+        rewrite = add_branches(graph, prefixes, shared={graph.nodes[i] for i in shared})
     except RefusedError as error:
         assert "would" in str(error) or "implies states" in str(error)
         return
@@ -119,7 +119,7 @@ def test_every_branch_is_isomorphic_to_its_source(found: Document, prefixes: lis
 def test_without_the_original_only_the_copies_are_left(found: Document, prefixes: list[str]) -> None:
     graph = read(found)
     try:
-        rewrite = duplicate(graph, prefixes, drop_original=True)
+        rewrite = add_branches(graph, prefixes, drop_original=True)
     except RefusedError as error:
         assert "would" in str(error) or "implies states" in str(error)
         return
@@ -146,7 +146,7 @@ def test_an_extract_holds_what_its_targets_need_and_nothing_else(found: Document
         if i not in needed:
             needed.add(i)
             pending += [entry[0] for entry in found["nodes"][i]["inputs"]] + found["nodes"][i].get("control_deps", [])
-    rewrite = extract(graph, targets)
+    rewrite = extract_entries(graph, targets)
     sound(rewrite)
     result = written(rewrite.graph)
     assert sorted(node["name"] for node in result["nodes"]) == sorted(found["nodes"][i]["name"] for i in needed)

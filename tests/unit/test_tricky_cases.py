@@ -56,9 +56,8 @@ from graphshare.errors import RefusedError, SelfCheckError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.duplicate import duplicate
-from graphshare.rewrite.rename import rename as give_names
-from graphshare.rewrite.rename_plan import rename
+from graphshare.rewrite.duplicate import add_branches
+from graphshare.rewrite.rename import rename, set_names
 from tests.processes import files_in
 from tests.symbols import Document, document, mxnet_text, operator, siamese, two_layers, variable
 
@@ -87,7 +86,7 @@ def test_1_a_variable_of_several_consumers_is_renamed_once() -> None:
 
 def test_2_and_3_equal_names_stay_apart() -> None:
     nodes = [variable("w"), variable("w"), operator("elemwise_add", "w", [0, 1]), operator("relu", "w", [2])]
-    found = written(duplicate(read(document(nodes, [3])), ["b-"]).graph)
+    found = written(add_branches(read(document(nodes, [3])), ["b-"]).graph)
     assert [node["name"] for node in found["nodes"]] == ["w"] * 4 + ["b-w"] * 4
     assert [node["inputs"] for node in found["nodes"][4:]] == [[], [], [[4, 0, 0], [5, 0, 0]], [[6, 0, 0]]]
 
@@ -95,32 +94,32 @@ def test_2_and_3_equal_names_stay_apart() -> None:
 def test_4_names_that_a_plan_itself_makes() -> None:
     graph = read(document([variable("a"), variable("b-a"), operator("elemwise_add", "s", [0, 1])], [2]))
     with pytest.raises(RefusedError, match="'b-a'"):
-        duplicate(graph, ["b-"])
-    assert names(duplicate(graph, ["b-"], drop_original=True).graph) == ["b-a", "b-b-a", "b-s"]
+        add_branches(graph, ["b-"])
+    assert names(add_branches(graph, ["b-"], drop_original=True).graph) == ["b-a", "b-b-a", "b-s"]
     with pytest.raises(RefusedError, match="b-b-a"):
-        duplicate(graph, ["c-", "b-", "b-b-"], drop_original=True)
+        add_branches(graph, ["c-", "b-", "b-b-"], drop_original=True)
     a, b = graph.nodes[0], graph.nodes[1]
-    assert names(give_names(graph, {a: "b-a", b: "a"}).graph) == ["b-a", "a", "s"]
+    assert names(set_names(graph, {a: "b-a", b: "a"}).graph) == ["b-a", "a", "s"]
 
 
 def test_5_and_6_prefixes_are_literal() -> None:
     for prefix in ("a:", "(.*)+", "\\1", "%s{0}", "é ", '"'):
-        assert names(duplicate(read(DIAMOND), [prefix]).graph)[4:] == [prefix + name for name in ("x", "a", "b", "c")]
+        assert names(add_branches(read(DIAMOND), [prefix]).graph)[4:] == [prefix + name for name in ("x", "a", "b", "c")]
     for prefixes in ([""], ["a-", "a-"], ["a\0"], ["", ""]):
         with pytest.raises(RefusedError):
-            duplicate(read(DIAMOND), prefixes)
+            add_branches(read(DIAMOND), prefixes)
 
 
 def test_7_unnamed_nodes_stay_unnamed() -> None:
     graph = read(document([variable(""), operator("relu", "", [0]), operator("relu", "", [1])], [2]))
-    assert names(duplicate(graph, ["b-"]).graph) == [""] * 6
+    assert names(add_branches(graph, ["b-"]).graph) == [""] * 6
     with pytest.raises(RefusedError, match="no name would change"):
         rename(graph, prefix="b-")
 
 
 def test_8_and_9_heads_of_every_kind() -> None:
     nodes = [variable("x"), operator("SliceChannel", "s", [0], attrs={"num_outputs": "3"})]
-    graph = duplicate(read(document(nodes, [(1, 2, 0), 0, (1, 2, 0), 1])), ["b-"]).graph
+    graph = add_branches(read(document(nodes, [(1, 2, 0), 0, (1, 2, 0), 1])), ["b-"]).graph
     assert NameLists(graph).outputs == [
         "s_output2",
         "x",
@@ -134,13 +133,13 @@ def test_8_and_9_heads_of_every_kind() -> None:
 
 
 def test_13_to_15_versions_counts_and_variables() -> None:
-    found = written(duplicate(read(two_layers()), ["b-"]).graph)
+    found = written(add_branches(read(two_layers()), ["b-"]).graph)
     assert found["nodes"][21]["inputs"] == [[16, 0, 0], [17, 0, 0], [18, 0, 0], [19, 0, 1], [20, 0, 1]]
     steps = [3 if node["op"] == "BatchNorm" else 1 for node in found["nodes"]]
     assert found["node_row_ptr"] == [sum(steps[:i]) for i in range(27)]
     assert found["arg_nodes"] == [i for i, node in enumerate(found["nodes"]) if node["op"] == "null"]
     without = {key: value for key, value in two_layers().items() if key != "node_row_ptr"}
-    assert "node_row_ptr" not in written(duplicate(read(without), ["b-"]).graph)
+    assert "node_row_ptr" not in written(add_branches(read(without), ["b-"]).graph)
 
 
 def test_16_and_17_control_dependencies_order_and_unreachable_nodes() -> None:
@@ -150,7 +149,7 @@ def test_16_and_17_control_dependencies_order_and_unreachable_nodes() -> None:
         variable("x"),
         {**operator("relu", "r", [0]), "control_deps": [0, 2]},
     ]
-    found = written(duplicate(read(document(nodes, [3])), ["b-"]).graph)
+    found = written(add_branches(read(document(nodes, [3])), ["b-"]).graph)
     assert found["nodes"][:4] == nodes
     copies = found["nodes"][4:]
     place = {node["name"]: i + 4 for i, node in enumerate(copies)}
@@ -162,7 +161,7 @@ def test_16_and_17_control_dependencies_order_and_unreachable_nodes() -> None:
 def test_18_names_in_sub_graphs_stay() -> None:
     body = document([variable("x"), operator("relu", "inner", [0])], [1], version=None)
     loop = {**operator("_foreach", "loop", [0], attrs={"num_args": "2", "num_outputs": "1"}), "subgraphs": [body]}
-    found = written(duplicate(read(document([variable("x"), loop], [1], version=10901)), ["b-"]).graph)
+    found = written(add_branches(read(document([variable("x"), loop], [1], version=10901)), ["b-"]).graph)
     assert [node["name"] for node in found["nodes"]] == ["x", "loop", "b-x", "b-loop"]
     assert found["nodes"][3]["subgraphs"] == [body]
 
@@ -176,14 +175,14 @@ def test_19_and_20_attributes_are_copied_as_they_are() -> None:
         variable("b"),
         operator("FullyConnected", "fc", [0, 1, 2], attrs=hidden),
     ]
-    found = written(duplicate(read(document(nodes, [3], version=801)), ["b-"]).graph)
+    found = written(add_branches(read(document(nodes, [3], version=801)), ["b-"]).graph)
     assert [node.get("attrs") for node in found["nodes"][4:]] == [None, attrs, None, hidden]
 
 
 def test_35_two_nodes_for_one_name() -> None:
     graph = read(siamese())
     with pytest.raises(RefusedError, match="would both become 'n'"):
-        give_names(graph, {graph.nodes[0]: "n", graph.nodes[1]: "n"})
+        set_names(graph, {graph.nodes[0]: "n", graph.nodes[1]: "n"})
 
 
 def test_36_a_result_that_fails_its_check_is_not_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +196,7 @@ def test_36_a_result_that_fails_its_check_is_not_on_the_disk(tmp_path: Path, mon
 def test_37_the_source_stays_as_it_was() -> None:
     graph = read(two_layers())
     before = b"".join(write_symbol(graph))
-    duplicate(graph, ["b-"], shared={graph.nodes[1], graph.nodes[6]})
+    add_branches(graph, ["b-"], shared={graph.nodes[1], graph.nodes[6]})
     rename(graph, prefix="p-")
     assert b"".join(write_symbol(graph)) == before
 
@@ -209,6 +208,6 @@ def test_38_other_versions_and_attributes_are_kept() -> None:
         {"is_np_shape": ["int", 1], "mxnet_version": ["int", 10600]},
         {"x": ["str", "y"]},
     ):
-        assert written(duplicate(read({**siamese(), "attrs": attrs}), ["b-"]).graph)["attrs"] == attrs
+        assert written(add_branches(read({**siamese(), "attrs": attrs}), ["b-"]).graph)["attrs"] == attrs
     bare = {key: value for key, value in siamese().items() if key != "attrs"}
-    assert "attrs" not in written(duplicate(read(bare), ["b-"]).graph)
+    assert "attrs" not in written(add_branches(read(bare), ["b-"]).graph)

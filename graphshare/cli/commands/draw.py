@@ -15,7 +15,7 @@ from graphshare.cli.console import say
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.feeds import parse_shapes
 
-_LANGUAGES = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
+_LANGUAGES: dict[str, Any] = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
 
 
 EXAMPLES = {

@@ -16,8 +16,8 @@ from graphshare.cli.console import say
 from graphshare.cli.output import say_written, write_result
 from graphshare.cli.summary import format_name_list
 from graphshare.errors import Fault, UsageError
-from graphshare.rewrite.connections import fed_by
-from graphshare.rewrite.group_plan import Grouping
+from graphshare.rewrite.group.connections import fed_by
+from graphshare.rewrite.group.plan import Grouping
 from graphshare.text.format import escape_control
 from graphshare.text.names import split_pair
 

@@ -55,7 +55,7 @@ Records = Iterable[dict[str, Any]]
 
 
 def nodes_span(data: Buffer) -> tuple[int, int] | None:
-    """Where the nodes of a large file in MXNet's layout stand, first brace to last; None for other files."""
+    """Return where the nodes of a large file in MXNet's layout are, first brace to last; None for other files."""
     if len(data) < 2 * _CHUNK or data[: len(_OPENING)] != _OPENING:
         return None
     end = data.rfind(_CLOSING)
@@ -63,17 +63,17 @@ def nodes_span(data: Buffer) -> tuple[int, int] | None:
 
 
 def parse_frame(data: Buffer, span: tuple[int, int]) -> dict[str, Any]:
-    """The graph object without its nodes, values typed but not yet held against their keys.
+    """Return the graph object without its nodes, values typed but not yet checked against their keys.
 
     Raises:
-        ValueError: the text is no symbol file, or holds what strict JSON forbids.
+        ValueError: the text is not a symbol file, or holds what strict JSON forbids.
     """
-    found: dict[str, Any] = _decoder.decode(_frame(data, span))
-    return found
+    graph_object: dict[str, Any] = _decoder.decode(_frame(data, span))
+    return graph_object
 
 
 class PlainRecord(msgspec.Struct, gc=False):
-    """What nearly every node is made of; other keys are passed over. ``attrs`` is the text of the map, or empty."""
+    """What nearly every node consists of; other keys are skipped. ``attrs`` is the text of the map, or empty."""
 
     op: str
     name: str
@@ -97,36 +97,36 @@ PLAIN_RECORDS: dict[str, type[PlainRecord]] = {"attrs": PlainRecord, "attr": Pla
 
 
 class PlainEnds(msgspec.Struct):
-    """What of a written graph is held against it, but for the nodes."""
+    """What of a written graph is compared with it, besides the nodes."""
 
     arg_nodes: list[Id]
     heads: list[Triple]
 
 
 def parse_plain_ends(data: Buffer, span: tuple[int, int] | None) -> PlainEnds:
-    """Variables and heads; ``span`` says where the nodes of a large file stand. Raises ValueError as :func:`parse_frame`."""
+    """Return variables and heads; ``span`` is where the nodes of a large file are. Raises ValueError as :func:`parse_frame`."""
     return _ends_decoder.decode(data if span is None else _frame(data, span))
 
 
 def parse_plain_nodes(
     data: Buffer, span: tuple[int, int] | None, attr_key: str, *, after: int = 0, advance: Advance = noop_progress
 ) -> Iterable[PlainRecord]:
-    """The nodes of a file whose attributes stand under ``attr_key``; ``span`` says where those of a large file stand.
+    """Return the nodes of a file whose attributes have the key ``attr_key``; ``span`` is where those of a large file are.
 
-    ``after`` leaves out the nodes up to a place where one must end. ``advance`` is told the bytes that are done, here as below.
+    ``after`` leaves out the nodes up to a place where one must end. ``advance`` receives numbers of bytes, here as below.
 
     Raises:
-        ValueError: the text is no symbol file, or holds what strict JSON forbids; also while the records are taken.
+        ValueError: the text is not a symbol file, or holds what strict JSON forbids; also while the records are taken.
     """
     record = PLAIN_RECORDS[attr_key]
     if span is None:
-        found: list[PlainRecord] = msgspec.json.decode(data, type=_Nodes[record]).nodes  # type: ignore[valid-type]
-        return found
+        plain: list[PlainRecord] = msgspec.json.decode(data, type=_Nodes[record]).nodes  # type: ignore[valid-type]
+        return plain
     return _in_chunks(data, span, after, msgspec.json.Decoder(list[record]), advance)  # type: ignore[valid-type]
 
 
 def parse_bare_nodes(data: Buffer, span: tuple[int, int], advance: Advance = noop_progress) -> Iterable[BareRecord]:
-    """The nodes of a large file that have the usual keys in the usual order; the order is looked at in the first piece.
+    """Return the nodes of a large file that have the usual keys in the usual order; the first piece shows the order.
 
     Raises:
         ValueError: there are others, or :func:`parse_nodes` would raise it; also while the records are taken.
@@ -158,42 +158,42 @@ def _frame(data: Buffer, span: tuple[int, int]) -> bytes:
 
 
 def parse_nodes(data: Buffer, span: tuple[int, int], advance: Advance = noop_progress) -> Records:
-    """The records of the nodes in ``span`` as they are decoded, a piece of the text at a time.
+    """Return the records of the nodes in ``span`` as they are decoded, a piece of the text at a time.
 
     Raises:
-        ValueError: the text is no symbol file, or holds what strict JSON forbids; also while the records are taken.
+        ValueError: the text is not a symbol file, or holds what strict JSON forbids; also while the records are taken.
     """
     return _in_chunks(data, span, 0, _chunk_decoder, advance)
 
 
 def parse_whole(data: Buffer) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The graph object and its node records, values typed but not yet held against their keys.
+    """Return the graph object and its node records, values typed but not yet checked against their keys.
 
     Raises:
-        ValueError: the text is no symbol file, or holds what strict JSON forbids.
+        ValueError: the text is not a symbol file, or holds what strict JSON forbids.
     """
-    found: dict[str, Any] = _decoder.decode(data)
-    return found, found["nodes"]
+    graph_object: dict[str, Any] = _decoder.decode(data)
+    return graph_object, graph_object["nodes"]
 
 
-def check_kinds(found: Mapping[str, Any]) -> None:
-    """Holds the values of a graph object against their keys, which the typed decode leaves open.
+def check_kinds(graph_object: Mapping[str, Any]) -> None:
+    """Check the values of a graph object against their keys, which the typed decode leaves open.
 
     Raises:
         TypeError: a key holds what only another may.
         InputError: a value of a key without a meaning here is nested deeper than ``MAX_NESTING``.
     """
     for key in ("nodes", "arg_nodes", "node_row_ptr", "heads"):
-        values = found.get(key, [])
+        values = graph_object.get(key, [])
         if type(values) is not list or (key in _LISTS_OF_IDS and not {int}.issuperset(map(type, values))):
             raise TypeError(key)
-    if type(found.get("attrs", {})) is not dict:
+    if type(graph_object.get("attrs", {})) is not dict:
         raise TypeError("attrs")
-    check_nesting(value for key, value in found.items() if key == "attrs" or key not in GRAPH_KEYS)
+    check_nesting(value for key, value in graph_object.items() if key == "attrs" or key not in GRAPH_KEYS)
 
 
 def check_nesting(values: Iterable[Any]) -> None:
-    """Refuses values that are nested deeper than ``MAX_NESTING``.
+    """Refuse values that are nested deeper than ``MAX_NESTING``.
 
     Raises:
         InputError: one is.

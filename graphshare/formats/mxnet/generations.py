@@ -12,8 +12,8 @@ _BY_KEY = (
 )
 
 
-def generation(graph: Graph) -> str:
-    """Which generation of MXNet wrote a file like this one.
+def recognize_generation(graph: Graph) -> str:
+    """Return which generation of MXNet wrote a file like this one.
 
     ``param`` came with the first format and went with NNVM (0.9), which wrote ``attr`` until 1.0 renamed it ``attrs``. A file
     without attributes is dated by its version.

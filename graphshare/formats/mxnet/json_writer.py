@@ -15,7 +15,7 @@ from typing import Any
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.mxnet.source import JsonStyle
 
-CHUNK = 512  # nodes joined at a time, about 100 KiB of text: larger pieces are given back to the system and asked for anew
+CHUNK = 512  # nodes joined at a time, about 100 KiB of text: larger pieces are returned to the system and requested again
 SPECIAL = re.compile(r"[^ !#-\[\]-~]")  # all but printable ASCII without quote and backslash
 _MXNET_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
@@ -30,20 +30,20 @@ class JsonWriter:
         self.indent = " " * (style.indent if layout == "indent" else 2)
         self.break_comma = ", \n" if layout == "mxnet" else ",\n"
         self.quote: Callable[[str], str] = _QUOTES[style.escapes]
-        # From how many elements on an array or map stands on lines of its own.
+        # From how many elements on an array or map has lines of its own.
         least = {"mxnet": (2, 11, 1), "trimmed": (2, 11, 1), "indent": (1, 1, 1)}.get(layout)
         self.break_map, self.break_list, self.break_record = least or (1 << 62,) * 3
         self.break_entry = 1 if layout == "indent" else 1 << 62
 
     def array(self, items: Sequence[str], level: int, least: int) -> str:
-        """``items`` in brackets at ``level``, broken into lines from ``least`` items on."""
+        """Return ``items`` in brackets at ``level``, broken into lines from ``least`` items on."""
         if len(items) < least:
             return f"[{self.comma.join(items)}]"
         start, end = self._breaks(level)
         return f"[{start}{(self.break_comma + start[1:]).join(items)}{end}]"
 
     def object(self, pairs: Sequence[tuple[str, str]], level: int, least: int) -> str:
-        """``pairs`` of a key and the text of its value, in braces."""
+        """Return ``pairs`` of a key and the text of its value, in braces."""
         items = [f"{self.quote(key)}{self.colon}{value}" for key, value in pairs]
         if len(items) < least:
             return f"{{{self.comma.join(items)}}}"
@@ -54,11 +54,11 @@ class JsonWriter:
         return "\n" + self.indent * (level + 1), "\n" + self.indent * level
 
     def map(self, values: Mapping[str, str], level: int) -> str:
-        """A map of strings."""
+        """Return a map of strings."""
         return self.object([(key, self.quote(value)) for key, value in values.items()], level, self.break_map)
 
     def id_pieces(self, values: Iterable[int], count: int, level: int) -> Iterator[str]:
-        """The array of ``count`` numbers in pieces: a large graph has millions of them."""
+        """Yield the array of ``count`` numbers in pieces: a large graph has millions of them."""
         start, end = self._breaks(level) if count >= self.break_list else ("", "")
         comma = self.break_comma + start[1:] if start else self.comma
         numbers = map(str, values)
@@ -68,7 +68,7 @@ class JsonWriter:
         yield end + "]"
 
     def value(self, value: Any, level: int) -> str:
-        """Any JSON value, for keys without a meaning here."""
+        """Return any JSON value, for keys without a meaning here."""
         if isinstance(value, str):
             return self.quote(value)
         if isinstance(value, Mapping):

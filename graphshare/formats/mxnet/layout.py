@@ -12,7 +12,7 @@ from itertools import accumulate, chain
 from operator import attrgetter
 
 from graphshare.formats.mxnet.json_writer import CHUNK, JsonWriter
-from graphshare.formats.mxnet.node_texts import NodeTexts, entry_text
+from graphshare.formats.mxnet.node_texts import NodeTexts, format_entry
 from graphshare.formats.mxnet.source import source_of
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import Advance, noop_progress
@@ -37,7 +37,7 @@ def write_symbol(graph: Graph, advance: Advance = noop_progress) -> Iterator[byt
 
 
 def _graph_pieces(graph: Graph, texts: JsonWriter, level: int, advance: Advance = noop_progress) -> Iterator[str | bytes]:
-    """The text of a graph object at ``level``, node by node; as bytes where it is copied from the file that was read."""
+    """Yield the text of a graph object at ``level``, node by node; as bytes where it is copied from the file that was read."""
     ids = _Ids(graph)
     values = _graph_values(graph, texts, ids, level + 1)
     least = texts.break_record
@@ -54,12 +54,12 @@ def _graph_pieces(graph: Graph, texts: JsonWriter, level: int, advance: Advance 
 
 
 def _graph_values(graph: Graph, texts: JsonWriter, ids: Mapping[Node, int], level: int) -> dict[str, Iterable[str]]:
-    """The text of every key of the graph object but ``nodes``, in pieces; keys that cannot be known are absent."""
+    """Return the text of every key of the graph object but ``nodes``, in pieces; keys that cannot be known are absent."""
     irregular = source_of(graph).irregular
     arg_nodes = irregular.get("arg_nodes")
     if arg_nodes is None:
         arg_nodes = [i for i, node in enumerate(graph.nodes) if not node.op]
-    heads = [entry_text(entry, ids, texts, level + 1) for entry in graph.heads]
+    heads = [format_entry(entry, ids, texts, level + 1) for entry in graph.heads]
     attrs = [(key, texts.value(value, level + 1)) for key, value in graph.attrs.items()]
     values: dict[str, Iterable[str]] = {
         "nodes": (),

@@ -1,4 +1,4 @@
-"""Ids of a file held against each other: what refers nowhere, what goes round in circles, and an order that can be built.
+"""Check the ids of a file: references to nothing, cycles, and an order in which nodes can be built.
 
 Used when nodes do not simply refer to earlier ones. Every fault is found before anything is built.
 """
@@ -15,7 +15,7 @@ Records = Sequence[dict[str, Any]]
 
 
 def check_ids(graph: Mapping[str, Any], records: Records) -> None:
-    """Holds every id of a graph object against its node records: inputs, control dependencies, heads, ``arg_nodes``.
+    """Check every id of a graph object against its node records: inputs, control dependencies, heads, ``arg_nodes``.
 
     Raises:
         InputError: ids that are out of range, or in ``arg_nodes`` name an operator, which MXNet refuses; all are listed.
@@ -38,10 +38,10 @@ def check_ids(graph: Mapping[str, Any], records: Records) -> None:
 
 
 def building_order(records: Records) -> list[int]:
-    """The ids of ``records`` so that each comes after the ids it refers to, otherwise as early as in MXNet's walk.
+    """Return the ids of ``records`` so that each comes after the ids it refers to, otherwise as early as in MXNet's walk.
 
     Raises:
-        InputError: nodes need each other in a circle, which is shown as a path.
+        InputError: nodes form a cycle, which the message shows as a path.
     """
     order: list[int] = []
     state = bytearray(len(records))  # 0 unseen, 1 on the path, 2 done
@@ -86,10 +86,10 @@ def _check_entries(
 
 
 def _cycle(ids: list[int], records: Records) -> Fault:
-    shown = ids if len(ids) <= 8 else [*ids[:4], -1, *ids[-3:]]
+    path_ids = ids if len(ids) <= 8 else [*ids[:4], -1, *ids[-3:]]
     names = [
-        f"{records[i]['name'] or records[i]['op']} (node {i})" if i >= 0 else f"... {len(ids) - 7} more ..." for i in shown
+        f"{records[i]['name'] or records[i]['op']} (node {i})" if i >= 0 else f"... {len(ids) - 7} more ..." for i in path_ids
     ]
     path = " <- ".join([*names, names[0]])
-    hint = "a graph must be acyclic; MXNet loads such a file without complaint and computes nonsense"
+    hint = "a graph must be acyclic; MXNet loads such a file without an error and computes nonsense"
     return Fault(f"needs its own output: {path}", path=f"$.nodes[{ids[0]}].inputs", node=records[ids[0]]["name"], hint=hint)

@@ -1,4 +1,4 @@
-"""One node record of a symbol file to a node, whatever the generation wrote it.
+"""Make a node of one node record of a symbol file, whatever generation wrote it.
 
 Equal attribute maps become one object and so do equal operator names: real graphs repeat both, and the writer formats each
 distinct map once.
@@ -38,7 +38,7 @@ class _Shapes(dict[tuple[str, ...], Shape]):
 
 
 class NodeReader:
-    """Makes nodes of the records of one graph. ``read_graph`` links a sub-graph found in a record.
+    """Makes nodes of the records of one graph. ``read_graph`` links a subgraph in a record.
 
     ``texts`` and ``maps`` hold the one object for each operator name and attribute map read so far; a variable has no operator.
     """
@@ -52,23 +52,23 @@ class NodeReader:
         self._extras: dict[tuple[tuple[str, int], ...], Mapping[str, Any]] = {(): EMPTY}
 
     def node(self, record: dict[str, Any], inputs: tuple[Entry, ...], deps: tuple[Node, ...], count: int | None) -> Node:
-        """The node of ``record``; ``inputs`` and ``deps`` are linked already. ``count`` is its number of outputs, if known."""
+        """Return the node of ``record``; ``inputs`` and ``deps`` are linked; ``count`` outputs, None if unknown."""
         shape = self.shapes[tuple(record)]
         _check_kinds(record)
-        attrs = self.shared(record[shape.attr_key]) if shape.attr_key else EMPTY
+        attrs = self.intern(record[shape.attr_key]) if shape.attr_key else EMPTY
         form, extra = shape.form, self._extra(record, shape)
         if shape.param:
             param = record["param"]
             if attrs.keys() & param.keys():  # an attribute that ``attr`` overrides: keep what it hides
                 extra = {**extra, "param": param}
             form = NodeForm(form.keys, tuple([key for key in param if key not in attrs]))
-            attrs = self.shared({**attrs, **{key: value for key, value in param.items() if key not in attrs}})
+            attrs = self.intern({**attrs, **{key: value for key, value in param.items() if key not in attrs}})
         subgraphs = tuple(self._read_graph(graph) for graph in record.get("subgraphs", ()))
         op = self.texts.setdefault(record["op"], record["op"])
         return Node(op, record["name"], attrs, inputs, count, deps, subgraphs, extra, form)
 
-    def shared(self, attrs: Mapping[str, str]) -> Mapping[str, str]:
-        """The one object for maps equal to ``attrs``, order of keys included."""
+    def intern(self, attrs: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the one object for maps equal to ``attrs``, order of keys included."""
         return self.maps.setdefault(tuple(attrs.items()), attrs)
 
     def _extra(self, record: dict[str, Any], shape: Shape) -> Mapping[str, Any]:
@@ -88,15 +88,15 @@ class _MapsByText(dict[bytes, tuple[Mapping[str, str], NodeForm]]):
     def __missing__(self, text: bytes) -> tuple[Mapping[str, str], NodeForm]:
         attrs = document.decode_map(text) if text else EMPTY
         form = self._reader.shapes[("op", "name", "attrs", "inputs") if text else ("op", "name", "inputs")].form
-        found = self[text] = (self._reader.shared(attrs), form)
-        return found
+        pair = self[text] = (self._reader.intern(attrs), form)
+        return pair
 
 
 _KINDS = {"op": str, "name": str, "inputs": list, "control_deps": list, "subgraphs": list, "backward_source_id": int}
 
 
 def _check_kinds(record: Mapping[str, Any]) -> None:
-    """Holds the values of a record against their keys, which the typed decode leaves open. Raises TypeError."""
+    """Check the values of a record against their keys, which the typed decode leaves open. Raises TypeError."""
     for key, value in record.items():
         if type(value) is not (_KINDS.get(key) or (dict if key in ("attrs", "attr", "param") else type(value))):
             raise TypeError(key)

@@ -11,8 +11,8 @@ from graphshare.formats.mxnet.source import source_of
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeForm
 
 
-def entry_text(entry: Entry, ids: Mapping[Node, int], texts: JsonWriter, level: int) -> str:
-    """The text of an input or head: node, output and version, the last where the file has it."""
+def format_entry(entry: Entry, ids: Mapping[Node, int], texts: JsonWriter, level: int) -> str:
+    """Return the text of an input or head: node, output and version, the last where the file has it."""
     numbers = [str(ids[entry.node]), str(entry.index)]
     if entry.version is not None:
         numbers.append(str(entry.version))
@@ -43,10 +43,10 @@ class NodeTexts:
         self._clean = SPECIAL.search("".join([node.name for node in written])) is None
 
     def nodes(self, nodes: Sequence[Node]) -> list[str]:
-        """The text of each node."""
+        """Return the text of each node."""
         ids, templates, texts, clean = self._ids, self._templates, self._texts, self._clean
         comma, inline, before, after, other = texts.comma, texts.break_list - 1, self._before, self._after, self._entry
-        found: list[str] = []
+        results: list[str] = []
         for node in nodes:
             inputs = node.inputs
             if not inputs:
@@ -61,14 +61,14 @@ class NodeTexts:
             except KeyError:
                 form, extra, head, middle, tail = self._learn(node) or _NO_TEMPLATE
             if not head or form is not node.form or extra is not node.extra or node.control_deps or node.subgraphs:
-                found.append(self._general(node, text))
+                results.append(self._general(node, text))
             else:
                 name = node.name if clean else texts.quote(node.name)[1:-1]
-                found.append(f"{head}{name}{middle}{text}{tail}")
-        return found
+                results.append(f"{head}{name}{middle}{text}{tail}")
+        return results
 
     def _entry(self, entry: Entry) -> str:
-        return entry_text(entry, self._ids, self._texts, self._level + 2)
+        return format_entry(entry, self._ids, self._texts, self._level + 2)
 
     def _learn(self, node: Node) -> _Template:
         template = None
@@ -81,15 +81,15 @@ class NodeTexts:
         return self._texts.object(self._pairs(node, inputs), self._level, self._texts.break_record)
 
     def _template(self, node: Node) -> _Template:
-        """The template for nodes like ``node``; None when its inputs come before its name."""
+        """Return the template for nodes like ``node``; None when its inputs come before its name."""
         pairs = [(key, _INPUTS if key == "inputs" else value) for key, value in self._pairs(node, "")]
         pairs = [(key, f'"{_NAME}"' if key == "name" else value) for key, value in pairs]
-        head, found, rest = self._texts.object(pairs, self._level, self._texts.break_record).partition(_NAME)
-        middle, also_found, tail = rest.partition(_INPUTS)
-        return (node.form, node.extra, head, middle, tail) if found and also_found else None
+        head, has_name, rest = self._texts.object(pairs, self._level, self._texts.break_record).partition(_NAME)
+        middle, has_inputs, tail = rest.partition(_INPUTS)
+        return (node.form, node.extra, head, middle, tail) if has_name and has_inputs else None
 
     def _pairs(self, node: Node, inputs: str) -> list[tuple[str, str]]:
-        """Each key of a node with the text of its value, in the order of its form."""
+        """Return each key of a node with the text of its value, in the order of its form."""
         texts, level = self._texts, self._level + 1
         pairs: list[tuple[str, str]] = []
         param = node.form.param if node.form is not None else None
@@ -117,7 +117,7 @@ class NodeTexts:
 
 
 def _keys(node: Node, default: NodeForm) -> list[str]:
-    """The keys to write for ``node``: those of its own form, and what it has that the form has not."""
+    """Return the keys to write for ``node``: those of its own form, then those that the form lacks."""
     if node.form is None:
         keys = [
             k for k in default.keys if k not in ("control_deps", "subgraphs") and (k not in ("attrs", "attr") or node.attrs)

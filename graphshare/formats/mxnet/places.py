@@ -1,4 +1,4 @@
-"""Where in a JSON text the values of some paths stand. What lies beside the way there is passed over at the decoder's speed."""
+"""Find where in a JSON text the values of some paths are. Other values are skipped at the decoder's speed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BLANK = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder(strict=False)
 
 
-class _Wanted(dict["str | int", "_Wanted"]):
+class _Step(dict["str | int", "_Step"]):
     """The steps that lead on from a place, and the paths that end there."""
 
     def __init__(self) -> None:
@@ -20,72 +20,72 @@ class _Wanted(dict["str | int", "_Wanted"]):
 
 
 def find_places(text: str, paths: Iterable[Steps]) -> dict[Steps, int]:
-    """The offset in ``text`` of each path's value, or of the deepest value on the way that is there.
+    """Return the offset in ``text`` of each path's value, or of the deepest value on the way to it.
 
-    Of a key that stands twice the last counts. Raises ValueError or IndexError for a text that is no JSON.
+    Of a repeated key the last counts. Raises ValueError or IndexError for a text that is not JSON.
     """
-    root = _Wanted()
+    root = _Step()
     for path in paths:
         at = root
         for step in path:
             if step not in at:
-                at[step] = _Wanted()
+                at[step] = _Step()
             at = at[step]
         at.ends.append(path)
-    found: dict[Steps, int] = {}
+    offsets: dict[Steps, int] = {}
     pending = [(root, _skip(text, 1 if text[:1] == "\ufeff" else 0))]
     while pending:
-        wanted, start = pending.pop()
-        for path in _all_ends(wanted):
-            found[path] = start
-        if wanted and text[start] == "{":
-            pending.extend(_members(text, start, wanted))
-        elif wanted and text[start] == "[":
-            pending.extend(_elements(text, start, wanted))
-    return found
+        target, start = pending.pop()
+        for path in _all_ends(target):
+            offsets[path] = start
+        if target and text[start] == "{":
+            pending.extend(_members(text, start, target))
+        elif target and text[start] == "[":
+            pending.extend(_elements(text, start, target))
+    return offsets
 
 
 def line_and_column(text: str, offset: int) -> tuple[int, int]:
-    """Line and column of an offset, both from 1, in characters."""
+    """Return line and column of an offset, both from 1, in characters."""
     start = text.rfind("\n", 0, offset)
     return text.count("\n", 0, offset) + 1, offset - start
 
 
-def _all_ends(wanted: _Wanted) -> Iterable[Steps]:
-    """The paths that end at a place or beyond; those beyond move on when their own value is found."""
-    pending = [wanted]
+def _all_ends(target: _Step) -> Iterable[Steps]:
+    """Yield the paths that end at a place or beyond; those beyond move on when their own value is reached."""
+    pending = [target]
     while pending:
         at = pending.pop()
         yield from at.ends
         pending.extend(at.values())
 
 
-def _members(text: str, start: int, wanted: _Wanted) -> list[tuple[_Wanted, int]]:
-    found: dict[str, int] = {}
+def _members(text: str, start: int, target: _Step) -> list[tuple[_Step, int]]:
+    offsets: dict[str, int] = {}
     at = _skip(text, start + 1)
     while text[at] != "}":
         key, at = _DECODER.raw_decode(text, at)
         at = _skip(text, _skip(text, at) + 1)
-        if key in wanted:
-            found[key] = at
+        if key in target:
+            offsets[key] = at
         at = _skip(text, _DECODER.raw_decode(text, at)[1])
         if text[at] == ",":
             at = _skip(text, at + 1)
-    return [(wanted[key], place) for key, place in found.items()]
+    return [(target[key], place) for key, place in offsets.items()]
 
 
-def _elements(text: str, start: int, wanted: _Wanted) -> list[tuple[_Wanted, int]]:
-    found = []
-    last = max((step for step in wanted if isinstance(step, int)), default=-1)
+def _elements(text: str, start: int, target: _Step) -> list[tuple[_Step, int]]:
+    offsets = []
+    last = max((step for step in target if isinstance(step, int)), default=-1)
     at, number = _skip(text, start + 1), 0
     while number <= last and text[at] != "]":
-        if number in wanted:
-            found.append((wanted[number], at))
+        if number in target:
+            offsets.append((target[number], at))
         at = _skip(text, _DECODER.raw_decode(text, at)[1])
         if text[at] == ",":
             at = _skip(text, at + 1)
         number += 1
-    return found
+    return offsets
 
 
 def _skip(text: str, at: int) -> int:

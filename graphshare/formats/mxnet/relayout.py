@@ -40,7 +40,7 @@ def relayout(graph: Graph, layout: str | None) -> Graph:
 
 
 def layout_report(where: str, layout: str, *, changes: bool) -> Report:
-    """What ``format --check`` found, for the report formats."""
+    """Return the result of ``format --check``, for the report formats."""
     again = f"graphshare format{f' --layout {layout}' if layout else ''} {where} -o {where}"
     message = f"is not laid out as {layout}" if layout else "does not keep the rules of its own layout"
     finding = Finding(

@@ -1,7 +1,7 @@
-"""Symbol JSON to a graph: ids become references.
+"""Read a symbol file: ids become references.
 
 Files of every generation are read alike: ``attrs`` or ``attr`` or ``param``, entries of two or three numbers, any order of
-nodes. Nothing is upgraded in passing. Ids out of range and cycles are faults of the file and all found before a graph exists.
+nodes. Nothing is upgraded. Ids out of range and cycles are faults of the file, and all are reported together.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Linker = Callable[[Iterable[Any], Iterable[int | None] | None, NodeReader], lis
 
 
 def read_symbol(data: bytes, *, where: str = "") -> Graph:
-    """The graph that the bytes of a symbol file hold. ``where`` names the file in errors.
+    """Return the graph in the bytes of a symbol file. ``where`` names the file in errors.
 
     Raises:
         InputError: every fault of the file, with its JSON path.
@@ -39,7 +39,7 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
                 if span is not None:
                     return _read_large(data, span, style, bare=bare)
             except _UNFIT:
-                pass  # it takes other keys, or the records together, to tell what is amiss
+                pass  # other keys, or all records together, are needed to tell what is wrong
         try:
             return _link(*document.parse_whole(data), style)
         except _UNFIT:
@@ -51,13 +51,13 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
 
 
 def _read_large(data: bytes, span: tuple[int, int], style: JsonStyle, *, bare: bool) -> Graph:
-    """The graph of a large file in MXNet's layout; ``bare`` where its nodes have the usual keys only. Raises ``_UNFIT``."""
-    found = document.parse_frame(data, span)
+    """Return the graph of a large file in MXNet's layout; ``bare`` if its nodes have only usual keys. Raises ``_UNFIT``."""
+    graph_object = document.parse_frame(data, span)
     with task("reading", span[1] - span[0], "B") as advance:
         if bare:
-            graph = _link(found, document.parse_bare_nodes(data, span, advance), style, link=_link_bare)
+            graph = _link(graph_object, document.parse_bare_nodes(data, span, advance), style, link=_link_bare)
         else:
-            graph = _link(found, document.parse_nodes(data, span, advance), style)
+            graph = _link(graph_object, document.parse_nodes(data, span, advance), style)
     if not can_copy_text(data, style):
         return graph
     text = NodesText(data, *span, len(graph.nodes))
@@ -69,7 +69,7 @@ _UNFIT = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 
 
 def _link(
-    found: dict[str, Any],
+    graph_object: dict[str, Any],
     records: Iterable[Any],
     style: JsonStyle,
     depth: int = 0,
@@ -77,48 +77,48 @@ def _link(
     checked: bool = False,
     link: _Linker | None = None,
 ) -> Graph:
-    """The graph of a parsed object and its node records, or of a sub-graph ``depth`` levels down.
+    """Return the graph of a parsed object and its node records, or of a subgraph ``depth`` levels down.
 
-    ``checked`` says that the schema has held every value against its key; ``link`` makes the nodes of records other than
+    ``checked`` tells that every value has been validated by the schema; ``link`` makes the nodes of records other than
     dicts.
     """
     if depth > document.MAX_NESTING:
-        raise InputError(Fault(f"sub-graphs are nested deeper than {document.MAX_NESTING} levels"))
+        raise InputError(Fault(f"subgraphs are nested deeper than {document.MAX_NESTING} levels"))
     if depth and not checked:
-        msgspec.convert(found, document.GraphRecord)
-    document.check_kinds(found)
+        msgspec.convert(graph_object, document.GraphRecord)
+    document.check_kinds(graph_object)
     reader = NodeReader(lambda inner: _link(inner, inner["nodes"], style, depth + 1, checked=checked))
-    steps = _output_counts(found.get("node_row_ptr"))
+    steps = _output_counts(graph_object.get("node_row_ptr"))
     try:
         nodes = (link or _link_in_file_order)(records, steps, reader)
-        heads = tuple([_entry(e, nodes[e[0]]) for e in found["heads"]])
+        heads = tuple([_entry(e, nodes[e[0]]) for e in graph_object["heads"]])
         fits = steps is None or len(steps) == len(nodes)
     except IndexError:  # an entry refers to a later node, or to none
         fits = False
     if not fits:
         if not isinstance(records, list):
             raise ValueError("the records are needed together")
-        check_ids(found, records)
+        check_ids(graph_object, records)
         steps = steps if steps is not None and len(steps) == len(records) else None
         nodes = _link_in_any_order(records, steps, reader)
-        heads = tuple([_entry(e, nodes[e[0]]) for e in found["heads"]])
+        heads = tuple([_entry(e, nodes[e[0]]) for e in graph_object["heads"]])
     if "" in reader.texts:  # the schema refuses an empty operator
         raise TypeError("op")
     irregular: dict[str, Any] = {}
-    if "node_row_ptr" in found and steps is None:
-        irregular["node_row_ptr"] = found["node_row_ptr"]
-    if found["arg_nodes"] != [i for i, node in enumerate(nodes) if not node.op]:
+    if "node_row_ptr" in graph_object and steps is None:
+        irregular["node_row_ptr"] = graph_object["node_row_ptr"]
+    if graph_object["arg_nodes"] != [i for i, node in enumerate(nodes) if not node.op]:
         if not isinstance(records, list):
             raise ValueError("the records are needed together")
-        check_ids(found, records)
-        irregular["arg_nodes"] = found["arg_nodes"]
-    source = MxnetSource(style, tuple(found), _usual_form(nodes), irregular or EMPTY)
-    extra = {key: value for key, value in found.items() if key not in document.GRAPH_KEYS}
-    return Graph(tuple(nodes), heads, found.get("attrs", EMPTY), source, extra or EMPTY)
+        check_ids(graph_object, records)
+        irregular["arg_nodes"] = graph_object["arg_nodes"]
+    source = MxnetSource(style, tuple(graph_object), _usual_form(nodes), irregular or EMPTY)
+    extra = {key: value for key, value in graph_object.items() if key not in document.GRAPH_KEYS}
+    return Graph(tuple(nodes), heads, graph_object.get("attrs", EMPTY), source, extra or EMPTY)
 
 
 def _link_in_file_order(records: document.Records, counts: Iterable[int | None] | None, reader: NodeReader) -> list[Node]:
-    """The nodes of records that refer to earlier ones only. Raises IndexError when one does not.
+    """Return the nodes of records that refer to earlier ones only. Raises IndexError when one does not.
 
     Most of what reading costs is this loop: the usual record is taken apart here, and consumers of a node's first output share
     one entry.
@@ -151,7 +151,7 @@ def _link_in_file_order(records: document.Records, counts: Iterable[int | None] 
 
 
 def _link_bare(records: Iterable[document.BareRecord], counts: Iterable[int | None] | None, reader: NodeReader) -> list[Node]:
-    """The nodes of records that have the usual keys only, as :func:`_link_in_file_order` makes them."""
+    """Return the nodes of records that have only the usual keys, as :func:`_link_in_file_order` does."""
     nodes: list[Node] = []
     first: list[Entry] = []
     texts, maps = reader.texts, reader.maps_by_text
@@ -166,7 +166,7 @@ def _link_bare(records: Iterable[document.BareRecord], counts: Iterable[int | No
 
 
 def _link_in_any_order(records: list[dict[str, Any]], counts: list[int] | None, reader: NodeReader) -> list[Node]:
-    """The nodes of records that may refer to later ones; every id that refers nowhere, and a cycle, are faults."""
+    """Return the nodes of records that may refer to later ones; ids that refer to nothing and cycles are faults."""
     nodes: dict[int, Node] = {}
     for i in building_order(records):
         record = records[i]
@@ -177,14 +177,14 @@ def _link_in_any_order(records: list[dict[str, Any]], counts: list[int] | None, 
 
 
 def _entry(numbers: Sequence[int], node: Node) -> Entry:
-    """An entry as the file has it: two numbers (2015) have no version."""
+    """Return the entry that a file writes as these numbers: two numbers (2015) have no version."""
     if not isinstance(numbers, (tuple, list)):
         raise TypeError
     return Entry(node, numbers[1], numbers[2] if len(numbers) == 3 else None)
 
 
 def _output_counts(row_ptr: list[int] | None) -> list[int] | None:
-    """Each node's number of outputs; None where ``node_row_ptr`` is absent or no running sum from 0."""
+    """Return each node's number of outputs; None where ``node_row_ptr`` is absent or not a running sum from 0."""
     if not row_ptr or row_ptr[0] != 0:
         return None
     steps = list(map(sub, row_ptr[1:], row_ptr))
@@ -192,7 +192,7 @@ def _output_counts(row_ptr: list[int] | None) -> list[int] | None:
 
 
 def _usual_form(nodes: list[Node]) -> NodeForm:
-    """The form for nodes that a transform adds: that of the first operator with attributes, else of the first node."""
+    """Return the form for nodes that a transform adds: that of the first operator with attributes, else of the first node."""
     for node in nodes:
         if node.op and node.attrs and node.form is not None:
             return node.form

@@ -18,7 +18,7 @@ _HALF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse_tolerantly(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The graph object and its node records, checked against the schema.
+    """Return the graph object and its node records, validated against the schema.
 
     Raises:
         InputError: the bytes are not JSON, or not a graph; every fault the schema finds is listed.
@@ -34,7 +34,7 @@ def parse_tolerantly(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]
         if _HALF_A_PAIR.search(text) is not None:
             _refuse_half_pairs(loaded)
     except json.JSONDecodeError as error:
-        raise InputError(_malformed(error, text)) from None
+        raise InputError(_explain_json_error(error, text)) from None
     except RecursionError:
         raise InputError(Fault("is nested far deeper than any symbol file")) from None
     except ValueError as error:
@@ -83,7 +83,7 @@ def _finite(text: str) -> float:
 
 
 def _refuse_half_pairs(loaded: Any) -> None:
-    """Refuses texts with half of a surrogate pair (``\\ud800``), which no file in UTF-8 can hold."""
+    """Refuse texts with half of a surrogate pair (``\\ud800``), which no file in UTF-8 can hold."""
     faults = []
     pending: list[tuple[str, Any]] = [("$", loaded)]
     while pending:
@@ -100,7 +100,7 @@ def _refuse_half_pairs(loaded: Any) -> None:
         raise InputError(faults[::-1])
 
 
-def _malformed(error: json.JSONDecodeError, text: str) -> Fault:
+def _explain_json_error(error: json.JSONDecodeError, text: str) -> Fault:
     at_end = not text[error.pos :].strip()
     if error.msg == "Extra data":
         message, hint = "has trailing bytes after the graph", "remove what follows the last brace"

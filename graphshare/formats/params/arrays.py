@@ -119,7 +119,7 @@ class ArrayReader:
         values = self._view(record.data_offset, record.storage_shape, _storage_dtype(record), record)
         parts = {part.role: self._view(part.offset, part.shape, part.dtype, record) for part in record.parts}
         array = SparseArray(record.storage, record.shape or (), values, parts["indices"], parts.get("indptr"))
-        misfit = _misfit(array)
+        misfit = _find_misfit(array)
         if misfit:
             raise self._fault(misfit, record)
         return msgspec.structs.replace(array, values=_by_value(values, record.dtype))
@@ -169,7 +169,7 @@ class ArrayReader:
     def _decode(self, record: Record) -> Array:
         import numpy as np
 
-        shape, dtype = record.filled()
+        shape, dtype = record.shape_and_dtype()
         raw = np.empty(record.data_size, np.uint8)
         place = 0
         for chunk in self._chunks(record):
@@ -213,7 +213,7 @@ def _by_value(array: Array, dtype: str | None) -> Array:
     return bits.view(np.float32)
 
 
-def _misfit(array: SparseArray) -> str:
+def _find_misfit(array: SparseArray) -> str:
     """Return what is wrong with a sparse array's indices; empty when nothing is."""
     if array.indices.dtype.kind not in "iu" or array.indices.ndim != 1:
         return "has indices that are not one row of integers"

@@ -106,7 +106,7 @@ def _copy_through_buffer(source: ByteSource, offset: int, size: int, out: Binary
 
 
 def write_all(out: BinaryIO, data: bytes | memoryview) -> None:
-    """Write every byte, also to an unbuffered file, which may take less than it is given."""
+    """Write every byte, also to an unbuffered file, which may take fewer bytes than it gets."""
     view = memoryview(data)
     while view:
         count = out.write(view)

@@ -10,8 +10,8 @@ import numpy as np
 
 from graphshare.formats.params.arrays import ArrayReader, SparseArray
 from graphshare.formats.params.comparison import NumberComparer
-from graphshare.formats.params.pieces import Array, pieces, side_by_side
 from graphshare.formats.params.records import Record, element_count
+from graphshare.formats.params.rows import Array, align_rows, read_rows
 from graphshare.progress import Advance, noop_progress
 
 
@@ -46,7 +46,7 @@ def compare_records(
     if stays_sparse:
         rows = _sparse_rows(reader.read_sparse(record), reference_reader.read_sparse(reference))
     else:
-        rows = side_by_side(pieces(reader, record), pieces(reference_reader, reference, advance))
+        rows = align_rows(read_rows(reader, record), read_rows(reference_reader, reference, advance))
     numbers = NumberComparer(atol, rtol, relative=False)
     for row, expected in rows:
         numbers.add(row, expected)
@@ -61,7 +61,7 @@ def compare_records(
 
 
 def _sparse_rows(a: SparseArray, b: SparseArray) -> Iterable[tuple[Array, Array]]:
-    """The values of both at every place where one of them has some; what is not stored is zero."""
+    """Yield the values of both at every place where one of them stores some; what is not stored is zero."""
     sides = [(np.sort(places), array, np.argsort(places, kind="stable")) for array in (a, b) for places in (_places(array),)]
     union = np.union1d(sides[0][0], sides[1][0])
     step = max(1, (1 << 17) // max(1, int(np.prod(a.values.shape[1:], dtype=np.int64))))
@@ -71,19 +71,19 @@ def _sparse_rows(a: SparseArray, b: SparseArray) -> Iterable[tuple[Array, Array]
 
 
 def _places(array: SparseArray) -> Array:
-    """Where each stored value lies: its row, or for csr its number in C order."""
+    """Return where each stored value lies: its row, or for csr its number in C order."""
     if array.indptr is None:
         return array.indices.astype(np.int64)
     rows = np.repeat(np.arange(array.shape[0], dtype=np.int64), np.diff(array.indptr))
-    found: Array = rows * array.shape[1] + array.indices.astype(np.int64)
-    return found
+    places: Array = rows * array.shape[1] + array.indices.astype(np.int64)
+    return places
 
 
-def _at(places: Array, array: SparseArray, order: Array, wanted: Array) -> Array:
-    """The values at ``wanted`` places; ``places`` are those of the stored values, sorted by ``order``."""
-    values = np.zeros((len(wanted), *array.values.shape[1:]), array.values.dtype)
+def _at(places: Array, array: SparseArray, order: Array, targets: Array) -> Array:
+    """Return the values at ``targets`` places; ``places`` are those of the stored values, sorted by ``order``."""
+    values = np.zeros((len(targets), *array.values.shape[1:]), array.values.dtype)
     if len(places):
-        found = np.searchsorted(places, wanted, side="right") - 1
-        known = (found >= 0) & (places[found] == wanted)
-        values[known] = array.values[order[found[known]]]
+        positions = np.searchsorted(places, targets, side="right") - 1
+        known = (positions >= 0) & (places[positions] == targets)
+        values[known] = array.values[order[positions[known]]]
     return values.reshape(-1)

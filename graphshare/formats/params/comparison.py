@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from graphshare.formats.params.pieces import Array
+from graphshare.formats.params.rows import Array
 
 
 class Comparison(msgspec.Struct, frozen=True):

@@ -15,18 +15,19 @@ from typing import BinaryIO
 import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
-from graphshare.formats.atomic import Staged, staged_outputs
+from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.byte_source import open_source
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.equal import equal_arrays
+from graphshare.formats.params.equal import find_equal_arrays
 from graphshare.formats.params.format import ParameterFormat, Parts, Plan, WriteOptions
 from graphshare.formats.params.records import ParameterFile, Record, format_record
 from graphshare.formats.params.registry import FORMATS, choose_format, read_index
-from graphshare.formats.params.select import selection
+from graphshare.formats.params.select import select_keys
 from graphshare.progress import task
+from graphshare.text.short_repr import ShortRepr
 
 
-class Conversion(msgspec.Struct, frozen=True):
+class Conversion(ShortRepr, msgspec.Struct, frozen=True):
     """What :func:`convert_params` did; ``arrays`` counts what was written.
 
     ``densified``, ``named_by_position``, ``tied`` (written as second names of others) and ``untied`` (such names written as
@@ -67,11 +68,11 @@ def convert_params(
     file = read_index(source)
     plan = _name_records(file, format_)
     if select:
-        chosen = selection(file, select)
+        chosen = select_keys(file, select)
         plan = [(record, key) for record, key in plan if record.key in chosen]
     if tie:
         plan = _tie_equal_arrays(file, plan, format_)
-    with staged_outputs() as stage:
+    with OutputTransaction() as stage:
         stage_params([(file, plan)], stage, target, to=format_.name, densify=densify, np_shape=np_shape)
         stage.commit()
     copies = _can_copy(file, plan, format_, densify)
@@ -90,7 +91,7 @@ def convert_params(
 
 def stage_params(
     parts: Parts,
-    stage: Staged,
+    stage: OutputTransaction,
     target: str | os.PathLike[str],
     *,
     to: str | None = None,
@@ -188,7 +189,7 @@ def _tie_equal_arrays(file: ParameterFile, plan: Plan, format_: ParameterFormat)
     if not format_.has_ties:
         hint = f"in {format_.suffix} every name has an array of its own; a graph ties parameters by using one node"
         raise RefusedError(Fault(f"{format_.name} has no ties", hint=hint))
-    kept = {key: kept for kept, others in equal_arrays(file, [record for record, _ in plan]) for key in others}
+    kept = {key: kept for kept, others in find_equal_arrays(file, [record for record, _ in plan]) for key in others}
     records = {record.key: record for record, _ in plan}
     return [
         (record if record.key not in kept else msgspec.structs.replace(records[kept[record.key]], key=record.key,
@@ -229,7 +230,7 @@ def _refuse_plan(file: ParameterFile, plan: Plan, format_: ParameterFormat, *, d
     if _can_copy(file, plan, format_, densify):
         return []
     options = WriteOptions(np_shape=np_shape)
-    faults = list(_repeated_names(plan)) if format_.unique_names else []
+    faults = list(_find_repeated_names(plan)) if format_.unique_names else []
     for number, (record, key) in enumerate(plan):
         fault = refuse_record(record, key, format_, options, densify=densify)
         if fault is not None:
@@ -237,7 +238,7 @@ def _refuse_plan(file: ParameterFile, plan: Plan, format_: ParameterFormat, *, d
     return [msgspec.structs.replace(fault, where=file.path) for fault in faults]
 
 
-def _repeated_names(plan: Plan) -> Iterator[Fault]:
+def _find_repeated_names(plan: Plan) -> Iterator[Fault]:
     seen: set[str] = set()
     for number, (_, key) in enumerate(plan):
         if key is not None and key in seen:

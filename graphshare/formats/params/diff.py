@@ -11,10 +11,11 @@ import msgspec
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.formats.params.registry import read_index
-from graphshare.formats.params.select import selection
+from graphshare.formats.params.select import select_keys
 from graphshare.progress import task
 from graphshare.text.format import format_dims
 from graphshare.text.names import join_key, split_key
+from graphshare.text.short_repr import ShortRepr
 
 if TYPE_CHECKING:
     from graphshare.formats.params.compare_records import Distance
@@ -38,7 +39,7 @@ class ParameterChange(msgspec.Struct, frozen=True):
     distance: Distance | None = None
 
 
-class ParameterDiff(msgspec.Struct, frozen=True):
+class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True):
     """Two parameter files. ``equal`` counts the parameters without a difference. True when anything differs."""
 
     left: str
@@ -59,14 +60,14 @@ def diff_params(
     atol: float = 0.0,
     rtol: float = 0.0,
 ) -> ParameterDiff:
-    """What differs between two files; ``prefix`` is what names in ``right`` bear in addition.
+    """Return what differs between two files; ``prefix`` is what names in ``right`` have in addition.
 
     Raises:
         InputError: a file cannot be read.
         RefusedError: a pattern of ``select`` matches nothing.
     """
     a, b = read_index(left), read_index(right)
-    chosen = {*selection(a, select, others=_keys(b)), *selection(b, select, others=_keys(a))} if select else None
+    chosen = {*select_keys(a, select, others=_keys(b)), *select_keys(b, select, others=_keys(a))} if select else None
     names = {split_key(key)[1]: (prefix + split_key(key)[1],) for key in _keys(a)}
     return diff_parameters(a, b, names, atol=atol, rtol=rtol, chosen=chosen)
 
@@ -84,7 +85,7 @@ def diff_parameters(
     rtol: float = 0.0,
     chosen: set[str] | None = None,
 ) -> ParameterDiff:
-    """The records of ``left`` beside those of ``right``; ``names`` gives each name's counterparts (by default itself).
+    """Compare the records of ``right`` with those of ``left``; ``names`` maps a name to its counterparts (by default itself).
 
     ``chosen`` limits it to these keys. Records without names are paired by position. No more than two pieces of an array are
     in memory.
@@ -118,22 +119,22 @@ def _pairs(
     met = set()
     for key, record in olds.items():
         kind, name = split_key(key)
-        found = False
+        has_twin = False
         for other in names.get(name, (name,)):
-            wanted = join_key(kind, other)
-            wanted = wanted if wanted in news else by_name.get(other, wanted)
-            if wanted in news:
-                met.add(wanted)
-                found = True
-                yield record, news[wanted]
-        if not found:
+            key_there = join_key(kind, other)
+            key_there = key_there if key_there in news else by_name.get(other, key_there)
+            if key_there in news:
+                met.add(key_there)
+                has_twin = True
+                yield record, news[key_there]
+        if not has_twin:
             yield record, None
     for key, record in news.items():
         if key not in met:
             yield None, record
 
 
-def _change(x: Record | None, y: Record | None, measured: Callable[[Record, Record], Distance]) -> ParameterChange | None:
+def _change(x: Record | None, y: Record | None, measure: Callable[[Record, Record], Distance]) -> ParameterChange | None:
     some = x if x is not None else y
     assert some is not None
     keys = x.key if x is not None else None, y.key if y is not None else None
@@ -148,11 +149,11 @@ def _change(x: Record | None, y: Record | None, measured: Callable[[Record, Reco
     detail = "; ".join(forms)
     if x.shape != y.shape or x.shape is None or y.shape is None:
         return ParameterChange("form", *keys, shape, y.dtype, detail) if forms else None
-    found = measured(x, y)
-    if not found:
-        return ParameterChange("values", *keys, shape, y.dtype, detail, found)
+    distance = measure(x, y)
+    if not distance:
+        return ParameterChange("values", *keys, shape, y.dtype, detail, distance)
     if forms:
-        return ParameterChange("form", *keys, shape, y.dtype, detail, found)
+        return ParameterChange("form", *keys, shape, y.dtype, detail, distance)
     kinds = split_key(x.key or "")[0], split_key(y.key or "")[0]
     if kinds[0] != kinds[1]:
         return ParameterChange("renamed", *keys, shape, y.dtype, f"{kinds[0] or 'no'} prefix became {kinds[1] or 'none'}")

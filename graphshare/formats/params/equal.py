@@ -1,4 +1,4 @@
-"""Which arrays of a parameter file are equal: one hash each, read piece by piece."""
+"""Find the arrays of a parameter file that are equal: one hash each, read piece by piece."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.progress import task
 
 
-def equal_arrays(file: ParameterFile, records: Sequence[Record]) -> Iterator[tuple[str, list[str]]]:
-    """The names of equal arrays: the first in the file, then the others. Tied names are not looked at.
+def find_equal_arrays(file: ParameterFile, records: Sequence[Record]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the names of equal arrays: the first in the file, then the others. Tied names are skipped.
 
-    Arrays of one shape, type and storage are held against each other by a cryptographic hash of their bytes.
+    Arrays of one shape, dtype and storage are compared by a cryptographic hash of their bytes.
     """
     alike: dict[tuple[object, ...], dict[str, Record]] = {}
     for record in records:
         if record.key is not None and record.shape is not None and record.tied_to is None and 0 not in record.shape:
             alike.setdefault((record.shape, record.dtype, record.storage), {})[record.key] = record
-    candidates = [found for found in alike.values() if len(found) > 1]
-    size = sum(record.dense_size for found in candidates for record in found.values())
+    candidates = [by_key for by_key in alike.values() if len(by_key) > 1]
+    size = sum(record.dense_size for by_key in candidates for record in by_key.values())
     with ArrayReader(file) as reader, task("comparing arrays", size, "B") as advance:
-        for found in candidates:
+        for by_key in candidates:
             groups: dict[bytes, list[str]] = {}
-            for key, record in found.items():
+            for key, record in by_key.items():
                 groups.setdefault(_digest(reader, record), []).append(key)
                 advance(record.dense_size)
             for keys in groups.values():

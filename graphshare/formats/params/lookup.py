@@ -36,13 +36,13 @@ class RecordsByName:
                 self._records[split_key(record.key)] = record
 
     def names(self) -> set[str]:
-        """The names of the variables that the file holds."""
+        """Return the names of the variables that the file holds."""
         return {name for _, name in self._records}
 
     def of(self, node: Node, *, auxiliary: bool = False) -> Record | None:
-        """The record of a variable: under its own kind first, then under any."""
+        """Return the record of a variable: under its own kind first, then under any."""
         kinds = ("aux", "arg", "") if auxiliary else ("arg", "aux", "")
-        return next((found for kind in kinds if (found := self._records.get((kind, node.name)))), None)
+        return next((record for kind in kinds if (record := self._records.get((kind, node.name)))), None)
 
 
 def compare_parameters(
@@ -51,31 +51,31 @@ def compare_parameters(
     left: RecordsByName | None,
     right: RecordsByName | None,
 ) -> list[ParameterPair]:
-    """How each pair of parameter nodes fits; without a file only tied ones can be told."""
+    """Compare each pair of parameter nodes; without a file only tied ones can be recognized."""
     if left is None or right is None:
         return [
             ParameterPair(a, b, "tied") if a is b else ParameterPair(a, b, "missing", "no parameter file is given")
             for a, b in pairs
         ]
-    found = []
+    results = []
     with ArrayReader(left.file) as left_arrays, ArrayReader(right.file) as right_arrays:
         for a, b in pairs:
             if a is b and left is right:
-                found.append(ParameterPair(a, b, "tied"))
+                results.append(ParameterPair(a, b, "tied"))
                 continue
             auxiliary = is_auxiliary(a)
             x, y = left.of(a, auxiliary=auxiliary), right.of(b, auxiliary=auxiliary)
             absent = [node.name for node, record in ((a, x), (b, y)) if record is None]
             if x is None or y is None:
-                found.append(ParameterPair(a, b, "missing", f"the parameter file does not hold {' and '.join(absent)}"))
+                results.append(ParameterPair(a, b, "missing", f"the parameter file does not hold {' and '.join(absent)}"))
                 continue
-            detail = record_difference(left_arrays, x, right_arrays, y)
-            found.append(ParameterPair(a, b, "different" if detail else "equal", detail))
-    return found
+            detail = describe_difference(left_arrays, x, right_arrays, y)
+            results.append(ParameterPair(a, b, "different" if detail else "equal", detail))
+    return results
 
 
-def record_difference(left: ArrayReader, x: Record, right: ArrayReader, y: Record) -> str:
-    """What differs between two records' arrays; empty when they are equal byte for byte."""
+def describe_difference(left: ArrayReader, x: Record, right: ArrayReader, y: Record) -> str:
+    """Return what differs between two records' arrays; empty when they are equal byte for byte."""
     if x.shape != y.shape:
         return f"shapes {x.shape} and {y.shape}"
     if x.dtype != y.dtype:

@@ -136,7 +136,7 @@ def _read_file(cursor: Cursor, *, bare: bool) -> ParameterFile:
     names = _read_names(cursor, count)
     records = tuple(anonymous)
     if names:
-        records = tuple(_named(record, name) for record, name in zip(anonymous, names, strict=True))
+        records = tuple(_add_key(record, name) for record, name in zip(anonymous, names, strict=True))
     return ParameterFile(
         path=cursor.source.name,
         identity=cursor.source.identity,
@@ -149,7 +149,7 @@ def _read_file(cursor: Cursor, *, bare: bool) -> ParameterFile:
     )
 
 
-def _named(record: Record, key: str) -> Record:
+def _add_key(record: Record, key: str) -> Record:
     # Field by field: msgspec.structs.replace takes four times as long, and there may be 100,000 records.
     return Record(
         key,
@@ -204,7 +204,7 @@ def _read_legacy(cursor: Cursor, offset: int, layout: str, shape: tuple[int, ...
     if shape == ():
         cursor.ambiguous = True
     if shape is None or (bare and shape == ()):
-        return _never_filled(cursor, offset, layout)
+        return _empty_record(cursor, offset, layout)
     return _read_dense(cursor, offset, layout, shape)
 
 
@@ -216,19 +216,19 @@ def _read_modern(cursor: Cursor, offset: int, layout: str) -> Record:
     if storage == "default":
         shape = _read_shape(cursor, "the shape", unknown=layout == "V3")
         if shape is None or (layout == "V2" and not shape):
-            return _never_filled(cursor, offset, layout)
+            return _empty_record(cursor, offset, layout)
         return _read_dense(cursor, offset, layout, shape)
     if layout == "V3":
         cursor.fail(f"is a {storage} array in V3 form, which does not exist", at=offset)
-    storage_shape = _known(_read_shape(cursor, "the storage shape"))
-    shape = _known(_read_shape(cursor, "the shape"))
+    storage_shape = _require_shape(_read_shape(cursor, "the storage shape"))
+    shape = _require_shape(_read_shape(cursor, "the shape"))
     if not shape:
-        return _never_filled(cursor, offset, layout, storage)
+        return _empty_record(cursor, offset, layout, storage)
     return _read_sparse(cursor, offset, layout, storage, storage_shape, shape)
 
 
 def _read_shape(cursor: Cursor, what: str, *, unknown: bool = False) -> tuple[int, ...] | None:
-    """int32 rank and int64 dimensions. Where a shape may be ``unknown``, rank -1 and dimensions of -1 make it None."""
+    """Read int32 rank and int64 dimensions. Where a shape may be ``unknown``, rank -1 and dimensions of -1 make it None."""
     at = cursor.position
     (rank,) = cursor.unpack(_I32, what)
     if not 0 <= rank <= MAX_RANK:
@@ -243,12 +243,12 @@ def _read_shape(cursor: Cursor, what: str, *, unknown: bool = False) -> tuple[in
     return shape
 
 
-def _known(shape: tuple[int, ...] | None) -> tuple[int, ...]:
+def _require_shape(shape: tuple[int, ...] | None) -> tuple[int, ...]:
     assert shape is not None  # only None where an unknown shape is allowed
     return shape
 
 
-def _never_filled(cursor: Cursor, offset: int, layout: str, storage: Storage = "default") -> Record:
+def _empty_record(cursor: Cursor, offset: int, layout: str, storage: Storage = "default") -> Record:
     end = cursor.position
     return Record(None, None, None, layout, offset, end - offset, end, 0, storage)
 
@@ -282,7 +282,7 @@ def _read_sparse(
     for role in _SPARSE_ROLES[storage]:
         (flag,) = cursor.unpack(_I32, f"the type of the {role}")
         aux_dtype = TYPE_FLAGS.get(flag) or _unknown_type(cursor, flag)
-        heads.append((role, aux_dtype, _known(_read_shape(cursor, f"the shape of the {role}"))))
+        heads.append((role, aux_dtype, _require_shape(_read_shape(cursor, f"the shape of the {role}"))))
     size = element_count(storage_shape) * ITEM_SIZES[dtype]
     data_offset = cursor.skip(size, "the stored values")
     parts = []

@@ -108,7 +108,7 @@ def write_dense_records(plan: Plan, out: BinaryIO, chunks: Chunks, *, np_shape: 
     names = encode_keys(plan)
     write_all(out, encode_header(len(plan)))
     for record, _ in plan:
-        write_all(out, encode_dense_header(*record.filled(), np_shape=np_shape))
+        write_all(out, encode_dense_header(*record.shape_and_dtype(), np_shape=np_shape))
         for chunk in chunks(record):
             write_all(out, chunk)
     write_all(out, encode_names(names))

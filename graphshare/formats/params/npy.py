@@ -69,7 +69,7 @@ def read_npy_header(stream: IO[bytes]) -> NpyHeader:
     descr, fortran, shape = _parse_header(raw.decode("utf-8" if start[6] == 3 else "latin-1", "replace"))
     dtype = _DTYPES.get(descr[1:])
     if dtype is None or descr[0] not in "<>|=":
-        raise _unsupported(descr)
+        raise _refuse_dtype(descr)
     big = descr[0] == ">" and ITEM_SIZES[dtype] > 1
     return NpyHeader(shape, dtype, fortran and len(shape) > 1, big, 8 + width + length)
 
@@ -88,7 +88,7 @@ def _parse_header(text: str) -> tuple[str, bool, tuple[int, ...]]:
         raise InputError("has an .npy header that is not a dict of 'descr', 'fortran_order' and 'shape'")
     descr, fortran, shape = header["descr"], header["fortran_order"], header["shape"]
     if not isinstance(descr, str) or len(descr) < 2:
-        raise _unsupported(descr)
+        raise _refuse_dtype(descr)
     if not isinstance(fortran, bool):
         raise InputError("has an .npy header whose 'fortran_order' is not True or False")
     if not isinstance(shape, tuple) or not all(type(size) is int and 0 <= size < 1 << 63 for size in shape):
@@ -98,7 +98,7 @@ def _parse_header(text: str) -> tuple[str, bool, tuple[int, ...]]:
     return descr, fortran, shape
 
 
-def _unsupported(descr: object) -> InputError:
+def _refuse_dtype(descr: object) -> InputError:
     if isinstance(descr, str) and "O" in descr[:2]:
         return InputError(
             "holds pickled Python objects, which are never unpickled", hint="save plain numeric arrays (no dtype=object)"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # start-up: zipfile is imported where an archive is opened
     import zipfile
 
 _STORED, _DEFLATED = 0, 8  # methods of compression
-_DEFLATE_RATIO = 1032  # no deflated byte stands for more
+_DEFLATE_RATIO = 1032  # bytes that one deflated byte can hold at most
 _ENCRYPTED = 0x1
 _MAX_RANK = 64  # numpy's
 
@@ -46,7 +46,7 @@ class Npz(ParameterFormat):
                 raise InputError(
                     Fault(f"has {len(members):,} members; graphshare reads up to {MAX_RECORDS:,}", where=source.name)
                 )
-            faults = list(_misplaced(members, source.size))
+            faults = list(_find_misplaced_members(members, source.size))
             records = []
             for number, member in enumerate(members) if not faults else ():
                 try:
@@ -86,7 +86,7 @@ class Npz(ParameterFormat):
 
         with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
             for record, key in plan:
-                header = encode_npy_header(*record.filled())
+                header = encode_npy_header(*record.shape_and_dtype())
                 member = zipfile.ZipInfo(f"{key}.npy", date_time=(1980, 1, 1, 0, 0, 0))
                 member.create_system = 3  # the same bytes on every system
                 member.file_size = len(header) + record.dense_size
@@ -174,7 +174,7 @@ def _read_record(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Record:
     )
 
 
-def _misplaced(members: list[zipfile.ZipInfo], size: int) -> Iterator[Fault]:
+def _find_misplaced_members(members: list[zipfile.ZipInfo], size: int) -> Iterator[Fault]:
     """Report members that overlap or lie outside the file: a way to make an archive unpack to more than it could hold."""
     ordered = sorted(enumerate(members), key=lambda item: item[1].header_offset)
     end = 0

@@ -95,11 +95,11 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def key_bytes(self) -> bytes:
-        """The name as it stands in the file; empty in a list without names."""
+        """The name as bytes of the file; empty in a list without names."""
         return encode_key(self.key or "")
 
-    def filled(self) -> tuple[tuple[int, ...], str]:
-        """Shape and dtype. Raises RefusedError for an array that was never filled."""
+    def shape_and_dtype(self) -> tuple[tuple[int, ...], str]:
+        """Return shape and dtype. Raises RefusedError for an array that was never filled."""
         if self.shape is None or self.dtype is None:
             raise RefusedError(f"{format_record(self.key, None)} was never filled: there is no array")
         return self.shape, self.dtype
@@ -138,7 +138,7 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
 
 
 def element_count(shape: tuple[int, ...]) -> int:
-    """The product of the dimensions; 1 for a scalar."""
+    """Return the product of the dimensions; 1 for a scalar."""
     count = 1
     for dimension in shape:
         count *= dimension
@@ -146,12 +146,12 @@ def element_count(shape: tuple[int, ...]) -> int:
 
 
 def decode_key(raw: bytes) -> str:
-    """A name as text; bytes that are not UTF-8 become lone surrogates, which :func:`encode_key` turns back."""
+    """Return a name as text; bytes that are not UTF-8 become lone surrogates, which :func:`encode_key` turns back."""
     return raw.decode("utf-8", "surrogateescape")
 
 
 def encode_key(key: str) -> bytes:
-    """The inverse of :func:`decode_key`. Surrogates that stand for no byte (U+D800) are written as UTF-8 would, if it could."""
+    """Return the inverse of :func:`decode_key`. Surrogates of no byte (U+D800) are written as UTF-8 would, if it could."""
     try:
         return key.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

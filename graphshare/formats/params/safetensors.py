@@ -4,7 +4,7 @@ The format::
 
     0       8    uint64 N, little endian
     8       N    a JSON object: {"<key>": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...};
-                 it may end in spaces; "__metadata__" is no array but an object of strings
+                 it may end in spaces; "__metadata__" is not an array but an object of strings
     8 + N   ...  the data; offsets count from here, and the arrays cover it without a hole or an overlap
 
 The header's order of keys is free. graphshare writes the keys in the order of the plan and the data by falling element size, so
@@ -75,7 +75,7 @@ class Safetensors(ParameterFormat):
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(Fault(f"has a malformed header: {error}", where=source.name, path="byte 8")) from error
         start = 8 + len(header)
-        faults = list(_misfits(entries, source.size - start))
+        faults = list(_find_misfit(entries, source.size - start))
         if faults:
             raise InputError([msgspec.structs.replace(fault, where=source.name) for fault in faults])
         records = {key: _record(key, entry, start) for key, entry in entries.items()}
@@ -107,7 +107,7 @@ class Safetensors(ParameterFormat):
         metadata = {**options.metadata, **options.ties}
         header: dict[str, object] = {METADATA: metadata} if metadata else {}
         for record, key in arrays:
-            shape, dtype = record.filled()
+            shape, dtype = record.shape_and_dtype()
             header[key] = _Entry(_CODES[dtype], shape, offsets[key])
         encoded = msgspec.json.encode(header)
         encoded += b" " * (-len(encoded) % 8)
@@ -145,7 +145,7 @@ def _decode(header: bytes) -> tuple[dict[str, _Entry], dict[str, str]]:
     return {key: decoder.decode(value) for key, value in raw.items()}, metadata
 
 
-def _misfits(entries: Mapping[str, _Entry], data_size: int) -> Iterator[Fault]:
+def _find_misfit(entries: Mapping[str, _Entry], data_size: int) -> Iterator[Fault]:
     end = 0
     numbered = sorted(enumerate(entries.items()), key=lambda item: item[1][1].data_offsets)
     for number, (key, entry) in numbered:

@@ -1,4 +1,4 @@
-"""``--select``: which records of a parameter file are meant."""
+"""``--select``: the records of a parameter file that patterns match."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from graphshare.text.names import did_you_mean, split_key
 from graphshare.text.patterns import compile_pattern
 
 
-def selection(file: ParameterFile, patterns: Sequence[str], *, others: Collection[str] = ()) -> set[str]:
-    """The keys that any of ``patterns`` matches, with or without their ``arg:`` or ``aux:``; without patterns all.
+def select_keys(file: ParameterFile, patterns: Sequence[str], *, others: Collection[str] = ()) -> set[str]:
+    """Return the keys that any of ``patterns`` matches, with or without ``arg:`` or ``aux:``; without patterns all.
 
     ``others`` are keys of another file, in which a pattern may find its match instead.
 
     Raises:
         RefusedError: a pattern matches nothing; all such are listed.
-        UsageError: a pattern is none.
+        UsageError: a pattern is malformed.
     """
     keys = [record.key for record in file.records if record.key is not None]
     if not patterns:
         return set(keys)
-    found: set[str] = set()
+    selected: set[str] = set()
     faults = []
     for pattern in patterns:
         matches = compile_pattern(pattern)
@@ -30,7 +30,7 @@ def selection(file: ParameterFile, patterns: Sequence[str], *, others: Collectio
         if not hits and not any(matches(key) or matches(split_key(key)[1]) for key in others):
             near = did_you_mean(pattern, [split_key(key)[1] for key in keys])
             faults.append(Fault(f"--select {pattern!r} matches no parameter", where=file.path, hint=near))
-        found |= hits
+        selected |= hits
     if faults:
         raise RefusedError(faults)
-    return found
+    return selected

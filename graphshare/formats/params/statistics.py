@@ -1,4 +1,4 @@
-"""What the numbers of one array are like."""
+"""Statistics of the numbers of one array."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.pieces import pieces
 from graphshare.formats.params.records import Record, element_count
+from graphshare.formats.params.rows import read_rows
 from graphshare.progress import Advance, noop_progress
 
 
@@ -31,21 +31,21 @@ class Statistics(msgspec.Struct, frozen=True):
     stored: int | None = None
 
 
-def statistics(reader: ArrayReader, record: Record, advance: Advance = noop_progress) -> Statistics:
-    """The statistics of one array, read piece by piece; a sparse one stays sparse, what it does not store is zero."""
-    shape, _ = record.filled()
+def measure_array(reader: ArrayReader, record: Record, advance: Advance = noop_progress) -> Statistics:
+    """Return the statistics of one array, read piece by piece; a sparse one stays sparse, what it does not store is zero."""
+    shape, _ = record.shape_and_dtype()
     total = element_count(shape)
     if record.storage == "default":
-        rows, stored = pieces(reader, record, advance), None
+        rows, stored = read_rows(reader, record, advance), None
     else:
         values = reader.read_sparse(record).values.reshape(-1)
         rows, stored = iter([values]), int(values.size)
-    found = _Moments()
+    moments = _Moments()
     for row in rows:
-        found.add(row.astype(np.float64))
+        moments.add(row.astype(np.float64))
     if stored is not None and total > stored:
-        found.add_zeros(total - stored)
-    return found.summed(total, stored)
+        moments.add_zeros(total - stored)
+    return moments.finish(total, stored)
 
 
 class _Moments:
@@ -57,7 +57,7 @@ class _Moments:
         self.zeros = self.nans = self.infinities = 0
 
     def add(self, row: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
-        """Counts the numbers of a row in."""
+        """Add the numbers of a row."""
         nans = np.isnan(row)
         finite = np.isfinite(row)
         self.nans += int(nans.sum())
@@ -72,7 +72,7 @@ class _Moments:
                 self._join(row.size, mean, float(((row - mean) ** 2).sum()))
 
     def add_zeros(self, count: int) -> None:
-        """Counts zeros in that nothing stores."""
+        """Add zeros that are not stored."""
         self.zeros += count
         self.low, self.high = min(self.low, 0.0), max(self.high, 0.0)
         self._join(count, 0.0, 0.0)
@@ -84,8 +84,8 @@ class _Moments:
         self.mean += away * count / both
         self.count = both
 
-    def summed(self, total: int, stored: int | None) -> Statistics:
-        """What was counted; a sum beyond all numbers is None."""
+    def finish(self, total: int, stored: int | None) -> Statistics:
+        """Return the statistics; a sum that overflows is None."""
 
         def number(value: float) -> float | None:
             return value if self.count and np.isfinite(value) else None

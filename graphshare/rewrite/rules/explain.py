@@ -15,6 +15,7 @@ from graphshare.rewrite.rules.model import Only, Ruleset
 from graphshare.rewrite.rules.plan import kinds_of, plan_names, plan_sharing
 from graphshare.rewrite.rules.resolve import Resolver, shadowed
 from graphshare.text.names import did_you_mean, split_key
+from graphshare.text.short_repr import ShortRepr
 
 
 class ExplainedStep(msgspec.Struct, frozen=True):
@@ -26,7 +27,7 @@ class ExplainedStep(msgspec.Struct, frozen=True):
     after: str
 
 
-class Explanation(msgspec.Struct, frozen=True):
+class Explanation(ShortRepr, msgspec.Struct, frozen=True):
     """What becomes of a name. ``effect`` is ``kept``, ``renamed`` or ``tied``, or ``unknown`` where no graph tells."""
 
     name: str
@@ -36,7 +37,7 @@ class Explanation(msgspec.Struct, frozen=True):
     steps: list[ExplainedStep]
 
 
-class RulesReport(msgspec.Struct, frozen=True):
+class RulesReport(ShortRepr, msgspec.Struct, frozen=True):
     """What ``rules check`` found; ``rules`` counts those that could be read."""
 
     rules: int

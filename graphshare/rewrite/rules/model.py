@@ -17,6 +17,7 @@ import msgspec
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.rules.scopes import SEPARATOR
 from graphshare.text.patterns import is_literal
+from graphshare.text.short_repr import ShortRepr
 
 MAX_RULES = 100_000
 
@@ -72,7 +73,7 @@ class Rule(msgspec.Struct, frozen=True, eq=False):
         return self.text.removeprefix("=") if self.kind in ("alias", "match") and is_literal(self.text) else None
 
 
-class Ruleset(msgspec.Struct, frozen=True, eq=False):
+class Ruleset(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     """Rules in order, with the separator of scopes and what holds where a rule does not say how to reuse."""
 
     rules: tuple[Rule, ...] = ()

@@ -17,7 +17,7 @@ from graphshare.drawing.palette import DARK, LIGHT, Paint, Palette
 from graphshare.drawing.picture import Picture
 from graphshare.errors import GraphshareError
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.duplicate_plan import duplicate
+from graphshare.rewrite.duplicate import plan_duplicate
 from tests.processes import ROOT, write_json
 from tests.symbols import Document, document, operator, variable
 
@@ -29,7 +29,7 @@ def lenet() -> Graph:
 
 
 def siam(mode: str = "tie") -> Graph:
-    return duplicate(lenet(), ["sha-"], mode=mode).graph  # type: ignore[arg-type]
+    return plan_duplicate(lenet(), ["sha-"], mode=mode).rewrite.graph  # type: ignore[arg-type]
 
 
 def scoped(mark: str, *, made_up: bool = False) -> Document:

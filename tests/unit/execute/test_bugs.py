@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from graphshare.analysis.shapes import infer
-from graphshare.cli import edge
+from graphshare.cli.main import FAILED
+from graphshare.cli.main import run as run_command
 from graphshare.errors import BugError, GraphshareError, RefusedError
 from graphshare.execute.interpreter import run_graph
 from graphshare.execute.plan import make_plan
@@ -116,12 +117,12 @@ def test_a_command_reports_a_bug_as_one(
     command: str, part: str, register: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     register(**{part: raising(ValueError("7 is odd"))})
-    assert edge.run(COMMANDS[command]) == edge.FAILED
+    assert run_command(COMMANDS[command]) == FAILED
     told = capsys.readouterr().err
     assert "this is a bug" in told
     assert "middle" in told
     assert "Traceback" not in told
-    assert edge.run(["--debug", *COMMANDS[command]]) == edge.FAILED
+    assert run_command(["--debug", *COMMANDS[command]]) == FAILED
     told = capsys.readouterr().err
     assert "Traceback" in told
     assert "ValueError: 7 is odd" in told

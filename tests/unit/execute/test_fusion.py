@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.execute.folding import folded
+from graphshare.execute.folding import fold_batch_norm
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.ir.graph import Entry, Node
@@ -50,12 +50,12 @@ class Net:
         return node("BatchNorm", [source, *vectors], **attrs)
 
     def check(self, *heads: Node, chains: int, steps: int) -> Plan:
-        """The heads' values by joined steps, by folded ones and one by one agree; how many steps there are is as told."""
+        """The heads' values by fused steps, by folded ones and one by one agree; the number of steps is as expected."""
         plan = make_plan([Entry(head) for head in heads])
         joined = [step for step in plan.fused if step.kernel is CHAIN]
         assert (len(joined), len(plan.fused)) == (chains, steps)
         alone = run_plan(plan, self.values, watch=lambda *_: None).outputs
-        for one in (plan, folded(plan, self.values)):
+        for one in (plan, fold_batch_norm(plan, self.values)):
             for wanted, found in zip(alone, run_plan(one, self.values).outputs, strict=True):
                 assert found.dtype == wanted.dtype
                 tolerance = 1e-2 if wanted.dtype == np.float16 else 2e-5
@@ -133,7 +133,7 @@ def test_statistics_far_from_zero_are_not_folded() -> None:
     mean = out.inputs[3].node
     net.values[mean] = net.values[mean] + 1000
     plan = net.check(out, chains=1, steps=1)
-    assert not folded(plan, net.values).constants
+    assert not fold_batch_norm(plan, net.values).constants
 
 
 def test_one_by_one_in_training() -> None:

@@ -16,7 +16,7 @@ def stepped(node: Node, settings: Sgd, gradients: list[float], start: float = 1.
     """The values after each step."""
     momentum, value, found = Momentum(settings, [node]), np.array([start], "float32"), []
     for gradient in gradients:
-        value = momentum.updated({node: value}, {node: np.array([gradient], "float32")})[node]
+        value = momentum.update({node: value}, {node: np.array([gradient], "float32")})[node]
         found.append(float(value[0]))
     return found
 
@@ -56,7 +56,7 @@ def test_a_gradient_is_rescaled_and_then_clipped() -> None:
 def test_what_has_no_gradient_may_decay() -> None:
     node = variable("a_weight")
     value: Any = np.ones(2, "float32")
-    assert Momentum(Sgd(0.1, wd=0.5), [node]).updated({node: value}, {})[node].tolist() == pytest.approx([0.95, 0.95])
+    assert Momentum(Sgd(0.1, wd=0.5), [node]).update({node: value}, {})[node].tolist() == pytest.approx([0.95, 0.95])
     assert value.tolist() == [1.0, 1.0]
 
 

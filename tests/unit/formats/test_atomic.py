@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from graphshare.errors import OutputError, RefusedError
-from graphshare.formats.atomic import staged_outputs
+from graphshare.formats.atomic import OutputTransaction
 
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX files")
 
@@ -23,7 +23,7 @@ def names(directory: Path) -> list[str]:
 
 
 def write(paths, commit: bool = True) -> None:
-    with staged_outputs() as stage:
+    with OutputTransaction() as stage:
         for path in paths:
             stage.open(path).write(b"new " + os.path.basename(path).encode())
         if commit:
@@ -31,7 +31,7 @@ def write(paths, commit: bool = True) -> None:
 
 
 def test_files_appear_on_commit_and_not_before(tmp_path: Path) -> None:
-    with staged_outputs() as stage:
+    with OutputTransaction() as stage:
         out = stage.open(tmp_path / "a")
         out.write(b"content")
         out.flush()
@@ -55,7 +55,7 @@ def test_an_exception_leaves_everything_as_it_was(tmp_path: Path, error: type[Ba
     (tmp_path / "a").write_bytes(b"old")
 
     def interrupted() -> None:
-        with staged_outputs() as stage:
+        with OutputTransaction() as stage:
             stage.open(tmp_path / "a").write(b"new")
             stage.open(tmp_path / "b").write(b"new")
             raise error
@@ -69,7 +69,7 @@ def test_an_exception_leaves_everything_as_it_was(tmp_path: Path, error: type[Ba
 def test_an_output_may_be_the_input(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"0123456789" * 1000)
-    with open(path, "rb") as source, staged_outputs() as stage:
+    with open(path, "rb") as source, OutputTransaction() as stage:
         stage.open(path).write(source.read(5))
         stage.commit()
         assert source.read() == b"56789" + b"0123456789" * 999
@@ -304,8 +304,8 @@ def test_standard_output_redirected_into_a_file_keeps_what_was_there(tmp_path: P
     if not os.path.exists(target):
         pytest.skip(f"no {target} here")
     code = (
-        "import sys; from graphshare.formats.atomic import staged_outputs\n"
-        "with staged_outputs() as s: s.open(sys.argv[1]).write(b'middle '); s.commit()"
+        "import sys; from graphshare.formats.atomic import OutputTransaction\n"
+        "with OutputTransaction() as s: s.open(sys.argv[1]).write(b'middle '); s.commit()"
     )
     log = tmp_path / "log"
     with open(log, "ab") as file:
@@ -334,10 +334,10 @@ def test_a_file_size_limit_is_an_output_error_that_names_the_target(tmp_path: Pa
     code = (
         "import resource, sys\n"
         "from graphshare.errors import OutputError\n"
-        "from graphshare.formats.atomic import staged_outputs\n"
+        "from graphshare.formats.atomic import OutputTransaction\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "try:\n"
-        "    with staged_outputs() as s:\n"
+        "    with OutputTransaction() as s:\n"
         "        s.open(sys.argv[1]).write(bytes(100)); s.open(sys.argv[2]).write(bytes(100_000)); s.commit()\n"
         "except OutputError as error: print(error)"
     )

@@ -121,7 +121,7 @@ def junit_faults(root: ElementTree.Element) -> list[str]:
 
 @pytest.mark.parametrize("found", REPORTS)
 def test_junit_fits_the_published_schema(found: Report) -> None:
-    path = published("GRAPHSHARE_JUNIT_XSD", "junit-10.xsd, which Jenkins holds reports against")
+    path = published("GRAPHSHARE_JUNIT_XSD", "junit-10.xsd, which Jenkins validates reports with")
     schema = xmlschema.XMLSchema(str(path))
     text = render(found, "junit")
     schema.validate(text)

@@ -9,13 +9,13 @@ import pytest
 
 from benchmarks import sources
 from graphshare.formats.mxnet import document
+from graphshare.formats.mxnet.graph_differences import find_differences
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.relayout import relayout
 from graphshare.formats.mxnet.source import restyle, source_of
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.formats.mxnet.written import differences
 from graphshare.ir.graph import Graph
-from graphshare.rewrite.duplicate_plan import duplicate
+from graphshare.rewrite.duplicate import plan_duplicate
 
 
 def written(graph: Graph) -> bytes:
@@ -43,34 +43,34 @@ def test_a_large_file_is_read_as_a_small_one(large: bytes, monkeypatch: pytest.M
 
 
 def test_a_copy_beside_it_is_written_as_if_everything_were_formatted(large: bytes) -> None:
-    both = duplicate(read_symbol(large), ["sha-"]).graph
+    both = plan_duplicate(read_symbol(large), ["sha-"]).rewrite.graph
     assert source_of(both).nodes_text is not None
     formatted = written(restyle(both))
     assert written(both) == formatted
     assert json.loads(formatted)["nodes"][301]["name"] == "sha-data"
-    assert not list(differences(formatted, both))
+    assert not list(find_differences(formatted, both))
 
 
 @pytest.mark.parametrize(("old", "new"), [(b'"fc7"', b'"fc8"'), (b'"sha-fc7"', b'"sha-fc8"'), (b"[[9, 0, 0]", b"[[8, 0, 0]")])
 def test_a_changed_byte_is_found_in_the_copied_text_and_behind_it(large: bytes, old: bytes, new: bytes) -> None:
-    both = duplicate(read_symbol(large), ["sha-"]).graph
+    both = plan_duplicate(read_symbol(large), ["sha-"]).rewrite.graph
     text = written(both)
     assert old in text
-    assert list(differences(text.replace(old, new, 1), both))
+    assert list(find_differences(text.replace(old, new, 1), both))
 
 
 def test_missing_and_surplus_nodes_are_found(large: bytes) -> None:
-    both = duplicate(read_symbol(large), ["sha-"]).graph
+    both = plan_duplicate(read_symbol(large), ["sha-"]).rewrite.graph
     source = read_symbol(large)
-    assert list(differences(written(source), both))
-    assert list(differences(written(both), source))
+    assert list(find_differences(written(source), both))
+    assert list(find_differences(written(both), source))
 
 
 def test_text_is_not_copied_where_the_layout_or_a_name_changes(large: bytes) -> None:
     graph = read_symbol(large)
     assert source_of(relayout(graph, None)).nodes_text is None
     assert source_of(relayout(graph, "compact")).nodes_text is None
-    assert source_of(duplicate(graph, ["a-", "b-"], drop_original=True).graph).nodes_text is None
+    assert source_of(plan_duplicate(graph, ["a-", "b-"], drop_original=True).rewrite.graph).nodes_text is None
 
 
 def test_text_that_mxnet_cannot_read_is_not_copied(large: bytes) -> None:
@@ -83,7 +83,7 @@ def test_text_that_mxnet_cannot_read_is_not_copied(large: bytes) -> None:
 def test_a_line_laid_out_by_hand_survives_a_duplicate(large: bytes) -> None:
     odd = large.replace(b'"op": "Activation", \n      "name": "act7"', b'"op":  "Activation",\n      "name": "act7"', 1)
     assert odd != large
-    both = duplicate(read_symbol(odd), ["sha-"]).graph
+    both = plan_duplicate(read_symbol(odd), ["sha-"]).rewrite.graph
     text = written(both)
     assert text.startswith(odd[: odd.index(b'  "arg_nodes"') - 8])
-    assert not list(differences(text, both))
+    assert not list(find_differences(text, both))

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.compare_records import Distance, compare_records
 from graphshare.formats.params.comparison import compare_arrays
-from graphshare.formats.params.pieces import side_by_side
 from graphshare.formats.params.registry import read_index
+from graphshare.formats.params.rows import align_rows
 
 DTYPES = ("float32", "float64", "float16", "int8", "uint8", "int32", "int64", "bool")
 
@@ -61,7 +61,7 @@ def test_tolerances(tmp_path: Path) -> None:
 
 def test_streams_of_unequal_pieces_meet() -> None:
     whole = np.arange(10)
-    rows = list(side_by_side(iter(np.split(whole, [3, 4])), iter(np.split(whole, [5]))))
+    rows = list(align_rows(iter(np.split(whole, [3, 4])), iter(np.split(whole, [5]))))
     assert [len(a) for a, _ in rows] == [3, 1, 1, 5]
     assert all((a == b).all() for a, b in rows)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from graphshare.errors import InputError, OutputError, RefusedError, SelfCheckError
-from graphshare.formats.atomic import staged_outputs
+from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.params import mxnet_params
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import convert_params, stage_params
@@ -229,7 +229,7 @@ def test_a_rename_within_each_format(plain: Path, tmp_path: Path, format_: str) 
     convert_params(plain, source)
     file = read_index(source)
     plan = [(record, f"arg:b-{number}") for number, record in enumerate(file.records)]
-    with staged_outputs() as stage:
+    with OutputTransaction() as stage:
         written = stage_params([(file, plan)], stage, source, verify_bytes=True)
         assert content(source) == content(plain), "nothing is in place before the commit"
         stage.commit()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.registry import read_index
-from graphshare.formats.params.statistics import Statistics, statistics
+from graphshare.formats.params.statistics import Statistics, measure_array
 
 DTYPES = ("float32", "float64", "float16", "int8", "uint8", "int32", "int64", "bool")
 
@@ -19,7 +19,7 @@ def measured(path: Path, array: NDArray[np.generic]) -> Statistics:
     np.savez_compressed(path, w=array)
     file = read_index(path)
     with ArrayReader(file) as reader:
-        return statistics(reader, file.records[0])
+        return measure_array(reader, file.records[0])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

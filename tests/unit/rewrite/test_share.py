@@ -14,11 +14,11 @@ from graphshare.ir.validate import validate
 from graphshare.rewrite.detect import detect
 from graphshare.rewrite.repair import plan_doctor, plan_untie
 from graphshare.rewrite.rules.model import Rule, Ruleset
-from graphshare.rewrite.share import plan_share, share
+from graphshare.rewrite.share import plan_share
 from graphshare.rewrite.tie import tie
 from graphshare.rewrite.untie import untie
 from tests.symbols import Record, document, mxnet_text, operator, variable
-from tests.unit.rules.test_scopes import BREW, CASES, DOCUMENTED
+from tests.unit.rewrite.rules.test_scopes import BREW, CASES, DOCUMENTED
 
 
 def layers(*names: str, hidden: dict[str, str] | None = None, **attrs: dict[str, Any]) -> Graph:
@@ -50,9 +50,9 @@ def test_layers_use_the_parameters_of_the_table(blocks: tuple[tuple[str, dict[st
     graph = layers(*table)
     if all(name == end for name, end in table.items()):
         with pytest.raises(RefusedError, match="no parameter would change"):
-            share(graph, rules_of(blocks))
+            plan_share(graph, rules_of(blocks))
         return
-    shared = share(graph, rules_of(blocks)).graph
+    shared = plan_share(graph, rules_of(blocks)).rewrite.graph
     assert used(shared) == table
     assert validate(shared) == []
     nodes = {id(node.inputs[1].node) for node in shared.nodes if not node.is_variable}
@@ -88,7 +88,7 @@ def test_six_parameters_and_four_outputs() -> None:
         nodes.append(operator("FullyConnected", f"{begin}{layer}", [0, at, at + 1], attrs={"num_hidden": "4"}))
         heads.append(len(nodes) - 1)
     graph = read_symbol(mxnet_text(document(nodes, heads)).encode())
-    shared = share(graph, rules_of(BREW)).graph
+    shared = plan_share(graph, rules_of(BREW)).rewrite.graph
     assert [node.name for node in shared.nodes if node.is_variable][1:] == [
         "fc1_w", "fc1_b", "some_global_scope/model_a/output_w", "some_global_scope/model_a/output_b",
         "some_global_scope/model_a/unshared/output_w", "some_global_scope/model_a/unshared/output_b"]  # fmt: skip
@@ -98,9 +98,9 @@ def test_six_parameters_and_four_outputs() -> None:
 def test_another_number_of_units_is_refused() -> None:
     names = ["global_scope/fc/w", "global_scope/fc_auto_0/w"]
     with pytest.raises(RefusedError, match="shapes") as caught:
-        share(layers(*names, hidden={names[1]: "5"}), rules_of((("global_scope", {"fc_auto_0": "fc"}),)))
+        plan_share(layers(*names, hidden={names[1]: "5"}), rules_of((("global_scope", {"fc_auto_0": "fc"}),)))
     assert all(name in str(caught.value) for name in names)
-    share(layers(*names), rules_of((("global_scope", {"fc_auto_0": "fc"}),)))
+    plan_share(layers(*names), rules_of((("global_scope", {"fc_auto_0": "fc"}),)))
 
 
 @pytest.mark.parametrize(
@@ -123,10 +123,10 @@ def test_declared_shapes_and_types(a: dict[str, str], b: dict[str, str], fits: b
     graph = layers("a", "b", a=a, b=b)
     rules = Ruleset((Rule("alias", "b", "a"),))
     if fits:
-        assert used(share(graph, rules).graph) == {"a": "a", "b": "a"}
+        assert used(plan_share(graph, rules).rewrite.graph) == {"a": "a", "b": "a"}
     else:
         with pytest.raises(RefusedError, match="cannot be one"):
-            share(graph, rules)
+            plan_share(graph, rules)
 
 
 @pytest.mark.parametrize("hint", ["__lr_mult__", "__wd_mult__", "__init__", "lr_mult"])
@@ -144,13 +144,13 @@ def test_a_parameter_and_a_state_are_not_one() -> None:
              operator("BatchNorm", "bn", [0, 1, 2, (3, 0, 1), (4, 0, 1)])]  # fmt: skip
     graph = read_symbol(mxnet_text(document(nodes, [5])).encode())
     with pytest.raises(RefusedError, match="'m' is an auxiliary state and 'g' is a parameter"):
-        share(graph, Ruleset((Rule("alias", "m", "g"),)))
+        plan_share(graph, Ruleset((Rule("alias", "m", "g"),)))
 
 
 def test_a_name_that_an_operator_or_input_has_is_not_taken() -> None:
     for taken in ("data", "layer of a"):
         with pytest.raises(RefusedError, match="already has"):
-            share(layers("a", "b"), Ruleset((Rule("map", "b", taken),)))
+            plan_share(layers("a", "b"), Ruleset((Rule("map", "b", taken),)))
 
 
 def test_separate_twins_and_detected_ones_without_a_file() -> None:

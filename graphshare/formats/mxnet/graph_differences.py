@@ -1,4 +1,4 @@
-"""Differences between a graph and the bytes of a file that should hold it, found on the decoded records.
+"""Find differences between a graph and the bytes of a file that should hold it, on the decoded records.
 
 Faster than reading a second graph, and independent of the writer: it goes through JSON.
 """
@@ -21,30 +21,30 @@ from graphshare.progress import task
 _COMPARED = 1 << 16  # bytes at a time
 
 
-def differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
-    """What of ``graph`` the file's bytes do not say.
+def find_differences(data: document.Buffer, graph: Graph) -> Iterator[Fault]:
+    """Yield the differences between ``graph`` and what a file's bytes hold.
 
     Raises:
-        InputError: the bytes are no symbol file at all.
+        InputError: the bytes are not a symbol file at all.
     """
     try:
-        if _plainly_equal(data, graph):
+        if _are_plain_records_equal(data, graph):
             return
     except ValueError:
         pass  # not what the fast pass reads, raw control characters for one
     yield from _graph_differences(read_symbol(bytes(data)), graph)
 
 
-def _plainly_equal(data: document.Buffer, graph: Graph) -> bool:
-    """Whether a look at the decoded records alone shows that the file says ``graph``; False also where it takes more.
+def _are_plain_records_equal(data: document.Buffer, graph: Graph) -> bool:
+    """Return whether the decoded records alone show that the file holds ``graph``; False also where more is needed.
 
     Raises:
-        ValueError: the bytes are no symbol file, or hold what strict JSON forbids.
+        ValueError: the bytes are not a symbol file, or hold what strict JSON forbids.
     """
     nodes, after = graph.nodes, 0
     text = source_of(graph).nodes_text
     if text is not None:
-        if not _stand_unchanged(data, text):
+        if not _is_text_unchanged(data, text):
             return False
         nodes, after = nodes[text.count :], text.end
     attr_key = _only_attr_key(nodes)
@@ -53,21 +53,21 @@ def _plainly_equal(data: document.Buffer, graph: Graph) -> bool:
     span = document.nodes_span(data)
     with task("reading back", span[1] - (after or span[0]) if span is not None else 0, "B") as advance:
         records = document.parse_plain_nodes(data, span, attr_key, after=after, advance=advance)
-        if not _same_records(records, nodes, graph):
+        if not _are_records_equal(records, nodes, graph):
             return False
-    return _same_ends(document.parse_plain_ends(data, span), graph)
+    return _are_ends_equal(document.parse_plain_ends(data, span), graph)
 
 
-def _stand_unchanged(data: document.Buffer, source: NodesText) -> bool:
-    """Whether the first nodes stand there in the very bytes that they were read from, and so read the same again."""
+def _is_text_unchanged(data: document.Buffer, source: NodesText) -> bool:
+    """Return whether the first nodes are the very bytes that they were read from, and so read the same again."""
     for i in range(source.start, source.end, _COMPARED):
         if data[i : min(i + _COMPARED, source.end)] != source.data[i : min(i + _COMPARED, source.end)]:
             return False
     return True
 
 
-def _same_records(records: Iterable[document.PlainRecord], nodes: Sequence[Node], graph: Graph) -> bool:
-    """Whether ``records`` say ``nodes``, the last of ``graph``."""
+def _are_records_equal(records: Iterable[document.PlainRecord], nodes: Sequence[Node], graph: Graph) -> bool:
+    """Return whether ``records`` are ``nodes``, the last of ``graph``."""
     every, same_maps = graph.nodes, _SameMaps()
     for record, node in zip_longest(records, nodes):
         if (
@@ -76,51 +76,51 @@ def _same_records(records: Iterable[document.PlainRecord], nodes: Sequence[Node]
             or record.op != (node.op or document.VARIABLE_OP)
             or record.name != node.name
             or not same_maps.equal(bytes(record.attrs), node.attrs)
-            or ((record.inputs or node.inputs) and not _same_entries(record.inputs, node.inputs, every))
+            or ((record.inputs or node.inputs) and not _are_entries_equal(record.inputs, node.inputs, every))
         ):
             return False
     return True
 
 
 class _SameMaps:
-    """Texts of attribute maps held against maps, each pair once."""
+    """Compares texts of attribute maps with maps, each pair once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[bytes, int], bool] = {}
 
     def equal(self, text: bytes, attrs: Mapping[str, str]) -> bool:
-        """Whether ``text`` decodes to ``attrs``."""
+        """Return whether ``text`` decodes to ``attrs``."""
         known = self._known.get((text, id(attrs)))
         if known is None:
             known = self._known[text, id(attrs)] = (document.decode_map(text) if text else EMPTY) == attrs
         return known
 
 
-def _same_entries(numbers: Sequence[Sequence[int]], entries: Sequence[Entry], nodes: Sequence[Node]) -> bool:
-    """Whether ``numbers`` of a file say ``entries``, ids counting ``nodes``."""
+def _are_entries_equal(numbers: Sequence[Sequence[int]], entries: Sequence[Entry], nodes: Sequence[Node]) -> bool:
+    """Return whether ``numbers`` of a file are ``entries``, with ids that count ``nodes``."""
     if len(numbers) != len(entries):
         return False
-    for found, entry in zip(numbers, entries, strict=True):
-        i, index = found[0], found[1]
-        version = found[2] if len(found) == 3 else None
+    for triple, entry in zip(numbers, entries, strict=True):
+        i, index = triple[0], triple[1]
+        version = triple[2] if len(triple) == 3 else None
         if i >= len(nodes) or nodes[i] is not entry.node or index != entry.index or version != entry.version:
             return False
     return True
 
 
-def _same_ends(found: document.PlainEnds, graph: Graph) -> bool:
-    return found.arg_nodes == _arg_nodes(graph) and _same_entries(found.heads, graph.heads, graph.nodes)
+def _are_ends_equal(ends: document.PlainEnds, graph: Graph) -> bool:
+    return ends.arg_nodes == _arg_nodes(graph) and _are_entries_equal(ends.heads, graph.heads, graph.nodes)
 
 
 def _arg_nodes(graph: Graph) -> list[int]:
-    """What ``arg_nodes`` of a file of ``graph`` holds."""
+    """Return what ``arg_nodes`` of a file of ``graph`` holds."""
     irregular: list[int] | None = source_of(graph).irregular.get("arg_nodes")
     return irregular if irregular is not None else [i for i, node in enumerate(graph.nodes) if not node.op]
 
 
 def _only_attr_key(nodes: Sequence[Node]) -> str | None:
-    """The key under which all of ``nodes`` have their attributes; None where it takes more than a plain look at a record:
-    other keys too, attributes in two maps, sub-graphs, control dependencies."""
+    """Return the key under which all of ``nodes`` have their attributes; None where a plain record is not enough:
+    other keys too, attributes in two maps, subgraphs, control dependencies."""
     if any(map(_SUBGRAPHS, nodes)) or any(map(_CONTROL_DEPS, nodes)):
         return None
     keys: set[str] = set()
@@ -137,20 +137,20 @@ _ATTR_KEYS = ("attrs", "attr", "param")
 _SUBGRAPHS, _CONTROL_DEPS, _FORM = attrgetter("subgraphs"), attrgetter("control_deps"), attrgetter("form")
 
 
-def _graph_differences(found: Graph, graph: Graph, path: str = "$") -> Iterator[Fault]:
-    if len(found.nodes) != len(graph.nodes):
-        yield Fault(f"holds {len(found.nodes)} nodes instead of {len(graph.nodes)}", path=path)
+def _graph_differences(actual: Graph, graph: Graph, path: str = "$") -> Iterator[Fault]:
+    if len(actual.nodes) != len(graph.nodes):
+        yield Fault(f"holds {len(actual.nodes)} nodes instead of {len(graph.nodes)}", path=path)
         return
-    ids, found_ids = node_ids(graph), node_ids(found)
-    for i, (a, b) in enumerate(zip(found.nodes, graph.nodes, strict=True)):
-        if _content(a, found_ids) != _content(b, ids) or len(a.subgraphs) != len(b.subgraphs):
+    ids, read_ids = node_ids(graph), node_ids(actual)
+    for i, (a, b) in enumerate(zip(actual.nodes, graph.nodes, strict=True)):
+        if _content(a, read_ids) != _content(b, ids) or len(a.subgraphs) != len(b.subgraphs):
             yield Fault("does not read back as it was", path=f"{path}.nodes[{i}]", node=b.name)
             continue
-        for k, (inner, wanted) in enumerate(zip(a.subgraphs, b.subgraphs, strict=True)):
-            yield from _graph_differences(inner, wanted, f"{path}.nodes[{i}].subgraphs[{k}]")
-    if _arg_nodes(found) != _arg_nodes(graph):
+        for k, (inner, expected) in enumerate(zip(a.subgraphs, b.subgraphs, strict=True)):
+            yield from _graph_differences(inner, expected, f"{path}.nodes[{i}].subgraphs[{k}]")
+    if _arg_nodes(actual) != _arg_nodes(graph):
         yield Fault("do not read back as they were", path=f"{path}.arg_nodes")
-    if [_triple(e, found_ids) for e in found.heads] != [_triple(e, ids) for e in graph.heads]:
+    if [_triple(e, read_ids) for e in actual.heads] != [_triple(e, ids) for e in graph.heads]:
         yield Fault("do not read back as they were", path=f"{path}.heads")
 
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from graphshare.analysis.roles import Kind, Role
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Node
-from graphshare.rewrite.group import Part, Place
+from graphshare.rewrite.group.join import Part, Place
 
 
 def equal_parameters(
@@ -23,7 +23,7 @@ def equal_parameters(
     the name in the result. Arrays are compared piece by piece.
     """
     from graphshare.formats.params.arrays import ArrayReader
-    from graphshare.formats.params.lookup import RecordsByName, record_difference
+    from graphshare.formats.params.lookup import RecordsByName, describe_difference
 
     records = [RecordsByName(file) if file is not None else None for file in params]
     first: dict[str, Place] = {}
@@ -52,7 +52,7 @@ def equal_parameters(
                 elif x is None or y is None or left is None or right is None:
                     reason = "and its values are not known from parameter files"
                 else:
-                    difference = "" if x.shape is None and y.shape is None else record_difference(left, x, right, y)
+                    difference = "" if x.shape is None and y.shape is None else describe_difference(left, x, right, y)
                     reason = difference and f"with different {difference}"
                 if reason:
                     reasons[parts[number].name(node)] = reason

@@ -51,7 +51,7 @@ class Collision(msgspec.Struct, frozen=True):
     what: str = ""
 
 
-def group(parts: Sequence[Part], *, connect: Mapping[Place, Output] = _NONE, ties: Mapping[Place, Place] = _NONE) -> Rewrite:
+def join(parts: Sequence[Part], *, connect: Mapping[Place, Output] = _NONE, ties: Mapping[Place, Place] = _NONE) -> Rewrite:
     """One graph with the nodes and heads of all ``parts``, in their order.
 
     ``connect`` maps a variable to the output that takes its place; heads that are connected are heads no more. ``ties`` maps a

@@ -1,4 +1,4 @@
-"""An array of a parameter file as a stream of short rows of numbers."""
+"""Read an array of a parameter file as a stream of short rows of numbers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from graphshare.progress import Advance, noop_progress
 Array = NDArray[Any]
 
 
-def pieces(reader: ArrayReader, record: Record, advance: Advance = noop_progress) -> Iterator[Array]:
-    """The array's numbers in C order, in rows of any length; bfloat16 comes as float32 by value.
+def read_rows(reader: ArrayReader, record: Record, advance: Advance = noop_progress) -> Iterator[Array]:
+    """Yield the array's numbers in C order, in rows of any length; bfloat16 as float32 by value.
 
-    A sparse array is densified for it, one array at a time. ``advance`` is told of the bytes as they are read.
+    A sparse array is densified for it, one array at a time. ``advance`` receives the numbers of bytes.
     """
     stored = np.dtype("uint16" if record.dtype == "bfloat16" else record.dtype).newbyteorder("<")
     size = ITEM_SIZES[record.dtype or "float32"]
@@ -40,8 +40,8 @@ def _by_value(row: Array, dtype: str | None) -> Array:
     return bits.view(np.float32)
 
 
-def side_by_side(left: Iterator[Array], right: Iterator[Array]) -> Iterator[tuple[Array, Array]]:
-    """Two streams of equally many numbers in rows of equal length."""
+def align_rows(left: Iterator[Array], right: Iterator[Array]) -> Iterator[tuple[Array, Array]]:
+    """Yield two streams of equally many numbers in rows of equal length."""
     a = b = np.empty(0)
     while True:
         if not a.size:

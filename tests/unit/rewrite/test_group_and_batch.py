@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 
 import graphshare
+import graphshare.rewrite.group.plan as group_plan
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import RefusedError, SelfCheckError, UsageError
-from graphshare.formats.atomic import staged_outputs
+from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.byte_source import open_source
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.convert import stage_params
 from graphshare.formats.params.mxnet_write import copy_records, verify_records
 from graphshare.formats.params.registry import read_index
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.rewrite import batch_plan as batch_workflow
-from graphshare.rewrite import group_plan as group_workflow
+from graphshare.rewrite import batch as batch_rewrite
 from tests import params_bytes as build
 from tests.processes import write_params
 from tests.symbols import document, mxnet_text, operator, siamese, variable
@@ -76,8 +76,8 @@ def _lost_node(rewrite: Any) -> Any:
 
 @pytest.mark.parametrize("damage", [_lost_head, _swapped_heads, _lost_node])
 def test_a_damaged_group_is_found(monkeypatch: pytest.MonkeyPatch, damage: Any) -> None:
-    sound = group_workflow.join
-    monkeypatch.setattr(group_workflow, "join", lambda *given, **more: damage(sound(*given, **more)))
+    sound = group_plan.join
+    monkeypatch.setattr(group_plan, "join", lambda *given, **more: damage(sound(*given, **more)))
     other = document([variable("y"), operator("relu", "b", [0])], [1])
     with pytest.raises(SelfCheckError):
         graphshare.group([read(siamese()), read(other)])
@@ -85,8 +85,8 @@ def test_a_damaged_group_is_found(monkeypatch: pytest.MonkeyPatch, damage: Any) 
 
 @pytest.mark.parametrize("damage", [_lost_head, _swapped_heads])
 def test_a_damaged_batch_is_found(monkeypatch: pytest.MonkeyPatch, damage: Any) -> None:
-    sound = batch_workflow.make_batch
-    monkeypatch.setattr(batch_workflow, "make_batch", lambda *given, **more: damage(sound(*given, **more)))
+    sound = batch_rewrite.batch
+    monkeypatch.setattr(batch_rewrite, "batch", lambda *given, **more: damage(sound(*given, **more)))
     with pytest.raises(SelfCheckError):
         graphshare.duplicate(read(siamese()), ["x-"], mode="batch")
 
@@ -152,7 +152,7 @@ def test_files_of_different_formats_are_joined_one_array_at_a_time(tmp_path: Pat
     parts = [(file, [(record, record.key) for record in file.records]) for file in files]
     target = tmp_path / f"out{suffix}"
     tracemalloc.start()
-    with staged_outputs() as stage:
+    with OutputTransaction() as stage:
         stage_params(parts, stage, target, to=suffix[1:])
         stage.commit()
     peak = tracemalloc.get_traced_memory()[1]

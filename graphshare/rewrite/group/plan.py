@@ -15,12 +15,12 @@ from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node, Rewrite
 from graphshare.ops.batch_norm.signature import BARRIER
-from graphshare.rewrite.connections import connections
-from graphshare.rewrite.equal_parameters import equal_parameters
-from graphshare.rewrite.group import Collision, Output, Part, Place, collisions, settled
-from graphshare.rewrite.group import group as join
+from graphshare.rewrite.group.connections import connections
+from graphshare.rewrite.group.equal_parameters import equal_parameters
+from graphshare.rewrite.group.join import Collision, Output, Part, Place, collisions, join, settled
 from graphshare.rewrite.naming import check_prefixes
 from graphshare.text.patterns import compile_pattern
+from graphshare.text.short_repr import ShortRepr
 
 OnCollision = Literal["error", "prefix", "tie-if-equal"]
 
@@ -34,7 +34,7 @@ class Member(msgspec.Struct, frozen=True, eq=False):
     params: ParameterFile | None = None
 
 
-class Grouping(msgspec.Struct, frozen=True, eq=False):
+class Grouping(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     """What :func:`plan_group` decided and made.
 
     ``parts`` are the graphs with the prefixes that they got, ``connect`` the variables that an output took the place of,
@@ -93,30 +93,6 @@ def plan_group(
     rewrite = join(parts, connect=wired, ties=ties)
     _prove(rewrite, wired)
     return Grouping(rewrite, tuple(parts), tuple(roles), wired, ties)
-
-
-def group(
-    graphs: Sequence[Graph],
-    *,
-    prefixes: Sequence[str] = (),
-    connect: Sequence[tuple[str, str]] = (),
-    share_inputs: Sequence[str] = (),
-    on_collision: OnCollision = "error",
-    params: Sequence[ParameterFile | None] = (),
-) -> Rewrite:
-    """The rewrite that :func:`plan_group` makes of ``graphs``, with a prefix and a parameter file for each where given.
-
-    Raises:
-        RefusedError: as :func:`plan_group` says; or there are more or fewer ``prefixes`` or ``params`` than graphs.
-    """
-    for what, given in (("prefixes", prefixes), ("parameter files", params)):
-        if given and len(given) != len(graphs):
-            raise RefusedError(Fault(f"there are {len(given)} {what} for {len(graphs)} graphs"))
-    members = [
-        Member(graph, prefixes[i] if prefixes else "", f"graph {i + 1}", params[i] if params else None)
-        for i, graph in enumerate(graphs)
-    ]
-    return plan_group(members, connect=connect, share_inputs=share_inputs, on_collision=on_collision).rewrite
 
 
 def plan_joined(made: Grouping, params: Sequence[ParameterFile | None]) -> list[tuple[ParameterFile, Plan]]:

@@ -9,7 +9,7 @@ from graphshare.analysis.name_lists import auxiliary_variables, internals, outpu
 from graphshare.analysis.roles import Role
 from graphshare.errors import Fault
 from graphshare.ir.graph import Entry, Node
-from graphshare.rewrite.group import Output, Part, Place
+from graphshare.rewrite.group.join import Output, Part, Place
 from graphshare.text.names import did_you_mean
 
 _MOST_GUESSES = 20
