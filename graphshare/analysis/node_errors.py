@@ -10,7 +10,7 @@ from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array, Attrs, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import negative_size
 from graphshare.ops.registry import lookup
-from graphshare.ops.unification import format_shape
+from graphshare.text.format import format_shape
 
 
 def refuse_inputs(node: Node, inputs: Sequence[str], reason: object) -> RefusedError:

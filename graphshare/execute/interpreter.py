@@ -12,6 +12,7 @@ import numpy as np
 from graphshare.analysis.bodies import inner_operators, inner_variables
 from graphshare.analysis.node_errors import explain_failure, refuse_inputs
 from graphshare.analysis.shapes import infer
+from graphshare.errors import Fault, RefusedError
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.pool import Pool
 from graphshare.execute.step import Step
@@ -106,11 +107,12 @@ def run_kernel(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
         raise explain_failure(
             step.node, "kernel", error, step.kernel, step.attrs, shapes, dtypes, inputs, context.shapes
         ) from error
-    if isinstance(result, Result):
-        return result
-    if isinstance(result, tuple):
-        return Result(result)
-    return Result((result,))
+    if not isinstance(result, Result):
+        result = Result(result if isinstance(result, tuple) else (result,))
+    if len(result.outputs) < len(step.outputs):
+        message = f"{step.node.op} has {len(result.outputs)} outputs, and output {len(step.outputs) - 1} is used"
+        raise RefusedError(Fault(message, node=step.node.name))
+    return result
 
 
 class _State:

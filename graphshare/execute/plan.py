@@ -44,9 +44,10 @@ def missing_kernels(nodes: Sequence[Node]) -> list[Fault]:
             hint = "register a kernel for it (entry point graphshare.kernels), or compare structure and parameters only"
             hint = f"{reason}; {hint}" if reason else hint
             faults.append(Fault(f"operator {node.op} cannot be run", node=node.name, hint=hint))
-        elif reason := _refusal(node):
+        elif refusal := _refusal(node):
             hint = "compare structure and parameters only"
-            faults.append(Fault(f"operator {node.op} cannot be run with these attributes: {reason}", node=node.name, hint=hint))
+            message = f"operator {node.op} cannot be run with these attributes: {refusal}"
+            faults.append(Fault(message, node=node.name, hint=hint))
         for graph in node.subgraphs:
             faults += missing_kernels(post_order(entry.node for entry in graph.heads))
     return faults

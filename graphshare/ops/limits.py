@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.ops.unification import format_shape
+from graphshare.text.format import format_shape
 
 FLOATS = ("float16", "float32", "float64")
 LAPACK = ("float32", "float64")

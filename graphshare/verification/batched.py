@@ -13,7 +13,7 @@ from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.analysis.shapes import infer
 from graphshare.checkpoint.parameter_plan import held_names
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.feeds import parameter_values
+from graphshare.execute.feeds import GivenShape, parameter_values
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import UnsupportedError, make_plan, unsupported_operators
 from graphshare.execute.prepare import assign_values
@@ -144,7 +144,7 @@ class _Runs:
         first: dict[Node, tuple[int, ...]] = {}
         alone: list[list[Array]] = []
         for i, graph in enumerate(self._graphs):
-            shapes = {node: first[self._twins[node]] for node in self._inputs[i] if first}
+            shapes: dict[Node, GivenShape] = {node: first[self._twins[node]] for node in self._inputs[i] if first}
             shapes |= self._for_inputs(i, self._settings.shapes)
             assigned = assign_values(
                 graph,

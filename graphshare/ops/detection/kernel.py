@@ -12,7 +12,8 @@ from graphshare.ops.box.kernel import decode_offsets, overlaps, to_centers
 from graphshare.ops.detection.proposals import KERNELS as PROPOSALS_KERNELS
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
 from graphshare.ops.limits import SIGNED, Limits, require, with_limits
-from graphshare.ops.unification import dims_of_rank, format_shape, same_dtypes, unify
+from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
+from graphshare.text.format import format_shape
 
 
 def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: Array, anchors: Array) -> Array:

@@ -9,11 +9,12 @@ import numpy as np
 from graphshare.ops.deconvolution.kernel import _drop_unknown, deconvolution, deconvolution_shapes
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
 from graphshare.ops.limits import Limits, require, with_limits
-from graphshare.ops.unification import dims_of_rank, format_shape, same_dtypes, unify
+from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.ops.windows import (
     to_compute_dtype,
     unify_dims,
 )
+from graphshare.text.format import format_shape
 
 
 def bilinear_attrs(attrs: Attrs) -> dict[str, object]:
