@@ -1,15 +1,15 @@
-"""The self-check of the output: what was written is read back and compared with the graph and its source."""
+"""The self-check: a rewrite is compared with its source, and what was written is read back and compared with the graph."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from itertools import islice
-from types import MappingProxyType
 
 from graphshare.errors import Fault, InputError, SelfCheckError
 from graphshare.formats.mxnet.document import Buffer
 from graphshare.formats.mxnet.graph_differences import find_differences
-from graphshare.ir.graph import Entry, Graph, Kept, Node, Rewrite
+from graphshare.ir.compare import Exempt, compare_images
+from graphshare.ir.graph import EMPTY, Entry, Graph, Kept, Node, Rewrite
 
 _REPORTED = 20
 _BUG = "this is a bug of graphshare; nothing was written, please report it"
@@ -32,45 +32,25 @@ def check_written(data: Buffer, graph: Graph, *, where: str) -> None:
 def check_isomorphic(
     rewrite: Rewrite,
     *,
-    attributes_may_differ: frozenset[tuple[str, str]] = frozenset(),
+    exempt: Exempt = EMPTY,
     tied: Collection[Node] = (),
-    copies: Mapping[Node, Node] | None = None,
-    replaced: Mapping[tuple[int, Node], Entry] = MappingProxyType({}),
+    copies: Mapping[Node, Node] = EMPTY,
+    replaced: Mapping[tuple[int, Node], Entry] = EMPTY,
 ) -> None:
-    """Compare a rewrite with its source: every image must be its source node but for the name, and its inputs images.
+    """Check that every image is its source node but for the name, and that its inputs are images.
 
-    ``attributes_may_differ`` are pairs of operator and attribute that the transform changes on purpose. ``tied`` variables
-    became another one, with the attributes of that. ``copies`` tell which image a copy stands for. ``replaced`` gives, by a
-    branch's number and a source variable, the entry of the new graph that the branch reads in that variable's place.
+    ``exempt``, ``tied`` and ``copies`` are as in :func:`compare_images`; ``replaced`` has the number of the branch in its keys.
 
     Raises:
-        SelfCheckError: a branch is not isomorphic to what it was made from.
+        SelfCheckError: a branch is not isomorphic to its source.
     """
-    exempt = dict(attributes_may_differ)
-    copies = copies or {}
     faults: list[Fault] = []
     for number, branch in enumerate(rewrite.branches):
-        images = branch.images
-        if isinstance(images, Kept):  # every node is its own image
+        if isinstance(branch.images, Kept):  # every node is its own image
             continue
-        for node, image in images.items():
-            if image is node and not any(images[e.node] is not e.node or (number, e.node) in replaced for e in node.inputs):
-                continue
-            same = image.attrs is node.attrs or image.attrs == node.attrs
-            alike = image.op == node.op and (same or node in tied or _differ_in(node, image, exempt))
-            alike = alike and len(image.inputs) == len(node.inputs)
-            for entry, new in zip(node.inputs, image.inputs, strict=False):
-                other = replaced.get((number, entry.node)) if replaced else None
-                wanted, index = (images[entry.node], entry.index) if other is None else (other.node, other.index)
-                if wanted is not (copies.get(new.node, new.node) if copies else new.node) or index != new.index:
-                    alike = False
-            if not alike or (node.control_deps and [images[dep] for dep in node.control_deps] != list(image.control_deps)):
-                faults.append(Fault(f"is not what node {node.name!r} became", node=image.name, hint=_BUG))
+        own = {node: entry for (i, node), entry in replaced.items() if i == number}
+        for wrong in compare_images(branch.images, exempt=exempt, tied=tied, copies=copies, replaced=own):
+            message = f"is not what node {wrong.left.name!r} became: {wrong.what}"
+            faults.append(Fault(message, node=wrong.right.name, hint=_BUG))
     if faults:
         raise SelfCheckError(faults[:_REPORTED])
-
-
-def _differ_in(node: Node, image: Node, exempt: Mapping[str, str]) -> bool:
-    """Return whether the attributes of two nodes differ only in the one that may."""
-    key = exempt.get(node.op)
-    return key is not None and {**node.attrs, key: ""} == {**image.attrs, key: ""}

@@ -18,7 +18,7 @@ import msgspec
 from graphshare.text.format import format_count, shorten
 from graphshare.text.short_repr import LONGEST_NAME, ShortRepr, quote_name
 
-EMPTY: Mapping[str, Any] = MappingProxyType({})
+EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Entry(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):

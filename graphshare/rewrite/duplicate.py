@@ -18,7 +18,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
 from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import post_order
-from graphshare.ops.batch_norm.signature import BARRIER
+from graphshare.ops.batch_norm.signature import BARRIER, BARRIER_KEYS
 from graphshare.rewrite.choices import Choice, Duplication, Mode, check_named, shared_inputs, unknown_roles
 from graphshare.rewrite.naming import check_collisions, check_prefixes
 from graphshare.text.names import did_you_mean
@@ -61,7 +61,7 @@ def plan_duplicate(
     rewrite = add_branches(
         graph, prefixes, shared=shared.keys(), upto=targets, drop_original=drop_original, other_names=surplus
     )
-    check_isomorphic(rewrite, attributes_may_differ=frozenset({BARRIER}))
+    check_isomorphic(rewrite, exempt=BARRIER_KEYS)
     last = rewrite.branches[-1]
     copied = tuple([n for n, role in roles.items() if role.is_parameter and n not in tied and n in last.images])
     return Duplication(rewrite, roles, tuple(n for n in tied if n in last.images), copied, tuple(used_by_all), tuple(notes))

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from graphshare.analysis.implied import IMPLIED_BEFORE, implied_inputs
 from graphshare.analysis.name_lists import total_outputs
-from graphshare.checkpoint.load import Checkpoint
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.mxnet.source import VERSION, MxnetSource
 from graphshare.ir.graph import EMPTY, Branch, Entry, Graph, Node, Rewrite

@@ -11,6 +11,7 @@ from graphshare.execute.plan import UnsupportedError, unsupported_operators
 from graphshare.formats.params.lookup import compare_parameters
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Graph, Rewrite
+from graphshare.ops.batch_norm.signature import BARRIER_KEYS
 from graphshare.ops.kernel import Array
 from graphshare.rewrite.batched_graph import find_batch
 from graphshare.verification.batched import verify_batched
@@ -84,7 +85,7 @@ def _verify_pairs(heads: Sequence[HeadPairs], left: Side, right: Side, settings:
 
 
 def _verify_branch(pair: HeadPairs, sides: Sides, settings: Settings, notes: dict[str, None]) -> BranchReport:
-    pairing = compare_structure(pair.left, pair.right)
+    pairing = compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS)
     stages = [structure_stage(pairing)]
     if not pairing:
         return BranchReport(pair.reference, pair.label, tuple(stages))

@@ -14,7 +14,7 @@ from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node, Rewrite
-from graphshare.ops.batch_norm.signature import BARRIER
+from graphshare.ops.batch_norm.signature import BARRIER_KEYS
 from graphshare.rewrite.group.connections import connections
 from graphshare.rewrite.group.equal_parameters import equal_parameters
 from graphshare.rewrite.group.join import Collision, Output, Part, Place, collisions, join, settled
@@ -209,7 +209,7 @@ def _prove(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
     replaced: dict[Place, Entry] = {}
     for place, output in settled(wired).items():
         replaced[place] = Entry(branches[output[0]].images[output[1].node], output[1].index)
-    check_isomorphic(rewrite, replaced=replaced, attributes_may_differ=frozenset({BARRIER}))
+    check_isomorphic(rewrite, replaced=replaced, exempt=BARRIER_KEYS)
     used = {(number, out.node, out.index) for number, out in wired.values()}
     wanted = []
     for number, branch in enumerate(branches):
