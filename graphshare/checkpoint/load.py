@@ -17,7 +17,6 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.nearby import GRAPHS, suggest_files
-from graphshare.formats.params.registry import read_index
 
 STDIN = "<stdin>"
 _EPOCH = re.compile(r"-(\d{4,})\.params$")
@@ -49,6 +48,8 @@ def load(source: StrPath, *, epoch: int | None = None, params: StrPath | None = 
             Fault(f"--epoch {epoch} needs a stem, but {source!r} is a file", hint="name the parameter file with --params")
         )
     number = _EPOCH.search(params or "")
+    if params:
+        from graphshare.formats.params.registry import read_index  # start-up: graphs alone need no parameter format
     file = read_index(params) if params else None
     return Checkpoint(graph, file, path, data, stem, int(number[1]) if number else epoch or 0)
 

@@ -17,7 +17,6 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.byte_source import ByteSource, reopen_source
 from graphshare.formats.params.format import CHUNK, Chunks
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
-from graphshare.formats.params.registry import FORMATS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,6 +78,8 @@ class ArrayReader:
     def __enter__(self) -> ArrayReader:
         if any(record.origin is not None for record in self.file.records):
             return self  # each file that the records are from is opened when it is first read
+        from graphshare.formats.params.registry import FORMATS  # start-up: graphs alone need no parameter format
+
         self._source: ByteSource = reopen_source(self.file.path, self.file.identity)
         try:
             self._chunks: Chunks = FORMATS[self.file.format].read(self._source)

@@ -18,7 +18,6 @@ from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.byte_source import open_source
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.equal import find_equal_arrays
 from graphshare.formats.params.format import ParameterFormat, Parts, Plan, WriteOptions
 from graphshare.formats.params.records import ParameterFile, Record, format_record
 from graphshare.formats.params.registry import FORMATS, choose_format, read_index
@@ -189,6 +188,8 @@ def _tie_equal_arrays(file: ParameterFile, plan: Plan, format_: ParameterFormat)
     if not format_.has_ties:
         hint = f"in {format_.suffix} every name has an array of its own; a graph ties parameters by using one node"
         raise RefusedError(Fault(f"{format_.name} has no ties", hint=hint))
+    from graphshare.formats.params.equal import find_equal_arrays  # start-up: hashlib loads OpenSSL
+
     kept = {key: kept for kept, others in find_equal_arrays(file, [record for record, _ in plan]) for key in others}
     records = {record.key: record for record, _ in plan}
     return [
