@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from graphshare.errors import Fault, InputError, RefusedError
@@ -16,7 +15,7 @@ from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import refuse_record
 from graphshare.formats.params.format import ParameterFormat, WriteOptions
 from graphshare.formats.params.npy import MAGIC, read_npy_header
-from graphshare.formats.params.records import ITEM_SIZES, ParameterFile, Record, element_count, format_record
+from graphshare.formats.params.records import ITEM_SIZES, Record, element_count, format_record
 from graphshare.formats.params.registry import ARRAY_ENDINGS, read_index
 from graphshare.text.names import split_key
 
@@ -63,43 +62,20 @@ def _read_npy(source: ByteSource) -> Array:
     return array.astype(header.dtype, copy=False)
 
 
-def write_arrays(
-    arrays: Mapping[str, Array],
-    out: BinaryIO,
-    format_: ParameterFormat,
-    *,
-    base: ParameterFile | None = None,
-    np_shape: bool = False,
-) -> list[Record]:
-    """Write ``arrays`` by key (``arg:fc1_weight``) as a file of any format; return the records as they were written.
-
-    The records of ``base`` are written too, in their order, with ``arrays`` in place of those of the same key and the rest
-    after them; sparse ones become dense. The same arrays always give the same bytes.
+def write_arrays(arrays: Mapping[str, Array], out: BinaryIO, format_: ParameterFormat) -> None:
+    """Write ``arrays`` by key (``arg:fc1_weight``) as a file of any format; the same arrays always give the same bytes.
 
     Raises:
         RefusedError: the format cannot hold a name, shape or dtype; all are listed.
     """
-    old = {record.key: record for record in base.records if record.key is not None} if base is not None else {}
-    keys = dict.fromkeys((*old, *arrays))
-    records = [_record(key, arrays[key]) if key in arrays else old[key] for key in keys]
-    options = WriteOptions(np_shape=np_shape, metadata=base.metadata if base is not None else {})
-    plan = [(record, record.key or "") for record in records]
+    options = WriteOptions()
+    plan = [(_record(key, array), key) for key, array in arrays.items()]
     refused = [(key, refuse_record(record, key, format_, options, densify=True)) for record, key in plan]
     faults = [Fault(fault.message, path=format_record(key, None), hint=fault.hint) for key, fault in refused if fault]
     if faults:
         raise RefusedError(faults)
-    with ArrayReader(base) if base is not None else nullcontext() as reader:
-
-        def chunks(record: Record) -> Iterable[bytes | memoryview]:
-            array = arrays.get(record.key or "")
-            if array is not None:
-                return _bytes(array)
-            assert reader is not None
-            return reader.chunks(record)
-
-        format_.write(plan, out, chunks, options)
+    format_.write(plan, out, lambda record: _bytes(arrays[record.key or ""]), options)
     out.flush()
-    return records
 
 
 def _record(key: str, array: Array) -> Record:

@@ -65,7 +65,7 @@ def test_a_new_format_is_converted_read_compared_and_written(tmp_path: Path) -> 
         convert_params(tmp_path / "b.plain", tmp_path / f"c.{end}")
         assert not diff_params(str(tmp_path / "a.npz"), str(tmp_path / f"c.{end}"))
     with open(tmp_path / "d.plain", "wb") as out:
-        write_arrays({"arg:w": np.zeros(5, "f4")}, out, choose_format("d.plain"), base=read_index(tmp_path / "b.plain"))
+        write_arrays({"arg:w": np.zeros(5, "f4"), "aux:m": np.ones(2, "f4")}, out, choose_format("d.plain"))
     assert {name: array.tolist() for name, array in read_arrays(str(tmp_path / "d.plain")).items()} == {
         "w": [0] * 5,
         "m": [1, 1],
