@@ -2,7 +2,7 @@
 
 The batch is followed from the inputs: on which axis of each output its samples lie, as transposes and reshapes move them. A
 reshape may fold other axes into axis 0 behind the samples; what belongs to one sample then still lies together, so that equal
-parts of the axis are equal parts of the batch. An operator that mixes samples, or that nobody can tell of, is named.
+parts of the axis are equal parts of the batch. An operator that mixes samples, or may mix them, is named.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _outputs(node: Node) -> int:
 def _outcome(node: Node, inputs: Sequence[At | None]) -> Outcome:
     signature = lookup(node.op)
     if signature is None or node.op == "Custom":
-        return "nobody registered it, so that nothing tells whether it mixes samples"
+        return "it is not a registered operator, so whether it mixes samples is unknown"
     use = Use(node, signature, inputs)
     if any(p.default is None and use.value(p.name) is None for p in signature.parameters or ()):
         return "has attributes that cannot be read"

@@ -56,7 +56,7 @@ def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape])
 
 
 def _of_graph(graph: Graph, variables: Sequence[Shape]) -> int | None:
-    """The multiply-adds of a sub-graph whose variables have these shapes."""
+    """The multiply-adds of a subgraph whose variables have these shapes."""
     shapes = {node: shape for node, shape in zip(inner_variables(graph), variables, strict=True) if shape is not None}
     found = infer(graph, shapes, {})
     return _sum([multiply_adds(node, _inputs_of(node, found), found.shapes[node]) for node in found.nodes])

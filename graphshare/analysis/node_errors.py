@@ -32,7 +32,7 @@ def explain_failure(
     """Return what to raise where ``part`` of the kernel or gradient of ``node`` raised ``error``.
 
     That is a refusal for a node that no operator takes and for what lies outside of the kernel's limits, else a bug. What is
-    explained already (an error inside of a sub-graph), or the machine's fault, is raised again.
+    explained already (an error inside of a subgraph), or the machine's fault, is raised again.
     """
     if isinstance(error, (BugError, GraphshareError, MemoryError, RecursionError)):
         raise error

@@ -150,13 +150,13 @@ def _find_node_changes(a: Node, b: Node, branch: Branch, all_images: Mapping[Nod
 
 def _find_subgraph_changes(a: Node, b: Node) -> Iterator[Change]:
     if len(a.subgraphs) != len(b.subgraphs):
-        yield Change("sub-graphs", "", str(len(a.subgraphs)), str(len(b.subgraphs)))
+        yield Change("subgraphs", "", str(len(a.subgraphs)), str(len(b.subgraphs)))
         return
     for number, (x, y) in enumerate(zip(a.subgraphs, b.subgraphs, strict=True)):
         if x is not y and (diff := diff_graphs(x, y)):  # the file's nesting bounds this recursion
             parts = ((len(diff.added), "added"), (len(diff.removed), "removed"), (len(diff.changed), "changed"))
             summary = ", ".join(f"{count} {what}" for count, what in parts if count) or "other names"
-            yield Change("sub-graph", str(number), f"{len(x.nodes)} nodes", f"{len(y.nodes)} nodes ({summary})")
+            yield Change("subgraph", str(number), f"{len(x.nodes)} nodes", f"{len(y.nodes)} nodes ({summary})")
 
 
 def _same_entry(x: Entry, y: Entry, branch: Branch, all_images: Mapping[Node, Mapping[Node, None]]) -> bool:

@@ -93,7 +93,7 @@ def for_variables(given: Mapping[str, T], variables: Collection[Node], *, option
     """What is given by name, by variable node.
 
     Raises:
-        RefusedError: names that no variable bears; all are listed with near ones.
+        RefusedError: names that belong to no variable; all are listed with similar ones.
     """
     known = {node.name for node in variables}
     faults = []

@@ -52,7 +52,7 @@ def run(
 
     Raises:
         UnsupportedError: operators that nothing here can compute; all are listed before anything runs.
-        RefusedError: names that nothing bears, shapes that do not fit, values that are missing; all of a kind are listed.
+        RefusedError: unknown names, shapes that do not fit, values that are missing; all of a kind are listed.
     """
     ready = prepare(
         graph, params=params, feeds=feeds or {}, shapes=shapes or {}, targets=targets, seed=seed, params_seed=params_seed

@@ -52,7 +52,7 @@ def shape_graph(
     A file of an older generation is upgraded as MXNet upgrades it, with the variables that it implies.
 
     Raises:
-        RefusedError: a name of ``shapes`` is no variable's; shapes contradict each other.
+        RefusedError: a name of ``shapes`` belongs to no variable; shapes contradict each other.
     """
     part, _, _ = upgraded_part(graph, graph.heads)
     idle = {node.name for node in graph.variables()} - {node.name for node in part.nodes if node.is_variable}
@@ -68,7 +68,7 @@ def known_shapes(
     """Return the outputs' shapes that follow in full from ``shapes`` and ``params``, by node of ``graph`` and output.
 
     Raises:
-        RefusedError: a name of ``shapes`` is no variable's; shapes contradict each other.
+        RefusedError: a name of ``shapes`` belongs to no variable; shapes contradict each other.
     """
     part, images, _ = upgraded_part(graph, graph.heads)
     inference = _infer(part, assign_roles(part, held=held_names(params)), shapes, params)

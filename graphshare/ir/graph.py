@@ -48,7 +48,7 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
     ``num_outputs`` counts all outputs, hidden ones included, and is None where neither the file nor an operator told.
     ``extra`` holds keys this package gives no meaning to, in file order. ``form`` is None for a node that no file had.
-    Sub-graphs are whole graphs; their names are never touched (binding to the outer node is by position).
+    Subgraphs are whole graphs; their names are never touched (binding to the outer node is by position).
     """
 
     op: str
@@ -148,7 +148,7 @@ class Kept(Mapping[Node, Node]):
 
 
 class Rename(msgspec.Struct, frozen=True):
-    """A name that no node bears and that changed all the same: an implied auxiliary state in ``branch``."""
+    """A name that belongs to no node and still changed: an implied auxiliary state in ``branch``."""
 
     branch: str
     old: str

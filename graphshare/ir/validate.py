@@ -1,4 +1,4 @@
-"""What a graph object can get wrong, all of it listed. Transforms and builders are held against this in tests.
+"""All faults of a graph object. Tests check rewrites and the builder with it.
 
 Ids, forward references and cycles are faults of files: an object graph has no ids, and frozen nodes cannot refer to later ones.
 """
@@ -13,7 +13,7 @@ from graphshare.ir.graph import Entry, Graph, Node
 
 
 def validate(graph: Graph) -> list[Fault]:
-    """Every fault of ``graph`` and of its sub-graphs, with its place as a JSON path; empty when it is sound."""
+    """Every fault of ``graph`` and of its subgraphs, with its place as a JSON path; empty when it is sound."""
     faults: list[Fault] = []
     pending = [("$", graph)]
     while pending:

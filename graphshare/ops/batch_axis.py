@@ -64,7 +64,7 @@ class Use:
 
 
 class Mixes(NamedTuple):
-    """Why an operator mixes samples, and where its outputs are taken to have them all the same."""
+    """Why an operator mixes samples, and on which axis its outputs are taken to have them anyway."""
 
     why: str
     places: list[At | None]

@@ -26,7 +26,7 @@ class TapeEntry(msgspec.Struct, eq=False):
     """What a forward pass left for the backward pass.
 
     ``wanted[i]`` tells whether anybody asks for the gradient of input ``i``. ``subruns`` are the backward passes of the
-    sub-graphs in the order in which they ran: from the gradients of a sub-graph's heads to those of its variables. ``stream``
+    subgraphs in the order in which they ran: from the gradients of a subgraph's heads to those of its variables. ``stream``
     begins the random numbers of the forward pass anew. Inputs and outputs that a gradient does not read are not kept.
     """
 
@@ -48,7 +48,7 @@ class Gradient(msgspec.Struct, frozen=True):
 
     ``vjp(entry, *output gradients)`` gives the gradients of the inputs: one array for the first of them, or a sequence, which
     may be shorter than the inputs; what is missing is zero. The first output's gradient is always an array, the others are None
-    where nobody reads them. ``reads_inputs`` and ``reads_outputs`` tell what must be kept until the backward pass.
+    where they are not read. ``reads_inputs`` and ``reads_outputs`` tell what must be kept until the backward pass.
     ``is_loss`` operators start a backward pass: they ignore the gradient of their output. ``overwrites`` gives new values of
     inputs that MXNet's forward pass writes to.
     """

@@ -62,7 +62,7 @@ class Context(msgspec.Struct):
 
 
 class Bodies(Protocol):
-    """The sub-graphs of a node: their operators, and what follows inside of them, in both directions.
+    """The subgraphs of a node: their operators, and what follows inside of them, in both directions.
 
     ``variables`` are in the order in which ``run_subgraph`` takes arrays.
     """
@@ -108,12 +108,12 @@ class Kernel(msgspec.Struct, frozen=True):
     ``forward(context, attrs, *inputs)`` gives an array, several, or a :class:`Result`. ``shapes(attrs, inputs, outputs)`` and
     ``types`` take what is known of the inputs and the visible outputs and return as much as follows, in both directions;
     they raise :class:`KernelError` for a contradiction. They are called again whenever something more is known.
-    ``body_shapes`` and ``body_types`` are asked in their place where the node has sub-graphs. ``refuses(attrs, bodies)`` says
+    ``body_shapes`` and ``body_types`` are asked in their place where the node has subgraphs. ``refuses(attrs, bodies)`` says
     why a node cannot be run that has a kernel, before anything runs; None where it can.
 
     ``cost(attrs, inputs, outputs)`` counts multiply-adds from shapes that are all known: a multiply-add is one product added
     to a sum, so only operators that multiply matrices or windows have a cost. ``body_cost(attrs, inputs, cost_of)`` counts
-    those of a node's sub-graphs; ``cost_of(i, shapes)`` is the cost of sub-graph ``i`` for these shapes of its variables, in
+    those of a node's subgraphs; ``cost_of(i, shapes)`` is the cost of subgraph ``i`` for these shapes of its variables, in
     its own order. None stands for a cost that a missing shape leaves unknown.
 
     ``limits`` state what the kernel does not compute. An unexpected exception outside of them is a refusal; within them

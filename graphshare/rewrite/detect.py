@@ -20,7 +20,7 @@ from graphshare.text.names import split_key
 from graphshare.text.short_repr import ShortRepr
 
 _BOUNDARY = re.compile(r"[^0-9A-Za-z]+")
-_MAX_BOUNDARIES = 64  # of one name: nobody's names have more, and each costs a copy of the rest
+_MAX_BOUNDARIES = 64  # of one name: real names have fewer, and each costs a copy of the rest
 
 
 class Candidates(ShortRepr, msgspec.Struct, frozen=True):

@@ -172,7 +172,7 @@ def _raised(entry: Entry, mutations: Mapping[Node, int]) -> Entry | None:
 
 
 def _last_versions(source: Sequence[Node], shared: Collection[Node]) -> dict[Node, int]:
-    """How often one branch mutates each shared variable: the highest version that an entry to it bears."""
+    """How often one branch mutates each shared variable: the highest version of an entry to it."""
     last: dict[Node, int] = {}
     if shared:
         for node in source:
@@ -183,7 +183,7 @@ def _last_versions(source: Sequence[Node], shared: Collection[Node]) -> dict[Nod
 
 
 def _implied_renames(graph: Graph, source: Sequence[Node], prefixes: Sequence[str]) -> tuple[Rename, ...]:
-    """Records that no node bears: every branch has one of its own beside the operator that implies it."""
+    """Records of implied states, which have no node: every branch has one of its own beside the operator that implies it."""
     implied = list(implied_variables(graph))
     copied = set(source) if implied else set()
     return tuple(

@@ -1,4 +1,4 @@
-"""The minimal sub-graph for some outputs, cut at others."""
+"""The minimal subgraph for some outputs, cut at others."""
 
 from __future__ import annotations
 

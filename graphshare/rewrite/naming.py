@@ -1,4 +1,4 @@
-"""New names held against each other and against the names that stay: a collision is an error the user resolves."""
+"""Check new names for collisions with each other and with unchanged names; the user resolves a collision."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _check(new: Mapping[Node, str], strip_prefix: str) -> None:
 def set_names(graph: Graph, names: Mapping[Node, str], *, repeats: bool = False) -> Rewrite:
     """``graph`` with the nodes in ``names`` called what it says; all others keep their names.
 
-    Names inside sub-graphs stay: they are bound by position. States that an operator's name implies follow it. With
+    Names inside subgraphs stay: they are bound by position. States that an operator's name implies follow it. With
     ``repeats``, which is for a rename's inverse, names may meet.
 
     Raises:

@@ -60,7 +60,7 @@ def plan_untie(
 
 
 def repeated_names(graph: Graph) -> dict[str, list[Node]]:
-    """The names that more than one variable bears; MXNet's Module refuses such a graph. Unnamed ones are not doubtful."""
+    """The names of more than one variable; MXNet's Module refuses such a graph. Unnamed ones are not doubtful."""
     found: dict[str, list[Node]] = {}
     for node in graph.variables():
         if node.name:

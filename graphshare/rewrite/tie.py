@@ -24,7 +24,7 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
         RefusedError: something other than a variable is to be tied; all are listed.
     """
     faults = [
-        Fault("is no variable without inputs, and only such can be tied", node=node.name)
+        Fault("cannot be tied: only variables without inputs can", node=node.name)
         for pair in ties.items()
         for node in pair
         if not node.is_variable or node.inputs or node.control_deps

@@ -25,7 +25,7 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
         RefusedError: something other than a variable without inputs is to be untied; all are listed.
     """
     faults = [
-        Fault("is no variable without inputs, and only such can be untied", node=node.name)
+        Fault("cannot be untied: only variables without inputs can", node=node.name)
         for node in variables
         if not node.is_variable or node.inputs or node.control_deps
     ]

@@ -110,7 +110,7 @@ def add_notes(notes: dict[str, None], assigned: Assignment, seed: int) -> None:
 
 
 def check_names(graphs: Sequence[Graph], settings: Settings) -> None:
-    """Refuse feeds and shapes with a name that is no variable's. Raises RefusedError with all such names."""
+    """Refuse feeds and shapes with a name that belongs to no variable. Raises RefusedError with all such names."""
     known = {node.name for graph in graphs for node in graph.variables()}
     faults = [
         Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, known))

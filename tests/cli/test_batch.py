@@ -197,7 +197,7 @@ COUPLED: dict[str, tuple[Document, str]] = {
     "reverse": (chain(("reverse", {"axis": "0"})), "works along the samples"),
     "size": (chain(("shape_array", {})), "tells how large the batch is"),
     "range": (chain(("_contrib_quantize_v2", {})), "takes the range of all samples"),
-    "nobody's": (chain(("Nobody", {})), "nobody registered it"),
+    "nobody's": (chain(("Nobody", {})), "it is not a registered operator"),
     "unknown": (chain(("_np_cumsum", {"axis": "0"})), "nothing is known of what it does with a batch"),
     "rows": (chain(("dot", {}), label=True), "sums over the samples"),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -294,9 +293,10 @@ def test_a_rename_does_not_tie(folder: Path) -> None:
         "right/data", "middle/fc_weight", "middle/fc_bias", "right/fc"]  # fmt: skip
 
 
-def test_the_rules_of_the_readme(tmp_path: Path) -> None:
-    (block,) = re.findall(r"```json\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    (tmp_path / "rules.json").write_text(block)
+def test_scopes_blocks_and_aliases_resolve_together(tmp_path: Path) -> None:
+    inner = {"within": "scope_b", "rules": [{"scope": "shared_child", "to": ""}]}
+    rules = [{"scope": "scope_b", "to": "scope_a"}, inner, {"alias": "sha-*", "to": "*"}]
+    write_json(tmp_path / "rules.json", {"version": 1, "rules": rules})
     done(graphshare("rules", "check", "rules.json", "--strict", cwd=tmp_path))
     found = done(graphshare("rules", "explain", "sha-scope_b/shared_child/w", "--rules", "rules.json", cwd=tmp_path))
     assert found.stdout.decode().splitlines()[-1] == "  scope_a/w"

@@ -1,4 +1,4 @@
-"""Gradients through sub-graphs, against central differences and against MXNet."""
+"""Gradients through subgraphs, against central differences and against MXNet."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ OWN_RULES = {
     "_npi_cholesky": "likewise",
     "_npi_rarctan2_scalar": "MXNet puts the array where the number belongs",
     "_npi_where_lscalar": "MXNet has the condition the wrong way round",
-    "_foreach": "has sub-graphs: test_control.py",
+    "_foreach": "has subgraphs: test_control.py",
     "_while_loop": "likewise",
     "_cond": "likewise",
 }

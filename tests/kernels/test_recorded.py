@@ -20,7 +20,7 @@ from tests.elementwise import EXACT, TOLERANCE, Tolerance, describe_mismatch
 from tests.kernels.cases import INT8
 
 HERE = Path(__file__).parent
-WITH_BODIES = ("flow", "joined")  # their nodes carry sub-graphs: test_bodies.py
+WITH_BODIES = ("flow", "joined")  # their nodes carry subgraphs: test_bodies.py
 FAMILIES = sorted({path.stem for path in (HERE / "recorded").glob("*.npz")} - set(WITH_BODIES))
 
 

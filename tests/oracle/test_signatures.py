@@ -26,7 +26,7 @@ PROCESS = Path(__file__).with_name("signature_process.py")
 ONLY_IN_A_PROCESS = {"_CachedOp", "_CachedOpThreadSafe", "_CustomFunction", "_NDArray", "_Native"}
 # Custom needs a Python class registered under its op_type.
 NEEDS_CODE = {"Custom"}
-# These are asked with their sub-graph, further down.
+# These are asked with their subgraph, further down.
 FUSED = {"_sg_mkldnn_conv", "_sg_mkldnn_fully_connected"}
 # Asking for the input names of these reads a structure of another type, an error in 1.9.1.
 INPUT_NAMES_FAIL = {"multi_sgd_mom_update", "preloaded_multi_sgd_mom_update"}
@@ -213,7 +213,7 @@ def test_input_names_as_the_upgrade_invents_them() -> None:
 
 
 def convolution_body(no_bias: str, with_bn: bool, with_sum: bool) -> dict[str, Any]:
-    """A sub-graph of a Convolution, a BatchNorm and a sum behind it if asked for."""
+    """A subgraph of a Convolution, a BatchNorm and a sum behind it if asked for."""
     names = ["data0", "weight0", *([] if no_bias == "True" else ["bias0"])]
     attrs = {"kernel": "(1, 1)", "num_filter": "1", "no_bias": no_bias}
     nodes: list[dict[str, Any]] = [{"op": "null", "name": name, "inputs": []} for name in names]
@@ -232,7 +232,7 @@ def convolution_body(no_bias: str, with_bn: bool, with_sum: bool) -> dict[str, A
 
 
 def dense_body(no_bias: str) -> dict[str, Any]:
-    """A sub-graph of a FullyConnected."""
+    """A subgraph of a FullyConnected."""
     names = ["x", "w", *([] if no_bias == "True" else ["b"])]
     nodes: list[dict[str, Any]] = [{"op": "null", "name": name, "inputs": []} for name in names]
     attrs = {"num_hidden": "1", "no_bias": no_bias}
@@ -241,7 +241,7 @@ def dense_body(no_bias: str) -> dict[str, Any]:
 
 
 def as_graph(body: dict[str, Any]) -> Any:
-    """The sub-graph as graphshare's own objects look to the tables."""
+    """The subgraph as graphshare's own objects look to the tables."""
     nodes: list[Any] = []
     for raw in body["nodes"]:
         entries = tuple(SimpleNamespace(node=nodes[i], index=j, version=0) for i, j, _ in raw["inputs"])
@@ -268,7 +268,7 @@ def fused_cases() -> list[tuple[Signature, dict[str, str], dict[str, Any]]]:
 
 
 def test_fused_operators() -> None:
-    """Names, auxiliary slots, outputs and rewritten keys of what oneDNN fuses, by their sub-graphs."""
+    """Names, auxiliary slots, outputs and rewritten keys of what oneDNN fuses, by their subgraphs."""
     tried = fused_cases()
     counts = [len(row.formal_inputs(attrs, subgraphs=[as_graph(body)])) for row, attrs, body in tried]
     rows = [

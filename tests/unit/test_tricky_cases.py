@@ -17,7 +17,7 @@
 * 15 ``arg_nodes``: here.
 * 16 control dependencies: here.
 * 17 order and unreachable nodes: here.
-* 18 sub-graphs: here.
+* 18 subgraphs: here.
 * 19 hidden attributes name arguments: here.
 * 20 attributes of variables are kept in copies: here.
 * 21 shapes of tied variables (``share``, later).

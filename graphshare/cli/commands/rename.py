@@ -54,7 +54,7 @@ def command(
 ) -> None:
     """Give nodes other names, parameters along.
 
-    Names inside sub-graphs stay as they are: they are bound by position. A name that would meet another is refused. In --to
+    Names inside subgraphs stay as they are: they are bound by position. A name that would meet another is refused. In --to
     each * is what the pattern's next * matched. Of several rules for one name the last holds; swaps work.
     """
     given = matches_of_options(match, to)

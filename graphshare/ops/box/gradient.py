@@ -10,7 +10,7 @@ from graphshare.ops.kernel import Array
 
 
 def box_nms(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
-    """Each row's where the row came from. A change of format is not gone back, as in MXNet."""
+    """Each row's where the row came from. A change of format is not undone, as in MXNet."""
     x = entry.inputs[0]
     if entry.attrs["topk"] == 0:
         return dy

@@ -1,4 +1,4 @@
-"""Gradients of control flow: back through the runs of the sub-graphs, the last one first."""
+"""Gradients of control flow: back through the runs of the subgraphs, the last one first."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def while_loop(entry: TapeEntry, *dys: Array | None) -> Gradients:
 
 
 def cond(entry: TapeEntry, *dys: Array | None) -> Gradients:
-    """Those of the sub-graph that ran."""
+    """Those of the subgraph that ran."""
     number, backward = entry.subruns[-1]
     places = entry.attrs["then_input_locs" if number == 1 else "else_input_locs"]
     found: list[Array | None] = [None] * len(entry.requested)

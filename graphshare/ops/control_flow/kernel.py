@@ -1,6 +1,6 @@
-"""Control flow: ``_foreach``, ``_while_loop`` and ``_cond``, whose bodies are sub-graphs of the node.
+"""Control flow: ``_foreach``, ``_while_loop`` and ``_cond``, whose bodies are subgraphs of the node.
 
-The attributes say which input of the node feeds which variable of a sub-graph.
+The attributes say which input of the node feeds which variable of a subgraph.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Sh
 
 def _run(context: Context, number: int, arrays: Sequence[Array | None]) -> list[Array]:
     if context.run_subgraph is None:
-        raise KernelError("the node carries no sub-graph to run")
+        raise KernelError("the node carries no subgraph to run")
     given = [x for x in arrays if x is not None]
     if len(given) != len(arrays):
-        raise KernelError(f"sub-graph {number} has variables that no input feeds")
+        raise KernelError(f"subgraph {number} has variables that no input feeds")
     return context.run_subgraph(number, given)
 
 
@@ -42,7 +42,7 @@ def _truth(heads: Sequence[Array]) -> bool:
 
 
 def foreach(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
-    """Sub-graph 0 over axis 0 of the data inputs, states handed from step to step; inputs are data, states, the rest.
+    """Subgraph 0 over axis 0 of the data inputs, states handed from step to step; inputs are data, states, the rest.
 
     Outputs are the body's first ``num_out_data`` heads, stacked, then the last states.
     """
@@ -75,7 +75,7 @@ def _order_inputs(places: Sequence[int], arrays: Sequence[Array]) -> list[Array 
 
 
 def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
-    """Sub-graph 1 while sub-graph 0 is true, ``max_iterations`` times at most.
+    """Subgraph 1 while subgraph 0 is true, ``max_iterations`` times at most.
 
     Outputs are the body's first ``num_out_data`` heads, stacked to ``max_iterations`` (zeros beyond the steps taken, where
     MXNet leaves whatever the memory held), then the loop's variables.
@@ -109,7 +109,7 @@ def _pad_steps(kept: Sequence[Array], taken: int, length: int) -> Array:
 
 
 def cond(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
-    """Sub-graph 1 if sub-graph 0 is true, else sub-graph 2."""
+    """Subgraph 1 if subgraph 0 is true, else subgraph 2."""
     holds = _truth(_run(context, 0, [inputs[place] for place in attrs["cond_input_locs"]]))
     places = attrs["then_input_locs"] if holds else attrs["else_input_locs"]
     return tuple(_run(context, 1 if holds else 2, [inputs[place] for place in places]))

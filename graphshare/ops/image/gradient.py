@@ -1,4 +1,4 @@
-"""Gradients of images on their way to tensors, as MXNet has them, which are not always the derivative."""
+"""Gradients of images on their way to tensors, as in MXNet, where they are not always the derivative."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Self-attention as the oneDNN build joins it: in floats its sub-graph, in 8-bit integers one product with its scale."""
+"""Self-attention as the oneDNN build joins it: in floats its subgraph, in 8-bit integers one product with its scale."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ONE = (1,)
 
 def _in_floats(context: Context, inputs: Sequence[Array]) -> Array:
     if context.run_subgraph is None:
-        raise KernelError("the node carries no sub-graph to run")
+        raise KernelError("the node carries no subgraph to run")
     return context.run_subgraph(0, inputs)[0]
 
 

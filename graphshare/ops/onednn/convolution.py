@@ -1,6 +1,6 @@
 """Layers as the oneDNN build joins them: a convolution or a dense layer with what follows it, in floats or in 8-bit integers.
 
-The operator's flags and the operators of its sub-graph say what is joined. In floats the sub-graph is run as it stands. In
+The operator's flags and the operators of its subgraph say what is joined. In floats the subgraph is run as it stands. In
 integers the operator quantizes its weights itself, by filter where its own range is calibrated; a BatchNorm is first multiplied
 into them. All is rounded where oneDNN rounds: weights and bias to integers, the sum of products to float32 before it is scaled,
 the result to integers, half to even. What is beyond a type's ends becomes the end.
@@ -49,7 +49,7 @@ def attributes_of(inner: Inner, operator: str) -> Attrs:
     for name, attrs in inner:
         if name == operator:
             return attrs
-    raise KernelError(f"its sub-graph has no {operator}")
+    raise KernelError(f"its subgraph has no {operator}")
 
 
 def per_unit(kind: str, low: Any, high: Any) -> Any:
@@ -91,7 +91,7 @@ def fused_convolution(context: Context, attrs: Attrs, *inputs: Array) -> Array |
     if attrs["quantized"]:
         return _convolution_of_integers(attrs, context.inner, inputs)
     if context.run_subgraph is None:
-        raise KernelError("the node carries no sub-graph to run")
+        raise KernelError("the node carries no subgraph to run")
     return context.run_subgraph(0, inputs)[0]
 
 
@@ -212,7 +212,7 @@ def _products_range(dtype: Any, ends: Sequence[Array], weight: Array) -> tuple[A
 
 
 def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies) -> tuple[Shapes, Shapes]:
-    """What follows inside of the sub-graph; ranges have one number."""
+    """What follows inside of the subgraph; ranges have one number."""
     count = len(inputs) - (_range_inputs(attrs) if attrs["quantized"] else 0)
     variables, heads = bodies.shapes(0, inputs[:count], outputs[:1])
     return [*variables, *(unify(_ONE, x) for x in inputs[count:])], [*heads, *(unify(_ONE, x) for x in outputs[1:])]
@@ -236,7 +236,7 @@ def convolution_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodie
 
 
 def refuses_convolution(attrs: Attrs, bodies: Bodies) -> str | None:
-    """Why a joined convolution cannot be run: operators in its sub-graph that its flags do not speak of."""
+    """Why a joined convolution cannot be run: operators in its subgraph that its flags do not speak of."""
     known = {"Convolution", *_ACTIVATIONS}
     known |= {"BatchNorm"} if attrs["with_bn"] else set()
     known |= {"elemwise_add"} if attrs["with_sum"] else set()
@@ -244,23 +244,23 @@ def refuses_convolution(attrs: Attrs, bodies: Bodies) -> str | None:
 
 
 def refusal(attrs: Attrs, bodies: Bodies, layer: str, known: Collection[str]) -> str | None:
-    """Why integers cannot be computed through the sub-graph: it lacks its ``layer``, or has what is not ``known``."""
+    """Why integers cannot be computed through the subgraph: it lacks its ``layer``, or has what is not ``known``."""
     if not attrs["quantized"]:
         return None
     found = [name for name, _ in bodies.operators(0)]
     strange = sorted(set(found) - set(known))
     if strange:
-        return f"integers are not computed through {', '.join(strange)} in its sub-graph"
-    return None if layer in found else f"its sub-graph has no {layer}"
+        return f"integers are not computed through {', '.join(strange)} in its subgraph"
+    return None if layer in found else f"its subgraph has no {layer}"
 
 
 def no_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Without a sub-graph nothing follows."""
+    """Without a subgraph nothing follows."""
     return inputs, outputs
 
 
 def no_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Without a sub-graph nothing follows."""
+    """Without a subgraph nothing follows."""
     return inputs, outputs
 
 

@@ -46,7 +46,7 @@ def fused_dense(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple
     if attrs["quantized"]:
         return _dense_of_integers(attrs, context.inner, inputs)
     if context.run_subgraph is None:
-        raise KernelError("the node carries no sub-graph to run")
+        raise KernelError("the node carries no subgraph to run")
     return context.run_subgraph(0, inputs)[0]
 
 
@@ -140,7 +140,7 @@ def _through(operators: Inner, x: Array) -> Array:
 
 
 def _dense_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies) -> tuple[Shapes, Shapes]:
-    """What follows inside of the sub-graph; ranges have one number."""
+    """What follows inside of the subgraph; ranges have one number."""
     count = _layer_inputs(bodies)
     variables, heads = bodies.shapes(0, inputs[:count], outputs[:1])
     return [*variables, *(unify(_ONE, x) for x in inputs[count:])], [*heads, *(unify(_ONE, x) for x in outputs[1:])]

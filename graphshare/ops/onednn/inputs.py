@@ -1,6 +1,6 @@
-"""Operators that oneDNN's fusion put in place of several: what their sub-graph says about inputs and auxiliary states.
+"""Operators that oneDNN's fusion put in place of several: what their subgraph says about inputs and auxiliary states.
 
-An outer input stands for the variable at the same position of the sub-graph's walk. Control flow is not treated here:
+An outer input stands for the variable at the same position of the subgraph's walk. Control flow is not treated here:
 it passes auxiliary states on as plain arguments.
 """
 
@@ -33,7 +33,7 @@ def convolution_inputs(signature: Signature, attrs: Attributes, subgraphs: Seque
 
 
 def _lacks_bias(subgraphs: Sequence[Any], op: str) -> bool:
-    """Whether the operator ``op`` of the sub-graph says ``no_bias``; it has a bias unless it does."""
+    """Whether the operator ``op`` of the subgraph says ``no_bias``; it has a bias unless it does."""
     for graph in subgraphs[:1]:
         for node in graph.nodes:
             if node.op == op:
@@ -42,7 +42,7 @@ def _lacks_bias(subgraphs: Sequence[Any], op: str) -> bool:
 
 
 def dense_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
-    """``_sg_mkldnn_fully_connected``: the sub-graph's own variables, then the ranges of data, weight and bias."""
+    """``_sg_mkldnn_fully_connected``: the subgraph's own variables, then the ranges of data, weight and bias."""
     names = tuple(node.name for node in _walk(subgraphs) if node.is_variable)
     attrs = signature.current_attributes(attrs)
     if signature.value(attrs, "quantized"):
@@ -54,7 +54,7 @@ def dense_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[An
 
 
 def inner_slots(signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]) -> tuple[int, ...]:
-    """The outer inputs at the positions of the sub-graph's auxiliary variables."""
+    """The outer inputs at the positions of the subgraph's auxiliary variables."""
     from graphshare.ops.registry import lookup
 
     nodes = _walk(subgraphs)
@@ -70,7 +70,7 @@ def inner_slots(signature: Signature, attrs: Attributes, num_inputs: int, subgra
 
 
 def _walk(subgraphs: Sequence[Any]) -> list[Any]:
-    """The nodes of the first sub-graph, inputs before users, from its heads where it has them, each once."""
+    """The nodes of the first subgraph, inputs before users, from its heads where it has them, each once."""
     if not subgraphs:
         return []
     graph = subgraphs[0]

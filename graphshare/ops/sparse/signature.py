@@ -22,7 +22,7 @@ def sample_outputs(arrays: int, others: int) -> OutputRule:
 
 
 def subgraph_outputs(signature: Signature, attrs: Attributes) -> Outputs:
-    """One sub-graph for every list of vertices, and its mapping on request."""
+    """One subgraph for every list of vertices, and its mapping on request."""
     graphs = max(0, count_of(signature, attrs, "num_args") - 1)
     return number_outputs(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)
 
@@ -40,7 +40,7 @@ def compact_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[
 
 
 def subgraph_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
-    """The graph, then a list of vertices for every sub-graph."""
+    """The graph, then a list of vertices for every subgraph."""
     return ("graph", *(f"varray{i}" for i in range(count_of(signature, attrs, "num_args") - 1)))
 
 

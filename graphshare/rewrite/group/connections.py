@@ -20,7 +20,7 @@ def connections(
 ) -> tuple[dict[Place, Output], list[Fault]]:
     """The output that takes the place of each connected variable, and every fault of ``pairs``.
 
-    Names are those of the result, with prefixes; where nothing bears such a name, those of the graphs' own files. OUT is an
+    Names are those of the result, with prefixes; where there is no such name, those of the graphs' own files. OUT is an
     output, or a node that has one; operators come before variables of that name. IN is an input; every graph that has one of
     that name is meant, but the graph that OUT is of only where no other has one.
     """

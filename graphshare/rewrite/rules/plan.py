@@ -1,4 +1,4 @@
-"""Rules held against a graph: one total plan, node to name and node to node, checked as a whole before anything is built."""
+"""Apply rules to a graph: one total plan, node to name and node to node, checked as a whole before anything is built."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def plan_names(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes
 def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> Plan:
     """Which parameters become which, and what those are called that stay; two of one new name are one node.
 
-    The one that bears that name already stays, else the first in file order.
+    The one that has that name already stays, else the first in file order.
 
     Raises:
         RefusedError: rules lead back to themselves, an option speaks of nothing, a reuse policy forbids what a rule does, or a

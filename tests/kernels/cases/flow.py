@@ -1,4 +1,4 @@
-"""Cases for control flow whose bodies are sub-graphs. Plain data."""
+"""Cases for control flow whose bodies are subgraphs. Plain data."""
 
 from tests.kernels.rounding import sum_rounding
 

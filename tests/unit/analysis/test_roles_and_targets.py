@@ -46,7 +46,7 @@ def test_every_role_and_its_reason() -> None:
         "c": ("parameter", "it has an initialiser (__init__)"),
         "scale_gamma": ("parameter", "its name ends in gamma"),
         "lonely": ("input", "no operator uses it"),
-        "odd": ("unknown", "only operators that nobody registered use it"),
+        "odd": ("unknown", "only unknown operators use it"),
         "odd_weight": ("parameter", "its name ends in weight"),
         "p": ("parameter", "parameters of RNN 'rnn'"),
         "s0": ("input", "state of RNN 'rnn'"),

@@ -29,7 +29,7 @@ def written_graphs() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def objects(graph: dict[str, Any]) -> Any:
-    """Nodes and entries as objects, sub-graphs included."""
+    """Nodes and entries as objects, subgraphs included."""
     nodes = [
         SimpleNamespace(
             op=raw["op"],

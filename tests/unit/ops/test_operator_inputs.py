@@ -227,7 +227,7 @@ def test_initializers(names: str, initializers: dict[int, str]) -> None:
 
 
 def graph(*nodes: tuple[str, dict[str, str], tuple[int, ...]]) -> Any:
-    """A sub-graph whose last node is its head; a node's name is its position."""
+    """A subgraph whose last node is its head; a node's name is its position."""
     made: list[Any] = []
     for op, attrs, inputs in nodes:
         entries = tuple(SimpleNamespace(node=made[i], index=0, version=0) for i in inputs)
