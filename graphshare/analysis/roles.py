@@ -162,7 +162,7 @@ def _by_graph(node: Node, use: _Use) -> Role:
     if suffix:
         return Role(Kind.PARAMETER, f"its name ends in {suffix}")
     if use.rank == _FOREIGN:
-        return Role(Kind.UNKNOWN, "only operators that nobody registered use it")
+        return Role(Kind.UNKNOWN, "only unknown operators use it")
     return Role(Kind.INPUT, "nothing makes it a parameter" if use.rank == _DATA else "no operator uses it")
 
 

@@ -107,7 +107,7 @@ def _refused_or_noted(couplings: Sequence[Coupling], force: bool) -> list[str]:
         RefusedError: there is any, and it is not forced; every operator is listed.
     """
     if couplings and not force:
-        hint = "--force makes the batch all the same; copy and tie run every branch by itself"
+        hint = "--force makes the batch anyway; with copy or tie every branch runs by itself"
         raise RefusedError([Fault(f"{c.node.op} {c.why}", node=c.node.name, hint=hint) for c in couplings])
     sorts: dict[str, list[str]] = {}
     for coupling in couplings:

@@ -37,7 +37,7 @@ EXAMPLES = {
 @click.option("--prefix", "prefixes", metavar="P", multiple=True, help="B has A's nodes under this prefix; repeatable.")
 @click.option("--map", "map_file", metavar="FILE", help="The map of the rewrite that made B from A, or old and new names.")
 @click.option("--no-renames", is_flag=True, help="Pair nodes by their names alone.")
-@click.option("--ignore-names", is_flag=True, help="A node under another name is no difference.")
+@click.option("--ignore-names", is_flag=True, help="A node with another name is not a difference.")
 @click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance of parameters [0].")
 @click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
 @click.option("--git", is_flag=True, help="Take the arguments that git gives an external diff driver.")
