@@ -1,11 +1,11 @@
-"""Normalization within a sample, and what is identity outside training."""
+"""Normalization within a sample, and operators that are the identity outside training."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from graphshare.ops.buffers import reuse_buffer
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Result, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Result, Shape, Shapes
 from graphshare.ops.limits import FLOATS, Limits, with_limits
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, unify
 from graphshare.ops.windows import to_compute_dtype, unify_dims
@@ -13,7 +13,7 @@ from graphshare.text.format import format_shape
 
 
 def _standardize(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array]:
-    """(x - mean) / deviation over ``axes``, the mean and the deviation, sqrt(variance + eps); their axes kept."""
+    """Return (x - mean) / deviation over ``axes``, the mean and the deviation sqrt(variance + eps), their axes kept."""
     mean = x.mean(axis=axes, keepdims=True)
     out = x - mean
     deviation = np.sqrt(np.square(out).mean(axis=axes, keepdims=True) + x.dtype.type(eps))
@@ -22,7 +22,7 @@ def _standardize(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Ar
 
 
 def instance_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array) -> Array:
-    """Each channel of each sample (N, C, ...) on its own."""
+    """Normalize each channel of each sample (N, C, ...)."""
     out, _, _ = _standardize(x, tuple(range(2, x.ndim)), attrs["eps"])
     tail = (-1, *(1,) * (x.ndim - 2))
     out *= gamma.reshape(tail)
@@ -31,7 +31,7 @@ def instance_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: 
 
 
 def layer_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array) -> tuple[Array, Array, Array]:
-    """Along one axis; gamma and beta have its length. Outputs mean and deviation as well, that axis kept as 1."""
+    """Normalize along one axis, whose length gamma and beta have; return mean and deviation too, that axis kept as 1."""
     axis = axis_of(attrs["axis"], x.ndim)
     out, mean, deviation = _standardize(to_compute_dtype(x), (axis,), attrs["eps"])
     tail = (-1, *(1,) * (x.ndim - 1 - axis))
@@ -41,7 +41,7 @@ def layer_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Arr
 
 
 def group_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array) -> tuple[Array, Array, Array]:
-    """Groups of channels (N, C, ...) of each sample; gamma and beta have one number for each group."""
+    """Normalize groups of channels (N, C, ...) of each sample; gamma and beta have one number for each group."""
     groups = attrs["num_groups"]
     split = to_compute_dtype(x).reshape(len(x), groups, -1)
     out, mean, deviation = _standardize(split, (2,), attrs["eps"])
@@ -51,8 +51,8 @@ def group_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Arr
     return out.reshape(x.shape).astype(x.dtype, copy=False), mean.astype(x.dtype), deviation.astype(x.dtype)
 
 
-def around(x: Array, size: int) -> Array:
-    """The sum over ``size`` channels around each, on axis 1; of an even number over one fewer."""
+def sum_nearby_channels(x: Array, size: int) -> Array:
+    """Return for each channel (axis 1) the sum over the ``size`` channels around it, one fewer for an even ``size``."""
     total: Array = x.copy()
     for shift in range(1, min((size - 1) // 2, x.shape[1] - 1) + 1):
         total[:, shift:] += x[:, :-shift]
@@ -60,9 +60,9 @@ def around(x: Array, size: int) -> Array:
     return total
 
 
-def response_norm(context: Context, attrs: Attrs, x: Array) -> Array:
-    """x / (knorm + alpha / nsize * sum of squares of the channels around)^beta, the channels on axis 1."""
-    total = around(np.square(to_compute_dtype(x)), attrs["nsize"])
+def local_response_norm(context: Context, attrs: Attrs, x: Array) -> Array:
+    """Return x / (knorm + alpha / nsize * sum of squares of the nearby channels)^beta; channels are on axis 1."""
+    total = sum_nearby_channels(np.square(to_compute_dtype(x)), attrs["nsize"])
     total *= total.dtype.type(np.divide(attrs["alpha"], attrs["nsize"]))
     total += total.dtype.type(attrs["knorm"])
     np.power(total, total.dtype.type(-attrs["beta"]), out=total)
@@ -70,39 +70,45 @@ def response_norm(context: Context, attrs: Attrs, x: Array) -> Array:
     return result.astype(x.dtype, copy=False)
 
 
-def unit_length(context: Context, attrs: Attrs, x: Array) -> Array:
-    """x / sqrt(sum of squares + eps): of a sample, across its channels, or of each channel."""
-    mode = attrs["mode"]
-    axes = {"instance": tuple(range(1, x.ndim)), "channel": (1,), "spatial": tuple(range(2, x.ndim))}[mode]
+def l2_normalization(context: Context, attrs: Attrs, x: Array) -> Array:
+    """Return x / sqrt(sum of squares + eps): by sample, across its channels, or by channel."""
     wide = to_compute_dtype(x)
-    length = np.sqrt(np.square(wide).sum(axis=axes, keepdims=True) + wide.dtype.type(attrs["eps"]))
-    result: Array = np.divide(wide, length)
+    result: Array = np.divide(wide, length_along_axes(attrs, wide)[1])
     return result.astype(x.dtype, copy=False)
 
 
+def length_along_axes(attrs: Attrs, x: Array) -> tuple[tuple[int, ...], Array]:
+    """Return the axes that ``mode`` names and sqrt(sum of squares + eps) over them, those axes kept as 1."""
+    axes = {"instance": tuple(range(1, x.ndim)), "channel": (1,), "spatial": tuple(range(2, x.ndim))}[attrs["mode"]]
+    return axes, np.sqrt(np.square(x).sum(axis=axes, keepdims=True) + x.dtype.type(attrs["eps"]))
+
+
 def dropout(context: Context, attrs: Attrs, x: Array) -> Array | Result:
-    """Identity, or while training (always, in that mode) a share ``p`` set to 0 and the rest scaled to keep the mean."""
+    """Return ``x``; in training (in mode ``always`` at any time) a share ``p`` is set to 0 and the rest scaled up."""
     keep = 1 - attrs["p"]
     if keep == 1 or not (context.training or attrs["mode"] == "always"):
         return x
     if context.rng is None:
-        raise KernelError("Dropout needs random numbers here, and the run was given none")
+        raise KernelError("Dropout needs random numbers, and this run has no generator")
     shape = tuple(1 if i in attrs["axes"] else n for i, n in enumerate(x.shape))
-    drawn = context.rng.random(shape, dtype=np.float32) < keep
-    mask = drawn.astype(x.dtype) / x.dtype.type(keep or 1)
+    is_kept = context.rng.random(shape, dtype=np.float32) < keep
+    mask = is_kept.astype(x.dtype) / x.dtype.type(keep or 1)
     result: Array = np.multiply(x, mask, out=reuse_buffer(context, x))
     return Result((result, mask), {}, mask)
 
 
-def sparse_regularized(context: Context, attrs: Attrs, x: Array, moving_avg: Array) -> Array | Result:
-    """Identity; while training it gathers the mean activation of each unit, for the penalty in the backward pass."""
-    if not context.training:
-        return x
+def sparse_regularization(context: Context, attrs: Attrs, x: Array, moving_avg: Array) -> Array | Result:
+    """Return ``x``; in training update the running mean of each unit, for the penalty in the backward pass."""
+    return Result((x,), {1: update_average(attrs, x, moving_avg)}) if context.training else x
+
+
+def update_average(attrs: Attrs, x: Array, moving_avg: Array) -> Array:
+    """Return the running mean of each unit, or of each channel where it has one number for each, after this batch."""
     momentum = x.dtype.type(attrs["momentum"])
     average = x.reshape(len(x), -1).mean(axis=0)
     if average.shape != moving_avg.shape:
         average = x.mean(axis=(0, *range(2, x.ndim)))
-    return Result((x,), {1: moving_avg * momentum + average * (1 - momentum)})
+    return np.asarray(moving_avg * momentum + average * (1 - momentum))
 
 
 def _vectors(inputs: Shapes, length: Dim, what: str) -> tuple[Dim, list[tuple[Dim, ...]]]:
@@ -111,20 +117,19 @@ def _vectors(inputs: Shapes, length: Dim, what: str) -> tuple[Dim, list[tuple[Di
     return length, [(length,)] * len(inputs)
 
 
-def instance_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Data and output are alike; gamma and beta have one number for each channel."""
-    data = unify(inputs[0], outputs[0])
-    if data is None:
-        return [data, *_vectors(inputs[1:], None, "gamma and beta")[1]], outputs
-    if len(data) < 3:
-        raise KernelError(f"data is {format_shape(data)}; at least three axes are wanted: samples, channels, spatial ones")
-    channels, vectors = _vectors(inputs[1:], data[1], "gamma and beta against the channels (axis 1 of data)")
-    data = (data[0], channels, *data[2:])
-    return [data, *vectors], [data]
+def infer_instance_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer equal shapes of data and output; gamma and beta have one number for each channel."""
+    _require_channels(unify(inputs[0], outputs[0]))
+    return infer_layer_norm_shapes({"axis": 1}, inputs, outputs)
 
 
-def layer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Data and output are alike; gamma and beta have the length of the axis."""
+def _require_channels(data: Shape) -> None:
+    if data is not None and len(data) < 3:
+        raise KernelError(f"data is {format_shape(data)}, expected at least three axes: samples, channels, spatial axes")
+
+
+def infer_layer_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer equal shapes of data and output; gamma and beta have the length of the axis."""
     data = unify(inputs[0], outputs[0])
     if data is None:
         return [data, *_vectors(inputs[1:], None, "gamma and beta")[1]], outputs
@@ -135,21 +140,20 @@ def layer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     return [data, *vectors], [data, *(unify(shape, kept) for shape in outputs[1:])]
 
 
-def group_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Data and output are alike; gamma and beta have ``num_groups`` numbers."""
+def infer_group_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer equal shapes of data and output; gamma and beta have ``num_groups`` numbers."""
     data, groups = unify(inputs[0], outputs[0]), attrs["num_groups"]
     _, vectors = _vectors(inputs[1:], groups, "gamma and beta against num_groups")
     if data is None:
         return [data, *vectors], outputs
-    if len(data) < 3:
-        raise KernelError(f"data is {format_shape(data)}; at least three axes are wanted: samples, channels, spatial ones")
+    _require_channels(data)
     if data[1] is not None and (groups < 1 or data[1] % groups):
         raise KernelError(f"{data[1]} channels cannot be split into num_groups {groups}")
     return [data, *vectors], [data, *(unify(shape, (data[0], groups)) for shape in outputs[1:])]
 
 
-def sparse_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Data and output are alike; the average has one number for each index of axis 1."""
+def infer_sparse_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer equal shapes of data and output; the running mean has one number for each index of axis 1."""
     data = unify(inputs[0], outputs[0])
     if data is None or len(data) < 2:
         return [data, inputs[1]], [data]
@@ -158,11 +162,11 @@ def sparse_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
 
 KERNELS = with_limits(
     Limits(dtypes=FLOATS, rank=2, elements=True),
-    Kernel("InstanceNorm", instance_norm, instance_shapes, same_dtypes),
-    Kernel("LayerNorm", layer_norm, layer_shapes, same_dtypes),
-    Kernel("GroupNorm", group_norm, group_shapes, same_dtypes),
-    Kernel("LRN", response_norm, same_shapes, same_dtypes),
-    Kernel("L2Normalization", unit_length, same_shapes, same_dtypes),
+    Kernel("InstanceNorm", instance_norm, infer_instance_norm_shapes, same_dtypes),
+    Kernel("LayerNorm", layer_norm, infer_layer_norm_shapes, same_dtypes),
+    Kernel("GroupNorm", group_norm, infer_group_norm_shapes, same_dtypes),
+    Kernel("LRN", local_response_norm, same_shapes, same_dtypes),
+    Kernel("L2Normalization", l2_normalization, same_shapes, same_dtypes),
     Kernel("Dropout", dropout, same_shapes, same_dtypes),
-    Kernel("IdentityAttachKLSparseReg", sparse_regularized, sparse_shapes, same_dtypes),
+    Kernel("IdentityAttachKLSparseReg", sparse_regularization, infer_sparse_shapes, same_dtypes),
 )

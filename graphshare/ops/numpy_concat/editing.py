@@ -1,4 +1,4 @@
-"""The numpy interface's deletions and insertions at a place, or at the places of a slice or an array, along an axis."""
+"""The numpy interface's deletions and insertions along an axis: at one position, or at those of a slice or an array."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from graphshare.ops.limits import refuse_invalid_call, require
 from graphshare.ops.unification import axis_of, size_of, unify
 
 
-def _places(attrs: Attrs) -> Any:
-    """What ``int_ind``, or ``start``, ``stop`` and ``step`` name."""
+def _positions(attrs: Attrs) -> Any:
+    """Return the position ``int_ind``, or the slice of ``start``, ``stop`` and ``step``."""
     if attrs["int_ind"] is not None:
         return attrs["int_ind"]
     return slice(attrs["start"], attrs["stop"], attrs["step"])
 
 
 def delete(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The array without what is named along ``axis``, or of the flattened array."""
+    """Return the array without these positions along ``axis``, or the flattened array without them."""
     with refuse_invalid_call():
-        return np.delete(x, _places(attrs), attrs["axis"])
+        return np.delete(x, _positions(attrs), attrs["axis"])
 
 
 def insert(context: Context, attrs: Attrs, x: Array, values: Array, *places: Array) -> Array:
-    """The array with ``values`` before the places that are named, or that an array names."""
-    at: Any = places[0].astype(np.int64) if places else _places(attrs)
+    """Return the array with ``values`` before these positions, which an array may name."""
+    at: Any = places[0].astype(np.int64) if places else _positions(attrs)
     with refuse_invalid_call():
         return np.insert(x, at, values.astype(x.dtype), attrs["axis"])
 
@@ -37,7 +37,7 @@ def _insert_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
         return inputs, outputs
     at = 0 if axis is None else axis_of(axis, len(shape))
     size: Dim = size_of(shape) if axis is None else shape[at]
-    count: Dim = 1 if len(values) < len(shape) else values[0]  # at one place the values lie along their first axis
+    count: Dim = 1 if len(values) < len(shape) else values[0]  # at one position, values extend along their first axis
     if len(inputs) > 2 and inputs[2]:
         along = ((1,) * (len(shape) - len(values)) + values)[at] if axis is not None else count
         count = along if inputs[2] == (1,) else inputs[2][0]
@@ -49,14 +49,14 @@ def _insert_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 
 def _refuses_insert(attrs: Attrs, bodies: Bodies) -> str | None:
-    return None if attrs["val"] is None else "MXNet infers no shape where a number is inserted"
+    return None if attrs["val"] is None else "MXNet infers no shape for the insertion of a number"
 
 
 def _count(attrs: Attrs, size: int) -> int:
-    places = _places(attrs)
+    places = _positions(attrs)
     if isinstance(places, int):
         if not -size <= places <= size:
-            raise KernelError(f"place {places} of an axis of {size}")
+            raise KernelError(f"position {places} is outside an axis of size {size}")
         return 1
     require(places.step != 0, "step must not be 0")
     return len(range(*places.indices(size)))
@@ -78,7 +78,7 @@ def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
 
 def _refuses_delete(attrs: Attrs, bodies: Bodies) -> str | None:
     if attrs["int_ind"] is None and attrs["step"] is None:
-        return "what an array of places leaves depends on its values"
+        return "the shape left by an array of positions depends on its values"
     return None
 
 

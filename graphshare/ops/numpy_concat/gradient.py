@@ -25,11 +25,8 @@ GRADIENTS = (
     Gradient("_npi_hsplit", permutation_vjp("_npi_hsplit"), reads_outputs=False),
     Gradient("_npi_pad", pad, reads_outputs=False),
     *no_gradient(
-        "MXNet has none for it",
-        "_npi_delete",
-        "_npi_insert_scalar",
-        "_npi_insert_slice",
-        "_npi_insert_tensor",
+        "MXNet has no gradient of it",
+        *"_npi_delete _npi_insert_scalar _npi_insert_slice _npi_insert_tensor".split(),
         is_zero=False,
     ),
 )

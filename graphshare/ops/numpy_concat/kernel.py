@@ -1,4 +1,4 @@
-"""The numpy interface's stacks: arrays side by side by rows, by columns or in depth; split by columns; with borders."""
+"""The numpy interface's operators that stack arrays by rows, by columns or in depth, split by columns, and pad."""
 
 from __future__ import annotations
 
@@ -23,78 +23,78 @@ def _stack_with(function: Any) -> Callable[..., Array]:
     return forward
 
 
-def _row(shape: Shape) -> Shape:
-    """As vstack sees an array: two axes at least, new ones in front."""
+def _to_rows(shape: Shape) -> Shape:
+    """Return the shape for vstack: at least two axes, new ones in front."""
     return shape if shape is None or len(shape) > 1 else (1, *shape) if shape else (1, 1)
 
 
-def _column(shape: Shape) -> Shape:
-    """As column_stack sees it: one axis becomes a column."""
+def _to_columns(shape: Shape) -> Shape:
+    """Return the shape for column_stack: a single axis becomes a column."""
     return shape if shape is None or len(shape) > 1 else (*shape, 1) if shape else (1, 1)
 
 
-def _flat(shape: Shape) -> Shape:
-    """As hstack sees it: one axis at least."""
+def _at_least_1d(shape: Shape) -> Shape:
+    """Return the shape for hstack: at least one axis."""
     return shape if shape is None or shape else (1,)
 
 
-def _deep(shape: Shape) -> Shape:
-    """As dstack sees it: three axes."""
+def _at_least_3d(shape: Shape) -> Shape:
+    """Return the shape for dstack: three axes."""
     if shape is None or len(shape) > 2:
         return shape
     return (1, *(shape or (1,)), 1) if len(shape) < 2 else (*shape, 1)
 
 
-def _rule(lift: Lift, axis: int | None) -> ShapeRule:
-    """Arrays as the operator sees them, one behind the other along ``axis``; None: the last of one axis, else the second."""
+def _infer_stack_shapes(lift: Lift, axis: int | None) -> ShapeRule:
+    """Return the rule that lifts all inputs and concatenates them along ``axis`` (None: 0 for one axis, else 1)."""
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-        seen = [lift(shape) for shape in inputs]
-        if not all(is_known(shape) for shape in seen):
+        lifted = [lift(shape) for shape in inputs]
+        if not all(is_known(shape) for shape in lifted):
             return inputs, outputs
-        along = axis if axis is not None else 0 if len(seen[0] or ()) == 1 else 1
-        return inputs, concatenate_shapes({"axis": along}, seen, outputs)[1]
+        along = axis if axis is not None else 0 if len(lifted[0] or ()) == 1 else 1
+        return inputs, concatenate_shapes({"axis": along}, lifted, outputs)[1]
 
     return shapes
 
 
-def _along(attrs: Attrs, rank: int) -> Attrs:
+def _with_split_axis(attrs: Attrs, rank: int) -> Attrs:
     if not rank:
-        raise KernelError("a number cannot be split")
+        raise KernelError("an array without axes cannot be split")
     return {**attrs, "axis": 0 if rank == 1 else 1}
 
 
 def hsplit(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
-    """In parts by columns; a single axis along that."""
-    return split(context, _along(attrs, x.ndim), x)
+    """Split by columns, or along the only axis."""
+    return split(context, _with_split_axis(attrs, x.ndim), x)
 
 
 def _hsplit_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if inputs[0] is None:
         return inputs, outputs
-    return split_shapes(_along(attrs, len(inputs[0])), inputs, outputs)
+    return split_shapes(_with_split_axis(attrs, len(inputs[0])), inputs, outputs)
 
 
 def pad_widths(attrs: Attrs, rank: int) -> tuple[tuple[int, int], ...]:
-    """Before and after each axis; for a single axis MXNet reads the first number of two tuples.
+    """Return the widths before and after each axis; for a single axis MXNet reads the first number of two tuples.
 
     Raises:
         KernelError: these are not widths for so many axes.
     """
     widths = attrs["pad_width"]
     if len(widths) != max(rank, 2 if rank == 1 else 0) or any(len(pair) < (1 if rank == 1 else 2) for pair in widths):
-        wanted = "a tuple before and one after the only axis" if rank == 1 else f"a pair for each of {rank} axes"
-        raise KernelError(f"pad_width {widths} is not {wanted}")
+        expected = "a tuple before and one after the only axis" if rank == 1 else f"a pair for each of {rank} axes"
+        raise KernelError(f"pad_width {widths}, expected {expected}")
     return ((widths[0][0], widths[1][0]),) if rank == 1 else tuple((pair[0], pair[1]) for pair in widths)
 
 
 def pad(context: Context, attrs: Attrs, x: Array) -> Array:
-    """A border around all axes: of one number, of the nearest, of the largest or smallest along the axis, or mirrored."""
+    """Pad all axes: with a constant, the nearest value, the maximum or minimum along the axis, or mirrored."""
     mode = attrs["mode"]
-    more: dict[str, Any] = {"constant_values": attrs["constant_value"]} if mode == "constant" else {}
+    options: dict[str, Any] = {"constant_values": attrs["constant_value"]} if mode == "constant" else {}
     if mode in ("reflect", "symmetric"):
-        more["reflect_type"] = attrs["reflect_type"]
-    return np.pad(x, pad_widths(attrs, x.ndim), mode, **more)
+        options["reflect_type"] = attrs["reflect_type"]
+    return np.pad(x, pad_widths(attrs, x.ndim), mode, **options)
 
 
 def _pad_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -102,16 +102,16 @@ def _pad_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
     if shape is None:
         return inputs, outputs
     widths = pad_widths(attrs, len(shape))
-    found = tuple(None if d is None else d + a + b for d, (a, b) in zip(shape, widths, strict=True))
-    return inputs, [unify(found, outputs[0])]
+    result = tuple(None if d is None else d + a + b for d, (a, b) in zip(shape, widths, strict=True))
+    return inputs, [unify(result, outputs[0])]
 
 
 KERNELS = with_limits(
     Limits(elements=True),
-    Kernel("_npi_vstack", _stack_with(np.vstack), _rule(_row, 0), same_dtypes),
-    Kernel("_npi_hstack", _stack_with(np.hstack), _rule(_flat, None), same_dtypes),
-    Kernel("_npi_dstack", _stack_with(np.dstack), _rule(_deep, 2), same_dtypes),
-    Kernel("_npi_column_stack", _stack_with(np.column_stack), _rule(_column, 1), same_dtypes),
+    Kernel("_npi_vstack", _stack_with(np.vstack), _infer_stack_shapes(_to_rows, 0), same_dtypes),
+    Kernel("_npi_hstack", _stack_with(np.hstack), _infer_stack_shapes(_at_least_1d, None), same_dtypes),
+    Kernel("_npi_dstack", _stack_with(np.dstack), _infer_stack_shapes(_at_least_3d, 2), same_dtypes),
+    Kernel("_npi_column_stack", _stack_with(np.column_stack), _infer_stack_shapes(_to_columns, 1), same_dtypes),
     Kernel("_npi_stack", stack, stack_shapes, same_dtypes),
     Kernel("_npi_hsplit", hsplit, _hsplit_shapes, same_dtypes),
     Kernel("_npi_pad", pad, _pad_shapes, same_dtypes),

@@ -11,16 +11,15 @@ from graphshare.ops.activation.gradient import relu, sigmoid, tanh
 from graphshare.ops.binary.gradient import binary_gradient, fit_to, scalar_gradient
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp, no_gradient, sum_to_shape
 from graphshare.ops.kernel import Array
+from graphshare.ops.numpy_elementwise.kernel import ARITHMETIC, COMPARISONS
+from graphshare.ops.numpy_elementwise.scalar import has_sign_of
 from graphshare.ops.unary.gradient import FACTORS, SLOPES_BY_INPUT, SLOPES_BY_OUTPUT, factor_vjp, sign, slope_gradient
 
 
 def broadcast_where(entry: TapeEntry, dy: Array) -> Gradients:
-    """As :func:`where`, all three stretched over each other."""
+    """Return the gradients of ``x`` where the condition is not 0 and of ``y`` elsewhere, in their own shapes."""
     condition, x, y = entry.inputs
     return [None, fit_to(np.where(condition != 0, dy, 0), x), fit_to(np.where(condition != 0, 0, dy), y)]
-
-
-_IN_NUMPY_BINARY = {"add": "add", "subtract": "sub", "multiply": "mul", "mod": "mod", "power": "power", "true_divide": "div"}
 
 
 _LN2 = log(2.0)
@@ -30,8 +29,8 @@ def _fit_to(gradient: Array, side: Array) -> Array:
     return sum_to_shape(np.asarray(gradient), side.shape).astype(side.dtype, copy=False)
 
 
-def _of_number(slope: Callable[[Array, float], Array]) -> Vjp:
-    """The gradient times the slope by the array."""
+def _scalar_vjp(slope: Callable[[Array, float], Array]) -> Vjp:
+    """Return the gradient ``dy * slope(x, scalar)`` of an array beside a number."""
 
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         (x,) = entry.inputs
@@ -45,7 +44,7 @@ def _arctan2(x: Array, number: float) -> Array:
 
 
 def _rarctan2(x: Array, number: float) -> Array:
-    """Of the angle of (x, number) it would be ``-number / (x^2 + number^2)``; MXNet puts x above."""
+    """Return MXNet's slope, with x in the numerator; the derivative would be ``-number / (x^2 + number^2)``."""
     return np.asarray(-x / (x * x + number * number))
 
 
@@ -58,37 +57,36 @@ def _rldexp(exponent: Array, number: float) -> Array:
 
 
 def ldexp(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of the number and of its exponent."""
+    """Return the gradients of the number and of its exponent."""
     x, exponent = entry.inputs
     scaled = dy * np.exp2(exponent)
     return [_fit_to(scaled, x), _fit_to(scaled * x * _LN2, exponent)]
 
 
 def copysign(entry: TapeEntry, dy: Array) -> Array:
-    """Of the number, turned round where its sign was; of the other one nothing but the sign is read."""
+    """Return the gradient of the number, negated where its sign changed; that of the other operand is zero."""
     x, of = entry.inputs
-    kept = ((x >= 0) & (of >= 0)) | ((x < 0) & (of < 0))
-    return _fit_to(np.where(kept, dy, -dy), x)
+    return _fit_to(np.where(has_sign_of(x, of), dy, -dy), x)
 
 
 def nan_to_num(entry: TapeEntry, dy: Array) -> Array:
-    """To every element that was a finite number."""
+    """Return ``dy`` at the elements that were finite."""
     (x,) = entry.inputs
     return np.where(np.isfinite(x), dy, dy.dtype.type(0))
 
 
 def polyval(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of the coefficients the powers of x, of x the polynomial's derivative."""
+    """Return the gradients of the coefficients, by the powers of x, and of x, by the polynomial's derivative."""
     p, x = entry.inputs
     dp = dy.reshape(-1) @ np.vander(x.reshape(-1), len(p))
     return [dp.astype(p.dtype, copy=False), _fit_to(dy * np.polyval(np.polyder(p), x), x)]
 
 
-def _where(*, left: bool) -> Vjp:
-    """Of the array, beside a number on the left or on the right.
+def _where_scalar_vjp(*, left: bool) -> Vjp:
+    """Return the gradient of the array of a ``where`` with a number on the ``left`` or on the right.
 
-    With the number on the left the array is where the condition is 0, and on the right where it is not; but MXNet has both the
-    wrong way round, except for an array on the left that was stretched.
+    A number on the left leaves the array where the condition is 0, one on the right where it is not; but MXNet computes both
+    the wrong way round, except for an array on the left that was broadcast.
     """
 
     def vjp(entry: TapeEntry, dy: Array) -> Gradients:
@@ -99,13 +97,14 @@ def _where(*, left: bool) -> Vjp:
     return vjp
 
 
-_IN_NUMPY = (
+_BINARY = {**ARITHMETIC, "true_divide": "div"}
+_UNARY = (
     "arccos arccosh arcsin arcsinh arctan arctanh cbrt cos cosh degrees exp expm1 log log10 log1p log2 "
     "negative radians reciprocal sin sinh sqrt square tan"
 )
 
 
-def _numpy(name: str) -> Gradient:
+def _unary_gradient(name: str) -> Gradient:
     if name in FACTORS:
         return Gradient(f"_npi_{name}", factor_vjp(FACTORS[name]), reads_inputs=False, reads_outputs=False)
     by_input = name in SLOPES_BY_INPUT
@@ -113,69 +112,45 @@ def _numpy(name: str) -> Gradient:
 
 
 GRADIENTS = (
-    Gradient("_npi_arctan2_scalar", _of_number(_arctan2), reads_outputs=False),
-    Gradient("_npi_rarctan2_scalar", _of_number(_rarctan2), reads_outputs=False),
-    Gradient("_npi_ldexp_scalar", _of_number(_ldexp), reads_outputs=False),
-    Gradient("_npi_rldexp_scalar", _of_number(_rldexp), reads_outputs=False),
+    Gradient("_npi_arctan2_scalar", _scalar_vjp(_arctan2), reads_outputs=False),
+    Gradient("_npi_rarctan2_scalar", _scalar_vjp(_rarctan2), reads_outputs=False),
+    Gradient("_npi_ldexp_scalar", _scalar_vjp(_ldexp), reads_outputs=False),
+    Gradient("_npi_rldexp_scalar", _scalar_vjp(_rldexp), reads_outputs=False),
     Gradient("_npi_ldexp", ldexp, reads_outputs=False),
     Gradient("_npi_copysign", copysign, reads_outputs=False),
     Gradient("_npi_nan_to_num", nan_to_num, reads_outputs=False),
     Gradient("_npi_polyval", polyval, reads_outputs=False),
-    Gradient("_npi_where_lscalar", _where(left=True), reads_outputs=False),
-    Gradient("_npi_where_rscalar", _where(left=False), reads_outputs=False),
+    Gradient("_npi_where_lscalar", _where_scalar_vjp(left=True), reads_outputs=False),
+    Gradient("_npi_where_rscalar", _where_scalar_vjp(left=False), reads_outputs=False),
     *no_gradient("MXNet's gradient of it is zero everywhere", "_npi_where_scalar2"),
     *no_gradient("MXNet's backward pass of it always fails", "_npi_copysign_scalar", "_npi_rcopysign_scalar", is_zero=False),
+    *(binary_gradient(f"_npi_{name}", word) for name, word in (*_BINARY.items(), ("arctan2", "arctan2"), ("hypot", "hypot"))),
+    *(scalar_gradient(f"_npi_{name}_scalar", word) for name, word in _BINARY.items()),
     *(
-        binary_gradient(f"_npi_{name}", word)
-        for name, word in (*_IN_NUMPY_BINARY.items(), ("arctan2", "arctan2"), ("hypot", "hypot"))
-    ),
-    *(scalar_gradient(f"_npi_{name}_scalar", word) for name, word in _IN_NUMPY_BINARY.items()),
-    *(
-        scalar_gradient(f"_npi_r{name}_scalar", _IN_NUMPY_BINARY[name], reverse=True)
+        scalar_gradient(f"_npi_r{name}_scalar", _BINARY[name], reverse=True)
         for name in ("subtract", "mod", "power", "true_divide")
     ),
     Gradient("_npi_where", broadcast_where, reads_outputs=False),
-    *(_numpy(name) for name in _IN_NUMPY.split()),
+    *(_unary_gradient(name) for name in _UNARY.split()),
     slope_gradient("_npi_absolute", sign, by_input=True),
     Gradient("_npx_relu", relu, reads_inputs=False),
     Gradient("_npx_sigmoid", sigmoid, reads_inputs=False),
     Gradient("_npi_tanh", tanh, reads_inputs=False),
     *no_gradient(
         "a comparison is constant almost everywhere",
-        "_npi_equal",
-        "_npi_greater",
-        "_npi_greater_equal",
-        "_npi_less",
-        "_npi_less_equal",
-        "_npi_not_equal",
-        "_npi_equal_scalar",
-        "_npi_greater_scalar",
-        "_npi_greater_equal_scalar",
-        "_npi_less_scalar",
-        "_npi_less_equal_scalar",
-        "_npi_not_equal_scalar",
+        *(f"_npi_{name}{suffix}" for name in COMPARISONS for suffix in ("", "_scalar")),
     ),
     *no_gradient(
         "a test is constant almost everywhere", "_npi_isfinite", "_npi_isinf", "_npi_isnan", "_npi_isneginf", "_npi_isposinf"
     ),
-    *no_gradient("it is of whole numbers", "_npi_bitwise_and", "_npi_bitwise_or", "_npi_bitwise_xor", "_npi_lcm"),
+    *no_gradient("it computes integers", "_npi_bitwise_and", "_npi_bitwise_or", "_npi_bitwise_xor", "_npi_lcm"),
     *no_gradient(
         "its derivative is 0 wherever there is one",
-        "_npi_ceil",
-        "_npi_fix",
-        "_npi_floor",
-        "_npi_rint",
-        "_npi_sign",
-        "_npi_trunc",
-        "_npi_logical_not",
+        *(f"_npi_{name}" for name in "ceil fix floor rint sign trunc logical_not".split()),
     ),
     *no_gradient(
-        "what it gives is counted, compared or constant",
-        "_npi_around",
-        "_npi_bitwise_and_scalar",
-        "_npi_bitwise_not",
-        "_npi_bitwise_or_scalar",
-        "_npi_bitwise_xor_scalar",
+        "its result is a count, a comparison or a constant",
+        *"_npi_around _npi_bitwise_and_scalar _npi_bitwise_not _npi_bitwise_or_scalar _npi_bitwise_xor_scalar".split(),
         "_npi_lcm_scalar",
     ),
 )

@@ -1,4 +1,4 @@
-"""The numpy interface's elementwise operators: types are promoted, arrays stretched, comparisons give booleans."""
+"""The numpy interface's elementwise operators: dtypes are promoted, arrays broadcast, comparisons give booleans."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 from graphshare.ops.activation import kernel as activation
 from graphshare.ops.binary import kernel as binary
-from graphshare.ops.binary import kernel as scalar
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Types
 from graphshare.ops.limits import NUMBERS, Limits, with_limits
+from graphshare.ops.numpy_elementwise.scalar import INTEGER_FUNCTIONS, integer_types, where_types
 from graphshare.ops.numpy_elementwise.scalar import KERNELS as SCALAR_KERNELS
 from graphshare.ops.unary import kernel as unary
 from graphshare.ops.unification import broadcast_shapes, same_dtypes, same_shapes
@@ -32,7 +32,7 @@ _TESTS: dict[str, Any] = {
 }
 
 
-_COMPARISONS: dict[str, Any] = {
+COMPARISONS: dict[str, Any] = {
     "equal": np.equal,
     "greater": np.greater,
     "greater_equal": np.greater_equal,
@@ -42,22 +42,14 @@ _COMPARISONS: dict[str, Any] = {
 }
 
 
-_ARITHMETIC = {"add": "add", "subtract": "sub", "multiply": "mul", "mod": "mod", "power": "power"}
+ARITHMETIC = {"add": "add", "subtract": "sub", "multiply": "mul", "mod": "mod", "power": "power"}
 
 
-_OF_FLOATS: dict[str, Any] = {"arctan2": np.arctan2, "hypot": np.hypot}
-
-
-_OF_INTEGERS: dict[str, Any] = {
-    "bitwise_and": np.bitwise_and,
-    "bitwise_or": np.bitwise_or,
-    "bitwise_xor": np.bitwise_xor,
-    "lcm": np.lcm,
-}
+_FLOAT_FUNCTIONS: dict[str, Any] = {"arctan2": np.arctan2, "hypot": np.hypot}
 
 
 def _promote(a: str, b: str) -> str:
-    """The type that holds both: the wider one, one of floating point before any other."""
+    """Return the dtype of the result: the wider one, floating point before any other."""
     if a == b:
         return a
     floats = [name for name in (a, b) if name.startswith("float")]
@@ -72,7 +64,7 @@ def _arithmetic_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Type
 
 
 def _division_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """As arithmetic, float32 for whole numbers. One array, or two."""
+    """Infer the promoted dtype of one or two arrays, float32 for integers."""
     if None in inputs:
         return inputs, outputs
     name = _promote(str(inputs[0]), str(inputs[-1]))
@@ -87,14 +79,7 @@ def _boolean(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]
 def _float_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     known, results = same_dtypes(attrs, inputs, outputs)
     if known[0] is not None and not known[0].startswith("float"):
-        raise KernelError(f"{known[0]} where floating point is wanted")
-    return known, results
-
-
-def _whole_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    known, results = same_dtypes(attrs, inputs, outputs)
-    if known[0] is not None and known[0].startswith("float"):
-        raise KernelError(f"{known[0]} where whole numbers are wanted")
+        raise KernelError(f"{known[0]} is not supported, expected floating point")
     return known, results
 
 
@@ -109,8 +94,8 @@ def _plain(function: Any) -> Forward:
 def _arithmetic(function: binary.Function, types: Any = _arithmetic_types) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
         (name,) = types(attrs, [str(x.dtype), str(y.dtype)], [None])[1]
-        alive = Context(training=context.training, reusable=context.reusable if x.dtype == y.dtype else ())
-        return function(alive, convert(x, name), convert(y, name))
+        reusable = context.reusable if x.dtype == y.dtype else ()
+        return function(Context(training=context.training, reusable=reusable), convert(x, name), convert(y, name))
 
     return forward
 
@@ -127,7 +112,7 @@ def _divide_scalar(reverse: bool) -> Forward:
 
 def _compare_scalar(function: Any) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        data = x if x.dtype == np.bool_ else convert(x, scalar.result_type(attrs, str(x.dtype)))
+        data = x if x.dtype == np.bool_ else convert(x, binary.result_type(attrs, str(x.dtype)))
         number = np.asarray(attrs["scalar"], np.float64)
         return np.asarray(function(data, convert(number, data.dtype)))
 
@@ -135,29 +120,8 @@ def _compare_scalar(function: Any) -> Forward:
 
 
 def where(context: Context, attrs: Attrs, condition: Array, x: Array, y: Array) -> Array:
-    """``x`` where the condition is not 0, else ``y``, all stretched over each other."""
+    """Return ``x`` where the condition is not 0, else ``y``, broadcast together."""
     return np.where(condition != 0, x, y)
-
-
-def _where_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    data, results = same_dtypes(attrs, inputs[1:], outputs)
-    return [inputs[0], *data], results
-
-
-def _of_numbers() -> list[Kernel]:
-    """The operators on an array and a number."""
-    kernels = [
-        Kernel(f"_npi_{name}_scalar", scalar.forward_of(word, False), same_shapes, scalar.types)
-        for name, word in _ARITHMETIC.items()
-    ]
-    kernels += [
-        Kernel(f"_npi_r{name}_scalar", scalar.forward_of(_ARITHMETIC[name], True), same_shapes, scalar.types)
-        for name in ("subtract", "mod", "power")
-    ]
-    kernels += [Kernel(f"_npi_{name}_scalar", _compare_scalar(f), same_shapes, _boolean) for name, f in _COMPARISONS.items()]
-    kernels.append(Kernel("_npi_true_divide_scalar", _divide_scalar(False), same_shapes, _division_types))
-    kernels.append(Kernel("_npi_rtrue_divide_scalar", _divide_scalar(True), same_shapes, _division_types))
-    return kernels
 
 
 KERNELS = with_limits(
@@ -170,13 +134,23 @@ KERNELS = with_limits(
     *(Kernel(f"_npi_{name}", _plain(f), same_shapes, _boolean) for name, f in _TESTS.items()),
     *(
         Kernel(f"_npi_{name}", _arithmetic(binary.ARITHMETIC[word]), broadcast_shapes, _arithmetic_types)
-        for name, word in _ARITHMETIC.items()
+        for name, word in ARITHMETIC.items()
     ),
     Kernel("_npi_true_divide", _arithmetic(binary.divide, _division_types), broadcast_shapes, _division_types),
-    *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, _boolean) for name, f in _COMPARISONS.items()),
-    *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, _float_types) for name, f in _OF_FLOATS.items()),
-    *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, _whole_types) for name, f in _OF_INTEGERS.items()),
-    Kernel("_npi_where", where, broadcast_shapes, _where_types),
-    *_of_numbers(),
+    *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, _boolean) for name, f in COMPARISONS.items()),
+    *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, _float_types) for name, f in _FLOAT_FUNCTIONS.items()),
+    *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, integer_types) for name, f in INTEGER_FUNCTIONS.items()),
+    Kernel("_npi_where", where, broadcast_shapes, where_types),
+    *(
+        Kernel(f"_npi_{name}_scalar", binary.forward_of(word, False), same_shapes, binary.types)
+        for name, word in ARITHMETIC.items()
+    ),
+    *(
+        Kernel(f"_npi_r{name}_scalar", binary.forward_of(ARITHMETIC[name], True), same_shapes, binary.types)
+        for name in ("subtract", "mod", "power")
+    ),
+    *(Kernel(f"_npi_{name}_scalar", _compare_scalar(f), same_shapes, _boolean) for name, f in COMPARISONS.items()),
+    Kernel("_npi_true_divide_scalar", _divide_scalar(False), same_shapes, _division_types),
+    Kernel("_npi_rtrue_divide_scalar", _divide_scalar(True), same_shapes, _division_types),
     *SCALAR_KERNELS,
 )
