@@ -1,4 +1,4 @@
-"""Gradients of the numpy interface's products, factors and inverses of tensors."""
+"""Gradients of the numpy interface's products, factorizations and inverses of tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def _contraction_gradients(a: Array, b: Array, dy: Array, left: Sequence[int], right: Sequence[int]) -> Gradients:
-    """Of both sides of a product that is summed over the axes ``left`` of the first and ``right`` of the second."""
+    """Return the gradients of both sides of a product summed over axes ``left`` of ``a`` and ``right`` of ``b``."""
     first, second = [axis_of(i, a.ndim) for i in left], [axis_of(i, b.ndim) for i in right]
     rows, columns = [i for i in range(a.ndim) if i not in first], [i for i in range(b.ndim) if i not in second]
     gradient = to_compute_dtype(dy).reshape([a.shape[i] for i in rows] + [b.shape[i] for i in columns])
@@ -34,7 +34,7 @@ def _contraction_gradients(a: Array, b: Array, dy: Array, left: Sequence[int], r
 
 
 def dot(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of both sides; a number scales the other side."""
+    """Return the gradients of both sides; a scalar multiplies the other side."""
     a, b = entry.inputs
     if not a.ndim or not b.ndim:
         return [sum_to_shape(dy * b, a.shape), sum_to_shape(dy * a, b.shape)]
@@ -42,13 +42,13 @@ def dot(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def tensordot(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of both sides, over the axes that are named."""
+    """Return the gradients of both sides, summed over the axes of the attributes."""
     a, b = entry.inputs
     return _contraction_gradients(a, b, dy, entry.attrs["a_axes_summed"], entry.attrs["b_axes_summed"])
 
 
 def tensordot_by_count(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of both sides, over so many last axes of the first and first axes of the second."""
+    """Return the gradients of both sides, summed over the last ``axes`` of ``a`` and the first ``axes`` of ``b``."""
     (a, b), count = entry.inputs, entry.attrs["axes"]
     if not a.ndim or not b.ndim:
         return [sum_to_shape(dy * b, a.shape), sum_to_shape(dy * a, b.shape)]
@@ -56,41 +56,41 @@ def tensordot_by_count(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def _terms(subscripts: str, arrays: Sequence[Array]) -> tuple[list[str], str]:
-    """A letter for each axis of each array and of the result; those that ``...`` stands for get letters of their own."""
-    given, arrow, result = subscripts.replace(" ", "").partition("->")
-    terms = given.split(",")
+    """Return a letter for each axis of each array and of the result; the axes of ``...`` get letters of their own."""
+    operands, arrow, result = subscripts.replace(" ", "").partition("->")
+    terms = operands.split(",")
     free = [letter for letter in _LETTERS if letter not in subscripts]
     ranks = [x.ndim - len(term.replace("...", "")) if "..." in term else 0 for term, x in zip(terms, arrays, strict=True)]
     if max(ranks) > len(free):
         raise GradientError(f"no letters are left for the axes of ... in {subscripts}")
-    spread = "".join(free[: max(ranks)])
+    ellipsis = "".join(free[: max(ranks)])
     if not arrow:
-        once = sorted(letter for letter in set(given) - set(".,") if given.count(letter) == 1)
-        result = ("..." if "..." in given else "") + "".join(once)
-    # of "..." the last axes are common, as in broadcasting
-    named = [term.replace("...", spread[len(spread) - rank :]) for term, rank in zip(terms, ranks, strict=True)]
-    return named, result.replace("...", spread)
+        once = sorted(letter for letter in set(operands) - set(".,") if operands.count(letter) == 1)
+        result = ("..." if "..." in operands else "") + "".join(once)
+    # the axes of "..." are aligned at the last one, as in broadcasting
+    named = [term.replace("...", ellipsis[len(ellipsis) - rank :]) for term, rank in zip(terms, ranks, strict=True)]
+    return named, result.replace("...", ellipsis)
 
 
 def einsum(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of every array the sum of the result's gradient against all others; along a diagonal for a letter that is repeated."""
+    """Return for each array the sum of ``dy`` times all others, along a diagonal for a repeated letter."""
     arrays = [to_compute_dtype(x) for x in entry.inputs]
     terms, result = _terms(entry.attrs["subscripts"], arrays)
-    found: list[Array | None] = []
+    gradients: list[Array | None] = []
     for i, (term, x) in enumerate(zip(terms, entry.inputs, strict=True)):
         others = [(t, a) for j, (t, a) in enumerate(zip(terms, arrays, strict=True)) if j != i]
-        found.append(_against(to_compute_dtype(dy), result, others, term, x) if entry.requested[i] else None)
-    return found
+        gradients.append(_operand_gradient(to_compute_dtype(dy), result, others, term, x) if entry.requested[i] else None)
+    return gradients
 
 
-def _against(dy: Array, result: str, others: Sequence[tuple[str, Array]], term: str, x: Array) -> Array:
-    """The gradient of one array, whose axes are those of ``term``."""
+def _operand_gradient(dy: Array, result: str, others: Sequence[tuple[str, Array]], term: str, x: Array) -> Array:
+    """Return the gradient of one array, whose axes are those of ``term``."""
     sizes = dict(zip(term, x.shape, strict=True))
     known = "".join(c for c in sizes if c in result or any(c in t for t, _ in others))
     text = ",".join([result, *(t for t, _ in others)]) + "->" + known
     total = np.einsum(text, dy, *(a for _, a in others), optimize=True)
     if any(sizes[c] < size and c in result for c, size in zip(known, total.shape, strict=True)):
-        raise GradientError("an axis of 1 was stretched, of which MXNet adds up only a part")
+        raise GradientError("MXNet sums only a part of the gradient of an axis of 1 that is broadcast")
     total = sum_to_shape(total, tuple(min(sizes[c], size) for c, size in zip(known, total.shape, strict=True)))
     whole = total.reshape([total.shape[known.index(c)] if c in known else 1 for c in sizes])
     if len(sizes) == x.ndim:
@@ -101,22 +101,22 @@ def _against(dy: Array, result: str, others: Sequence[tuple[str, Array]], term: 
 
 
 def tensorinv(entry: TapeEntry, dy: Array) -> Array:
-    """``-Y^T dY Y^T`` of the tensor as a matrix."""
+    """Return ``-Y^T dY Y^T`` of the tensor as a matrix."""
     y = entry.outputs[0]
     if y.ndim > 6:
-        raise GradientError(f"MXNet has it for 6 axes at most, and these are {y.ndim}")
+        raise GradientError(f"MXNet computes it for at most 6 axes, not {y.ndim}")
     split = max(0, y.ndim - entry.attrs["ind"])
     side = prod(y.shape[:split])
-    turned = y.reshape(side, -1).T
-    return np.asarray(-(turned @ dy.reshape(side, -1) @ turned).reshape(y.shape[split:] + y.shape[:split]))
+    transposed = y.reshape(side, -1).T
+    return np.asarray(-(transposed @ dy.reshape(side, -1) @ transposed).reshape(y.shape[split:] + y.shape[:split]))
 
 
 def tensorsolve(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of both sides, of the tensor as a matrix once ``a_axes`` are its last."""
+    """Return the gradients of both sides, of the tensor as a matrix with ``a_axes`` as its last axes."""
     (a, b), x = entry.inputs, entry.outputs[0]
-    moved = [axis_of(axis, a.ndim) for axis in entry.attrs["a_axes"]]
-    require(len(set(moved)) == len(moved), "a_axes names an axis twice")
-    order = [i for i in range(a.ndim) if i not in moved] + moved
+    last = [axis_of(axis, a.ndim) for axis in entry.attrs["a_axes"]]
+    require(len(set(last)) == len(last), "a_axes names an axis twice")
+    order = [i for i in range(a.ndim) if i not in last] + last
     ordered = a.transpose(order)
     db = np.linalg.solve(ordered.reshape(b.size, -1).T, dy.reshape(-1))
     da = -np.outer(db, x).reshape(ordered.shape).transpose(np.argsort(order))
@@ -124,20 +124,20 @@ def tensorsolve(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def svd(entry: TapeEntry, dleft: Array, dvalues: Array | None = None, dright: Array | None = None) -> Array:
-    """Of both factors and the values together; equal values are held apart by the least number MXNet knows."""
+    """Return the gradient from those of both factors and the values; differences of values are at least MXNet's minimum."""
     left, values, right = entry.outputs
     least = 1e-30 if values.dtype == np.float32 else 1e-100
-    divided = np.zeros_like(right) if dright is None else dright / np.maximum(values, least)[..., None]
-    inner = divided @ right.swapaxes(-1, -2)
-    along = np.diagonal(inner, axis1=-2, axis2=-1)
+    scaled = np.zeros_like(right) if dright is None else dright / np.maximum(values, least)[..., None]
+    inner = scaled @ right.swapaxes(-1, -2)
+    diagonal = np.diagonal(inner, axis1=-2, axis2=-1)
     mixed = inner * values[..., None, :] + dleft.swapaxes(-1, -2) @ left
-    falling = np.triu(np.ones(left.shape[-2:], values.dtype), 1)
-    apart = np.maximum(np.abs(values[..., :, None] - values[..., None, :]), least)
-    both = np.maximum(values[..., :, None] + values[..., None, :], least)
-    middle = (mixed - mixed.swapaxes(-1, -2)) * (falling - falling.T) / apart / both * values[..., None, :]
-    slope = -along if dvalues is None else dvalues - along
+    upper = np.triu(np.ones(left.shape[-2:], values.dtype), 1)
+    differences = np.maximum(np.abs(values[..., :, None] - values[..., None, :]), least)
+    sums = np.maximum(values[..., :, None] + values[..., None, :], least)
+    middle = (mixed - mixed.swapaxes(-1, -2)) * (upper - upper.T) / differences / sums * values[..., None, :]
+    slope = -diagonal if dvalues is None else dvalues - diagonal
     middle = middle + slope[..., None] * np.eye(values.shape[-1], dtype=values.dtype)
-    return np.asarray(left @ (divided + middle @ right))
+    return np.asarray(left @ (scaled + middle @ right))
 
 
 GRADIENTS = (

@@ -16,7 +16,7 @@ from graphshare.text.format import format_shape
 
 
 def _forward(function: Callable[..., Any], types: TypeRule = same_dtypes) -> Callable[..., Array]:
-    """A numpy function of arrays; MXNet has no result in a wider type."""
+    """Return the kernel of a numpy function, whose result MXNet keeps in the dtype of ``types``."""
 
     def forward(context: Context, attrs: Attrs, *arrays: Array) -> Array:
         (name,) = types(attrs, [str(x.dtype) for x in arrays], [None])[1]
@@ -29,12 +29,12 @@ def _forward(function: Callable[..., Any], types: TypeRule = same_dtypes) -> Cal
 
 
 def _contraction_shapes(inputs: Shapes, outputs: Shapes, left: Sequence[int], right: Sequence[int]) -> tuple[Shapes, Shapes]:
-    """Shapes of a product summed over axes ``left`` of the first and ``right`` of the second."""
+    """Infer the shape of a product summed over axes ``left`` of the first and ``right`` of the second."""
     a, b = inputs
     if a is None or b is None:
         return inputs, outputs
     if len(left) != len(right):
-        raise KernelError(f"axes {tuple(left)} and {tuple(right)} are not equally many")
+        raise KernelError(f"axes {tuple(left)} and {tuple(right)} differ in number")
     first, second = ([axis_of(i, len(shape)) for i in axes] for shape, axes in ((a, left), (b, right)))
     for i, j in zip(first, second, strict=True):
         unify_dims(a[i], b[j], "axes that are summed over")
@@ -67,16 +67,16 @@ def _matmul_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     if a is None or b is None:
         return inputs, outputs
     if not a or not b:
-        raise KernelError("matmul takes no scalars")
+        raise KernelError("matmul does not take arrays without axes")
     left, right = (a if len(a) > 1 else (1, *a)), (b if len(b) > 1 else (*b, 1))
     unify_dims(left[-1], right[-2], "columns of the first against rows of the second")
     lead = broadcast_shapes(attrs, [left[:-2], right[:-2]], [None])[1][0] or ()
-    found = (*lead, *left[-2:-1][: len(a) > 1], *right[-1:][: len(b) > 1])
-    return inputs, [unify(found, outputs[0])]
+    result = (*lead, *left[-2:-1][: len(a) > 1], *right[-1:][: len(b) > 1])
+    return inputs, [unify(result, outputs[0])]
 
 
-def _tensordot_over(attrs: Attrs, a: Array, b: Array) -> Any:
-    """Sums over the last ``axes`` of ``a`` and the first of ``b``."""
+def _tensordot_by_count(attrs: Attrs, a: Array, b: Array) -> Any:
+    """Sum over the last ``axes`` of ``a`` and the first ``axes`` of ``b``."""
     with refuse_invalid_call():
         return np.tensordot(a, b, attrs["axes"])
 
@@ -89,15 +89,15 @@ def _einsum(attrs: Attrs, *arrays: Array) -> Any:
 def _einsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if not all(is_known(shape) for shape in inputs):
         return inputs, outputs
-    bare = [np.broadcast_to(np.zeros((), np.bool_), tuple(d or 0 for d in shape or ())) for shape in inputs]
     terms, _, result = attrs["subscripts"].replace(" ", "").partition("->")
-    if "." in terms or not result or len(terms.split(",")) != len(bare):
+    if "." in terms or not result or len(terms.split(",")) != len(inputs):
         return inputs, outputs
     sizes: dict[str, Dim] = {}
-    for term, x in zip(terms.split(","), bare, strict=True):
-        if len(term) != x.ndim:
-            raise KernelError(f"{term} of {attrs['subscripts']} does not name the {x.ndim} axes of {format_shape(x.shape)}")
-        for letter, size in zip(term, x.shape, strict=True):
+    for term, shape in zip(terms.split(","), inputs, strict=True):
+        dims = shape or ()
+        if len(term) != len(dims):
+            raise KernelError(f"{term} of {attrs['subscripts']} does not name the {len(dims)} axes of {format_shape(shape)}")
+        for letter, size in zip(term, dims, strict=True):
             sizes[letter] = unify_dims(sizes.get(letter), size, f"axis {letter} of {attrs['subscripts']}")
     if any(letter not in sizes for letter in result):
         raise KernelError(f"{attrs['subscripts']} names axes that no array has")
@@ -105,8 +105,8 @@ def _einsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 
 def _cholesky(attrs: Attrs, a: Array) -> Any:
-    found = np.linalg.cholesky(a)
-    return found if attrs["lower"] else found.swapaxes(-1, -2)
+    factor = np.linalg.cholesky(a)
+    return factor if attrs["lower"] else factor.swapaxes(-1, -2)
 
 
 def _solve(attrs: Attrs, a: Array, b: Array) -> Any:
@@ -131,7 +131,7 @@ def _tensorsolve(attrs: Attrs, a: Array, b: Array) -> Any:
 
 
 def eigh(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
-    """Eigenvalues of a symmetric matrix, ascending, and eigenvectors in columns, of each the largest number positive."""
+    """Return ascending eigenvalues of a symmetric matrix and eigenvectors in columns, whose largest element is positive."""
     values, vectors = np.linalg.eigh(a, attrs["UPLO"])
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=-2)[..., None, :], axis=-2)
     return values, np.ascontiguousarray(vectors * np.where(largest < 0, -1, 1).astype(vectors.dtype))
@@ -143,12 +143,12 @@ def _eigvalsh(attrs: Attrs, a: Array) -> Any:
 
 def _real(values: Array) -> Array:
     if np.iscomplexobj(values) and np.any(values.imag != 0):
-        raise KernelError("eigenvalues are complex, and MXNet has no such numbers")
+        raise KernelError("the eigenvalues are complex, which MXNet does not support")
     return np.asarray(values.real)
 
 
 def eig(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
-    """Eigenvalues of any matrix, as far as they are real, and eigenvectors in columns, in LAPACK's order."""
+    """Return the eigenvalues of any matrix, which must be real, and the eigenvectors in columns, in LAPACK's order."""
     values, vectors = np.linalg.eig(a)
     dtype = a.dtype if a.dtype.kind == "f" else np.float64
     return _real(values).astype(dtype), np.asarray(vectors.real).astype(dtype)
@@ -159,9 +159,9 @@ def _eigvals(attrs: Attrs, a: Array) -> Any:
 
 
 def svd(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array, Array]:
-    """Left vectors, singular values, right vectors of a matrix not higher than wide.
+    """Return the left vectors, singular values and right vectors of a matrix with at most as many rows as columns.
 
-    Of each right vector the largest number is positive.
+    The largest element of each right vector is positive.
     """
     left, values, right = np.linalg.svd(decomposable(a), full_matrices=False)
     largest = np.take_along_axis(right, np.abs(right).argmax(axis=-1)[..., None], axis=-1)
@@ -169,23 +169,23 @@ def svd(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array, Array]:
     return left * sign.swapaxes(-1, -2), values, right * sign
 
 
-def _square(shape: Shape) -> Shape:
+def _square_shape(shape: Shape) -> Shape:
     if shape is None:
         return None
     if len(shape) < 2:
-        raise KernelError(f"{len(shape)} axes where matrices are wanted")
+        raise KernelError(f"{len(shape)} axes, expected matrices")
     side = unify_dims(shape[-1], shape[-2], "columns against rows of a square matrix")
     return (*shape[:-2], side, side)
 
 
-def _alike_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    shape = _square(unify(inputs[0], outputs[0]))
+def _square_matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    shape = _square_shape(unify(inputs[0], outputs[0]))
     return [shape], [shape]
 
 
 def _solve_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     b = unify(inputs[1], outputs[0])
-    return [_square(inputs[0]), b], [b]
+    return [_square_shape(inputs[0]), b], [b]
 
 
 def _transpose_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -193,19 +193,19 @@ def _transpose_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     if a is None:
         return inputs, outputs
     if len(a) < 2:
-        raise KernelError(f"{len(a)} axes where matrices are wanted")
+        raise KernelError(f"{len(a)} axes, expected matrices")
     return inputs, [unify((*a[:-2], a[-1], a[-2]), outputs[0])]
 
 
 def _values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    a = _square(inputs[0])
+    a = _square_shape(inputs[0])
     if a is None:
         return inputs, outputs
     return [a], [unify(x, y) for x, y in zip((a[:-1], a), outputs, strict=False)]
 
 
 def _values_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Of whole numbers the values are float64."""
+    """Infer the dtype of eigenvalues: float64 for integers."""
     name = inputs[0]
     return inputs, [name if name is None or name.startswith("float") else "float64"] * len(outputs)
 
@@ -215,9 +215,9 @@ def _svd_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
     if a is None:
         return inputs, outputs
     if len(a) < 2 or (None not in a[-2:] and (a[-2] or 0) > (a[-1] or 0)):
-        raise KernelError("a matrix not higher than wide is wanted")
-    found = ((*a[:-2], a[-2], a[-2]), a[:-1], a)
-    return inputs, [unify(x, y) for x, y in zip(found, outputs, strict=True)]
+        raise KernelError("expected matrices with at most as many rows as columns")
+    results = ((*a[:-2], a[-2], a[-2]), a[:-1], a)
+    return inputs, [unify(x, y) for x, y in zip(results, outputs, strict=True)]
 
 
 def _tensorinv_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -236,7 +236,7 @@ def _solution_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types,
         KernelError: a side is float16, which LAPACK cannot take.
     """
     if "float16" in inputs:
-        raise KernelError("LAPACK solves no equations in float16")
+        raise KernelError("LAPACK does not solve equations in float16")
     known = [dtype for dtype in inputs if dtype is not None]
     sides = [dtype or (known[0] if known else None) for dtype in inputs]
     solution = None if not known else "float32" if set(known) == {"float32"} else "float64"
@@ -247,8 +247,8 @@ def _tensorsolve_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     a, b = inputs
     if a is None or b is None:
         return inputs, outputs
-    moved = [axis_of(axis, len(a)) for axis in attrs["a_axes"]]
-    order = [*(d for i, d in enumerate(a) if i not in moved), *(a[i] for i in moved)]
+    last = [axis_of(axis, len(a)) for axis in attrs["a_axes"]]
+    order = [*(d for i, d in enumerate(a) if i not in last), *(a[i] for i in last)]
     return inputs, [unify(tuple(order[len(b) :]), outputs[0])]
 
 
@@ -262,14 +262,9 @@ KERNELS = with_limits(
         _tensordot_shapes,
         same_dtypes,
     ),
-    Kernel(
-        "_npi_tensordot_int_axes",
-        _forward(_tensordot_over),
-        _tensordot_count_shapes,
-        same_dtypes,
-    ),
+    Kernel("_npi_tensordot_int_axes", _forward(_tensordot_by_count), _tensordot_count_shapes, same_dtypes),
     Kernel("_npi_einsum", _forward(_einsum), _einsum_shapes, same_dtypes),
-    Kernel("_npi_cholesky", _forward(_cholesky), _alike_shapes, same_dtypes),
+    Kernel("_npi_cholesky", _forward(_cholesky), _square_matrix_shapes, same_dtypes),
     Kernel("_npi_solve", _forward(_solve, _solution_types), _solve_shapes, _solution_types),
     Kernel("_npi_pinv", _forward(_pinv), _transpose_shapes, same_dtypes),
     Kernel("_npi_pinv_scalar_rcond", _forward(_pinv), _transpose_shapes, same_dtypes),

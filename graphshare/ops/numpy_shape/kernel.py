@@ -1,4 +1,4 @@
-"""The numpy interface's operators that only move numbers: views, rolls, diagonals, stacks."""
+"""The numpy interface's operators that only move elements: views, rolls, diagonals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ View = Callable[[Attrs, Array], Array]
 
 
 def _views(view: View) -> tuple[Callable[[Context, Attrs, Array], Array], ShapeRule]:
-    """Forward and shape rule of an operator whose result is a view: the rule asks for the view of an array without memory."""
+    """Return the kernel and shape rule of a view; the rule takes the view of an array without memory."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         return np.ascontiguousarray(view(attrs, x)).reshape(view(attrs, x).shape)
@@ -35,27 +35,11 @@ def _views(view: View) -> tuple[Callable[[Context, Attrs, Array], Array], ShapeR
     return forward, shapes
 
 
-def _moveaxis(attrs: Attrs, x: Array) -> Array:
-    return np.moveaxis(x, attrs["source"], attrs["destination"])
-
-
-def _squeeze(attrs: Attrs, x: Array) -> Array:
-    return np.squeeze(x, axis=attrs["axis"])
-
-
 def _broadcast_to(attrs: Attrs, x: Array) -> Array:
-    wanted: tuple[int, ...] = attrs["shape"]
-    lead = len(wanted) - x.ndim
-    kept = (d if d >= 0 else x.shape[i - lead] for i, d in enumerate(wanted))  # a negative size is that of the array
-    return np.broadcast_to(x, tuple(kept))
-
-
-def _flip(attrs: Attrs, x: Array) -> Array:
-    return np.flip(x, attrs["axis"])
-
-
-def _rot90(attrs: Attrs, x: Array) -> Array:
-    return np.rot90(x, attrs["k"], attrs["axes"] or (0, 1))
+    shape: tuple[int, ...] = attrs["shape"]
+    lead = len(shape) - x.ndim
+    sizes = (d if d >= 0 else x.shape[i - lead] for i, d in enumerate(shape))  # a negative size is that of the array
+    return np.broadcast_to(x, tuple(sizes))
 
 
 def _diagonal(attrs: Attrs, x: Array) -> Array:
@@ -63,12 +47,12 @@ def _diagonal(attrs: Attrs, x: Array) -> Array:
 
 
 def copy(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The array as it is."""
+    """Return the array itself."""
     return x
 
 
 def roll(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Numbers moved along axes, or through the flattened array, what falls off coming back in front."""
+    """Move elements cyclically along axes, or through the flattened array."""
     if attrs["shift"] is None:
         raise KernelError("roll needs a shift")
     shift: tuple[int, ...] = attrs["shift"]
@@ -77,7 +61,7 @@ def roll(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def tril(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Zeros above diagonal ``k`` of the last two axes; an array of one axis is every row of a matrix."""
+    """Return zeros above diagonal ``k`` of the last two axes; an array of one axis is every row of a matrix."""
     return np.tril(x, attrs["k"])
 
 
@@ -89,7 +73,7 @@ def _tril_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def diag(context: Context, attrs: Attrs, x: Array) -> Array:
-    """A diagonal of two axes, put last; of one axis the matrix that has it on diagonal ``k``."""
+    """Return a diagonal of two axes as the last axis; of one axis the matrix that has it on diagonal ``k``."""
     if x.ndim == 1:
         return np.diag(x, attrs["k"])
     with refuse_invalid_call():
@@ -113,7 +97,7 @@ def _diag_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def diagflat(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The matrix that has all numbers on diagonal ``k``."""
+    """Return the matrix that has all elements on diagonal ``k``."""
     return np.diagflat(x, attrs["k"])
 
 
@@ -124,17 +108,17 @@ def _diagflat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sha
 
 
 def trace(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The sum of a diagonal."""
+    """Return the sum of a diagonal."""
     return np.asarray(np.trace(x, attrs["offset"], attrs["axis1"], attrs["axis2"], dtype=x.dtype))
 
 
 def _trace_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    found = _views(_diagonal)[1](attrs, inputs, [None])[1][0]
-    return inputs, outputs if found is None else [unify(found[:-1], outputs[0])]
+    diagonal = _views(_diagonal)[1](attrs, inputs, [None])[1][0]
+    return inputs, outputs if diagonal is None else [unify(diagonal[:-1], outputs[0])]
 
 
 def reshape(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The numbers in their order under another shape."""
+    """Return the elements in their order under another shape."""
     return x.reshape(_infer_newshape(attrs, x.shape))
 
 
@@ -147,50 +131,50 @@ def _reshape_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 def _infer_newshape(attrs: Attrs, shape: tuple[int, ...]) -> tuple[int, ...]:
     codes = list(attrs["newshape"])
-    turn = -1 if attrs.get("reverse") else 1
-    found = _by_codes(codes[::turn], shape[::turn])[::turn]
-    if prod(found) != prod(shape):
-        raise KernelError(f"{format_shape(shape)} cannot become {format_shape(found)}")
-    return found
+    step = -1 if attrs.get("reverse") else 1
+    result = _apply_codes(codes[::step], shape[::step])[::step]
+    if prod(result) != prod(shape):
+        raise KernelError(f"{format_shape(shape)} cannot become {format_shape(result)}")
+    return result
 
 
-def _by_codes(codes: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """-1 what is left, -2 this axis, -3 leave out an axis of 1, -4 all that follow, -5 two axes as one, -6 one axis as two."""
-    found: list[int] = []
+def _apply_codes(codes: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of codes: -1 the rest, -2 keep, -3 drop an axis of 1, -4 keep all further, -5 merge two, -6 split."""
+    sizes: list[int] = []
     at, steps = 0, iter(codes)
     try:
         for code in steps:
             if code >= -1:
-                found.append(code)
+                sizes.append(code)
                 at += 1
             elif code == -2:
-                found.append(shape[at])
+                sizes.append(shape[at])
                 at += 1
             elif code == -3:
                 if shape[at] != 1:
-                    raise KernelError(f"-3 leaves out an axis of 1, not of {shape[at]}")
+                    raise KernelError(f"-3 drops an axis of size 1, not of size {shape[at]}")
                 at += 1
             elif code == -4:
-                found += shape[at:]
+                sizes += shape[at:]
                 at = len(shape)
             elif code == -5:
-                found.append(shape[at] * shape[at + 1])
+                sizes.append(shape[at] * shape[at + 1])
                 at += 2
             elif code == -6:
-                found += _split(shape[at], next(steps), next(steps))
+                sizes += _split(shape[at], next(steps), next(steps))
                 at += 1
             else:
                 raise KernelError(f"newshape has {code}; codes go from -1 to -6")
     except (IndexError, StopIteration):
-        raise KernelError(f"newshape {tuple(codes)} speaks of more axes than {format_shape(shape)} has") from None
-    if found.count(-1) > 1:
-        raise KernelError(f"newshape {tuple(codes)} leaves more than one axis open")
-    if -1 in found:
-        known = prod(d for d in found if d != -1)
+        raise KernelError(f"newshape {tuple(codes)} needs more axes than {format_shape(shape)} has") from None
+    if sizes.count(-1) > 1:
+        raise KernelError(f"only one size of newshape may be -1, not {tuple(codes)}")
+    if -1 in sizes:
+        known = prod(d for d in sizes if d != -1)
         if not known or prod(shape) % known:
-            raise KernelError(f"{format_shape(shape)} cannot become {format_shape(tuple(found))}")
-        found[found.index(-1)] = prod(shape) // known
-    return tuple(found)
+            raise KernelError(f"{format_shape(shape)} cannot become {format_shape(tuple(sizes))}")
+        sizes[sizes.index(-1)] = prod(shape) // known
+    return tuple(sizes)
 
 
 def _split(size: int, left: int, right: int) -> tuple[int, int]:
@@ -203,7 +187,7 @@ def _split(size: int, left: int, right: int) -> tuple[int, int]:
 
 
 def _at_least(rank: int) -> Kernel:
-    """Each array with as many axes of 1 as it lacks."""
+    """Return the kernel that gives each array at least ``rank`` axes."""
     view = (np.atleast_1d, np.atleast_2d, np.atleast_3d)[rank - 1]
 
     def forward(context: Context, attrs: Attrs, *arrays: Array) -> tuple[Array, ...]:
@@ -220,19 +204,19 @@ def _at_least(rank: int) -> Kernel:
             return (1, *shape, 1)[3 - rank :] if len(shape) == 1 else (*shape, *one)
         return (*one, *shape)
 
-    return Kernel(f"_np_atleast_{rank}d", forward, shapes, _each_its_type)
+    return Kernel(f"_np_atleast_{rank}d", forward, shapes, _own_dtypes)
 
 
-def _each_its_type(attrs: Attrs, inputs: Any, outputs: Any) -> Any:
+def _own_dtypes(attrs: Attrs, inputs: Any, outputs: Any) -> Any:
     return inputs, [a or b for a, b in zip(inputs, outputs, strict=False)]
 
 
 _VIEWS: dict[str, View] = {
-    "_np_moveaxis": _moveaxis,
-    "_np_squeeze": _squeeze,
+    "_np_moveaxis": lambda attrs, x: np.moveaxis(x, attrs["source"], attrs["destination"]),
+    "_np_squeeze": lambda attrs, x: np.squeeze(x, axis=attrs["axis"]),
     "_npi_broadcast_to": _broadcast_to,
-    "_npi_flip": _flip,
-    "_npi_rot90": _rot90,
+    "_npi_flip": lambda attrs, x: np.flip(x, attrs["axis"]),
+    "_npi_rot90": lambda attrs, x: np.rot90(x, attrs["k"], attrs["axes"] or (0, 1)),
     "_np_diagonal": _diagonal,
 }
 

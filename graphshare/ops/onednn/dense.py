@@ -1,6 +1,6 @@
-"""Dense layers as the oneDNN build joins them with what follows: in floats, and in 8-bit integers.
+"""Dense layers as oneDNN fuses them with the layers that follow: in floats, and in 8-bit integers.
 
-Integers come with weights and bias that are integers of one range each, or, with ``channel_wise_quantize``, as floats that the
+Weights and bias of an integer layer are integers of one range each, or, with ``channel_wise_quantize``, floats that the
 operator quantizes by unit.
 """
 
@@ -11,25 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelError, Shapes, Types
+from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, Shapes, Types
 from graphshare.ops.matmul.kernel import fully_connected_cost
 from graphshare.ops.onednn.convolution import (
     Inner,
     activate,
     attributes_of,
+    infer_nothing,
     is_calibrated,
-    no_shapes,
-    no_types,
     per_unit,
     quantize_bias,
     quantize_weight,
     refusal,
+    run_body,
     weight_units,
-    whole_numbers,
 )
-from graphshare.ops.unification import unify
+from graphshare.ops.quantization.ranges import range_end, round_to, with_ranges
+from graphshare.ops.roi.kernel import round_half_away
 
-_ROOM = np.float32((1 << 30) - 1)  # half of the largest integer, cut off
+_ROOM = np.float32((1 << 30) - 1)  # half of the largest integer, truncated
 
 
 _POINTWISE = {"square": np.square, "sqrt": np.sqrt, "exp": np.exp, "abs": np.abs}
@@ -38,24 +38,19 @@ _POINTWISE = {"square": np.square, "sqrt": np.sqrt, "exp": np.exp, "abs": np.abs
 _ACTIVATIONS = ("Activation", "LeakyReLU", "clip", *_POINTWISE)
 
 
-_ONE = (1,)
-
-
 def fused_dense(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:
-    """A dense layer, then a function of each number where the flags say so."""
+    """Compute the dense layer, then an elementwise function as the flags state."""
     if attrs["quantized"]:
-        return _dense_of_integers(attrs, context.inner, inputs)
-    if context.run_subgraph is None:
-        raise KernelError("the node carries no subgraph to run")
-    return context.run_subgraph(0, inputs)[0]
+        return _integer_dense(attrs, context.inner, inputs)
+    return run_body(context, inputs)
 
 
 def _by_unit(attrs: Attrs) -> bool:
     return attrs["channel_wise_quantize"] is not None
 
 
-def _kind(attrs: Attrs, inner: Inner) -> str:
-    """The type of the result of integers: uint8 where the function lets nothing negative through."""
+def _output_dtype(attrs: Attrs, inner: Inner) -> str:
+    """Return the dtype of an integer layer: uint8 where its activation is never negative."""
     if attrs["enable_float_output"]:
         return "float32"
     if not is_calibrated(attrs):
@@ -67,42 +62,44 @@ def _kind(attrs: Attrs, inner: Inner) -> str:
     return "uint8" if positive else "int8"
 
 
-def _dense_of_integers(attrs: Attrs, inner: Inner, inputs: Sequence[Array]) -> Array | tuple[Array, ...]:
+def _integer_dense(attrs: Attrs, inner: Inner, inputs: Sequence[Array]) -> Array | tuple[Array, ...]:
     dense = attributes_of(inner, "FullyConnected")
     x, weight, *rest = inputs
     bias = None if dense["no_bias"] else rest.pop(0)
-    data_unit, kind = per_unit(str(x.dtype), *rest[:2]), _kind(attrs, inner)
+    data_unit, dtype = per_unit(str(x.dtype), *rest[:2]), _output_dtype(attrs, inner)
     if _by_unit(attrs):
         units = weight_units(weight, bias, data_unit, by_filter=True)
         whole = quantize_weight(weight, units)
         term = None if bias is None else quantize_bias(bias, units, data_unit)
     else:
-        whole, units, term = _as_given(weight, bias, data_unit, rest[2:])
+        whole, units, term = _scale_weights(weight, bias, data_unit, rest[2:])
     rows = x.reshape(len(x), -1) if dense["flatten"] else x
     sums = np.matmul(rows.astype(np.float64), whole.T).astype(np.float32)
     if term is not None:
         sums += term.astype(np.float32)
     follow = [item for item in inner if item[0] in _ACTIVATIONS] if attrs["with_eltwise"] else []
-    if kind == "int32":
+    if dtype == "int32":
         low, high = _products_range(x.dtype, rest)
-        return whole_numbers(_through(follow, sums), kind), np.full(1, low, np.float32), np.full(1, high, np.float32)
-    if kind == "float32" and not is_calibrated(attrs):
-        return _through(follow, sums * (np.float32(1) / data_unit / units))
+        return round_to(_apply_activations(follow, sums), dtype), range_end(low), range_end(high)
+    if dtype == "float32" and not is_calibrated(attrs):
+        return _apply_activations(follow, sums * (np.float32(1) / data_unit / units))
     low, high = np.float32(attrs["min_calib_range"]), np.float32(attrs["max_calib_range"])
-    unit = per_unit(kind if kind != "float32" else "uint8", low, high)
+    unit = per_unit(dtype if dtype != "float32" else "uint8", low, high)
     scale = np.float32(1) if follow else unit
-    out: Array = _through(follow, sums * (scale / data_unit / units))
+    out: Array = _apply_activations(follow, sums * (scale / data_unit / units))
     if follow:
         out *= unit
-    if kind == "float32":
+    if dtype == "float32":
         return out
-    return whole_numbers(out, kind), np.full(1, low, np.float32), np.full(1, high, np.float32)
+    return round_to(out, dtype), range_end(low), range_end(high)
 
 
-def _as_given(weight: Array, bias: Array | None, data_unit: Any, ends: Sequence[Array]) -> tuple[Array, Array, Array | None]:
-    """Weights and bias that are integers, the bias brought to the scale of the products.
+def _scale_weights(
+    weight: Array, bias: Array | None, data_unit: Any, ends: Sequence[Array]
+) -> tuple[Array, Array, Array | None]:
+    """Return integer weights, their steps per 1.0, and the bias rescaled to the steps of the products.
 
-    Where that is too large an integer, the weights are made smaller.
+    Where the bias would overflow, the weights are scaled down.
     """
     unit, whole = per_unit("int8", *ends[:2]), weight.astype(np.float64)
     if bias is None:
@@ -115,35 +112,28 @@ def _as_given(weight: Array, bias: Array | None, data_unit: Any, ends: Sequence[
     if factor > largest:
         factor = largest
         smaller = factor * bias_unit / data_unit / unit
-        whole = _half_away(whole * np.float64(smaller))
+        whole = round_half_away(whole * np.float64(smaller))
         unit = unit * smaller
-    return whole, np.array([unit], np.float32), _half_away(bias * factor)
-
-
-def _half_away(x: Array) -> Array:
-    result: Array = np.copysign(np.floor(np.abs(x) + 0.5), x)
-    return result
+    return whole, np.array([unit], np.float32), round_half_away(bias * factor)
 
 
 def _products_range(dtype: Any, ends: Sequence[Array]) -> tuple[Any, Any]:
-    # The build takes the data's range for one of int8, and that of the weights for one of the data's type.
+    # oneDNN reads the data's range as one of int8, and that of the weights as one of the data's dtype.
     data, weight = (np.float32(max(abs(float(x.ravel()[0])) for x in pair)) for pair in (ends[:2], ends[2:4]))
     levels = np.float32(127 if dtype == np.int8 else 255)
     high = data / np.float32(127) * (weight / levels) * np.float32(1 << 31)
     return -high, high
 
 
-def _through(operators: Inner, x: Array) -> Array:
+def _apply_activations(operators: Inner, x: Array) -> Array:
     for name, attrs in operators:
         x = _POINTWISE[name](x) if name in _POINTWISE else activate([(name, attrs)], x)
     return x
 
 
 def _dense_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies) -> tuple[Shapes, Shapes]:
-    """What follows inside of the subgraph; ranges have one number."""
-    count = _layer_inputs(bodies)
-    variables, heads = bodies.shapes(0, inputs[:count], outputs[:1])
-    return [*variables, *(unify(_ONE, x) for x in inputs[count:])], [*heads, *(unify(_ONE, x) for x in outputs[1:])]
+    """Infer the shapes inside the subgraph; ranges have one element."""
+    return with_ranges(bodies.shapes(0, inputs[: _layer_inputs(bodies)], outputs[:1]), inputs, outputs)
 
 
 def _layer_inputs(bodies: Bodies) -> int:
@@ -151,16 +141,16 @@ def _layer_inputs(bodies: Bodies) -> int:
 
 
 def _dense_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
-    """In a layer of integers weights and bias are int8, or float32 where the operator quantizes them."""
+    """Infer int8 weights and bias of an integer layer, float32 where the operator quantizes them."""
     if not attrs["quantized"]:
         return bodies.types(0, inputs, outputs)
     layer = _layer_inputs(bodies) - 1
     weights = ["float32" if _by_unit(attrs) else "int8"] * layer
-    kinds = [inputs[0], *weights, *["float32"] * (len(inputs) - layer - 1)]
-    return kinds, [_kind(attrs, bodies.operators(0)), *["float32"] * (len(outputs) - 1)]
+    dtypes = [inputs[0], *weights, *["float32"] * (len(inputs) - layer - 1)]
+    return dtypes, [_output_dtype(attrs, bodies.operators(0)), *["float32"] * (len(outputs) - 1)]
 
 
-def _refuses(attrs: Attrs, bodies: Bodies) -> str | None:
+def _dense_refusal(attrs: Attrs, bodies: Bodies) -> str | None:
     return refusal(attrs, bodies, "FullyConnected", ("FullyConnected", *_ACTIVATIONS))
 
 
@@ -168,11 +158,11 @@ KERNELS = (
     Kernel(
         "_sg_mkldnn_fully_connected",
         fused_dense,
-        no_shapes,
-        no_types,
+        infer_nothing,
+        infer_nothing,
         body_shapes=_dense_shapes,
         body_types=_dense_types,
-        refuses=_refuses,
+        refuses=_dense_refusal,
         cost=fully_connected_cost,
     ),
 )

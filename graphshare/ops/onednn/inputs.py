@@ -1,7 +1,7 @@
-"""Operators that oneDNN's fusion put in place of several: what their subgraph says about inputs and auxiliary states.
+"""Inputs and auxiliary states of the operators that oneDNN's fusion creates, from their subgraph.
 
-An outer input stands for the variable at the same position of the subgraph's walk. Control flow is not treated here:
-it passes auxiliary states on as plain arguments.
+An outer input stands for the variable at the same position in the topological order of the subgraph. Control flow is not
+covered: it passes auxiliary states on as plain arguments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def convolution_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
-    """``_sg_mkldnn_conv``: the inner Convolution decides the bias, the flags decide the rest."""
+    """Return the inputs of ``_sg_mkldnn_conv``: the inner Convolution decides the bias, the flags decide the rest."""
     attrs = signature.current_attributes(attrs)
     quantized, with_sum = signature.value(attrs, "quantized"), signature.value(attrs, "with_sum")
     names = ["data", "weight"]
@@ -33,7 +33,7 @@ def convolution_inputs(signature: Signature, attrs: Attributes, subgraphs: Seque
 
 
 def _lacks_bias(subgraphs: Sequence[Any], op: str) -> bool:
-    """Whether the operator ``op`` of the subgraph says ``no_bias``; it has a bias unless it does."""
+    """Return whether the operator ``op`` of the subgraph has ``no_bias`` set."""
     for graph in subgraphs[:1]:
         for node in graph.nodes:
             if node.op == op:
@@ -42,7 +42,7 @@ def _lacks_bias(subgraphs: Sequence[Any], op: str) -> bool:
 
 
 def dense_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
-    """``_sg_mkldnn_fully_connected``: the subgraph's own variables, then the ranges of data, weight and bias."""
+    """Return the inputs of ``_sg_mkldnn_fully_connected``: the subgraph's variables, then ranges of data, weight, bias."""
     names = tuple(node.name for node in _walk(subgraphs) if node.is_variable)
     attrs = signature.current_attributes(attrs)
     if signature.value(attrs, "quantized"):
@@ -54,7 +54,7 @@ def dense_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[An
 
 
 def inner_slots(signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]) -> tuple[int, ...]:
-    """The outer inputs at the positions of the subgraph's auxiliary variables."""
+    """Return the outer inputs at the positions of the subgraph's auxiliary variables."""
     from graphshare.ops.registry import lookup
 
     nodes = _walk(subgraphs)
@@ -70,7 +70,7 @@ def inner_slots(signature: Signature, attrs: Attributes, num_inputs: int, subgra
 
 
 def _walk(subgraphs: Sequence[Any]) -> list[Any]:
-    """The nodes of the first subgraph, inputs before users, from its heads where it has them, each once."""
+    """Return the nodes of the first subgraph, inputs before users, from its heads where it has them, each once."""
     if not subgraphs:
         return []
     graph = subgraphs[0]

@@ -1,13 +1,12 @@
-"""Eight-bit integers and the range they stand for, as the oneDNN build computes with them.
+"""Layers of 8-bit integers with ranges, as oneDNN computes them.
 
-Every quantized array comes with the two ends of its range. The number furthest from 0 in it stands for 127.5 (int8) or 255.5
-(uint8), but for 127 or 255 when 32-bit integers are narrowed; products are sums of integers (int32) whose range is that of
-32 bits. Rounding is half to even.
+Every quantized array has the two ends of its range as further arrays. The largest absolute value of the range is represented
+by 127.5 (int8) or 255.5 (uint8), but by 127 or 255 when 32-bit integers are narrowed; products are int32 sums whose range is
+that of 32 bits. Rounding is half to even.
 
 Sums of products are exact int32 sums, modulo 2**32, on every processor; in :mod:`graphshare.ops.onednn` they are exact until
 they are rounded to float32. oneDNN's depend on the processor: only VNNI instructions add exactly; all others first add two
-products in int16, which cuts the pair off at -32768 and 32767. ``tests/oracle/int8_sums.py`` derives how far apart the two can
-be.
+products in int16, which clips the pair to -32768 and 32767. ``tests/oracle/int8_sums.py`` derives the largest difference.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from graphshare.ops.concat.kernel import concatenate_shapes
 from graphshare.ops.convolution.correlation import correlate
 from graphshare.ops.convolution.epilogue import Epilogue
 from graphshare.ops.convolution.kernel import convolution_cost, convolution_shapes
@@ -26,10 +26,8 @@ from graphshare.ops.kernel import (
     Attrs,
     Context,
     Cost,
-    Dim,
     Kernel,
     KernelError,
-    Shape,
     ShapeRule,
     Shapes,
     TypeRule,
@@ -39,121 +37,96 @@ from graphshare.ops.limits import QUANTIZED, Limits, require, with_limits
 from graphshare.ops.matmul.kernel import fully_connected_cost, fully_connected_shapes
 from graphshare.ops.pooling.kernel import pooling, pooling_shapes
 from graphshare.ops.quantization.elementwise import KERNELS as ELEMENTWISE_KERNELS
+from graphshare.ops.quantization.ranges import ENDS, Ranged, calibration_range, range_end, reach_of, round_to, with_ranges
 from graphshare.ops.quantization.rnn import KERNELS as RNN_KERNELS
-from graphshare.ops.unification import axis_of, dims_of_rank, same_shapes, size_of, unify
+from graphshare.ops.unification import same_shapes, size_of, unify
 from graphshare.ops.windows import window_of
-from graphshare.text.format import format_shape
 
 _LEVELS = {"int8": 127.5, "uint8": 255.5, "int32": 2147483648.0}
 
 
-_ENDS = {"int8": (-128, 127), "uint8": (0, 255)}
+def _per_unit(reach: float, dtype: str) -> Any:
+    return np.float32(_LEVELS[dtype] / reach) if reach else np.float32(0)
 
 
-Ranged = tuple[Array, Array, Array]
-
-
-def _reach(low: Array, high: Array) -> float:
-    """The distance from 0 of the end that is further away."""
-    return max(abs(float(low.ravel()[0])), abs(float(high.ravel()[0])))
-
-
-def _end(value: float) -> Array:
-    return np.full(1, value, np.float32)
-
-
-def _round_to(x: Array, kind: str) -> Array:
-    result: Array = np.clip(np.rint(x), *_ENDS[kind]).astype(kind)
-    return result
-
-
-def _per_unit(reach: float, kind: str) -> Any:
-    return np.float32(_LEVELS[kind] / reach) if reach else np.float32(0)
-
-
-def _kind(attrs: Attrs) -> str:
-    """The type of the result: ``auto`` is uint8 where the calibrated range begins at 0 or above."""
-    kind: str = attrs["out_type"]
-    if kind != "auto":
-        return kind
+def _output_dtype(attrs: Attrs) -> str:
+    """Return the dtype of the result: ``auto`` is uint8 where the calibrated range begins at 0 or above."""
+    dtype: str = attrs["out_type"]
+    if dtype != "auto":
+        return dtype
     low = attrs["min_calib_range"]
     return "uint8" if low is not None and low >= 0 and attrs["max_calib_range"] is not None else "int8"
 
 
-def _calibration_range(attrs: Attrs) -> tuple[float, float] | None:
-    low, high = attrs["min_calib_range"], attrs["max_calib_range"]
-    return None if low is None or high is None else (low, high)
-
-
 def quantize(context: Context, attrs: Attrs, x: Array) -> Ranged:
-    """Floats as integers; the range is the calibrated one, else that of the data."""
-    kind = _kind(attrs)
-    low, high = _calibration_range(attrs) or (float(x.min()), float(x.max()))
+    """Return floats as integers; the range is the calibrated one, else that of the data."""
+    dtype = _output_dtype(attrs)
+    low, high = calibration_range(attrs) or (float(x.min()), float(x.max()))
     reach = float(np.float32(max(abs(low), abs(high))))
-    if kind == "int8":
+    if dtype == "int8":
         low, high = -reach, reach
-    return _round_to(x * _per_unit(reach, kind), kind), _end(low), _end(high)
+    return round_to(x * _per_unit(reach, dtype), dtype), range_end(low), range_end(high)
 
 
 def dequantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Array:
-    """The floats that integers stand for."""
-    result: Array = x * np.float32(_reach(low, high) / _LEVELS[str(x.dtype)])
+    """Return the floats that integers represent."""
+    result: Array = x * np.float32(reach_of(low, high) / _LEVELS[str(x.dtype)])
     return result
 
 
 def requantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
-    """32-bit sums as 8-bit integers; the range is the calibrated one, else that of the data."""
-    kind, unit = _kind(attrs), _reach(low, high) / _LEVELS["int32"]
-    ends = _calibration_range(attrs) or (float(x.min()) * unit, float(x.max()) * unit)
+    """Return 32-bit sums as 8-bit integers; the range is the calibrated one, else that of the data."""
+    dtype, unit = _output_dtype(attrs), reach_of(low, high) / _LEVELS["int32"]
+    ends = calibration_range(attrs) or (float(x.min()) * unit, float(x.max()) * unit)
     reach = max(abs(ends[0]), abs(ends[1]))
-    factor = unit * _ENDS[kind][1] / reach if reach else 0.0
-    return _round_to(x * factor, kind), _end(0 if kind == "uint8" else -reach), _end(reach)
+    factor = unit * ENDS[dtype][1] / reach if reach else 0.0
+    return round_to(x * factor, dtype), range_end(0 if dtype == "uint8" else -reach), range_end(reach)
 
 
 def act_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
-    """max(x, 0) as int8 whatever comes in; the range stays. What is above 127 is 127 to the operators that read it."""
+    """Return max(x, 0) as int8 for any input dtype, in the same range; values above 127 become 127."""
     if attrs["act_type"] != "relu":
-        raise KernelError(f"act_type {attrs['act_type']} is not there for integers; relu is")
+        raise KernelError(f"act_type {attrs['act_type']} is not supported for integers, expected relu")
     return np.clip(x, 0, 127).astype(np.int8), low, high
 
 
 def flatten_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
-    """All axes but the first as one."""
+    """Merge all axes but the first."""
     return x.reshape(len(x), -1), low, high
 
 
 def pool_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
-    """The largest or the rounded mean of every window."""
+    """Return the maximum or the rounded mean of every window."""
     if attrs["pool_type"] == "max":
         return pooling(context, attrs, x), low, high
     if attrs["pool_type"] != "avg":
-        raise KernelError(f"pool_type {attrs['pool_type']} is not there for integers; max and avg are")
+        raise KernelError(f"pool_type {attrs['pool_type']} is not supported for integers, expected max or avg")
     if attrs["global_pool"] or attrs["count_include_pad"] is False:
         means = pooling(context, attrs, x.astype(np.float32))
-    else:  # all cells count, also those that the convention "full" reaches beyond the border
+    else:  # all cells count, also those beyond the padding that the convention "full" adds
         means = pooling(context, {**attrs, "pool_type": "sum"}, x.astype(np.float32)) / np.float32(prod(attrs["kernel"]))
-    return _round_to(means, str(x.dtype)), low, high
+    return round_to(means, str(x.dtype)), low, high
 
 
 def concat_int8(context: Context, attrs: Attrs, *arrays: Array) -> Ranged:
-    """Side by side along ``dim``, in the widest of the ranges: arrays first, then both ends of each."""
+    """Concatenate along ``dim``, in the widest of the ranges; the inputs are the arrays, then both ends of each."""
     count = attrs["num_args"]
     parts, lows, highs = arrays[:count], arrays[count::2], arrays[count + 1 :: 2]
     low, high = min(float(x[0]) for x in lows), max(float(x[0]) for x in highs)
     require(all(str(x.dtype) in QUANTIZED for x in parts), f"expected {' or '.join(QUANTIZED)}")
-    kind = "uint8" if all(x.dtype == np.uint8 for x in parts) else "int8"
-    wide = max(abs(low), abs(high)) / _LEVELS[kind]
+    dtype = "uint8" if all(x.dtype == np.uint8 for x in parts) else "int8"
+    wide = max(abs(low), abs(high)) / _LEVELS[dtype]
     scaled = []
     for x, begin, end in zip(parts, lows, highs, strict=True):
-        factor = _reach(begin, end) / _LEVELS[str(x.dtype)] / wide if wide else 0.0
-        scaled.append(x if factor == 1 and str(x.dtype) == kind else _round_to(x * np.float32(factor), kind))
-    return np.concatenate(scaled, axis=attrs["dim"]), _end(low), _end(high)
+        factor = reach_of(begin, end) / _LEVELS[str(x.dtype)] / wide if wide else 0.0
+        scaled.append(x if factor == 1 and str(x.dtype) == dtype else round_to(x * np.float32(factor), dtype))
+    return np.concatenate(scaled, axis=attrs["dim"]), range_end(low), range_end(high)
 
 
 def _product_range(data_levels: float, data: float, weight: float) -> tuple[Array, Array]:
-    """The range of 32-bit sums of products."""
+    """Return the range of 32-bit sums of products."""
     reach = np.float32(data / data_levels) * np.float32(weight / 127) * np.float32(_LEVELS["int32"])
-    return _end(-reach), _end(reach)
+    return range_end(-reach), range_end(reach)
 
 
 def _int32(sums: Array) -> Array:
@@ -163,38 +136,24 @@ def _int32(sums: Array) -> Array:
 
 
 def convolve_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:
-    """Convolution of integers. A bias is added as the integers it has; uint8 data counts as if 127 were its end."""
+    """Convolve integers. The integers of a bias are added without scaling; the range of uint8 data is read as one of int8."""
     bias, ends = (None, rest) if attrs["no_bias"] else (rest[0].astype(np.float64), rest[1:])
-    finish = Epilogue(term=bias)
-    wide = correlate(x.astype(np.float64), weight.astype(np.float64), finish, window_of(attrs), attrs["num_group"])
-    return (_int32(wide), *_product_range(127, _reach(*ends[:2]), _reach(*ends[2:4])))
+    epilogue = Epilogue(term=bias)
+    wide = correlate(x.astype(np.float64), weight.astype(np.float64), epilogue, window_of(attrs), attrs["num_group"])
+    return (_int32(wide), *_product_range(127, reach_of(*ends[:2]), reach_of(*ends[2:4])))
 
 
 def dense_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:
-    """A dense layer of integers; the bias is brought to the scale of the products, cut to integers."""
+    """Compute a dense layer of integers; the bias is rescaled to the steps of the products and truncated."""
     bias, ends = (None, rest) if attrs["no_bias"] else (rest[0], rest[1:])
     rows = x.reshape(len(x), -1) if attrs["flatten"] else x
     wide = np.matmul(rows.astype(np.float64), weight.T.astype(np.float64))
-    data, other = _reach(*ends[:2]), _reach(*ends[2:4])
+    data, other = reach_of(*ends[:2]), reach_of(*ends[2:4])
     if bias is not None:
         per_unit = _per_unit(data, str(x.dtype)) * _per_unit(other, "int8")
-        scale = _reach(*ends[4:6]) / _LEVELS["int8"] * per_unit
+        scale = reach_of(*ends[4:6]) / _LEVELS["int8"] * per_unit
         wide += np.trunc(bias * np.float32(scale))
     return (_int32(wide), *_product_range(127 if x.dtype == np.int8 else 255, data, other))
-
-
-_END: Shape = (1,)
-
-
-def _with_ends(rule: ShapeRule, layers: Callable[[Attrs], int]) -> ShapeRule:
-    """``rule`` for the first ``layers(attrs)`` inputs and the first output; all others have one number."""
-
-    def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-        count = layers(attrs)
-        ins, outs = rule(attrs, inputs[:count], outputs[:1])
-        return [*ins, *(unify(_END, x) for x in inputs[count:])], [*outs, *(unify(_END, x) for x in outputs[1:])]
-
-    return shapes
 
 
 def _flatten_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -205,22 +164,7 @@ def _flatten_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 
 def _concat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    known = next((x for x in inputs if x is not None), None)
-    if known is None:
-        return inputs, outputs
-    axis = axis_of(attrs["dim"], len(known))
-    frame: Shape = (None,) * len(known)
-    for shape in (*inputs, *outputs):
-        if shape is not None and len(shape) != len(known):
-            raise KernelError(f"{format_shape(shape)} has not the {len(known)} axes of {format_shape(known)}")
-        frame = unify(frame, None if shape is None else (*shape[:axis], None, *shape[axis + 1 :]))
-    full = dims_of_rank(frame, len(known))
-    sizes: list[Dim] = [None if x is None else x[axis] for x in inputs]
-    total = None if None in sizes else sum(size for size in sizes if size is not None)
-    return (
-        [(*full[:axis], size, *full[axis + 1 :]) for size in sizes],
-        [unify((*full[:axis], total, *full[axis + 1 :]), outputs[0])],
-    )
+    return concatenate_shapes({"axis": attrs["dim"]}, inputs, outputs)
 
 
 def _one(attrs: Attrs) -> int:
@@ -232,11 +176,11 @@ def _layer(attrs: Attrs) -> int:
 
 
 def _quantize_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return ["float32"] * len(inputs), [_kind(attrs), "float32", "float32"]
+    return ["float32"] * len(inputs), [_output_dtype(attrs), "float32", "float32"]
 
 
 def _requantize_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return ["int32", "float32", "float32"], [_kind(attrs), "float32", "float32"]
+    return ["int32", "float32", "float32"], [_output_dtype(attrs), "float32", "float32"]
 
 
 def _dequantize_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
@@ -260,14 +204,17 @@ def _layer_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Ty
 
 def _concat_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     parts = inputs[: attrs["num_args"]]
-    kind = "int8" if "int8" in parts else None if None in parts else "uint8"
-    return [*parts, *["float32"] * (len(inputs) - len(parts))], [kind, "float32", "float32"]
+    dtype = "int8" if "int8" in parts else None if None in parts else "uint8"
+    return [*parts, *["float32"] * (len(inputs) - len(parts))], [dtype, "float32", "float32"]
 
 
 def _kernel(
     operator: str, forward: Any, shapes: ShapeRule, layers: Callable[[Attrs], int], types: TypeRule, cost: Cost | None = None
 ) -> Kernel:
-    return Kernel(operator, forward, _with_ends(shapes, layers), types, cost=cost)
+    def rule(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+        return with_ranges(shapes(attrs, inputs[: layers(attrs)], outputs[:1]), inputs, outputs)
+
+    return Kernel(operator, forward, rule, types, cost=cost)
 
 
 _FROM_NUMBERS = with_limits(
@@ -285,12 +232,7 @@ KERNELS = with_limits(
     _kernel("_contrib_quantized_concat", concat_int8, _concat_shapes, lambda attrs: int(attrs["num_args"]), _concat_types),
     _kernel("_contrib_quantized_conv", convolve_int8, convolution_shapes, _layer, _layer_types, convolution_cost),
     _kernel(
-        "_contrib_quantized_fully_connected",
-        dense_int8,
-        fully_connected_shapes,
-        _layer,
-        _layer_types,
-        fully_connected_cost,
+        "_contrib_quantized_fully_connected", dense_int8, fully_connected_shapes, _layer, _layer_types, fully_connected_cost
     ),
     *ELEMENTWISE_KERNELS,
     *RNN_KERNELS,

@@ -1,0 +1,42 @@
+"""Integers of a limited range: limits of the dtypes, rounding, and the shapes of ranges."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, Shapes
+from graphshare.ops.unification import unify
+
+ENDS = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(1 << 31), (1 << 31) - 1)}
+
+
+Ranged = tuple[Array, Array, Array]
+"""An array of integers and the two ends of its range."""
+
+
+def range_end(value: object) -> Array:
+    """Return an end of a range: float32 of shape ``(1,)``."""
+    return np.full(1, value, np.float32)
+
+
+def reach_of(low: Array, high: Array) -> float:
+    """Return the largest absolute value of a range."""
+    return max(abs(float(low.ravel()[0])), abs(float(high.ravel()[0])))
+
+
+def round_to(x: Array, dtype: str) -> Array:
+    """Return ``x`` rounded half to even and clipped to the limits of an integer dtype."""
+    wide = x.astype(np.float64) if dtype == "int32" else x  # float32 cannot hold the limits of int32
+    return np.asarray(np.clip(np.rint(wide), *ENDS[dtype]).astype(dtype))
+
+
+def calibration_range(attrs: Attrs) -> tuple[float, float] | None:
+    """Return the calibrated range, None unless both ends are known."""
+    low, high = attrs["min_calib_range"], attrs["max_calib_range"]
+    return None if low is None or high is None else (low, high)
+
+
+def with_ranges(layer: tuple[Shapes, Shapes], inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Return the inferred shapes of a layer, then ``(1,)`` for the ranges behind its inputs and outputs."""
+    ins, outs = layer
+    return [*ins, *(unify((1,), x) for x in inputs[len(ins) :])], [*outs, *(unify((1,), x) for x in outputs[len(outs) :])]
