@@ -106,7 +106,10 @@ def test_what_integers_cannot_go_through_is_said_before_anything_runs() -> None:
     (body,) = case["subgraphs"]
     next(node for node in body["nodes"] if node["op"] == "Activation").update(op="tan", attrs={})
     (fault,) = missing_kernels(graph_of(case, 3).nodes)
-    assert "_sg_mkldnn_conv cannot be run with these attributes: tan in its subgraph cannot be computed in integers" in fault.message
+    assert (
+        "_sg_mkldnn_conv cannot be run with these attributes: tan in its subgraph cannot be computed in integers"
+        in fault.message
+    )
     del case["subgraphs"][0]
     (fault,) = missing_kernels(graph_of(case, 3).nodes)
     assert "0 subgraphs" in fault.message
