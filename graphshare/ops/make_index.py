@@ -20,7 +20,8 @@ ALIASES: dict[str, str] = dict(pair.split("=") for pair in _ALIASES.split())
 
 def render_index() -> str:
     """Return the text of ``index.py`` for the signatures of all families, sorted."""
-    operators, aliases = {}, {}
+    operators: dict[str, list[str]] = {}
+    aliases: dict[str, list[str]] = {}
     for folder in sorted(FOLDER.iterdir()):
         if (folder / "signature.py").is_file():
             rows = import_module(f"graphshare.ops.{folder.name}.signature").OPERATORS
