@@ -99,7 +99,7 @@ def run_kernel(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
     """
     try:
         with np.errstate(all="ignore"):
-            result: Any = step.kernel.forward(context, step.attrs, *inputs)
+            output: Any = step.kernel.forward(context, step.attrs, *inputs)
     except KernelError as error:
         raise refuse_inputs(step.node, [format_shape(x.shape) for x in inputs], error) from error
     except Exception as error:
@@ -107,8 +107,7 @@ def run_kernel(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
         raise explain_failure(
             step.node, "kernel", error, step.kernel, step.attrs, shapes, dtypes, inputs, context.shapes
         ) from error
-    if not isinstance(result, Result):
-        result = Result(result if isinstance(result, tuple) else (result,))
+    result = output if isinstance(output, Result) else Result(output if isinstance(output, tuple) else (output,))
     if len(result.outputs) < len(step.outputs):
         message = f"{step.node.op} has {len(result.outputs)} outputs, and output {len(step.outputs) - 1} is used"
         raise RefusedError(Fault(message, node=step.node.name))
