@@ -36,7 +36,7 @@ def explain_failure(
     """
     if isinstance(error, (BugError, GraphshareError, MemoryError, RecursionError)):
         raise error
-    faults = malformed(node)
+    faults = find_faults(node)
     if faults:
         return RefusedError(faults)
     reason = negative_size(results) or _contradiction(kernel, attrs, shapes, dtypes)
@@ -55,15 +55,15 @@ def _contradiction(kernel: Kernel, attrs: Attrs, shapes: Shapes, dtypes: Types) 
         kernel.types(attrs, dtypes, [None])
     except KernelError as error:
         return str(error)
-    except Exception:  # the rule needs more to go by than one output; the bug is reported as it was
+    except Exception:  # the rule itself fails: the first error is the bug to report
         return None
     return None
 
 
 def report_bug(node: Node, part: str, inputs: Sequence[str], error: Exception) -> BugError:
     """Return the error for an unexpected exception in ``part`` (kernel, shape rule, gradient...) of the node's operator."""
-    told = f"{type(error).__name__}: {error}"
-    return BugError(f"the {part} of {node.op} (node {node.name!r}) failed on {_format_inputs(node, inputs)}: {told}")
+    cause = f"{type(error).__name__}: {error}"
+    return BugError(f"the {part} of {node.op} (node {node.name!r}) failed on {_format_inputs(node, inputs)}: {cause}")
 
 
 def _format_inputs(node: Node, inputs: Sequence[str]) -> str:
@@ -71,7 +71,7 @@ def _format_inputs(node: Node, inputs: Sequence[str]) -> str:
     return ", ".join(f"{name} {text}" for name, text in zip(names, inputs, strict=False)) or "no inputs"
 
 
-def malformed(node: Node) -> list[Fault]:
+def find_faults(node: Node) -> list[Fault]:
     """Return a fault for each attribute of ``node`` that cannot be read, and for a wrong number of inputs."""
     signature = lookup(node.op)
     if signature is None:

@@ -122,10 +122,10 @@ def _find_shapes(graph: Graph, given: Mapping[str, PartialShape], params: Parame
     declared = any("__shape__" in node.attrs for node in graph.variables())
     if not given and not declared:
         return _read_stored_shapes(graph, params)
-    from graphshare.execute.shape_report import known_shapes  # start-up: inference needs numpy
+    from graphshare.execute.shape_report import infer_known_shapes  # start-up: inference needs numpy
 
     try:
-        return known_shapes(graph, given, params=params)
+        return infer_known_shapes(graph, given, params=params)
     except RefusedError:
         if given:
             raise

@@ -1,6 +1,6 @@
-"""What a user gives a graph to compute with: ``--feed`` and ``--shape`` as plain data, and parameters by variable node.
+"""The user's values for a graph: ``--feed`` and ``--shape`` as plain data, and parameters by variable node.
 
-A name may stand for several variables; what is given for it holds for each of them.
+Several variables may have one name; a value for it holds for each of them.
 """
 
 from __future__ import annotations
@@ -24,47 +24,47 @@ _SHAPE = re.compile(r"\(?\s*((?:(?:\d+|\?)\s*(?:,\s*|$|(?=\))))*)\)?")
 
 
 def parse_shapes(texts: Iterable[str]) -> dict[str, GivenShape]:
-    """``data=1,3,?,?`` by name; ``?`` is a dimension to be found, an empty shape a scalar's.
+    """Parse ``data=1,3,?,?`` into shapes by name; ``?`` is an unknown dimension, an empty shape that of a scalar.
 
     Raises:
-        UsageError: texts that are no shapes, or several shapes of one name; all are listed.
+        UsageError: texts that are not shapes, or several shapes of one name; all are listed.
     """
-    found: dict[str, GivenShape] = {}
+    shapes: dict[str, GivenShape] = {}
     faults = []
     for text in texts:
         name, value = split_pair(text) or ("", "")
         match = _SHAPE.fullmatch(value.strip())
         if not name or match is None:
             faults.append(
-                Fault(f"--shape {text!r} is no shape", hint="write --shape data=1,3,224,224; ? is a size to be found")
+                Fault(f"--shape {text!r} is not a shape", hint="write --shape data=1,3,224,224; ? is a size to be found")
             )
             continue
         parts = [part.strip() for part in match[1].split(",") if part.strip()]
         shape = tuple(None if part == "?" else int(part) for part in parts)
-        if found.setdefault(name, shape) != shape:
-            faults.append(Fault(f"--shape gives {name!r} two shapes, {found[name]} and {shape}"))
+        if shapes.setdefault(name, shape) != shape:
+            faults.append(Fault(f"--shape gives {name!r} two shapes, {shapes[name]} and {shape}"))
     if faults:
         raise UsageError(faults)
-    return found
+    return shapes
 
 
 def parse_feeds(texts: Iterable[str]) -> list[tuple[str, str]]:
-    """``NAME=FILE`` as ``(name, path)``; a text without ``=``, or one that is an existing file, as ``("", path)``."""
-    found = []
+    """Parse ``NAME=FILE`` into ``(name, path)``; a text without ``=``, or the path of an existing file, into ``("", path)``."""
+    pairs = []
     for text in texts:
         pair = None if os.path.exists(text) else split_pair(text)
-        found.append(pair or ("", text))
-    return found
+        pairs.append(pair or ("", text))
+    return pairs
 
 
 def load_feeds(feeds: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """The arrays by variable name. A file given for one name holds one array, or one of that name.
+    """Load the arrays by variable name. A file for one name holds one array, or one of that name.
 
     Raises:
         InputError: files that cannot be read; all are listed.
-        UsageError: a name is fed twice, or nothing says which array is meant.
+        UsageError: a name is fed twice, or an array's variable is unknown.
     """
-    found: dict[str, Any] = {}
+    loaded: dict[str, Any] = {}
     faults: list[Fault] = []
     unreadable: list[Fault] = []
     for name, path in feeds:
@@ -80,17 +80,17 @@ def load_feeds(feeds: Iterable[tuple[str, str]]) -> dict[str, Any]:
             hint = f"--feed NAME={path}" if "" in arrays else "it must hold one array, or one of that name"
             faults.append(Fault(f"--feed does not say which array of {path} is meant for which variable", hint=hint))
             continue
-        faults += [Fault(f"--feed gives {key!r} twice", where=path) for key in arrays if key in found]
-        found.update(arrays)
+        faults += [Fault(f"--feed gives {key!r} twice", where=path) for key in arrays if key in loaded]
+        loaded.update(arrays)
     if unreadable:
         raise InputError(unreadable)
     if faults:
         raise UsageError(faults)
-    return found
+    return loaded
 
 
 def for_variables(given: Mapping[str, T], variables: Collection[Node], *, option: str) -> dict[Node, T]:
-    """What is given by name, by variable node.
+    """Return values that are given by name by variable node.
 
     Raises:
         RefusedError: names that belong to no variable; all are listed with similar ones.
@@ -109,15 +109,17 @@ def for_variables(given: Mapping[str, T], variables: Collection[Node], *, option
 def parameter_values(
     variables: Sequence[Node], params: ParameterFile | None, is_auxiliary: Callable[[Node], bool]
 ) -> dict[Node, Any]:
-    """The arrays of the variables that a parameter file holds, mapped where the format allows it; arrays never filled are
-    left out."""
+    """Return the arrays of the variables that a parameter file holds, memory-mapped where the format allows it.
+
+    Arrays that were never filled are left out.
+    """
     if params is None:
         return {}
     records = RecordsByName(params)
-    found = {}
+    values = {}
     with ArrayReader(params) as reader:
         for node in variables:
             record = records.of(node, auxiliary=is_auxiliary(node))
             if record is not None and record.shape is not None:
-                found[node] = reader.read(record)
-    return found
+                values[node] = reader.read(record)
+    return values

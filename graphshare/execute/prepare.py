@@ -146,12 +146,12 @@ def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[st
     faults = missing_kernels(post_order(entry.node for entry in wanted))
     if faults:
         raise UnsupportedError(faults)
-    part, _, implied = upgraded_part(graph, wanted)
+    part, _, implied = upgrade_part(graph, wanted)
     more = f"the graph is of an older generation and was upgraded in memory; {implied} variables that it implies were added"
     return part, [more] if implied else []
 
 
-def upgraded_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[Node, Node], int]:
+def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[Node, Node], int]:
     """Return what ``wanted`` needs, upgraded if necessary, the images of its nodes, and the number of added variables.
 
     A graph with operators that have no kernel, or that only a registered kernel knows, is not upgraded.

@@ -19,10 +19,10 @@ from graphshare.text.short_repr import ShortRepr
 
 
 class Computed(ShortRepr, msgspec.Struct, eq=False):
-    """What a run gave. ``outputs`` are arrays by MXNet's output names; of equal names the later ones end in ``#1``, ``#2``...
+    """The result of a run. ``outputs`` are arrays by MXNet's output names; equal names get the endings ``#1``, ``#2``...
 
-    ``peak_bytes`` is the most that computed values held at one time, ``variable_bytes`` what went in. ``notes`` say in words
-    what was decided for the user.
+    ``peak_bytes`` is the most that computed values took at one time, ``variable_bytes`` the size of the variables. ``notes``
+    tell the user what was decided for them.
     """
 
     outputs: dict[str, Any]

@@ -13,7 +13,7 @@ from graphshare.analysis.shapes import Inference, infer
 from graphshare.checkpoint.parameter_plan import held_names
 from graphshare.execute.feeds import GivenShape, for_variables
 from graphshare.execute.plan import missing_kernels
-from graphshare.execute.prepare import upgraded_part
+from graphshare.execute.prepare import upgrade_part
 from graphshare.formats.mxnet.document import operator_text
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
@@ -54,7 +54,7 @@ def shape_graph(
     Raises:
         RefusedError: a name of ``shapes`` belongs to no variable; shapes contradict each other.
     """
-    part, _, _ = upgraded_part(graph, graph.heads)
+    part, _, _ = upgrade_part(graph, graph.heads)
     idle = {node.name for node in graph.variables()} - {node.name for node in part.nodes if node.is_variable}
     roles = assign_roles(part, held=held_names(params), as_input=as_input, as_parameter=as_parameter)
     inference = _infer(part, roles, {k: v for k, v in shapes.items() if k not in idle}, params)
@@ -62,7 +62,7 @@ def shape_graph(
     return Shaped(_outputs(inference), totals(inference, roles), missing)
 
 
-def known_shapes(
+def infer_known_shapes(
     graph: Graph, shapes: Mapping[str, GivenShape], *, params: ParameterFile | None = None
 ) -> dict[tuple[Node, int], tuple[int, ...]]:
     """Return the outputs' shapes that follow in full from ``shapes`` and ``params``, by node of ``graph`` and output.
@@ -70,7 +70,7 @@ def known_shapes(
     Raises:
         RefusedError: a name of ``shapes`` belongs to no variable; shapes contradict each other.
     """
-    part, images, _ = upgraded_part(graph, graph.heads)
+    part, images, _ = upgrade_part(graph, graph.heads)
     inference = _infer(part, assign_roles(part, held=held_names(params)), shapes, params)
     return {
         (node, i): tuple(size for size in shape if size is not None)
@@ -87,7 +87,7 @@ def _infer(
     nodes = post_order(entry.node for entry in part.heads)
     variables = [node for node in nodes if node.is_variable]
     given = for_variables(shapes, variables, option="--shape")
-    held = _recorded_shapes(variables, params, roles)
+    held = _read_shapes(variables, params, roles)
     known = {**{node: shape for node, (shape, _) in held.items()}, **given}
     return infer(part, known, {node: dtype for node, (_, dtype) in held.items()}, nodes=nodes)
 
@@ -102,7 +102,7 @@ def _outputs(inference: Inference) -> list[ShapedOutput]:
     return listed
 
 
-def _recorded_shapes(
+def _read_shapes(
     variables: list[Node], params: ParameterFile | None, roles: Mapping[Node, Role]
 ) -> dict[Node, tuple[GivenShape, str]]:
     """Return shape and dtype of the variables that a parameter file holds; bfloat16 is read as float32."""

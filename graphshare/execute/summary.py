@@ -1,4 +1,4 @@
-"""What a run gave, in a few numbers: of outputs, and of time and memory by node and by operator."""
+"""Summaries of a run: of outputs, and of time and memory by node and by operator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OutputSummary(msgspec.Struct, frozen=True):
 
 
 class NodeCost(msgspec.Struct, frozen=True):
-    """What one node took; ``bytes`` are its outputs'."""
+    """The cost of one node; ``bytes`` are those of its outputs."""
 
     name: str
     op: str
@@ -33,7 +33,7 @@ class NodeCost(msgspec.Struct, frozen=True):
 
 
 class OperatorCost(msgspec.Struct, frozen=True):
-    """What all nodes of one operator took together."""
+    """The cost of all nodes of one operator together."""
 
     op: str
     nodes: int
@@ -49,7 +49,7 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 def summarize(name: str, array: Array) -> OutputSummary:
-    """An output in a few numbers."""
+    """Summarize an output."""
     finite = array[np.isfinite(array)] if array.dtype.kind == "f" else array
     nonfinite = array.size - finite.size
     if not finite.size:
@@ -59,7 +59,7 @@ def summarize(name: str, array: Array) -> OutputSummary:
 
 
 def profile_of(timings: Iterable[Timing]) -> Profile:
-    """Timings by node and by operator."""
+    """Return the timings by node and by operator."""
     nodes = [NodeCost(timing.node.name, timing.node.op, timing.seconds, timing.bytes) for timing in timings]
     groups: dict[str, list[NodeCost]] = {}
     for node in nodes:

@@ -1,4 +1,4 @@
-"""``run --sgd-steps``: parameters trained on fed inputs, step by step as MXNet's Module does it."""
+"""``run --sgd-steps``: parameters trained on fed inputs, step by step as in MXNet's Module."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from graphshare.text.short_repr import ShortRepr
 
 
 class Trained(ShortRepr, msgspec.Struct, eq=False):
-    """What some steps gave. ``before`` and ``outputs`` are those of inference before the first step and after the last.
+    """The result of training. ``before`` and ``outputs`` are those of inference before the first step and after the last.
 
     Outputs are by MXNet's names. ``updated`` are the new values of parameters and auxiliary states by their key in a parameter
     file. ``seconds`` are those of the steps alone. ``settings`` are those that were used, ``rescale`` filled in.
@@ -56,7 +56,7 @@ def train(
     seed: int | None = None,
     params_seed: int | None = None,
 ) -> Trained:
-    """Trains the parameters of ``graph`` for some steps, all on the same inputs.
+    """Train the parameters of ``graph`` for some steps, all on the same inputs.
 
     ``rescale`` multiplies the gradients; without it they are divided by the batch of the first data input. Heads that are not
     losses start from ``head_gradients``, by output name, or from ones. The other arguments are those of ``run``.
@@ -77,17 +77,22 @@ def train(
     )
     before = trainer.outputs()
     check_heads(ready.part.heads, heads, before)
+    seconds = _run_steps(trainer, steps, ready.notes)
+    records = RecordsByName(params) if params is not None else None
+    updated = {_key(node, ready.roles[node], records): trainer.values[node] for node in (*trained, *states)}
+    first, last = (dict(zip(ready.names, outputs, strict=True)) for outputs in (before, trainer.outputs()))
+    return Trained(first, last, updated, settings, steps, seconds, ready.variable_bytes, ready.notes)
+
+
+def _run_steps(trainer: Trainer, steps: int, notes: list[str]) -> float:
+    """Train for some steps; return the seconds, and add a note on parameters that no gradient reached."""
     started = perf_counter()
     for _ in item_progress(range(steps), "training", "steps"):
         trainer.step()
     seconds = perf_counter() - started
     if trainer.without_gradient:
-        ready.notes.append(f"no gradient reaches {format_names((node.name for node in trainer.without_gradient), 6)}")
-    records = RecordsByName(params) if params is not None else None
-    updated = {_key(node, ready.roles[node], records): trainer.values[node] for node in (*trained, *states)}
-    after = trainer.outputs()
-    first, last = (dict(zip(ready.names, outputs, strict=True)) for outputs in (before, after))
-    return Trained(first, last, updated, settings, steps, seconds, ready.variable_bytes, ready.notes)
+        notes.append(f"no gradient reaches {format_names((node.name for node in trainer.without_gradient), 6)}")
+    return seconds
 
 
 def _check_names(variables: Sequence[Node], trained: Sequence[Node]) -> None:

@@ -44,7 +44,7 @@ def verify_batched(batch: Batched, side: Side, settings: Settings) -> Report:
         UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
     """
     check_names([side.graph], settings)
-    misplaced = list(_misplaced(batch))
+    misplaced = list(_find_misplaced(batch))
     if misplaced:
         stage = Stage("structure", "fails", f"{len(misplaced)} differences", tuple(misplaced))
         return Report(tuple(BranchReport(ALONE, label or "(original)", (stage,)) for label in batch.labels))
@@ -71,7 +71,7 @@ def verify_batched(batch: Batched, side: Side, settings: Settings) -> Report:
     return Report(tuple(reports), tuple(notes))
 
 
-def _misplaced(batch: Batched) -> Iterator[str]:
+def _find_misplaced(batch: Batched) -> Iterator[str]:
     """Yield what is not in its place between the branches: inputs by their names, parts of outputs by their numbers."""
     count = len(batch.labels)
     if not batch.graph.heads or len(batch.graph.heads) % count:
