@@ -80,7 +80,12 @@ def compare_images(
         if image is node and all(images[e.node] is e.node and e.node not in replaced for e in node.inputs):
             continue
         what = ""
-        if image.attrs is not node.attrs or image.op != node.op or image.subgraphs is not node.subgraphs:
+        if (
+            image.attrs is not node.attrs
+            or image.op != node.op
+            or image.subgraphs is not node.subgraphs
+            or image.details is not node.details
+        ):
             what = "" if node in tied and image.is_variable else _describe_content(node, image, exempt, attributes=True)
         if len(image.inputs) != len(node.inputs):
             what = f"{len(node.inputs)} and {len(image.inputs)} inputs"
@@ -119,9 +124,16 @@ def _describe_content(a: Node, b: Node, exempt: Exempt, *, attributes: bool) -> 
         keys = [key for key in {**a.attrs, **b.attrs} if a.attrs.get(key) != b.attrs.get(key) and key not in allowed]
         if keys:
             return "attributes " + ", ".join(f"{key} {a.attrs.get(key)!r} and {b.attrs.get(key)!r}" for key in keys)
+    if a.details is not b.details and _details_key(a) != _details_key(b):
+        return "domain, typed attributes or absent inputs"
     if len(a.subgraphs) != len(b.subgraphs) or not all(map(_is_same_subgraph, a.subgraphs, b.subgraphs)):
         return "sub-graphs"
     return ""
+
+
+def _details_key(node: Node) -> tuple[object, ...]:
+    details = node.details
+    return () if details is None else (details.domain, details.values, details.absent)
 
 
 def _is_same_subgraph(a: Graph, b: Graph) -> bool:

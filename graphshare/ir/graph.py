@@ -43,12 +43,25 @@ class NodeForm(msgspec.Struct, frozen=True):
     param: tuple[str, ...] | None = None
 
 
+class NodeDetails(msgspec.Struct, frozen=True):
+    """What a node of an ONNX file has beyond an MXNet node.
+
+    ``domain`` is the operator's namespace, ``outputs`` are the stored names of its outputs, ``values`` its typed attributes.
+    ``absent`` are the positions without an input, counted as in the file: ``inputs`` of the node holds only those that exist.
+    """
+
+    domain: str = ""
+    outputs: tuple[str, ...] = ()
+    values: Mapping[str, Any] = EMPTY
+    absent: tuple[int, ...] = ()
+
+
 class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     """A variable, which has no operator (``op`` is empty), or the application of an operator.
 
-    ``num_outputs`` counts all outputs, hidden ones included, and is None where neither the file nor an operator told.
-    ``extra`` holds keys this package gives no meaning to, in file order. ``form`` is None for a node that no file had.
-    Subgraphs are whole graphs; their names are never touched (binding to the outer node is by position).
+    ``num_outputs`` counts all outputs, hidden ones included, and is None where neither the file nor the operator determines it.
+    ``extra`` holds keys without a meaning to this package, in file order. ``form`` is None for a node that was not read.
+    Subgraphs are whole graphs; their names never change (binding to the outer node is by position).
     """
 
     op: str
@@ -60,6 +73,7 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     subgraphs: tuple[Graph, ...] = ()
     extra: Mapping[str, Any] = EMPTY
     form: NodeForm | None = None
+    details: NodeDetails | None = None
 
     @property
     def is_variable(self) -> bool:
@@ -90,13 +104,19 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
 
 
 class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
-    """``nodes`` in file order (inputs may come after consumers), ``heads`` the outputs, ``attrs`` the graph's own."""
+    """``nodes`` in file order (inputs may come after consumers), ``heads`` the outputs, ``attrs`` the graph's own.
+
+    ``captures`` are variables of a subgraph that stand for values of the graph around it. The entries that they stand for are
+    the last inputs of the node that owns the subgraph (of several subgraphs in turn), so that every walk and every rewrite
+    follows them.
+    """
 
     nodes: tuple[Node, ...]
     heads: tuple[Entry, ...]
     attrs: Mapping[str, Any] = EMPTY
     source: Source = Source()
     extra: Mapping[str, Any] = EMPTY
+    captures: tuple[Node, ...] = ()
 
     def _summary(self) -> str:
         return f"{format_count(len(self.nodes), 'node')}, {format_count(len(self.heads), 'head')}"
@@ -148,7 +168,7 @@ class Kept(Mapping[Node, Node]):
 
 
 class Rename(msgspec.Struct, frozen=True):
-    """A name that belongs to no node and still changed: an implied auxiliary state in ``branch``."""
+    """The new name of an implied auxiliary state, which has no node, in ``branch``."""
 
     branch: str
     old: str

@@ -70,6 +70,23 @@ def _rebuild(nodes: Sequence[Node], change: Change, redirect: Redirect | None, i
         images[node] = image
 
 
+def rename_node(node: Node, name: str) -> Node:
+    """Return ``node`` under another name. Stored names of outputs that begin with the old name follow."""
+    if node.details is None or not node.name:
+        return replace(node, name=name)
+    outputs = [name + text[len(node.name) :] if text.startswith(node.name) else text for text in node.details.outputs]
+    return replace(node, name=name, details=replace(node.details, outputs=tuple(outputs)))
+
+
+def prefix_node(node: Node, prefix: str) -> Node:
+    """Return a copy of ``node`` with ``prefix`` before its name and the stored names of its outputs; empty names stay."""
+    name = prefix + node.name if node.name else ""
+    if node.details is None:
+        return replace(node, name=name)
+    outputs = tuple([prefix + text if text else "" for text in node.details.outputs])
+    return replace(node, name=name, details=replace(node.details, outputs=outputs))
+
+
 def relink(entry: Entry, images: Mapping[Node, Node]) -> Entry:
     """Return the entry that leads to the image of its node; the same object where that node is its own image."""
     image = images[entry.node]

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
-from msgspec.structs import replace
 
 from graphshare.analysis.batch_axis import Coupling, follow_batch
 from graphshare.analysis.implied import implied_inputs, implied_variables, implies_variables
@@ -20,7 +19,7 @@ from graphshare.analysis.roles import assign_roles, implied_role
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
-from graphshare.ir.rebuild import rebuild
+from graphshare.ir.rebuild import rebuild, rename_node
 from graphshare.ir.walk import reachable, topological
 from graphshare.rewrite.batched_graph import BRANCHES, find_batch
 from graphshare.rewrite.choices import Duplication, check_named, shared_inputs, unknown_roles
@@ -222,7 +221,7 @@ class _Batch:
         """The branches' variables and the nodes that join them, in file order."""
         for node, joined in self._inputs.items():
             for label in self._labels:
-                variable = node if joined.shared or not label else replace(node, name=label + node.name)
+                variable = node if joined.shared or not label else rename_node(node, label + node.name)
                 self._variables[label, node] = variable
             variables = [self._variables[label, node] for label in self._labels]
             yield from dict.fromkeys(variables)
@@ -240,7 +239,7 @@ class _Batch:
         yield from self._new.values()
 
     def _change(self, node: Node) -> Node:
-        return replace(node, name=_batched(node)) if node in self._headed else node
+        return rename_node(node, _batched(node)) if node in self._headed else node
 
     def _redirect(self, entry: Entry, _: Node) -> Entry | None:
         joined = self._joined.get(entry.node)

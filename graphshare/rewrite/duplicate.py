@@ -16,7 +16,7 @@ from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrite
-from graphshare.ir.rebuild import rebuild, relink
+from graphshare.ir.rebuild import prefix_node, rebuild, relink
 from graphshare.ir.walk import post_order
 from graphshare.ops.batch_norm.signature import BARRIER, BARRIER_KEYS
 from graphshare.rewrite.choices import Choice, Duplication, Mode, check_named, shared_inputs, unknown_roles
@@ -158,11 +158,11 @@ def _copy(source: Sequence[Node], prefix: str, shared: Collection[Node], mutatio
 
 
 def add_prefix(node: Node, prefix: str) -> Node:
-    """Return a copy of ``node`` with ``prefix`` before its name, if it has one, and before the key of a barrier."""
-    name = prefix + node.name if node.name else ""
-    if node.op == BARRIER[0] and BARRIER[1] in node.attrs:
-        return replace(node, name=name, attrs={**node.attrs, BARRIER[1]: prefix + node.attrs[BARRIER[1]]})
-    return replace(node, name=name)
+    """Return a copy of ``node`` with ``prefix`` before its names, and before the key of a barrier."""
+    op, key = BARRIER
+    if node.op == op and key in node.attrs:
+        node = replace(node, attrs={**node.attrs, key: prefix + node.attrs[key]})
+    return prefix_node(node, prefix)
 
 
 def _raised(entry: Entry, mutations: Mapping[Node, int]) -> Entry | None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 import msgspec
-from msgspec.structs import replace
 
 from graphshare.analysis.implied import implied_name, implied_variables
 from graphshare.analysis.roles import Role, assign_roles
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Branch, Graph, Node, Rename, Rewrite
-from graphshare.ir.rebuild import rebuild, relink_all
+from graphshare.ir.rebuild import rebuild, relink_all, rename_node
 from graphshare.rewrite.naming import check_collisions
 from graphshare.rewrite.rules.model import SHARING, Only, Ruleset
 from graphshare.rewrite.rules.plan import plan_names
@@ -118,7 +117,7 @@ def set_names(graph: Graph, names: Mapping[Node, str], *, repeats: bool = False)
 
     def change(node: Node) -> Node:
         name = names.get(node, node.name)
-        return node if name == node.name else replace(node, name=name)
+        return node if name == node.name else rename_node(node, name)
 
     images = rebuild(graph.nodes, change)
     nodes = tuple([images[node] for node in graph.nodes])

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec.structs import replace
-
 from graphshare.analysis.implied import implied_name, implied_variables
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rename, Rewrite
-from graphshare.ir.rebuild import rebuild, relink
+from graphshare.ir.rebuild import rebuild, relink, rename_node
 from graphshare.ir.walk import topological
 
 
@@ -38,7 +36,7 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
         if node in ties:
             return images[ties[node]]
         name = names.get(node, node.name)
-        return node if name == node.name else replace(node, name=name)
+        return node if name == node.name else rename_node(node, name)
 
     def redirect(entry: Entry, _: Node | None = None) -> Entry | None:
         count = mutations.get(entry.node)

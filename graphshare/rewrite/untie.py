@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import msgspec
-
 from graphshare.analysis.implied import implied_name, implied_variables
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
-from graphshare.ir.rebuild import rebuild, relink_all
+from graphshare.ir.rebuild import rebuild, relink_all, rename_node
 from graphshare.ir.walk import topological
 from graphshare.ops.registry import lookup
 
@@ -64,7 +62,7 @@ def _copy(variable: Node, user: Node, slot: int, taken: set[str]) -> Node:
         number += 1
         name = f"{variable.name}_{number}"
     taken.add(name)
-    return msgspec.structs.replace(variable, name=name)
+    return rename_node(variable, name)
 
 
 def _entry(entry: Entry, copy: Node | None) -> Entry | None:

@@ -1,0 +1,67 @@
+"""One run for several branches, and the way back."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphshare.errors import RefusedError
+from graphshare.ir.compare import compare_structure
+from graphshare.ir.validate import validate
+from graphshare.rewrite.batch import plan_batch
+from graphshare.rewrite.batched_graph import find_batch, single_run
+from tests.symbols import document, operator, siamese, variable
+from tests.unit.rewrite.graphs import heads, read, wiring
+
+
+def test_inputs_are_concatenated_and_outputs_split() -> None:
+    graph = plan_batch(read(siamese()), ["sha-"]).rewrite.graph
+    assert wiring(graph) == {
+        "data": [],
+        "sha-data": [],
+        "data_batch": ["data", "sha-data"],
+        "conv_weight": [],
+        "conv": ["data_batch", "conv_weight"],
+        "loss_batch": ["conv"],
+        "loss_split": ["loss_batch"],
+        "loss": ["loss_split"],
+        "sha-loss": ["loss_split"],
+    }
+    assert heads(graph) == ["loss", "sha-loss"]
+    assert [entry.index for entry in (graph.heads[0].node.inputs[0], graph.heads[1].node.inputs[0])] == [0, 1]
+    assert validate(graph) == []
+
+
+def test_an_input_may_be_shared() -> None:
+    nodes = [variable("x"), variable("y"), operator("elemwise_add", "sum", [0, 1])]
+    graph = plan_batch(read(document(nodes, [2])), ["b-"], share_inputs=["y"]).rewrite.graph
+    assert wiring(graph)["y_batch"] == ["y", "y"]
+    assert wiring(graph)["x_batch"] == ["x", "b-x"]
+
+
+def test_each_branch_can_be_read_back_alone() -> None:
+    source = read(siamese())
+    batched = find_batch(plan_batch(source, ["a-", "b-"]).rewrite.graph)
+    assert batched is not None
+    assert batched.labels == ("", "a-", "b-")
+    for number, label in enumerate(batched.labels):
+        alone, _ = single_run(batched, number)
+        assert [node.name for node in alone.variables()] == [f"{label}data", "conv_weight"]
+        copies = [entry.node.inputs[0] for entry in alone.heads]
+        assert compare_structure(copies, source.heads)
+
+
+def test_a_graph_without_marks_is_not_a_batch() -> None:
+    assert find_batch(read(siamese())) is None
+
+
+def test_an_operator_that_mixes_samples_is_refused_or_noted() -> None:
+    graph = read(document([variable("x"), operator("mean", "m", [0], attrs={"axis": "0"})], [1]))
+    with pytest.raises(RefusedError):
+        plan_batch(graph, ["b-"])
+    assert plan_batch(graph, ["b-"], force=True).notes
+
+
+def test_a_batch_of_a_batch_is_refused() -> None:
+    graph = plan_batch(read(siamese()), ["a-"]).rewrite.graph
+    with pytest.raises(RefusedError, match="batch of branches already"):
+        plan_batch(graph, ["b-"])

@@ -1,0 +1,100 @@
+"""Branches on copied and on tied parameters."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphshare.errors import RefusedError
+from graphshare.ir.graph import Kept
+from graphshare.ir.validate import validate
+from graphshare.rewrite.choices import Choice
+from graphshare.rewrite.duplicate import add_branches, plan_duplicate
+from tests.symbols import document, operator, siamese, two_layers, variable
+from tests.unit.rewrite.graphs import heads, named, read, wiring
+
+
+def test_a_copied_branch_has_nodes_of_its_own() -> None:
+    graph = read(siamese())
+    rewrite = add_branches(graph, ["sha-"])
+    assert wiring(rewrite.graph) == {
+        **wiring(graph),
+        "sha-data": [],
+        "sha-conv_weight": [],
+        "sha-conv": ["sha-data", "sha-conv_weight"],
+        "sha-loss": ["sha-conv"],
+    }
+    assert heads(rewrite.graph) == ["loss", "sha-loss"]
+    assert validate(rewrite.graph) == []
+
+
+def test_the_original_stays_the_same_nodes() -> None:
+    graph = read(siamese())
+    rewrite = add_branches(graph, ["a-", "b-"])
+    assert isinstance(rewrite.branches[0].images, Kept)
+    assert rewrite.graph.nodes[:4] == graph.nodes
+    assert [branch.label for branch in rewrite.branches] == ["", "a-", "b-"]
+
+
+def test_a_shared_variable_is_one_node_of_all_branches() -> None:
+    graph = read(siamese())
+    weight = named(graph, "conv_weight")
+    rewrite = add_branches(graph, ["a-", "b-"], shared={weight})
+    assert [branch.images[weight] for branch in rewrite.branches] == [weight] * 3
+    assert wiring(rewrite.graph)["b-conv"] == ["b-data", "conv_weight"]
+    assert len(rewrite.graph.nodes) == 10
+
+
+def test_mutations_of_a_shared_state_are_numbered_branch_by_branch() -> None:
+    graph = read(two_layers())
+    states = {named(graph, "bn_moving_mean"), named(graph, "bn_moving_var")}
+    rewrite = add_branches(graph, ["a-", "b-"], shared=states)
+    versions = [[e.version for e in named(rewrite.graph, f"{prefix}bn").inputs[3:]] for prefix in ("", "a-", "b-")]
+    assert versions == [[1, 1], [2, 2], [3, 3]]
+
+
+def test_without_the_original_only_the_copies_are_left() -> None:
+    graph = read(siamese())
+    rewrite = add_branches(graph, ["a-"], shared={named(graph, "conv_weight")}, drop_original=True)
+    assert list(wiring(rewrite.graph)) == ["a-data", "conv_weight", "a-conv", "a-loss"]
+    assert heads(rewrite.graph) == ["a-loss"]
+
+
+def test_the_key_of_a_barrier_is_made_unique() -> None:
+    nodes = [variable("x"), operator("_contrib_SyncBatchNorm", "bn", [0], attrs={"key": "k"})]
+    copy = named(add_branches(read(document(nodes, [1], row_ptr=False)), ["a-"]).graph, "a-bn")
+    assert copy.attrs == {"key": "a-k"}
+
+
+def test_a_mode_holds_for_all_parameters_and_the_last_choice_wins() -> None:
+    graph = read(two_layers())
+    choices = [Choice("copy", "fc2*"), Choice("tie", "fc2_weight")]
+    tied = plan_duplicate(graph, ["a-"], mode="tie", choices=choices[:1])
+    assert [node.name for node in tied.copied] == ["fc2_weight"]
+    assert plan_duplicate(graph, ["a-"], mode="tie", choices=choices).copied == ()
+    assert [node.name for node in plan_duplicate(graph, ["a-"], choices=[Choice("tie", "fc1*")]).tied] == [
+        "fc1_weight",
+        "fc1_bias",
+    ]
+
+
+def test_a_copy_up_to_an_output_holds_what_that_needs() -> None:
+    rewrite = plan_duplicate(read(two_layers()), ["a-"], upto=["fc1_output"]).rewrite
+    assert [name for name in wiring(rewrite.graph) if name.startswith("a-")] == [
+        "a-data",
+        "a-fc1_weight",
+        "a-fc1_bias",
+        "a-fc1",
+    ]
+    assert heads(rewrite.graph) == ["softmax", "a-fc1"]
+
+
+@pytest.mark.parametrize("prefixes", [[], [""], ["a-", "a-"], ["\0"]])
+def test_prefixes_that_make_no_names_are_refused(prefixes: list[str]) -> None:
+    with pytest.raises(RefusedError):
+        plan_duplicate(read(siamese()), prefixes)
+
+
+def test_all_patterns_without_a_match_are_listed() -> None:
+    with pytest.raises(RefusedError) as refused:
+        plan_duplicate(read(siamese()), ["a-"], choices=[Choice("tie", "none"), Choice("copy", "data")])
+    assert len(refused.value.faults) == 2

@@ -1,0 +1,52 @@
+"""The minimal subgraph for some outputs, cut at others."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphshare.errors import RefusedError
+from graphshare.ir.graph import Entry
+from graphshare.ir.validate import validate
+from graphshare.rewrite.extract import extract, extract_entries
+from tests.symbols import two_layers
+from tests.unit.rewrite.graphs import heads, named, read, wiring
+
+
+def test_what_a_target_needs_keeps_its_identity() -> None:
+    graph = read(two_layers())
+    part = extract(graph, ["fc1_output"]).graph
+    assert part.nodes == graph.nodes[:4]
+    assert heads(part) == ["fc1"]
+
+
+def test_a_cut_output_becomes_a_variable_in_its_place() -> None:
+    rewrite = extract(read(two_layers()), ["fc2_output"], cuts=["bn_output"])
+    assert wiring(rewrite.graph) == {"bn_output": [], "fc2_weight": [], "fc2": ["bn_output", "fc2_weight"]}
+    assert validate(rewrite.graph) == []
+
+
+def test_targets_become_the_heads_in_their_own_order() -> None:
+    assert heads(extract(read(two_layers()), ["fc2_output", "fc1_output"]).graph) == ["fc2", "fc1"]
+
+
+def test_a_target_may_be_cut_itself() -> None:
+    graph = read(two_layers())
+    fc1 = named(graph, "fc1")
+    part = extract_entries(graph, [Entry(fc1)], cuts={(fc1, 0): "hidden"}).graph
+    assert wiring(part) == {"hidden": []}
+
+
+@pytest.mark.parametrize(
+    ("targets", "cuts"),
+    [([], []), (["none"], []), (["fc1_output"], ["bn_output"]), (["fc1_output"], ["none"])],
+    ids=["no target", "unknown target", "cut behind the target", "unknown cut"],
+)
+def test_what_names_nothing_or_is_not_needed_is_refused(targets: list[str], cuts: list[str]) -> None:
+    with pytest.raises(RefusedError):
+        extract(read(two_layers()), targets, cuts=cuts)
+
+
+def test_the_name_of_a_cut_must_be_free() -> None:
+    graph = read(two_layers())
+    with pytest.raises(RefusedError, match="a node of that name stays"):
+        extract_entries(graph, graph.heads, cuts={(named(graph, "fc1"), 0): "fc2_weight"})

@@ -1,0 +1,73 @@
+"""New names for nodes, as one act."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphshare.errors import RefusedError
+from graphshare.rewrite.rename import rename, rename_by_rules, set_names
+from graphshare.rewrite.rules.model import Only, Rule, Ruleset
+from tests.symbols import old_batch_norm, siamese
+from tests.unit.rewrite.graphs import named, read, wiring
+
+
+def test_names_may_be_swapped() -> None:
+    graph = read(siamese())
+    rewrite = set_names(graph, {named(graph, "data"): "conv_weight", named(graph, "conv_weight"): "data"})
+    assert wiring(rewrite.graph)["conv"] == ["conv_weight", "data"]
+
+
+def test_what_does_not_need_a_renamed_node_keeps_its_identity() -> None:
+    graph = read(siamese())
+    rewrite = set_names(graph, {named(graph, "conv"): "c"})
+    assert [a is b for a, b in zip(graph.nodes, rewrite.graph.nodes, strict=True)] == [True, True, False, False]
+
+
+def test_a_prefix_is_stripped_before_another_is_added() -> None:
+    renamed = rename(rename(read(siamese()), prefix="a-").graph, strip_prefix="a-", prefix="b-").graph
+    assert list(wiring(renamed)) == ["b-data", "b-conv_weight", "b-conv", "b-loss"]
+
+
+@pytest.mark.parametrize(
+    ("only", "names"),
+    [
+        (Only.OPS, ["data", "conv_weight", "a-conv", "a-loss"]),
+        (Only.VARIABLES, ["a-data", "a-conv_weight", "conv", "loss"]),
+        (Only.PARAMETERS, ["data", "a-conv_weight", "conv", "loss"]),
+        (Only.INPUTS, ["a-data", "conv_weight", "conv", "loss"]),
+    ],
+)
+def test_a_rename_may_be_limited_to_a_kind(only: Only, names: list[str]) -> None:
+    assert list(wiring(rename(read(siamese()), prefix="a-", only=[only]).graph)) == names
+
+
+def test_implied_states_follow_their_operator() -> None:
+    graph = read(old_batch_norm())
+    rewrite = rename(graph, prefix="a-")
+    assert [(change.old, change.new) for change in rewrite.renames] == [
+        ("bn_moving_mean", "a-bn_moving_mean"),
+        ("bn_moving_var", "a-bn_moving_var"),
+    ]
+
+
+def test_rules_give_names() -> None:
+    rewrite, notes = rename_by_rules(read(siamese()), Ruleset((Rule("map", "data", "image"),)))
+    assert wiring(rewrite.graph)["conv"] == ["image", "conv_weight"]
+    assert notes == ()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"strip_prefix": "none-"}, {"strip_prefix": "data"}, {"prefix": "\0"}],
+    ids=["nothing", "none", "whole", "nul"],
+)
+def test_a_rename_that_changes_nothing_or_loses_a_name_is_refused(options: dict[str, str]) -> None:
+    with pytest.raises(RefusedError):
+        rename(read(siamese()), **options)  # type: ignore[arg-type]
+
+
+def test_all_collisions_are_listed() -> None:
+    graph = read(siamese())
+    with pytest.raises(RefusedError) as refused:
+        set_names(graph, {graph.nodes[0]: "loss", graph.nodes[1]: "conv"})
+    assert len(refused.value.faults) == 2

@@ -1,0 +1,79 @@
+"""The steps of MXNet's loader, one by one."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphshare.errors import RefusedError
+from graphshare.ir.graph import Graph
+from graphshare.ir.validate import validate
+from graphshare.rewrite.upgrade import upgrade
+from tests.symbols import document, old_batch_norm, operator, siamese, two_layers, variable
+from tests.unit.rewrite.graphs import heads, named, read, wiring
+
+
+def upgraded(nodes: list[dict[str, object]], version: int | None = 10901) -> Graph:
+    return upgrade(read(document(nodes, [len(nodes) - 1], version=version))).graph
+
+
+def test_a_graph_of_today_keeps_its_nodes_in_the_order_of_mxnet() -> None:
+    graph = read(two_layers())
+    result = upgrade(graph)
+    assert list(wiring(result.graph)) == [node.name for node in graph.nodes]
+    assert result.graph.version == 10901
+    assert validate(result.graph) == []
+
+
+def test_an_alias_becomes_the_canonical_name() -> None:
+    assert upgraded([variable("x"), operator("Flatten", "f", [0]), operator("flatten", "g", [1])]).nodes[2].op == "Flatten"
+
+
+def test_implied_states_become_nodes_with_their_initializers() -> None:
+    graph = upgrade(read(old_batch_norm())).graph
+    states = named(graph, "bn").inputs[3:]
+    assert [entry.node.name for entry in states] == ["bn_moving_mean", "bn_moving_var"]
+    assert [entry.node.attrs["__init__"] for entry in states] == ['["zero", {}]', '["one", {}]']
+
+
+def test_a_hidden_attribute_moves_to_its_variable() -> None:
+    dense = {"num_hidden": "2", "weight_lr_mult": "3", "no_bias": "True"}
+    nodes = [variable("x"), variable("w"), operator("FullyConnected", "fc", [0, 1], attrs=dense)]
+    graph = upgraded(nodes, version=800)
+    assert named(graph, "w").attrs["__lr_mult__"] == "3"
+    assert "weight_lr_mult" not in named(graph, "fc").attrs
+
+
+def test_argmax_over_all_axes_loses_its_axis() -> None:
+    nodes = [variable("x"), operator("argmax", "a", [0], attrs={"axis": "-1"})]
+    assert named(upgraded(nodes, version=900), "a").attrs == {}
+    assert named(upgraded(nodes), "a").attrs == {"axis": "-1"}
+
+
+def test_casts_are_removed_unless_a_head_names_them() -> None:
+    nodes = [variable("x"), operator("amp_cast", "c", [0], attrs={"dtype": "float16"}), operator("relu", "r", [1])]
+    assert wiring(upgraded(nodes)) == {"x": [], "r": ["x"]}
+    kept = upgrade(read(document(nodes, [2])), keep_amp_cast=True)
+    assert wiring(kept.graph)["r"] == ["c"]
+    both = upgrade(read(document(nodes, [2, 1])))
+    assert heads(both.graph) == ["r", "c"]
+
+
+def test_unreachable_nodes_have_no_image() -> None:
+    nodes = [variable("x"), operator("tanh", "idle", [0]), operator("relu", "r", [0])]
+    graph = read(document(nodes, [2]))
+    (branch,) = upgrade(graph).branches
+    assert [node.name for node in branch.images] == ["x", "r"]
+
+
+def test_every_unknown_operator_is_listed() -> None:
+    nodes = [variable("x"), operator("Nobody", "a", [0]), operator("Custom", "b", [1]), operator("Nothing", "c", [2])]
+    with pytest.raises(RefusedError) as refused:
+        upgraded(nodes)
+    assert [fault.node for fault in refused.value.faults] == ["a", "b", "c"]
+
+
+def test_the_source_is_not_changed() -> None:
+    graph = read(siamese())
+    before = wiring(graph)
+    upgrade(graph)
+    assert wiring(graph) == before
