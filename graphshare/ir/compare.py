@@ -127,7 +127,7 @@ def _describe_content(a: Node, b: Node, exempt: Exempt, *, attributes: bool) -> 
     if a.details is not b.details and _details_key(a) != _details_key(b):
         return "domain, typed attributes or absent inputs"
     if len(a.subgraphs) != len(b.subgraphs) or not all(map(_is_same_subgraph, a.subgraphs, b.subgraphs)):
-        return "sub-graphs"
+        return "subgraphs"
     return ""
 
 

@@ -37,7 +37,7 @@ def test_names_and_attributes_of_variables_do_not_count() -> None:
         ({"attrs": {"num_hidden": "3"}}, "attributes num_hidden '2' and '3'"),
         ({"inputs": ()}, "2 and 0 inputs"),
         ({"details": NodeDetails(absent=(1,))}, "domain, typed attributes or absent inputs"),
-        ({"subgraphs": (Graph((), ()),)}, "sub-graphs"),
+        ({"subgraphs": (Graph((), ()),)}, "subgraphs"),
     ],
 )
 def test_each_difference_is_described(changes: dict[str, object], what: str) -> None:
