@@ -104,6 +104,16 @@ def _link(
         heads = tuple([_entry(e, nodes[e[0]]) for e in graph_object["heads"]])
     if "" in reader.texts:  # the schema refuses an empty operator
         raise TypeError("op")
+    irregular = _irregular_lists(graph_object, records, nodes, steps)
+    source = MxnetSource(style, tuple(graph_object), _usual_form(nodes), irregular or EMPTY)
+    extra = {key: value for key, value in graph_object.items() if key not in document.GRAPH_KEYS}
+    return Graph(tuple(nodes), heads, graph_object.get("attrs", EMPTY), source, extra or EMPTY)
+
+
+def _irregular_lists(
+    graph_object: dict[str, Any], records: Iterable[Any], nodes: Sequence[Node], steps: list[int] | None
+) -> dict[str, Any]:
+    """Return ``arg_nodes`` and ``node_row_ptr`` of a file where they do not follow from the nodes."""
     irregular: dict[str, Any] = {}
     if "node_row_ptr" in graph_object and steps is None:
         irregular["node_row_ptr"] = graph_object["node_row_ptr"]
@@ -112,9 +122,7 @@ def _link(
             raise ValueError("the records are needed together")
         check_ids(graph_object, records)
         irregular["arg_nodes"] = graph_object["arg_nodes"]
-    source = MxnetSource(style, tuple(graph_object), _usual_form(nodes), irregular or EMPTY)
-    extra = {key: value for key, value in graph_object.items() if key not in document.GRAPH_KEYS}
-    return Graph(tuple(nodes), heads, graph_object.get("attrs", EMPTY), source, extra or EMPTY)
+    return irregular
 
 
 def _link_in_file_order(records: document.Records, counts: Iterable[int | None] | None, reader: NodeReader) -> list[Node]:
