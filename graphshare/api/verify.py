@@ -97,7 +97,7 @@ def _side(source: Checkpoint) -> tuple[Side, Rewrite | None]:
 
 
 def failures(report: Report) -> list[Fault]:
-    """Return what a report holds against its branches, as faults."""
+    """Return the differences of a report as faults."""
     return [
         Fault(f"{stage.name} of {branch.branch}: {detail}")
         for branch in report.branches

@@ -9,7 +9,7 @@ import msgspec
 
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.roles import Kind, assign_roles
-from graphshare.checkpoint.parameter_plan import held_names
+from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.checkpoint.parameters import Parameters, replace_arrays
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
@@ -58,7 +58,7 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     @property
     def held(self) -> frozenset[str] | None:
         """The names in the parameter file; None without one. Raises RefusedError where its records have no names."""
-        return held_names(self.parameter_file)
+        return list_parameter_names(self.parameter_file)
 
     def with_params(self, arrays: Mapping[str, Any]) -> Checkpoint:
         """Return this model with ``arrays`` (anything that numpy takes) for the parameters of these names.

@@ -16,7 +16,7 @@ from graphshare.text.names import RECORD_PREFIXES, join_key, split_key
 Plan = list[tuple[Record, str | None]]
 
 
-def held_names(params: ParameterFile | None) -> frozenset[str] | None:
+def list_parameter_names(params: ParameterFile | None) -> frozenset[str] | None:
     """Return the names of a file's records without ``arg:`` and ``aux:``; None without a file.
 
     Raises:
@@ -72,7 +72,7 @@ def check_belongs(params: ParameterFile | None, graph: Graph) -> None:
     Raises:
         RefusedError: the file has records, and none has the name of a variable.
     """
-    held = held_names(params)
+    held = list_parameter_names(params)
     if params is None or not held:
         return
     known = {node.name for node in graph.variables()} | {found.name for found in implied_variables(graph)}
@@ -88,7 +88,7 @@ def notes_on(
 
     Without ``unused``, records that belong to no variable are not mentioned.
     """
-    held = held_names(params)
+    held = list_parameter_names(params)
     if params is None or held is None:
         return []
     roles = assign_roles(graph, held=held) if roles is None else roles

@@ -9,7 +9,7 @@ import msgspec
 from graphshare.analysis.branches import find_prefixes
 from graphshare.analysis.roles import assign_roles
 from graphshare.checkpoint.map_file import MapFile, Place
-from graphshare.checkpoint.parameter_plan import held_names
+from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.drawing.dot import format_dot
 from graphshare.drawing.mermaid import MAX_LINES, format_mermaid
 from graphshare.drawing.palette import DARK, LIGHT, THEMES
@@ -60,7 +60,7 @@ def draw(
     branches = _find_branches(graph, prefixes)
     annotated = AnnotatedGraph(
         graph,
-        frozenset(node for node, role in assign_roles(graph, held=held_names(params)).items() if role.is_parameter),
+        frozenset(node for node, role in assign_roles(graph, held=list_parameter_names(params)).items() if role.is_parameter),
         branches,
         _find_shapes(graph, _copy_to_twins(graph, shapes or {}, branches), params),
         {} if highlight is None else _find_former_names(graph, highlight),

@@ -9,7 +9,7 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.analysis.shapes import Inference
 from graphshare.analysis.targets import resolve_targets
-from graphshare.checkpoint.parameter_plan import check_belongs, held_names
+from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import for_variables, parameter_values
 from graphshare.execute.folding import fold_batch_norm
@@ -39,7 +39,7 @@ def bind(graph: Graph, *, params: ParameterFile | None = None, targets: Sequence
     check_belongs(params, graph)
     wanted = resolve_targets(targets, graph.nodes, option="targets") if targets else list(graph.heads)
     part, _ = runnable_part(graph, wanted)
-    roles = assign_roles(part, held=held_names(params))
+    roles = assign_roles(part, held=list_parameter_names(params))
     nodes = post_order(entry.node for entry in part.heads)
     variables = [node for node in nodes if node.is_variable]
     values = parameter_values(variables, params, lambda n: roles[n].kind is Kind.AUXILIARY)

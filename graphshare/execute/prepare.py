@@ -16,7 +16,7 @@ from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.analysis.shapes import Inference, infer
 from graphshare.analysis.sizes import choose_sizes
 from graphshare.analysis.targets import resolve_targets
-from graphshare.checkpoint.parameter_plan import check_belongs, held_names
+from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import GivenShape, for_variables, parameter_values
 from graphshare.execute.plan import UnsupportedError, make_plan, missing_kernels, unsupported_operators
@@ -84,7 +84,7 @@ def prepare(
     variables = [node for node in post_order(entry.node for entry in part.heads) if node.is_variable]
     fed = _by_variable(feeds, variables, graph, names, "--feed", notes)
     shaped = _by_variable(shapes, variables, graph, names, "--shape", notes)
-    roles = assign_roles(part, held=held_names(params))
+    roles = assign_roles(part, held=list_parameter_names(params))
     parameters = parameter_values([n for n in variables if n not in fed], params, lambda n: roles[n].kind is Kind.AUXILIARY)
     make_plan(part.heads)
     assigned = assign_values(

@@ -10,7 +10,7 @@ from graphshare.analysis.cost import Totals, totals
 from graphshare.analysis.name_lists import internals
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.analysis.shapes import Inference, infer
-from graphshare.checkpoint.parameter_plan import held_names
+from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.execute.feeds import GivenShape, for_variables
 from graphshare.execute.plan import missing_kernels
 from graphshare.execute.prepare import upgrade_part
@@ -56,7 +56,7 @@ def shape_graph(
     """
     part, _, _ = upgrade_part(graph, graph.heads)
     idle = {node.name for node in graph.variables()} - {node.name for node in part.nodes if node.is_variable}
-    roles = assign_roles(part, held=held_names(params), as_input=as_input, as_parameter=as_parameter)
+    roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter)
     inference = _infer(part, roles, {k: v for k, v in shapes.items() if k not in idle}, params)
     missing = list(dict.fromkeys(fault.message.split()[1] for fault in missing_kernels(inference.nodes)))
     return Shaped(_outputs(inference), totals(inference, roles), missing)
@@ -71,7 +71,7 @@ def infer_known_shapes(
         RefusedError: a name of ``shapes`` belongs to no variable; shapes contradict each other.
     """
     part, images, _ = upgrade_part(graph, graph.heads)
-    inference = _infer(part, assign_roles(part, held=held_names(params)), shapes, params)
+    inference = _infer(part, assign_roles(part, held=list_parameter_names(params)), shapes, params)
     return {
         (node, i): tuple(size for size in shape if size is not None)
         for node in graph.nodes

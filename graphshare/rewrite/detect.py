@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from graphshare.analysis.roles import Kind, assign_roles
-from graphshare.checkpoint.parameter_plan import held_names
+from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ITEM_SIZES, ParameterFile, Record
 from graphshare.ir.graph import Graph, Node
@@ -46,7 +46,7 @@ def detect(
     other behind a prefix (``sha-fc_weight``), or both are the same but for their first component (``left_fc_weight``,
     ``right_fc_weight``). Arrays of one repeated number, such as zeros, count only where names are related too.
     """
-    roles = assign_roles(graph, held=held_names(params), as_input=as_input, as_parameter=as_parameter)
+    roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter)
     nodes = [node for node, role in roles.items() if role.is_parameter and node.name]
     auxiliary = {node for node in nodes if roles[node].kind is Kind.AUXILIARY}
     records = {split_key(r.key)[1]: r for r in params.records if r.key is not None} if params is not None else {}

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.checkpoint.parameter_plan import held_names
+from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
@@ -35,7 +35,7 @@ def plan_untie(
     Raises:
         RefusedError: a pattern matches no parameter that several operators use.
     """
-    roles = assign_roles(graph, held=held_names(params), as_input=as_input, as_parameter=as_parameter)
+    roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter)
     uses = consumers(graph.nodes)
     plain = [n for n, role in roles.items() if role.is_parameter and n.name and not n.inputs and not n.control_deps]
     shared = [node for node in plain if len({user for user, _ in uses.get(node, ())}) > 1]
@@ -83,7 +83,7 @@ def plan_doctor(
     Raises:
         RefusedError: no two variables have one name, or those that do cannot be one.
     """
-    roles = assign_roles(graph, held=held_names(params), as_input=as_input, as_parameter=as_parameter)
+    roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter)
     repeated = repeated_names(graph)
     if not repeated:
         raise RefusedError(Fault("no two variables have one name, so there is nothing to repair"))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.checkpoint.parameter_plan import held_names
+from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
@@ -61,7 +61,7 @@ def plan_share(
         RefusedError: nothing would change; the rules do not fit the graph; parameters of different kinds, shapes or types would
             be one; all are listed.
     """
-    roles = assign_roles(graph, held=held_names(params), as_input=as_input, as_parameter=as_parameter)
+    roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter)
     plan = plan_sharing(graph, ruleset, roles)
     if not plan.names and not plan.ties:
         raise RefusedError(

@@ -11,7 +11,7 @@ from typing import TypeVar
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.analysis.shapes import infer
-from graphshare.checkpoint.parameter_plan import held_names
+from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import GivenShape, parameter_values
 from graphshare.execute.interpreter import run_plan
@@ -50,7 +50,7 @@ def verify_batched(batch: Batched, side: Side, settings: Settings) -> Report:
         return Report(tuple(BranchReport(ALONE, label or "(original)", (stage,)) for label in batch.labels))
     graphs = [single_run(batch, number)[0] for number in range(len(batch.labels))]
     stages = [_structure(graphs[0], graph) for graph in graphs]
-    roles = assign_roles(side.graph, held=held_names(side.params))
+    roles = assign_roles(side.graph, held=list_parameter_names(side.params))
     tied = sum(roles[node].is_parameter for node in graphs[0].variables())
     parameters = Stage("parameters", "holds", f"{tied} tied, 0 equal byte for byte")
     faults = unsupported_operators(reachable(batch.graph))

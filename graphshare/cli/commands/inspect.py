@@ -70,10 +70,10 @@ def command(
         return
     put(_lines(found))
     if shaped is not None:
-        put(_shaped_lines(shaped))
+        put(_format_shapes(shaped))
 
 
-def _shaped_lines(found: Shaped) -> Iterator[str]:
+def _format_shapes(found: Shaped) -> Iterator[str]:
     if found.unsupported:
         yield f"without shapes    {', '.join(found.unsupported)}: nothing here can compute them"
     yield "shapes"

@@ -9,7 +9,7 @@ import msgspec
 
 from graphshare.analysis.compatible import incompatibilities
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.checkpoint.parameter_plan import Plan, held_names, plan_records
+from graphshare.checkpoint.parameter_plan import Plan, list_parameter_names, plan_records
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.params.records import ParameterFile
@@ -76,7 +76,10 @@ def plan_group(
     faults = incompatibilities([(member.where, member.graph, member.params) for member in members])
     parts = [Part(member.graph, member.prefix, member.where) for member in members]
     faults += _prefix_faults([part.prefix for part in parts if part.prefix])
-    roles = [assign_roles(m.graph, held=held_names(m.params), as_input=as_input, as_parameter=as_parameter) for m in members]
+    roles = [
+        assign_roles(m.graph, held=list_parameter_names(m.params), as_input=as_input, as_parameter=as_parameter)
+        for m in members
+    ]
     wired, found = connections(parts, roles, connect)
     faults += found
     ties, found = _shared_inputs(parts, roles, wired, share_inputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from graphshare.analysis.roles import Role, assign_roles
-from graphshare.checkpoint.parameter_plan import held_names
+from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
@@ -73,7 +73,7 @@ def explain(
         kinds = _KINDS[kind]
         effect = "unknown"
     else:
-        roles = assign_roles(graph, held=held_names(params))
+        roles = assign_roles(graph, held=list_parameter_names(params))
         node = _node(graph, name)
         name = node.name
         kinds = kinds_of(node, roles)
@@ -130,7 +130,7 @@ def check_rules(data: bytes, *, where: str, graph: Graph | None = None, params: 
     try:
         Resolver(ruleset)
         if graph is not None:
-            roles = assign_roles(graph, held=held_names(params))
+            roles = assign_roles(graph, held=list_parameter_names(params))
             warnings = list(dict.fromkeys([*warnings, *plan_names(graph, ruleset, roles, graph.nodes).notes]))
             plan_sharing(graph, ruleset, roles)
     except GraphshareError as error:
