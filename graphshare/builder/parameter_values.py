@@ -84,17 +84,17 @@ class ParameterValues:
             self.set(node, initial_value(node, shape, inference.types[node][0] or "float32", seed=self._seed))
 
     def _infer_alone(self, var: Var) -> Inference:
-        return infer(extract_graph([var]), self._known_shapes([var.node]), self._known_dtypes([var.node]))
+        return infer(extract_graph([var]), self._collect_shapes([var.node]), self._collect_dtypes([var.node]))
 
     def _infer_run(self, plan: Plan, targets: Sequence[Var], fed: Mapping[Node, Array]) -> Inference:
         graph = extract_graph(targets)
-        known = self._known_shapes(node for node in plan.variables if node not in fed)
-        dtypes = self._known_dtypes(plan.variables)
+        known = self._collect_shapes(node for node in plan.variables if node not in fed)
+        dtypes = self._collect_dtypes(plan.variables)
         without_feed = infer(graph, known, dtypes, nodes=graph.nodes, default_type="float32")
         check_shapes(fed, without_feed)
         return infer(graph, {**known, **{node: array.shape for node, array in fed.items()}}, dtypes, nodes=graph.nodes)
 
-    def _known_shapes(self, nodes: Iterable[Node]) -> dict[Node, tuple[int | None, ...]]:
+    def _collect_shapes(self, nodes: Iterable[Node]) -> dict[Node, tuple[int | None, ...]]:
         known: dict[Node, tuple[int | None, ...]] = {}
         for node in nodes:
             shape = self._arrays[node].shape if node in self._arrays else self._registry.shapes[node][0]
@@ -102,5 +102,5 @@ class ParameterValues:
                 known[node] = shape
         return known
 
-    def _known_dtypes(self, nodes: Iterable[Node]) -> dict[Node, str]:
+    def _collect_dtypes(self, nodes: Iterable[Node]) -> dict[Node, str]:
         return {node: dtype for node in nodes if (dtype := self._registry.dtypes[node][0]) is not None}

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
 
 import msgspec
 
@@ -84,7 +83,7 @@ def leave() -> None:
 
 
 @contextmanager
-def _open_inner(scope: Scope, **changes: Any) -> Iterator[Scope]:
+def _open_inner(scope: Scope, **changes: object) -> Iterator[Scope]:
     """Make ``scope`` with ``changes`` the current scope inside the block."""
     inner = msgspec.structs.replace(scope, **changes)
     token = _CURRENT.set(inner)
@@ -148,7 +147,7 @@ def variable_scope(
     """
     scope = current_scope()
     settings = Settings(initializer, regularizer, dtype, trainable)
-    changes: dict[str, Any] = {"reuse": resolve_reuse(reuse, scope.reuse)}
+    changes: dict[str, object] = {"reuse": resolve_reuse(reuse, scope.reuse)}
     if isinstance(name, Scope):
         settings = settings.within(name.settings)
         changes["reuse"] = resolve_reuse(reuse, resolve_reuse(name.reuse, scope.reuse))
@@ -175,7 +174,7 @@ def unique_names(naming: Naming | None = None, *, prefix: str = "") -> Iterator[
     share a name.
     """
     scope = current_scope()
-    changes: dict[str, Any] = {"counters": Counters(), "prefix": prefix}
+    changes: dict[str, object] = {"counters": Counters(), "prefix": prefix}
     if naming is not None:
         changes["naming"] = naming
     with _open_inner(scope, **changes) as inner:

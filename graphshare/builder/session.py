@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Any, overload
+from typing import overload
+
+from numpy.typing import ArrayLike
 
 from graphshare.analysis.roles import Kind
 from graphshare.builder.apply_operator import apply
@@ -29,7 +31,7 @@ from graphshare.ops.kernel import Array
 from graphshare.text.names import did_you_mean
 
 Target = Var | str
-Feed = Mapping[Var, Any] | Mapping[str, Any] | Mapping[Target, Any]
+Feed = Mapping[Var, ArrayLike] | Mapping[str, ArrayLike] | Mapping[Target, ArrayLike]
 
 
 class Session:
@@ -99,7 +101,7 @@ class Session:
         """
         return self._values.get(self._resolve_parameter(parameter))
 
-    def set_value(self, parameter: Target, value: Any) -> None:
+    def set_value(self, parameter: Target, value: ArrayLike) -> None:
         """Set the value of a parameter to a copy of an array, or of anything that numpy converts to one.
 
         Raises:
