@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import overload
 
-from numpy.typing import ArrayLike
-
 from graphshare.analysis.roles import Kind
 from graphshare.builder.apply_operator import apply
 from graphshare.builder.naming import MXNET, Counters, Naming
@@ -31,7 +29,7 @@ from graphshare.ops.kernel import Array
 from graphshare.text.names import did_you_mean
 
 Target = Var | str
-Feed = Mapping[Var, ArrayLike] | Mapping[str, ArrayLike] | Mapping[Target, ArrayLike]
+Feed = Mapping[Var, object] | Mapping[str, object] | Mapping[Target, object]
 
 
 class Session:
@@ -101,7 +99,7 @@ class Session:
         """
         return self._values.get(self._resolve_parameter(parameter))
 
-    def set_value(self, parameter: Target, value: ArrayLike) -> None:
+    def set_value(self, parameter: Target, value: object) -> None:
         """Set the value of a parameter to a copy of an array, or of anything that numpy converts to one.
 
         Raises:

@@ -79,7 +79,7 @@ def plan_parameter(
     else:
         _check_shared(existing, name, policy, kind, shape, settings, own)
     return ParameterPlan(
-        name, kind, shape, settings, {**_default_initializer(name, formal), **attrs, **_hidden_attributes(settings)}, existing
+        name, kind, shape, settings, {**_default_initializer(name, formal), **attrs, **_format_settings(settings)}, existing
     )
 
 
@@ -137,7 +137,7 @@ def _default_initializer(name: str, formal: str) -> dict[str, str]:
     return {"__init__": _FIRST_VALUES.get(formal) or uniform(0.01)}
 
 
-def _hidden_attributes(settings: Settings) -> dict[str, str]:
+def _format_settings(settings: Settings) -> dict[str, str]:
     """Return the hidden attributes (``__wd_mult__`` ...) in which MXNet stores these settings."""
     attrs = {}
     if settings.initializer is not None:
