@@ -1,4 +1,4 @@
-"""Attribute texts: which spellings MXNet 1.9.1 accepts for each kind of parameter, and the value they mean.
+"""Attribute texts: the spellings that MXNet 1.9.1 accepts for each kind of parameter, and their values.
 
 A parameter's kind names the C++ type that its text is read into, with a question mark for ``dmlc::optional``:
 
@@ -14,10 +14,10 @@ A parameter's kind names the C++ type that its text is read into, with a questio
 ``floats`` ``doubles``         tuples of numbers; ``doubles?`` may be ``None``
 ``shapes``                     tuples of tuples
 ``enum`` ``enum?``             one of the declared spellings; ``enum?`` also ``None``
-``string`` ``char`` ``ptr``    any text; one character; nothing at all (not made for files)
+``string`` ``char`` ``ptr``    any text; one character; nothing (files cannot hold it)
 =============================  =====================================================================================
 
-The two readers of numbers, streams and ``dmlc::stof``, differ in what they let pass; both are followed character by character.
+Streams and ``dmlc::stof`` accept different texts for numbers; both are followed character by character.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Member = Callable[[str, int], Reading]
 
 _SPACE = " \t\n\v\f\r"
-_TRAILING = " \t\n\f\r"  # a vertical tab behind a value is not blank to dmlc, before and inside it is to a stream
+_TRAILING = " \t\n\f\r"  # dmlc does not skip a vertical tab after a value; a stream skips one before it
 _BLANKS = r"[ \t\n\v\f\r]*"
 _DIGITS = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
 _INTEGER = re.compile(_BLANKS + r"([+-]?)([0-9]+)")
@@ -57,7 +57,7 @@ def _after_blanks(text: str, position: int) -> int:
 
 
 def _integer(kind: str) -> Member:
-    """A stream's reading of a whole number. Unsigned kinds take a minus sign and wrap."""
+    """Return the reader of a whole number from a C++ stream. Unsigned kinds accept a minus sign and wrap."""
     low, high = _BITS[kind]
 
     def read(text: str, position: int) -> Reading:
@@ -79,7 +79,7 @@ def _integer(kind: str) -> Member:
 
 
 def _real(kind: str) -> Member:
-    """A stream's reading of a number: no ``inf``, no ``nan``, no suffix; too large fails, too small is 0."""
+    """Return the reader of a number from a C++ stream: no ``inf``, ``nan`` or suffix; too large fails, too small is 0."""
     largest = float.fromhex("0x1.fffffep+127") if kind == "float" else float.fromhex("0x1.fffffffffffffp+1023")
 
     def read(text: str, position: int) -> Reading:
@@ -95,7 +95,7 @@ def _real(kind: str) -> Member:
 
 
 def _optional(member: Member, *, long_suffix: bool = False) -> Member:
-    """``dmlc::optional``: the four letters None right here, or what ``member`` reads, perhaps with an ``L`` behind it."""
+    """Return the reader of a ``dmlc::optional``: None, or what ``member`` reads, perhaps followed by an ``L``."""
 
     def read(text: str, position: int) -> Reading:
         if text.startswith("None", position):
@@ -107,7 +107,7 @@ def _optional(member: Member, *, long_suffix: bool = False) -> Member:
 
 
 def _members(member: Member, *, long_suffix: bool) -> Member:
-    """``mxnet::Tuple``: brackets of either form, a bare number for one member, None for an unknown rank."""
+    """Return the reader of an ``mxnet::Tuple``: round or square brackets, a bare number for one member, None."""
 
     def read(text: str, position: int) -> Reading:
         position = _after_blanks(text, position)
@@ -143,7 +143,7 @@ def _members(member: Member, *, long_suffix: bool) -> Member:
 
 
 def _whole(member: Member) -> Callable[[str], Any]:
-    """Nothing but white space may follow."""
+    """Return a reader of the whole text: only white space may follow the value."""
 
     def read(text: str) -> Any:
         value, position = member(text, 0)
@@ -164,7 +164,7 @@ def _optional_boolean(text: str) -> bool | None:
 
 
 def _round_to_kind(value: float, kind: str) -> float:
-    """``value`` as the kind holds it."""
+    """Return ``value`` rounded to the precision of the kind."""
     if kind == "double":
         return value
     single: float = struct.unpack("f", struct.pack("f", value))[0]
@@ -172,7 +172,7 @@ def _round_to_kind(value: float, kind: str) -> float:
 
 
 def _stof(kind: str) -> Callable[[str], float]:
-    """``dmlc::stof`` / ``stod``: lenient about missing digits, strict about range and about anything behind."""
+    """Return the reader ``dmlc::stof`` or ``stod``: lenient about missing digits, strict about range and trailing text."""
     highest, largest, smallest = _LARGEST[kind]
 
     def read(text: str) -> float:
@@ -264,7 +264,7 @@ _LIKE = {
 
 @lru_cache(maxsize=65536)
 def read_value(kind: str, text: str) -> Any:
-    """The value that ``text`` means for a parameter of ``kind`` (not an enum). Raises ValueError where MXNet refuses it."""
+    """Return the value of ``text`` for a parameter of ``kind`` (not an enum); ValueError if MXNet refuses it."""
     try:
         return _READERS[kind](text)
     except KeyError:
@@ -273,8 +273,8 @@ def read_value(kind: str, text: str) -> Any:
         raise ValueError(text) from None
 
 
-def spellings(kind: str, choices: tuple[str, ...] = ()) -> str:
-    """In words what a parameter of this kind may be written as."""
+def describe_spellings(kind: str, choices: tuple[str, ...] = ()) -> str:
+    """Return a description of the texts that a parameter of this kind accepts."""
     base = kind.removesuffix("?")
     words = "one of " + ", ".join(choices) if base == "enum" else _SPELLINGS[_LIKE.get(base, base)]
     return f"{words}, or None" if kind.endswith("?") else words

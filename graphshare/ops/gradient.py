@@ -1,7 +1,7 @@
-"""What a gradient is: the product of an operator's output gradients with its Jacobian (vjp), or why there is none.
+"""Gradients of operators: the product of output gradients with the Jacobian (vjp), or the reason why there is none.
 
-Gradients know no graph, as kernels do not. What MXNet computes decides, also where it is not the derivative: loss heads ignore
-the gradient of their output, and some operators have a gradient of zero.
+Like kernels, gradients are independent of graphs. They follow MXNet even where it does not compute the derivative: losses
+ignore the gradient of their output, and some operators have a gradient of zero.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from graphshare.ops.kernel import Array, Attrs
 
 Gradients = Sequence["Array | None"]
-"""One for each array; None is zero everywhere."""
+"""One gradient for each array; None stands for zeros."""
 
 
 class GradientError(Exception):
@@ -23,11 +23,11 @@ class GradientError(Exception):
 
 
 class TapeEntry(msgspec.Struct, eq=False):
-    """What a forward pass left for the backward pass.
+    """What a forward pass keeps of one node for the backward pass.
 
-    ``wanted[i]`` tells whether anybody asks for the gradient of input ``i``. ``subruns`` are the backward passes of the
-    subgraphs in the order in which they ran: from the gradients of a subgraph's heads to those of its variables. ``stream``
-    begins the random numbers of the forward pass anew. Inputs and outputs that a gradient does not read are not kept.
+    ``requested[i]`` says whether the gradient of input ``i`` is needed. ``subruns`` are the backward passes of the subgraphs in
+    execution order: from the gradients of a subgraph's heads to those of its variables. ``stream`` restarts the random numbers
+    of the forward pass. Inputs and outputs that a gradient does not read are not kept.
     """
 
     attrs: Attrs
@@ -44,13 +44,13 @@ Vjp = Callable[..., "Array | Gradients | None"]
 
 
 class Gradient(msgspec.Struct, frozen=True):
-    """How gradients pass one operator.
+    """The gradient of one operator.
 
-    ``vjp(entry, *output gradients)`` gives the gradients of the inputs: one array for the first of them, or a sequence, which
-    may be shorter than the inputs; what is missing is zero. The first output's gradient is always an array, the others are None
-    where they are not read. ``reads_inputs`` and ``reads_outputs`` tell what must be kept until the backward pass.
-    ``is_loss`` operators start a backward pass: they ignore the gradient of their output. ``overwrites`` gives new values of
-    inputs that MXNet's forward pass writes to.
+    ``vjp(entry, *output gradients)`` returns the gradients of the inputs: one array for the first input, or a sequence, which
+    may be shorter than the inputs; missing ones are zero. The gradient of the first output is always an array, that of another
+    output is None if the output is unused. ``reads_inputs`` and ``reads_outputs`` say what must be kept until the backward
+    pass. ``is_loss`` operators start a backward pass: they ignore the gradient of their output. ``overwrites`` returns new
+    values of inputs that MXNet's forward pass writes to.
     """
 
     operator: str
@@ -64,7 +64,7 @@ class Gradient(msgspec.Struct, frozen=True):
 class NoGradient(msgspec.Struct, frozen=True):
     """An operator whose gradient is not computed.
 
-    With ``is_zero`` it is zero in MXNet too, so a backward pass ends here. Without, asking for it is refused with the reason.
+    With ``is_zero`` it is zero in MXNet too, so a backward pass ends here; otherwise a request for it is refused.
     """
 
     operator: str
@@ -73,12 +73,12 @@ class NoGradient(msgspec.Struct, frozen=True):
 
 
 def no_gradient(reason: str, *operators: str, is_zero: bool = True) -> tuple[NoGradient, ...]:
-    """The operators without a gradient for one reason."""
+    """Return the entries of operators that have no gradient for one reason."""
     return tuple(NoGradient(operator, reason, is_zero) for operator in operators)
 
 
 def sum_to_shape(gradient: Array, shape: tuple[int, ...]) -> Array:
-    """``gradient`` summed over the axes along which an array of ``shape`` was stretched."""
+    """Return ``gradient`` summed over the axes along which an array of ``shape`` was broadcast."""
     if gradient.shape == shape:
         return gradient
     extra = gradient.ndim - len(shape)

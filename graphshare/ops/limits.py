@@ -1,7 +1,7 @@
-"""What kernels do not compute: dtypes, ranks, arrays without elements, numbers and attributes outside their range.
+"""Limits of kernels: the dtypes, ranks, sizes, numbers and attributes for which they compute.
 
-A kernel whose function fails within its limits has a bug; outside of them its inputs are refused. So limits are looked at only
-after a failure, and a kernel may well compute some of what they exclude.
+A kernel that fails within its limits has a bug; outside of them its inputs are refused. Limits are therefore checked only after
+a failure, and a kernel may compute some of what they exclude.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QUANTIZED = ("int8", "uint8")
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kernel computes.
+    """The inputs and attributes for which a kernel computes.
 
     ``dtypes`` are those of its inputs, ``first`` those of the first input (empty: all). ``rank`` is the least number of axes of
     its inputs, ``ranks`` the numbers of axes that the first may have. With ``elements`` its inputs must have elements, with
@@ -43,7 +43,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     above: Sequence[str] = ()
 
     def violation(self, attrs: Attrs, shapes: Shapes, dtypes: Types, arrays: Sequence[Array] = ()) -> str | None:
-        """Return what lies outside of the limits, as a sentence; None where nothing does. Unknown shapes and dtypes pass."""
+        """Return a sentence about what is outside of the limits, or None. Unknown shapes and dtypes pass."""
         return (
             self._attribute_violation(attrs)
             or self._dtype_violation(dtypes)
@@ -81,7 +81,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_limits(limits: Limits, *kernels: Kernel) -> tuple[Kernel, ...]:
-    """Return ``kernels`` with ``limits``, but for those that have their own."""
+    """Return ``kernels`` with ``limits``, except those that have their own."""
     return tuple(k if k.limits is not None else msgspec.structs.replace(k, limits=limits) for k in kernels)
 
 
@@ -102,7 +102,7 @@ def _numbers(value: Any) -> list[Any]:
 
 @contextmanager
 def refuse_invalid_call() -> Iterator[None]:
-    """Refuse what numpy refuses of the enclosed call, a single numpy function that is passed the user's values."""
+    """Turn an error of the enclosed call, a single numpy function on the user's values, into a KernelError."""
     try:
         yield
     except (ValueError, IndexError, TypeError) as error:

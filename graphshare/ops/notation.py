@@ -1,11 +1,11 @@
-"""The notation that the operator tables are written in, read when an operator is first asked for.
+"""The notation of the operator tables, read when an operator is first looked up.
 
 Parameters: ``name:kind=default`` joined by semicolons, ``!`` for a required one, an
 enumeration in braces, bounds in brackets: ``kernel:shape=!; num_filter:uint[1:]=!; p:float[0:1]=0.5; mode:{clip/wrap}=clip``.
 An enumeration that lists None is an optional one.
 
-Inputs and output labels: names in order. A name may stand under a condition on the attributes, ``bias[!no_bias]``,
-``gamma[act_type=prelu]``, ``a[flag&key=value]``; ``arg*num_args`` is ``arg0``, ``arg1``, ... as many as the attribute says.
+Inputs and output labels: names in order. A name may depend on attributes: ``bias[!no_bias]``,
+``gamma[act_type=prelu]``, ``a[flag&key=value]``; ``arg*num_args`` is ``arg0``, ``arg1``, ... up to the attribute's count.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Condition(NamedTuple):
-    """``key`` has the value ``wanted`` (True for a plain flag), or has not when ``negated``."""
+    """``key`` has the value ``expected`` (True for a plain flag), or another one if ``negated``."""
 
     key: str
-    wanted: str | bool
+    expected: str | bool
     negated: bool
 
 
 class Term(NamedTuple):
-    """One name, or a numbered run as long as the attribute ``counted_by`` says, under conditions that must all hold."""
+    """One name, or as many numbered names as the attribute ``counted_by`` says, if all conditions hold."""
 
     name: str
     counted_by: str
@@ -53,7 +53,7 @@ class Term(NamedTuple):
 
 @cache
 def read_parameters(text: str) -> tuple[Parameter, ...]:
-    """The parameters that a table row declares, in order."""
+    """Return the parameters that a table row declares, in order."""
     return tuple(_parameter(part.strip()) for part in text.split(";") if part.strip())
 
 
@@ -62,18 +62,18 @@ def _parameter(text: str) -> Parameter:
     if match is None:
         raise AssertionError(f"not a parameter: {text!r}")
     name, choices, kind, low, high, default = match.groups()
-    spelled = tuple(choices.split("/")) if choices is not None else ()
-    if spelled:
-        kind = "enum?" if spelled[0] == "None" else "enum"
-        spelled = spelled[1:] if kind == "enum?" else tuple(choice.strip("'") for choice in spelled)
+    members = tuple(choices.split("/")) if choices is not None else ()
+    if members:
+        kind = "enum?" if members[0] == "None" else "enum"
+        members = members[1:] if kind == "enum?" else tuple(member.strip("'") for member in members)
     required = default == "!"
     bounds = (float(low) if low else None, float(high) if high else None)
-    return Parameter(name, kind, None if required else default, required, spelled, bounds)
+    return Parameter(name, kind, None if required else default, required, members, bounds)
 
 
 @cache
 def read_terms(text: str) -> tuple[Term, ...]:
-    """The inputs or labels that a table row declares, in order."""
+    """Return the inputs or labels that a table row declares, in order."""
     return tuple(_term(part) for part in text.split())
 
 

@@ -1,7 +1,7 @@
-"""Gradients of operators that only move elements: where each element went is found by moving element numbers.
+"""Gradients of operators that only move elements, found by applying the operator to element numbers.
 
-The forward pass runs once more on whole numbers that count the elements; the gradient of an element is the sum of the
-gradients of all places where its number turned up. Families whose operators are used much have gradients of their own.
+The forward pass runs again on the numbers of the elements; the gradient of an element is the sum of the gradients of all places
+where its number appears. Frequently used operators have gradients of their own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from graphshare.ops.registry import find_kernel
 def permutation_vjp(operator: str, *, attrs: Mapping[str, Any] | None = None) -> Vjp:
     """Return the gradient of the first input of an operator whose outputs hold its elements, or constants.
 
-    Elements are numbered from 1; a constant that the operator puts beside them must be 0 or less. ``attrs`` override the
+    Elements are numbered from 1; a constant that the operator inserts must be 0 or less. ``attrs`` override the
     node's own.
     """
 

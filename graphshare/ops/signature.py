@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from graphshare.ops.attributes import read_value, spellings
+from graphshare.ops.attributes import describe_spellings, read_value
 from graphshare.ops.notation import Condition, Parameter, Term, read_parameters, read_terms
 
 if TYPE_CHECKING:
@@ -210,11 +210,11 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     def _holds(self, condition: Condition, attrs: Attributes) -> bool:
         value = self.value(attrs, condition.key)
-        if condition.wanted == "None":
-            held = value is None
+        if condition.expected == "None":
+            holds = value is None
         else:
-            held = bool(value) if condition.wanted is True else value == condition.wanted
-        return held != condition.negated
+            holds = bool(value) if condition.expected is True else value == condition.expected
+        return holds != condition.negated
 
 
 def define(names: str, inputs: str | InputRule = "", attributes: str | None = None, **facts: Any) -> list[Signature]:
@@ -256,7 +256,7 @@ def _fill(values: dict[str, Any], faults: list[AttributeFault], parameter: Param
     """Put the value of one parameter into ``values``, or the fault into ``faults``."""
     text = attrs.get(parameter.name, parameter.default)
     if text is None:
-        expected = spellings(parameter.kind, parameter.choices)
+        expected = describe_spellings(parameter.kind, parameter.choices)
         faults.append(AttributeFault("missing", parameter.name, None, expected))
         return
     try:
@@ -266,7 +266,7 @@ def _fill(values: dict[str, Any], faults: list[AttributeFault], parameter: Param
 
 
 def _format_expected(parameter: Parameter) -> str:
-    words = spellings(parameter.kind, parameter.choices)
+    words = describe_spellings(parameter.kind, parameter.choices)
     low, high = parameter.bounds
     if low is not None and high is not None:
         return f"{words}, from {low:g} to {high:g}"

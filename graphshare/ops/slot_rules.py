@@ -1,4 +1,4 @@
-"""Rules that the tables' notation has no words for: inputs, outputs and slots that follow from counts in the attributes."""
+"""Rules that the notation of the tables cannot express: inputs, outputs and slots that follow from attributes."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ if TYPE_CHECKING:
 
 
 def number_outputs(count: int, visible: int | None = None) -> Outputs:
-    """Outputs without declared labels: ``output`` for a single one, else ``output0``, ``output1``, ..."""
+    """Return outputs without declared labels: ``output`` for a single one, otherwise ``output0``, ``output1``, ..."""
     labels = ("output",) if count == 1 else tuple(f"output{i}" for i in range(count))
     return Outputs(count, count if visible is None else visible, labels)
 
 
-def count_of(signature: Signature, attrs: Attributes, key: str) -> int:
-    """A count from the attributes; 0 where it is missing or senseless, or larger than any graph's (``MAX_COUNT``)."""
+def read_count(signature: Signature, attrs: Attributes, key: str) -> int:
+    """Return a count from the attributes; 0 where it is missing, negative or larger than ``MAX_COUNT``."""
     value = signature.value(attrs, key)
     return value if isinstance(value, int) and 0 <= value <= MAX_COUNT else 0
 
 
 def outputs_by_attribute(key: str) -> OutputRule:
-    """As many outputs as the attribute ``key`` says."""
-    return lambda signature, attrs: number_outputs(count_of(signature, attrs, key))
+    """Return a rule for as many outputs as the attribute ``key`` says."""
+    return lambda signature, attrs: number_outputs(read_count(signature, attrs, key))
 
 
 def split(signature: Signature, attrs: Attributes) -> Outputs:
-    """``sections`` equal parts, or one for each of ``indices`` (which begin with 0)."""
-    return number_outputs(count_of(signature, attrs, "sections") or len(signature.value(attrs, "indices") or ()))
+    """Return ``sections`` outputs, or one for each of ``indices`` (which begin with 0)."""
+    return number_outputs(read_count(signature, attrs, "sections") or len(signature.value(attrs, "indices") or ()))
 
 
 def pooling_outputs(signature: Signature, attrs: Attributes) -> Outputs:
-    """A maximum keeps a workspace where oneDNN computes it: a kernel of rank 1 to 3, channels first."""
+    """Return the output, and a workspace for max pooling that oneDNN computes: kernel rank 1 to 3, channels first."""
     kernel = signature.value(attrs, "kernel") or ()
     channels_first = signature.value(attrs, "layout") in (None, "NCW", "NCHW", "NCDHW")
     if signature.value(attrs, "pool_type") == "max" and 1 <= len(kernel) <= 3 and channels_first:
@@ -43,22 +43,22 @@ def pooling_outputs(signature: Signature, attrs: Attributes) -> Outputs:
     return number_outputs(1)
 
 
-def ranks_agree(*keys: str) -> LoadCheck:
-    """These tuples are empty or as long as ``kernel``."""
+def require_same_rank(*keys: str) -> LoadCheck:
+    """Return a check that these tuples are empty or as long as ``kernel``."""
 
     def check(values: Mapping[str, Any]) -> AttributeFault | None:
         kernel = values["kernel"]
         for key in keys:
             value = values[key]
             if value is None or (value and len(value) != len(kernel)):
-                return AttributeFault("constraint", key, str(value), f"have {len(kernel)} members, as kernel has, or none")
+                return AttributeFault("constraint", key, str(value), f"have {len(kernel)} members, as many as kernel, or none")
         return None
 
     return check
 
 
-def kernel_rank(*ranks: int) -> LoadCheck:
-    """``kernel`` has one of these ranks, unless the whole plane is pooled."""
+def require_kernel_rank(*ranks: int) -> LoadCheck:
+    """Return a check that ``kernel`` has one of these ranks, unless pooling is global."""
 
     def check(values: Mapping[str, Any]) -> AttributeFault | None:
         kernel = values["kernel"]
@@ -69,18 +69,18 @@ def kernel_rank(*ranks: int) -> LoadCheck:
     return check
 
 
-def without_zeros(*keys: str) -> LoadCheck:
-    """These tuples have no member 0."""
+def require_nonzero(*keys: str) -> LoadCheck:
+    """Return a check that these tuples do not contain 0."""
 
     def check(values: Mapping[str, Any]) -> AttributeFault | None:
         wrong = [key for key in keys if 0 in (values[key] or ())]
-        return AttributeFault("constraint", wrong[0], str(values[wrong[0]]), "not hold 0") if wrong else None
+        return AttributeFault("constraint", wrong[0], str(values[wrong[0]]), "not contain 0") if wrong else None
 
     return check
 
 
 def inputs_by_flags(first: str, *flags: str) -> InputRule:
-    """``input1``, ``input2``...: one where ``first`` is None (always, if it is empty), one for each flag that is set."""
+    """Return a rule for ``input1``, ``input2``...: one if ``first`` is empty or its value None, one for each set flag."""
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
         count = (not first or signature.value(attrs, first) is None) + sum(bool(signature.value(attrs, flag)) for flag in flags)

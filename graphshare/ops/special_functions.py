@@ -1,4 +1,4 @@
-"""The functions of mathematics that numpy lacks."""
+"""Mathematical functions that numpy lacks."""
 
 from __future__ import annotations
 
@@ -11,15 +11,10 @@ import numpy as np
 from graphshare.ops.kernel import Array
 
 BLOCK = 16384
-"""How many numbers at a time stay in the processor's cache."""
+"""Number of elements processed at a time, so that they stay in the processor's cache."""
 
-
-_ONE_IN_FLOAT64 = 6.0  # from here on erf is 1 within the type's precision
-
-
+_ONE_IN_FLOAT64 = 6.0  # from here on erf is 1 in float64
 _DEGREES = (16, 26)
-
-
 _TANH = tuple(
     map(
         np.float32,
@@ -29,7 +24,7 @@ _TANH = tuple(
 
 
 def erf(x: Array) -> Array:
-    """The error function of float32 or float64."""
+    """Return the error function of float32 or float64."""
     values = x.reshape(-1)
     result = np.empty_like(values)
     with np.errstate(all="ignore"):
@@ -40,12 +35,12 @@ def erf(x: Array) -> Array:
 
 
 def erf_of_block(x: Array, result: Array) -> None:
-    """The error function of ``x`` in ``result``, which may be ``x``; what it takes beside is as large."""
+    """Write the error function of ``x`` to ``result``, which may be ``x``; the scratch memory is as large."""
     if x.dtype != np.float32:
         result[...] = _erf(x)
         return
-    # atanh(erf(x)) / x is nearly flat, so a short polynomial in x**2 gives it, here the one whose largest relative error in
-    # erf itself is least, 1e-7, on [-4, 4] (beyond it grows); and numpy's tanh costs no more than two products.
+    # atanh(erf(x)) / x is nearly flat, so a short polynomial in x**2 approximates it: the one with the least maximal relative
+    # error of erf, 1e-7, on [-4, 4] (it grows beyond). numpy's tanh costs as much as two products.
     np.clip(x, np.float32(-4.5), np.float32(4.5), out=result)
     square = np.multiply(result, result)
     powers = np.multiply(square, _TANH[0])
@@ -58,7 +53,7 @@ def erf_of_block(x: Array, result: Array) -> None:
 
 
 def _erf(x: Array) -> Array:
-    """Inside ``[-1, 1]`` x times a polynomial in x**2, outside 1 - exp(-x**2) times a polynomial in (x - 3) / (x + 3).
+    """Return x times a polynomial in x**2 on ``[-1, 1]``, otherwise 1 - exp(-x**2) times one in (x - 3) / (x + 3).
 
     Both are Chebyshev interpolants through the values of the standard library.
     """
@@ -72,7 +67,7 @@ def _erf(x: Array) -> Array:
 
 
 def erfinv(x: Array) -> Array:
-    """The inverse of :func:`erf`, on float64: a close guess, then steps of Halley's method on the complement."""
+    """Return the inverse of :func:`erf` of float64: an approximation, then steps of Halley's method on the complement."""
     with np.errstate(all="ignore"):
         size = np.abs(x)
         rest = 1 - size
@@ -88,17 +83,17 @@ def erfinv(x: Array) -> Array:
 
 
 def gamma(x: Array) -> Array:
-    """The gamma function, on float64. The poles at negative integers have no value."""
-    return _by_element(_gamma, x)
+    """Return the gamma function of float64, NaN at the poles (negative integers)."""
+    return _map_elements(_gamma, x)
 
 
 def gammaln(x: Array) -> Array:
-    """The logarithm of the absolute value of the gamma function, on float64. It is infinite at the poles."""
-    return _by_element(_gammaln, x)
+    """Return the logarithm of the absolute value of the gamma function of float64, infinite at the poles."""
+    return _map_elements(_gammaln, x)
 
 
 def _erfc(x: Array) -> Array:
-    """1 - erf(x) for x >= 0, with full relative precision."""
+    """Return 1 - erf(x) for x >= 0 with full relative precision."""
     inner, outer = _erf_polynomials(*_DEGREES)
     square = x * x
     near = 1 - x * _polynomial(inner, 2 * square - 1)
@@ -106,14 +101,14 @@ def _erfc(x: Array) -> Array:
 
 
 def _outer_argument(size: Array) -> Array:
-    """``[1, 6]`` to ``[-1, 1]``, dense where the function bends."""
+    """Map ``[1, 6]`` to ``[-1, 1]``, densely where the function bends."""
     result: Array = ((size - 3) / (size + 3) + 1 / 12) * (24 / 10)
     return result
 
 
 @cache
 def _erf_polynomials(inner: int, outer: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Chebyshev coefficients of erf(x) / x on ``[0, 1]`` and of exp(x**2) erfc(x) on ``[1, 6]``."""
+    """Return Chebyshev coefficients of erf(x) / x on ``[0, 1]`` and of exp(x**2) erfc(x) on ``[1, 6]``."""
 
     def near(u: float) -> float:
         root = math.sqrt(max((u + 1) / 2, 0.0))
@@ -128,7 +123,7 @@ def _erf_polynomials(inner: int, outer: int) -> tuple[tuple[float, ...], tuple[f
 
 
 def _interpolant(function: Callable[[float], float], degree: int) -> tuple[float, ...]:
-    """The Chebyshev series of this degree that meets the function at the zeros of the next polynomial."""
+    """Return the Chebyshev series of this degree that equals the function at the zeros of the next polynomial."""
     angles = [math.pi * (i + 0.5) / (degree + 1) for i in range(degree + 1)]
     values = [function(math.cos(angle)) for angle in angles]
     sums = [math.fsum(v * math.cos(k * a) for v, a in zip(values, angles, strict=True)) for k in range(degree + 1)]
@@ -136,7 +131,7 @@ def _interpolant(function: Callable[[float], float], degree: int) -> tuple[float
 
 
 def _polynomial(coefficients: tuple[float, ...], u: Array) -> Array:
-    """A Chebyshev series by Clenshaw's recurrence, in the type of ``u``."""
+    """Evaluate a Chebyshev series by Clenshaw's recurrence, in the dtype of ``u``."""
     twice = 2 * u
     last, before, following = np.full_like(u, coefficients[-1]), np.zeros_like(u), np.empty_like(u)
     for c in coefficients[-2:0:-1]:
@@ -148,7 +143,7 @@ def _polynomial(coefficients: tuple[float, ...], u: Array) -> Array:
     return result
 
 
-def _by_element(function: Callable[[float], float], x: Array) -> Array:
+def _map_elements(function: Callable[[float], float], x: Array) -> Array:
     with np.errstate(all="ignore"):
         return np.asarray(np.frompyfunc(function, 1, 1)(x), np.float64)
 

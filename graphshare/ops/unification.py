@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
-from graphshare.ops.kernel import Attrs, Dim, KernelError, Shape, Shapes, Types
+from graphshare.ops.kernel import Attrs, Dim, KernelError, Shape, ShapeRule, Shapes, TypeRule, Types
 from graphshare.text.format import format_shape
 
 
@@ -38,7 +39,7 @@ def dims_of_rank(shape: Shape, rank: int, what: str = "") -> tuple[Dim, ...]:
     if shape is None:
         return (None,) * rank
     if len(shape) != rank:
-        raise KernelError(f"{what or format_shape(shape)} has {len(shape)} axes where {rank} are wanted")
+        raise KernelError(f"{what or format_shape(shape)} has {len(shape)} axes, expected {rank}")
     return shape
 
 
@@ -56,6 +57,25 @@ def axis_of(axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise KernelError(f"axis {axis} of an array with {rank} axes")
     return axis % rank
+
+
+def with_dim(shape: tuple[Dim, ...], axis: int, size: Dim) -> tuple[Dim, ...]:
+    """Return ``shape`` with another size along ``axis``, counted from the front."""
+    return (*shape[:axis], size, *shape[axis + 1 :])
+
+
+def output_rule(shape_of: Callable[..., Shape]) -> ShapeRule:
+    """Return a rule that infers the only output as ``shape_of(attrs, *shapes)`` once every input has a known rank."""
+
+    def infer(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+        return inputs, outputs if None in inputs else [unify(shape_of(attrs, *inputs), outputs[0])]
+
+    return infer
+
+
+def infer_nothing(attrs: Attrs, inputs: Any, outputs: Any) -> tuple[Any, Any]:
+    """Return shapes or dtypes as they are: nothing follows from them."""
+    return inputs, outputs
 
 
 def same_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -96,6 +116,28 @@ def same_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Typ
         raise KernelError(f"dtypes {' and '.join(sorted(known))} do not fit")
     dtype = known.pop() if known else None
     return [dtype] * len(inputs), [dtype] * len(outputs)
+
+
+def same_floating_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """Infer one floating-point dtype for all inputs and outputs.
+
+    Raises:
+        KernelError: they differ, or are not floating point.
+    """
+    inputs, outputs = same_dtypes(attrs, inputs, outputs)
+    if inputs[0] is not None and not inputs[0].startswith("float"):
+        raise KernelError(f"the inputs are {inputs[0]}, expected floating point")
+    return inputs, outputs
+
+
+def fixed_dtype(dtype: str) -> TypeRule:
+    """Return a rule that infers ``dtype`` for the only output, whatever the inputs have."""
+    return lambda attrs, inputs, outputs: (inputs, [dtype])
+
+
+def dtype_from_attribute(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """Infer the dtype that the attribute ``dtype`` names for the only output."""
+    return inputs, [attrs["dtype"]]
 
 
 def first_dtype(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:

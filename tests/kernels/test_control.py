@@ -82,10 +82,10 @@ def test_cond_takes_one_branch() -> None:
 def test_faults_in_words() -> None:
     with pytest.raises(KernelError, match="one number"):
         run("_cond", COND, [lambda c: [np.ones(2)]] * 3, one(1), one(5), one(2))
-    with pytest.raises(KernelError, match="place 3 inputs, but there are 2"):
+    with pytest.raises(KernelError, match="map 3 inputs, but there are 2"):
         run("_foreach", FOREACH, [lambda *a: []], one(1), one(2))
     bodies: list[Body] = [lambda i, lim: [i < lim], lambda i, s: [i, i, np.ones((2, 2))]]
-    with pytest.raises(KernelError, match="became one of shape"):
+    with pytest.raises(KernelError, match="shape of a loop variable changed"):
         run("_while_loop", WHILE, bodies, one(0), one(3), one(1))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphshare.ops.convolution.depthwise import by_passes, depthwise
+from graphshare.ops.convolution.depthwise import correlate_by_tap, depthwise
 from graphshare.ops.convolution.epilogue import Epilogue
 from graphshare.ops.convolution.grid import Grid, grid_of
 from graphshare.ops.kernel import Array
@@ -29,7 +29,7 @@ def both(image: Array, weight: Array, grid: Grid, finish: Epilogue) -> tuple[Arr
     found, wanted = (np.full((len(image), *grid.out), np.nan, x) for x in (image.dtype, np.float64))
     with np.errstate(all="ignore"):
         depthwise(image, weight, grid, found, finish, 0, np.empty)
-        by_passes(image.astype(np.float64), weight.astype(np.float64), grid, wanted)
+        correlate_by_tap(image.astype(np.float64), weight.astype(np.float64), grid, wanted)
         Epilogue(finish.factor, finish.term, finish.addend, finish.low, finish.high).apply(0, wanted)
     return found, wanted
 

@@ -135,8 +135,8 @@ CONTRADICTIONS = [
     ("Concat", {"num_args": "2"}, [(2, 3), (2, 3)], [(2, 5)], "does not fit"),
     ("Concat", {"num_args": "2"}, [(2, 7), N], [(2, 5)], "do not fit an output with 5"),
     ("SliceChannel", {"num_outputs": "2"}, [(2, 3)], [N, N], "into 2 equal parts"),
-    ("SliceChannel", {"num_outputs": "2", "squeeze_axis": "1"}, [(2, 4)], [N, N], "cannot be squeezed"),
-    ("_split_v2", {"indices": "(0, 9)", "axis": "1"}, [(2, 4)], [N, N], "stay below the axis's size 4"),
+    ("SliceChannel", {"num_outputs": "2", "squeeze_axis": "1"}, [(2, 4)], [N, N], "expected 1 to squeeze it"),
+    ("_split_v2", {"indices": "(0, 9)", "axis": "1"}, [(2, 4)], [N, N], "less than the size of the axis, 4"),
     ("Crop", {"num_args": "1"}, [(1, 1, 4, 4)], [N], "a height and a width"),
     ("Crop", {"num_args": "2"}, [(1, 1, 4, 4), (1, 1, 5, 5)], [N], "cropped out of 4"),
     ("slice_axis", {"axis": "0", "begin": "2", "end": "9"}, [(4,)], [N], "nothing from 2 to 9"),
@@ -147,8 +147,8 @@ CONTRADICTIONS = [
     ("RNN", LSTM, [(5, 2, 3), (145,), N, N], [N, N, N], "fit no input size"),
     ("RNN", LSTM, [(5, 2, 9), (144,), N, N], [N, N, N], "does not fit"),
     ("Correlation", {"max_displacement": "9"}, [(1, 1, 4, 4)] * 2, [N], "pad_size would help"),
-    ("_contrib_box_nms", {}, [(2, 3, 4)], [N], "6 at least"),
-    ("_arange", {"start": "3", "stop": "1"}, [], [N], "nothing from 3 to 1"),
+    ("_contrib_box_nms", {}, [(2, 3, 4)], [N], "at least 6"),
+    ("_arange", {"start": "3", "stop": "1"}, [], [N], "range from 3 to 1 by 1 is empty"),
 ]
 
 

@@ -86,7 +86,7 @@ CONTRADICTIONS = [
     ("softmax", {"use_length": "True"}, [(2, 3), (3,)], [None], "length has a number for each row"),
     ("log_softmax", {"use_length": "True"}, [(2, 3)], [None], "softmax alone"),
     ("SoftmaxActivation", {"mode": "channel"}, [(2, 3)], [None], "it takes 3 or more"),
-    ("LeakyReLU", {"act_type": "prelu"}, [(2, 3, 4), (4,)], [None], "one for each of 3 channels"),
+    ("LeakyReLU", {"act_type": "prelu"}, [(2, 3, 4), (4,)], [None], "expected (1) or (3)"),
     ("SoftmaxOutput", {}, [(2, 3), (3,)], [None], "label (3) where (2) is wanted"),
     ("SoftmaxOutput", {"multi_output": "True"}, [(2, 3, 4), (2, 3)], [None], "for data (2,3,4) it is (2,4)"),
     ("SoftmaxOutput", {"multi_output": "True"}, [(3,), None], [None], "no axis 1"),

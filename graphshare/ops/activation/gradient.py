@@ -14,35 +14,35 @@ from graphshare.ops.windows import to_compute_dtype
 
 
 def relu(entry: TapeEntry, dy: Array) -> Array:
-    """Through where the output is positive; NaN stays."""
+    """Return the gradient where the output is positive, otherwise 0; NaN stays NaN."""
     y = entry.outputs[0]
     result: Array = np.multiply(dy, y > 0)
     return np.where(np.isnan(y), y, result) if np.isnan(y.sum()) else result
 
 
 def sigmoid(entry: TapeEntry, dy: Array) -> Array:
-    """``y (1 - y)``."""
+    """Return ``dy y (1 - y)``."""
     y = entry.outputs[0]
     result: Array = dy * (y * (1 - y))
     return result
 
 
 def tanh(entry: TapeEntry, dy: Array) -> Array:
-    """``1 - y^2``."""
+    """Return ``dy (1 - y^2)``."""
     y = entry.outputs[0]
     result: Array = dy * (1 - y * y)
     return result
 
 
 def softrelu(entry: TapeEntry, dy: Array) -> Array:
-    """``1 - exp(-y)``, the sigmoid of the input."""
+    """Return ``dy (1 - exp(-y))``: the derivative is the sigmoid of the input."""
     result: Array = dy * -np.expm1(-entry.outputs[0])
     return result
 
 
 def softsign(entry: TapeEntry, dy: Array) -> Array:
-    """``1 / (1 + |x|)^2``."""
-    slope = 1 / np.square(1 + np.abs(to_compute_dtype(entry.inputs[0])))  # whose square overflows in float16
+    """Return ``dy / (1 + |x|)^2``."""
+    slope = 1 / np.square(1 + np.abs(to_compute_dtype(entry.inputs[0])))  # the square overflows in float16
     return np.asarray((dy * slope).astype(dy.dtype, copy=False))
 
 
@@ -56,36 +56,34 @@ BY_TYPE: dict[str, Callable[[TapeEntry, Array], Array]] = {
 
 
 def activation(entry: TapeEntry, dy: Array) -> Array:
-    """That of the function which ``act_type`` names."""
+    """Return the gradient of the function that ``act_type`` names."""
     return BY_TYPE[entry.attrs["act_type"]](entry, dy)
 
 
 _SELU_ALPHA = 1.6732632423543772
-
-
 _SELU_SCALE = 1.0507009873554805
 
 
 def leaky(entry: TapeEntry, dy: Array) -> Array:
-    """``slope`` at 0 and below."""
+    """Return ``slope dy`` at 0 and below, otherwise ``dy``."""
     return np.where(entry.inputs[0] <= 0, dy * dy.dtype.type(entry.attrs["slope"]), dy)
 
 
 def elu(entry: TapeEntry, dy: Array) -> Array:
-    """``slope * exp(x)`` at 0 and below."""
+    """Return ``slope exp(x) dy`` at 0 and below, otherwise ``dy``."""
     x = entry.inputs[0]
     return np.where(x > 0, dy, dy * np.exp(np.minimum(x, 0)) * dy.dtype.type(entry.attrs["slope"]))
 
 
 def selu(entry: TapeEntry, dy: Array) -> Array:
-    """``scale * (alpha + y)`` at 0 and below, which is MXNet's and not quite the derivative, ``scale * alpha + y``."""
+    """Return ``scale (alpha + y) dy`` at 0 and below, as in MXNet; the derivative would be ``scale * alpha + y``."""
     x, y = entry.inputs[0], to_compute_dtype(entry.outputs[0])
     slope = np.where(x > 0, _SELU_SCALE, _SELU_SCALE * (_SELU_ALPHA + y))
     return np.asarray(dy * slope.astype(dy.dtype))
 
 
 def gelu(entry: TapeEntry, dy: Array) -> Array:
-    """The normal distribution function, and ``x`` times its density."""
+    """Return ``dy`` times the normal distribution function plus ``x`` times its density."""
     from graphshare.ops.special_functions import erf
 
     x = to_floating(entry.inputs[0])
@@ -95,7 +93,7 @@ def gelu(entry: TapeEntry, dy: Array) -> Array:
 
 
 def rrelu(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
-    """The slope that was drawn, outside training the middle of the bounds."""
+    """Return ``dy`` times the random slope, or outside training the middle of the bounds, at 0 and below."""
     x, slopes = entry.inputs[0], entry.outputs[1]
     if not entry.training:
         slopes = dy.dtype.type((entry.attrs["lower_bound"] + entry.attrs["upper_bound"]) / 2)
@@ -103,7 +101,7 @@ def rrelu(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
 
 
 def prelu(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of data, and of the slopes."""
+    """Return the gradients of data and slopes."""
     x, gamma = entry.inputs
     slopes = gamma.reshape((-1,) + (1,) * (x.ndim - 2)) if gamma.ndim == 1 and x.ndim > 1 else gamma
     below = x <= 0
@@ -122,7 +120,7 @@ _BY_TYPE: dict[str, Callable[..., Array | Gradients]] = {
 
 
 def leaky_relu(entry: TapeEntry, *dys: Array | None) -> Array | Gradients:
-    """That of the function which ``act_type`` names."""
+    """Return the gradient of the function that ``act_type`` names."""
     return _BY_TYPE[entry.attrs["act_type"]](entry, *dys)
 
 

@@ -1,4 +1,4 @@
-"""Activations: elementwise, result in the input's buffer where that is dead."""
+"""Elementwise activations; the result takes the buffer of a reusable input."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from graphshare.ops.unification import same_dtypes, same_shapes
 
 
 def relu(context: Context, attrs: Attrs, x: Array) -> Array:
-    """max(x, 0)."""
+    """Return max(x, 0)."""
     result: Array = np.maximum(x, x.dtype.type(0), out=result_buffer(context, x))
     return result
 
 
 def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
-    """1 / (1 + exp(-x)), without overflow on either side; of float16 in float32, where exp(17) is finite."""
+    """Return 1 / (1 + exp(-x)) without overflow; float16 is computed in float32, where exp(17) is finite."""
     if x.dtype == np.float16:
         return sigmoid(Context(reusable=(True,)), attrs, x.astype(np.float32)).astype(x.dtype)
     out = np.negative(x, out=result_buffer(context, x))
@@ -33,19 +33,19 @@ def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def tanh(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The hyperbolic tangent."""
+    """Return the hyperbolic tangent."""
     result: Array = np.tanh(x, out=result_buffer(context, x))
     return result
 
 
 def softrelu(context: Context, attrs: Attrs, x: Array) -> Array:
-    """log(1 + exp(x))."""
+    """Return log(1 + exp(x))."""
     result: Array = np.logaddexp(x, x.dtype.type(0))
     return result
 
 
 def softsign(context: Context, attrs: Attrs, x: Array) -> Array:
-    """x / (1 + abs(x))."""
+    """Return x / (1 + abs(x))."""
     with np.errstate(invalid="ignore"):
         result: Array = x / (1 + np.abs(x))
     return result
@@ -61,21 +61,21 @@ _BY_TYPE: dict[str, Callable[[Context, Attrs, Array], Array]] = {
 
 
 def activation(context: Context, attrs: Attrs, x: Array) -> Any:
-    """The function that ``act_type`` names; of whole numbers without the fraction."""
-    return _of_any_type(_BY_TYPE[attrs["act_type"]])(context, attrs, x)
+    """Return the function that ``act_type`` names; for integers the fraction is truncated."""
+    return _accept_integers(_BY_TYPE[attrs["act_type"]])(context, attrs, x)
 
 
-def _of_any_type(forward: Callable[[Context, Attrs, Array], Array]) -> Forward:
-    def of_any_type(context: Context, attrs: Attrs, x: Array) -> Array:
+def _accept_integers(forward: Callable[[Context, Attrs, Array], Array]) -> Forward:
+    def compute(context: Context, attrs: Attrs, x: Array) -> Array:
         if x.dtype.kind == "f" or forward is relu:
             return forward(context, attrs, x)
         return convert(forward(Context(), attrs, to_floating(x)), x.dtype)
 
-    return of_any_type
+    return compute
 
 
 def _elementwise(operator: str, forward: Any) -> Kernel:
-    return Kernel(operator, _of_any_type(forward), same_shapes, same_dtypes)
+    return Kernel(operator, _accept_integers(forward), same_shapes, same_dtypes)
 
 
 KERNELS = (

@@ -1,4 +1,4 @@
-"""LeakyReLU: the activations that let something of negative numbers through."""
+"""LeakyReLU: activations with a non-zero result for negative numbers."""
 
 from __future__ import annotations
 
@@ -9,31 +9,29 @@ import numpy as np
 
 from graphshare.ops.buffers import reuse_buffer
 from graphshare.ops.conversion import convert, to_floating
-from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
-from graphshare.ops.unification import same_dtypes, same_shapes, unify
+from graphshare.ops.unification import same_floating_dtypes, same_shapes, unify
 from graphshare.text.format import format_shape
 
 _SELU_ALPHA = np.float32(1.6732632423543772)
-
-
 _SELU_SCALE = np.float32(1.0507009873554805)
 
 
 def leaky(context: Context, attrs: Attrs, x: Array) -> Array:
-    """``slope * x`` below 0."""
+    """Return ``slope * x`` below 0, otherwise ``x``."""
     return _scale_where(x, attrs["slope"], _copy(context, x), x < 0)
 
 
 def elu(context: Context, attrs: Attrs, x: Array) -> Array:
-    """``slope * (exp(x) - 1)`` below 0."""
+    """Return ``slope * (exp(x) - 1)`` below 0, otherwise ``x``."""
     below = x < 0
     out: Array = np.expm1(x, out=_copy(context, x), where=below)
     return _scale_where(out, attrs["slope"], out, below)
 
 
 def selu(context: Context, attrs: Attrs, x: Array) -> Array:
-    """:func:`elu` with the slope and the scale that keep mean 0 and variance 1."""
+    """Return :func:`elu` with the slope and the scale that keep mean 0 and variance 1."""
     below = x < 0
     out: Array = np.expm1(x, out=_copy(context, x), where=below)
     _scale_where(out, _SELU_ALPHA, out, below)
@@ -42,17 +40,17 @@ def selu(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def gelu(context: Context, attrs: Attrs, x: Array) -> Array:
-    """``x`` times the normal distribution function of ``x``."""
+    """Return ``x`` times its normal distribution function."""
     from graphshare.ops.special_functions import BLOCK, erf_of_block
 
     data = to_floating(x)
-    given = np.ascontiguousarray(data).reshape(-1)
+    values = np.ascontiguousarray(data).reshape(-1)
     over = reuse_buffer(context, x) if data is x and x.flags.c_contiguous else None
     out = context.empty(data.shape, data.dtype) if over is None else over
     result = out.reshape(-1)
     number = data.dtype.type
-    for first in range(0, given.size, BLOCK):
-        part = given[first : first + BLOCK]
+    for first in range(0, values.size, BLOCK):
+        part = values[first : first + BLOCK]
         below = part * number(math.sqrt(0.5))
         erf_of_block(below, below)
         below += number(1)
@@ -62,9 +60,9 @@ def gelu(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def rrelu(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
-    """Below 0 ``x`` times a slope: the middle of the bounds, while training a random one for every element.
+    """Return ``x``, below 0 times a slope: a random one for each element while training, otherwise the middle of the bounds.
 
-    The second output is the slopes while training, else zeros.
+    The second output are the slopes while training, otherwise zeros.
     """
     if not context.training:
         slope = (np.float32(attrs["lower_bound"]) + np.float32(attrs["upper_bound"])) / np.float32(2)
@@ -78,9 +76,9 @@ def rrelu(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
 
 
 def prelu(context: Context, attrs: Attrs, x: Array, gamma: Array) -> Array:
-    """``gamma * x`` below 0, a slope for every channel (axis 1) or one for all."""
+    """Return ``gamma * x`` below 0, otherwise ``x``; one slope for each channel (axis 1) or one for all."""
     slopes = gamma.reshape((-1,) + (1,) * (x.ndim - 2)) if gamma.ndim == 1 and x.ndim > 1 else gamma
-    require(slopes.ndim <= x.ndim, f"gamma has {slopes.ndim} axes, and the data {x.ndim}")
+    require(slopes.ndim <= x.ndim, f"gamma has {slopes.ndim} axes, more than the {x.ndim} of the data")
     with refuse_invalid_call():
         np.broadcast_shapes(slopes.shape, x.shape)
     result: Array = np.multiply(x, slopes, out=_copy(context, x), where=x < 0)
@@ -93,7 +91,7 @@ def _scale_where(x: Array, slope: float | np.float32, out: Array, below: Array) 
 
 
 def _copy(context: Context, x: Array) -> Array:
-    """``x`` in a buffer that may be changed."""
+    """Return ``x`` in a buffer that may be overwritten."""
     out = reuse_buffer(context, x)
     return x.copy() if out is None else out
 
@@ -109,12 +107,12 @@ _BY_TYPE: dict[str, Callable[..., Array | tuple[Array, ...]]] = {
 
 
 def leaky_relu(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:
-    """The function that ``act_type`` names."""
+    """Return the function that ``act_type`` names."""
     with np.errstate(all="ignore"):
         return _BY_TYPE[attrs["act_type"]](context, attrs, *inputs)
 
 
-def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     (shape,), results = same_shapes(attrs, inputs[:1], outputs)
     if len(inputs) == 1:
         return [shape], results
@@ -122,7 +120,7 @@ def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shap
 
 
 def _gamma_shape(shape: Shape, gamma: Shape) -> Shape:
-    """One slope for each channel unless something else is known that can be stretched over the data."""
+    """Return one slope for each channel, unless ``gamma`` is known to have another shape that can be broadcast."""
     if shape is None or (gamma is not None and len(gamma) != 1):
         return gamma
     channels = shape[0 if len(shape) == 1 else 1]
@@ -133,14 +131,9 @@ def _gamma_shape(shape: Shape, gamma: Shape) -> Shape:
     try:
         return unify(gamma, (channels,))
     except KernelError:
-        raise KernelError(f"gamma {format_shape(gamma)} has neither 1 slope nor one for each of {channels} channels") from None
+        raise KernelError(
+            f"gamma has shape {format_shape(gamma)}, expected (1) or ({channels}), one slope per channel"
+        ) from None
 
 
-def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    inputs, outputs = same_dtypes(attrs, inputs, outputs)
-    if inputs[0] is not None and not inputs[0].startswith("float"):
-        raise KernelError(f"{inputs[0]} where floating point is wanted")
-    return inputs, outputs
-
-
-KERNELS = with_limits(Limits(rank=1), Kernel("LeakyReLU", leaky_relu, _shapes, _types))
+KERNELS = with_limits(Limits(rank=1), Kernel("LeakyReLU", leaky_relu, _infer_shapes, same_floating_dtypes))

@@ -1,4 +1,4 @@
-"""Gradients of the products of attention on interleaved projections."""
+"""Gradients of attention products on interleaved projections."""
 
 from __future__ import annotations
 
@@ -11,56 +11,54 @@ from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array
 
 
-def _together(like: Array, heads: int, found: list[Array | None]) -> Array:
-    """The parts' gradients, (batch * heads, length, depth) each or None, side by side as in the projections ``like``."""
+def _interleave(like: Array, heads: int, parts: list[Array | None]) -> Array:
+    """Return gradients (batch * heads, length, depth), None for zeros, interleaved as in the projections ``like``."""
     length, batch, _ = like.shape
-    result: Array = np.zeros(
-        (length, batch * heads, len(found), like.size // (length * batch * heads * len(found))), like.dtype
-    )
-    for i, part in enumerate(found):
+    result: Array = np.zeros((length, batch * heads, len(parts), like.shape[2] // (heads * len(parts))), like.dtype)
+    for i, part in enumerate(parts):
         if part is not None:
             result[:, :, i] = part.swapaxes(0, 1)
     return result.reshape(like.shape)
 
 
-def _of_scores(queries: Array, keys: Array, dy: Array) -> tuple[Array, Array]:
+def _score_gradients(queries: Array, keys: Array, dy: Array) -> tuple[Array, Array]:
     scaled = dy * dy.dtype.type(1 / sqrt(queries.shape[-1]))
     return np.matmul(scaled, keys), np.matmul(scaled.swapaxes(1, 2), queries)
 
 
-def _of_values(attention: Array, values: Array, heads: int, dy: Array) -> tuple[Array, Array]:
+def _value_gradients(attention: Array, values: Array, heads: int, dy: Array) -> tuple[Array, Array]:
     gradient = dy.reshape(dy.shape[0], -1, values.shape[-1]).swapaxes(0, 1)
     return np.matmul(gradient, values.swapaxes(1, 2)), np.matmul(attention.swapaxes(1, 2), gradient)
 
 
 def self_scores(entry: TapeEntry, dy: Array) -> Array:
-    """Of the projections: their queries and keys."""
+    """Return the gradient of the projections, which is that of their queries and keys."""
     (projected,), heads = entry.inputs, entry.attrs["heads"]
     queries, keys, _ = split_interleaved(entry.attrs, projected, 3)
-    return _together(projected, heads, [*_of_scores(queries, keys, dy), None])
+    return _interleave(projected, heads, [*_score_gradients(queries, keys, dy), None])
 
 
 def self_values(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of the projections, their values, and of the attention."""
+    """Return the gradients of the projections (of their values) and of the attention."""
     (projected, attention), heads = entry.inputs, entry.attrs["heads"]
-    dattention, dvalues = _of_values(attention, split_interleaved(entry.attrs, projected, 3)[2], heads, dy)
-    return [_together(projected, heads, [None, None, dvalues]), dattention]
+    dattention, dvalues = _value_gradients(attention, split_interleaved(entry.attrs, projected, 3)[2], heads, dy)
+    return [_interleave(projected, heads, [None, None, dvalues]), dattention]
 
 
 def cross_scores(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of the queries, and of the other sequence's projections."""
+    """Return the gradients of the queries and of the projections of the other sequence."""
     (queries, projected), heads = entry.inputs, entry.attrs["heads"]
-    dqueries, dkeys = _of_scores(
+    dqueries, dkeys = _score_gradients(
         split_interleaved(entry.attrs, queries, 1)[0], split_interleaved(entry.attrs, projected, 2)[0], dy
     )
-    return [_together(queries, heads, [dqueries]), _together(projected, heads, [dkeys, None])]
+    return [_interleave(queries, heads, [dqueries]), _interleave(projected, heads, [dkeys, None])]
 
 
 def cross_values(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of the other sequence's projections, and of the attention."""
+    """Return the gradients of the projections of the other sequence and of the attention."""
     (projected, attention), heads = entry.inputs, entry.attrs["heads"]
-    dattention, dvalues = _of_values(attention, split_interleaved(entry.attrs, projected, 2)[1], heads, dy)
-    return [_together(projected, heads, [None, dvalues]), dattention]
+    dattention, dvalues = _value_gradients(attention, split_interleaved(entry.attrs, projected, 2)[1], heads, dy)
+    return [_interleave(projected, heads, [None, dvalues]), dattention]
 
 
 GRADIENTS = (

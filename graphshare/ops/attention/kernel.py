@@ -1,4 +1,4 @@
-"""The products of attention on interleaved projections: (length, batch, heads * parts * depth), side by side by head."""
+"""Attention products on interleaved projections: (length, batch, heads * parts * depth)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphshare.ops.windows import unify_dims
 
 
 def split_interleaved(attrs: Attrs, x: Array, count: int) -> list[Array]:
-    """The parts of ``x``, each (batch * heads, length, depth)."""
+    """Return the ``count`` parts of ``x``, each (batch * heads, length, depth)."""
     length, batch, _ = x.shape
     split = x.reshape(length, batch * attrs["heads"], count, -1)
     return [split[:, :, i].swapaxes(0, 1) for i in range(count)]
@@ -27,7 +27,7 @@ def _scores(context: Context, queries: Array, keys: Array) -> Array:
 
 
 def _apply_attention(context: Context, attrs: Attrs, attention: Array, values: Array) -> Array:
-    """(queries, batch, heads * depth)."""
+    """Return the weighted values (queries, batch, heads * depth)."""
     length, heads = attention.shape[1], len(values)
     out = context.empty((length, heads, values.shape[-1]), np.result_type(attention, values))
     np.matmul(attention, values, out=out.swapaxes(0, 1))
@@ -35,75 +35,75 @@ def _apply_attention(context: Context, attrs: Attrs, attention: Array, values: A
 
 
 def self_scores(context: Context, attrs: Attrs, projected: Array) -> Array:
-    """Queries against keys, scaled: (batch * heads, length, length)."""
+    """Return the scaled products of queries and keys (batch * heads, length, length)."""
     queries, keys, _ = split_interleaved(attrs, projected, 3)
     return _scores(context, queries, keys)
 
 
 def self_values(context: Context, attrs: Attrs, projected: Array, attention: Array) -> Array:
-    """Attention applied to the values."""
+    """Return the attention applied to the values."""
     return _apply_attention(context, attrs, attention, split_interleaved(attrs, projected, 3)[2])
 
 
 def cross_scores(context: Context, attrs: Attrs, queries: Array, projected: Array) -> Array:
-    """Queries of one sequence against keys of another, scaled: (batch * heads, queries, keys)."""
+    """Return the scaled products of queries and keys of another sequence (batch * heads, queries, keys)."""
     return _scores(context, split_interleaved(attrs, queries, 1)[0], split_interleaved(attrs, projected, 2)[0])
 
 
 def cross_values(context: Context, attrs: Attrs, projected: Array, attention: Array) -> Array:
-    """Attention applied to the values of another sequence."""
+    """Return the attention applied to the values of another sequence."""
     return _apply_attention(context, attrs, attention, split_interleaved(attrs, projected, 2)[1])
 
 
-def _times(size: Dim, factor: int) -> Dim:
+def _multiply(size: Dim, factor: int) -> Dim:
     return None if size is None else size * factor
 
 
-def _share(size: Dim, parts: int, what: str) -> Dim:
-    """``size / parts``.
+def _divide(size: Dim, parts: int, what: str) -> Dim:
+    """Return ``size / parts``.
 
     Raises:
-        KernelError: it does not come out even.
+        KernelError: the division has a remainder.
     """
     if size is not None and size % parts:
-        raise KernelError(f"{what} is {size}, which {parts} does not divide")
+        raise KernelError(f"{what} is {size}, which is not a multiple of {parts}")
     return None if size is None else size // parts
 
 
 def self_scores_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """The scores from the projections."""
+    """Infer the scores from the projections."""
     length, batch, width = dims_of_rank(inputs[0], 3)
-    _share(width, 3 * attrs["heads"], "the last axis of queries_keys_values")
-    return inputs, [unify((_times(batch, attrs["heads"]), length, length), outputs[0])]
+    _divide(width, 3 * attrs["heads"], "the last axis of queries_keys_values")
+    return inputs, [unify((_multiply(batch, attrs["heads"]), length, length), outputs[0])]
 
 
 def self_values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """The attention and the output from the projections."""
+    """Infer the attention and the output from the projections."""
     length, batch, width = dims_of_rank(inputs[0], 3)
-    depth = _share(width, 3 * attrs["heads"], "the last axis of queries_keys_values")
-    attention = unify((_times(batch, attrs["heads"]), length, length), inputs[1])
-    return [inputs[0], attention], [unify((length, batch, _times(depth, attrs["heads"])), outputs[0])]
+    depth = _divide(width, 3 * attrs["heads"], "the last axis of queries_keys_values")
+    attention = unify((_multiply(batch, attrs["heads"]), length, length), inputs[1])
+    return [inputs[0], attention], [unify((length, batch, _multiply(depth, attrs["heads"])), outputs[0])]
 
 
 def cross_scores_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """The scores from both projections."""
+    """Infer the scores from both projections."""
     (queries, batch, width), (keys, other, doubled) = dims_of_rank(inputs[0], 3), dims_of_rank(inputs[1], 3)
-    _share(width, attrs["heads"], "the last axis of queries")
-    _share(doubled, 2 * attrs["heads"], "the last axis of keys_values")
+    _divide(width, attrs["heads"], "the last axis of queries")
+    _divide(doubled, 2 * attrs["heads"], "the last axis of keys_values")
     batch = unify_dims(batch, other, "samples of queries and keys")
-    doubled = unify_dims(doubled, _times(width, 2), "the last axis of keys_values")
+    doubled = unify_dims(doubled, _multiply(width, 2), "the last axis of keys_values")
     return (
         [(queries, batch, width), (keys, batch, doubled)],
-        [unify((_times(batch, attrs["heads"]), queries, keys), outputs[0])],
+        [unify((_multiply(batch, attrs["heads"]), queries, keys), outputs[0])],
     )
 
 
 def cross_values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """The output from projections and attention."""
+    """Infer the output from projections and attention."""
     (keys, batch, doubled), (_, queries, _) = dims_of_rank(inputs[0], 3), dims_of_rank(inputs[1], 3)
-    depth = _share(doubled, 2 * attrs["heads"], "the last axis of keys_values")
-    attention = unify((_times(batch, attrs["heads"]), queries, keys), inputs[1])
-    return [inputs[0], attention], [unify((queries, batch, _times(depth, attrs["heads"])), outputs[0])]
+    depth = _divide(doubled, 2 * attrs["heads"], "the last axis of keys_values")
+    attention = unify((_multiply(batch, attrs["heads"]), queries, keys), inputs[1])
+    return [inputs[0], attention], [unify((queries, batch, _multiply(depth, attrs["heads"])), outputs[0])]
 
 
 def self_scores_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
@@ -116,7 +116,7 @@ def _cross_scores_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
 
 
 def values_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count for each output as many products as there are values to weigh: the last axis of the attention."""
+    """Count for each output one product per weighted value, the last axis of the attention."""
     return prod(outputs[0]) * inputs[1][-1]
 
 

@@ -1,4 +1,4 @@
-"""Gradients of normalization by channel: through the statistics of the batch while training, past gathered ones."""
+"""Gradients of normalization by channel: while training they pass through the statistics of the batch, too."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from graphshare.ops.windows import to_compute_dtype
 
 
 def batch_norm(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
-    """Of data, gamma and beta; that of a fixed gamma is 0. Gradients of the statistics that are output count for nothing."""
+    """Return the gradients of data, gamma (0 if fixed) and beta. Gradients of the output statistics are ignored."""
     x, gamma, _beta, moving_mean, moving_var = entry.inputs
     attrs = entry.attrs
     axis = axis_of(attrs.get("axis", 1), x.ndim)
     others = tuple(i for i in range(x.ndim) if i != axis)
     tail = (-1, *(1,) * (x.ndim - 1 - axis))
     wide, gradient = to_compute_dtype(x), to_compute_dtype(dy)
-    gathered = not entry.training or attrs["use_global_stats"]
-    mean = (moving_mean if gathered else wide.mean(axis=others)).astype(wide.dtype, copy=False)
+    fixed = not entry.training or attrs["use_global_stats"]
+    mean = (moving_mean if fixed else wide.mean(axis=others)).astype(wide.dtype, copy=False)
     standard = wide - mean.reshape(tail)
-    variance = moving_var.astype(np.float64) if gathered else np.square(standard).mean(axis=others, dtype=np.float64)
+    variance = moving_var.astype(np.float64) if fixed else np.square(standard).mean(axis=others, dtype=np.float64)
     inverse = 1 / np.sqrt(variance + attrs["eps"])
     standard *= inverse.astype(wide.dtype).reshape(tail)
     dbeta = gradient.sum(axis=others)
@@ -31,7 +31,7 @@ def batch_norm(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
     dx = None
     if entry.requested[0]:
         scale = inverse if attrs["fix_gamma"] else inverse * gamma
-        if gathered:
+        if fixed:
             dx = gradient * scale.astype(wide.dtype).reshape(tail)
         else:
             count = wide.dtype.type(x.size // max(1, len(dbeta)))
@@ -47,12 +47,12 @@ def batch_norm(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
 
 
 def batch_norm_relu(entry: TapeEntry, dy: Array, *rest: Array | None) -> Gradients:
-    """As :func:`batch_norm`, through where the output is not 0."""
+    """Return the gradients of :func:`batch_norm` for ``dy`` where the output is not 0."""
     return batch_norm(entry, dy * (entry.outputs[0] != 0), *rest)
 
 
 def overwrite_gamma(attrs: Attrs, inputs: Sequence[Array]) -> Mapping[int, Array]:
-    """A fixed gamma becomes 1."""
+    """Return 1 for a fixed gamma."""
     return {1: np.ones_like(inputs[1])} if attrs["fix_gamma"] else {}
 
 

@@ -1,4 +1,4 @@
-"""Gradients of two arrays, or an array and a number, element by element; summed where an array was stretched."""
+"""Gradients of elementwise operators on two arrays, or an array and a number; summed where an array was broadcast."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphshare.ops.kernel import Array
 from graphshare.ops.windows import to_compute_dtype
 
 Rule = Callable[[Array, Array, Array, Array], "Array | None"]
-"""From x, y, the result and its gradient to the gradient of one side."""
+"""Computes the gradient of one side from x, y, the result and its gradient."""
 
 
 def _power_log(x: Array, y: Array, z: Array, dz: Array) -> Array:
@@ -23,7 +23,7 @@ def _power_log(x: Array, y: Array, z: Array, dz: Array) -> Array:
 
 
 def _power_slope(x: Array, y: Array, z: Array, dz: Array) -> Array:
-    """Of float16 in float32, but for ``y - 1``: beside a ``y`` near 0 it is the whole number -1, as in MXNet."""
+    """Compute float16 in float32, except ``y - 1``: for ``y`` near 0 it is exactly -1, as in MXNet."""
     result: Array = to_compute_dtype(dz) * to_compute_dtype(y) * np.power(to_compute_dtype(x), to_compute_dtype(y - 1))
     return result
 
@@ -42,9 +42,6 @@ RULES: dict[str, tuple[Rule, Rule]] = {
 }
 
 
-_PLAIN = ("add", "sub")  # neither side's gradient asks for values
-
-
 _COMPARISONS = "equal not_equal greater greater_equal lesser lesser_equal logical_and logical_or logical_xor".split()
 
 
@@ -58,13 +55,13 @@ def _apply(word: str, side: int, x: Array, y: Array, z: Array, dz: Array) -> Arr
     return None if slope is None else dz * slope.astype(np.float16)
 
 
-def _of_two(word: str) -> Vjp:
+def _binary_vjp(word: str) -> Vjp:
     def vjp(entry: TapeEntry, dy: Array) -> Gradients:
         x, y = entry.inputs
         z = entry.outputs[0] if entry.outputs else dy
         return [
-            fit_to(_apply(word, side, x, y, z, dy), array) if wanted else None
-            for side, (array, wanted) in enumerate(zip((x, y), entry.requested, strict=True))
+            fit_to(_apply(word, side, x, y, z, dy), array) if requested else None
+            for side, (array, requested) in enumerate(zip((x, y), entry.requested, strict=True))
         ]
 
     return vjp
@@ -75,7 +72,7 @@ def fit_to(gradient: Array | None, side: Array) -> Array | None:
     return None if gradient is None else sum_to_shape(gradient, side.shape).astype(side.dtype, copy=False)
 
 
-def _of_number(word: str, *, reverse: bool) -> Vjp:
+def _scalar_vjp(word: str, *, reverse: bool) -> Vjp:
     def vjp(entry: TapeEntry, dy: Array) -> Array | None:
         x = entry.inputs[0]
         if dy.dtype.kind != "f":
@@ -87,19 +84,19 @@ def _of_number(word: str, *, reverse: bool) -> Vjp:
     return vjp
 
 
-def everywhere(entry: TapeEntry, dy: Array) -> Gradients:
-    """The sum's gradient is that of every summand."""
+def add_n(entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradient of the sum for each summand."""
     return [dy] * len(entry.requested)
 
 
 def binary_gradient(operator: str, word: str) -> Gradient:
     """Return the gradient of an operator of two arrays that computes the function ``word`` of :data:`RULES`."""
-    return Gradient(operator, _of_two(word), reads_outputs=word in ("power", "hypot"))
+    return Gradient(operator, _binary_vjp(word), reads_outputs=word in ("power", "hypot"))
 
 
 def scalar_gradient(operator: str, word: str, *, reverse: bool = False) -> Gradient:
-    """Return the gradient of an operator of an array and its attribute ``scalar``, the other way round with ``reverse``."""
-    return Gradient(operator, _of_number(word, reverse=reverse), reads_outputs=True)
+    """Return the gradient of an operator of an array and the attribute ``scalar``, which comes first with ``reverse``."""
+    return Gradient(operator, _scalar_vjp(word, reverse=reverse), reads_outputs=True)
 
 
 _SHORT = {"add": "plus", "sub": "minus"}
@@ -112,9 +109,10 @@ GRADIENTS = (
     *(scalar_gradient(f"_{_SHORT.get(word, word)}_scalar", word) for word in RULES if word != "arctan2"),
     *(scalar_gradient(f"_r{_SHORT.get(word, word)}_scalar", word, reverse=True) for word in ("sub", "div", "mod", "power")),
     binary_gradient("_grad_add", "add"),
-    Gradient("add_n", everywhere, reads_inputs=False, reads_outputs=False),
+    Gradient("add_n", add_n, reads_inputs=False, reads_outputs=False),
     Gradient("_identity_with_attr_like_rhs", lambda entry, dy: dy, reads_inputs=False, reads_outputs=False),
-    *no_gradient("a comparison is constant almost everywhere", *(f"_{word}" for word in _COMPARISONS)),
-    *no_gradient("a comparison is constant almost everywhere", *(f"broadcast_{word}" for word in _COMPARISONS)),
-    *no_gradient("a comparison is constant almost everywhere", *(f"_{word}_scalar" for word in _COMPARISONS)),
+    *no_gradient(
+        "a comparison is constant almost everywhere",
+        *(name for word in _COMPARISONS for name in (f"_{word}", f"broadcast_{word}", f"_{word}_scalar")),
+    ),
 )

@@ -1,7 +1,7 @@
-"""Two arrays (or more), element by element.
+"""Elementwise operators on two or more arrays, or on an array and a number.
 
-All operators here take arrays of one type and give that type: comparisons give 0 and 1. Division of integers cuts the
-fraction off, the remainder has the divisor's sign.
+All arrays and the result have one dtype; comparisons return 0 and 1. Division of integers truncates, the remainder has the sign
+of the divisor.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Function = Callable[[Context, Array, Array], Array]
 
 
 def _in_place(function: Any) -> Function:
-    """A numpy function that keeps the type."""
+    """Return a numpy function that keeps the dtype, in the buffer of a reusable input."""
 
     def forward(context: Context, x: Array, y: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -32,8 +32,8 @@ def _in_place(function: Any) -> Function:
     return forward
 
 
-def _test(function: Any) -> Function:
-    """A comparison, as 0 and 1."""
+def _compare(function: Any) -> Function:
+    """Return a comparison with results 0 and 1."""
 
     def forward(context: Context, x: Array, y: Array) -> Array:
         result: Array = function(x, y).astype(x.dtype)
@@ -43,7 +43,7 @@ def _test(function: Any) -> Function:
 
 
 def _real(function: Any) -> Function:
-    """A numpy function of real numbers: of integers it is computed in float32."""
+    """Return a numpy function of real numbers, which is computed in float32 for integers."""
 
     def forward(context: Context, x: Array, y: Array) -> Array:
         if x.dtype.kind == "f":
@@ -55,7 +55,7 @@ def _real(function: Any) -> Function:
 
 
 def divide(context: Context, x: Array, y: Array) -> Array:
-    """``x / y``; of integers without the fraction, 0 where ``y`` is 0."""
+    """Return ``x / y``; for integers truncated, and 0 where ``y`` is 0."""
     if x.dtype.kind == "f":
         return _in_place(np.divide)(context, x, y)
     with np.errstate(all="ignore"):
@@ -65,7 +65,7 @@ def divide(context: Context, x: Array, y: Array) -> Array:
 
 
 def mod(context: Context, x: Array, y: Array) -> Array:
-    """What is left of ``x`` after whole multiples of ``y``, with the sign of ``y``; 0 where ``y`` is 0."""
+    """Return the remainder of ``x / y`` with the sign of ``y``; 0 where ``y`` is 0."""
     with np.errstate(all="ignore"):
         rest: Array = np.mod(x, y)
     return np.where(y == 0, x.dtype.type(0), rest)
@@ -81,17 +81,17 @@ ARITHMETIC: dict[str, Function] = {
     "hypot": _real(np.hypot),
     "maximum": _in_place(np.maximum),
     "minimum": _in_place(np.minimum),
-    "equal": _test(np.equal),
-    "not_equal": _test(np.not_equal),
-    "greater": _test(np.greater),
-    "greater_equal": _test(np.greater_equal),
-    "lesser": _test(np.less),
-    "lesser_equal": _test(np.less_equal),
-    "logical_and": _test(np.logical_and),
-    "logical_or": _test(np.logical_or),
-    "logical_xor": _test(np.logical_xor),
+    "equal": _compare(np.equal),
+    "not_equal": _compare(np.not_equal),
+    "greater": _compare(np.greater),
+    "greater_equal": _compare(np.greater_equal),
+    "lesser": _compare(np.less),
+    "lesser_equal": _compare(np.less_equal),
+    "logical_and": _compare(np.logical_and),
+    "logical_or": _compare(np.logical_or),
+    "logical_xor": _compare(np.logical_xor),
 }
-"""What the operators on two arrays and those on an array and a number have in common, by the words in their names."""
+"""The functions of the operators on two arrays and on an array and a number, by the words in their names."""
 
 
 def _kernel(operator: str, function: Function, shapes: Any) -> Kernel:
@@ -102,25 +102,25 @@ def _kernel(operator: str, function: Function, shapes: Any) -> Kernel:
 
 
 def add_n(context: Context, attrs: Attrs, *arrays: Array) -> Array:
-    """The sum of all; of up to four MXNet adds the last two first, which shows in float16."""
+    """Return the sum; up to four arrays are added from the last to the first, as in MXNet, which matters in float16."""
     if len(arrays) == 1:
         return arrays[0]
     if arrays[0].dtype == np.float16 and len(arrays) <= 4:
         return reduce(np.add, reversed(arrays))
     out = reuse_buffer(context, *arrays[:2])
     if out is not None and any(np.may_share_memory(out, x) for x in arrays[2:]):
-        out = None  # the same array is still to be added
+        out = None  # a later summand is in this buffer
     result: Array = np.asarray(np.add(arrays[0], arrays[1], out=out))
     for x in arrays[2:]:
         np.add(result, x, out=result)
     return result
 
 
-def _first(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
+def _return_first(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
     return x
 
 
-_OF_ONE_SHAPE = {
+_SAME_SHAPE = {
     **{f"elemwise_{name}": name for name in ("add", "sub", "mul", "div")},
     **{f"_{name}": name for name in ARITHMETIC if name not in ("add", "sub", "mul", "div")},
     "_grad_add": "add",
@@ -128,7 +128,7 @@ _OF_ONE_SHAPE = {
 
 
 def result_type(attrs: Attrs, dtype: str) -> str:
-    """The type of an operator between an array of ``dtype`` and the scalar of ``attrs``."""
+    """Return the dtype of the result for an array of ``dtype`` and the scalar of ``attrs``."""
     if dtype.startswith("float"):
         return dtype
     if not attrs["is_int"]:
@@ -136,8 +136,8 @@ def result_type(attrs: Attrs, dtype: str) -> str:
     return "int64" if dtype == "bool" else dtype
 
 
-def forward_of(word: str, reverse: bool) -> Forward:
-    """The operator that a word of :data:`ARITHMETIC` names, with the number first when reversed."""
+def scalar_forward(word: str, reverse: bool) -> Forward:
+    """Return the function ``word`` of :data:`ARITHMETIC` of an array and a number, which comes first with ``reverse``."""
     function = ARITHMETIC[word]
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -145,21 +145,17 @@ def forward_of(word: str, reverse: bool) -> Forward:
         number = convert(np.asarray(attrs["scalar"], np.float64), data.dtype)
         if not reverse:
             return function(context, data, number)
-        result = function(_swap_operands(context), number, data)
-        if word == "div" and data.dtype.kind in "iu":  # it is infinity, as an integer
+        swapped = Context(training=context.training, reusable=(False, *context.reusable))
+        result = function(swapped, number, data)
+        if word == "div" and data.dtype.kind in "iu":  # infinity converted to an integer
             result = np.where(data == 0, convert(np.asarray(np.inf), data.dtype), result)
         return result
 
     return forward
 
 
-def _swap_operands(context: Context) -> Context:
-    """The context of an operator whose array is the second operand."""
-    return Context(training=context.training, reusable=(False, *context.reusable))
-
-
-def types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """The type of the result from that of the array, or the other way round."""
+def infer_scalar_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """Infer the dtype of the result from that of the array, or the other way round."""
     if inputs[0] is None:
         known = outputs[0]
         return [known if known is not None and known.startswith("float") and attrs["is_int"] else None], outputs
@@ -171,13 +167,13 @@ _WORDS = {"add": "plus", "sub": "minus"}
 
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
-    *(_kernel(operator, ARITHMETIC[name], same_shapes) for operator, name in _OF_ONE_SHAPE.items()),
+    *(_kernel(operator, ARITHMETIC[name], same_shapes) for operator, name in _SAME_SHAPE.items()),
     *(_kernel(f"broadcast_{name}", function, broadcast_shapes) for name, function in ARITHMETIC.items()),
-    Kernel("_identity_with_attr_like_rhs", _first, same_shapes, same_dtypes),
+    Kernel("_identity_with_attr_like_rhs", _return_first, same_shapes, same_dtypes),
     Kernel("add_n", add_n, same_shapes, same_dtypes),
-    *(Kernel(f"_{_WORDS.get(name, name)}_scalar", forward_of(name, False), same_shapes, types) for name in ARITHMETIC),
+    *(Kernel(f"_{_WORDS.get(n, n)}_scalar", scalar_forward(n, False), same_shapes, infer_scalar_dtypes) for n in ARITHMETIC),
     *(
-        Kernel(f"_r{_WORDS.get(name, name)}_scalar", forward_of(name, True), same_shapes, types)
+        Kernel(f"_r{_WORDS.get(name, name)}_scalar", scalar_forward(name, True), same_shapes, infer_scalar_dtypes)
         for name in ("sub", "div", "mod", "power")
     ),
 )

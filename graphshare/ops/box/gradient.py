@@ -1,4 +1,4 @@
-"""The gradient of suppression: to the rows that stayed."""
+"""The gradient of non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphshare.ops.kernel import Array
 
 
 def box_nms(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
-    """Each row's where the row came from. A change of format is not undone, as in MXNet."""
+    """Return the gradients of the remaining rows at their inputs. As in MXNet, a change of format is ignored."""
     x = entry.inputs[0]
     if entry.attrs["topk"] == 0:
         return dy
@@ -25,5 +25,5 @@ def box_nms(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
 GRADIENTS = (
     Gradient("_contrib_box_nms", box_nms, reads_outputs=False),
     *no_gradient("boxes are chosen, not computed", "_contrib_MultiBoxPrior", "_contrib_box_iou", "_contrib_box_decode"),
-    *no_gradient("what it gives is counted, compared or constant", "_contrib_bipartite_matching", "_contrib_box_encode"),
+    *no_gradient("the result is counted, compared or constant", "_contrib_bipartite_matching", "_contrib_box_encode"),
 )

@@ -1,4 +1,4 @@
-"""Boxes: overlaps, suppression of the lesser of overlapping boxes, decoding, anchors.
+"""Boxes: overlaps, non-maximum suppression, decoding, anchors.
 
 A box is (left, top, right, bottom), in the format ``center`` (x, y, width, height).
 """
@@ -10,11 +10,11 @@ import numpy as np
 from graphshare.ops.box.matching import KERNELS as MATCHING_KERNELS
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import SIGNED, Limits, with_limits
-from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
+from graphshare.ops.unification import dims_of_rank, output_rule, same_dtypes, unify
 
 
 def corners(boxes: Array, form: str) -> Array:
-    """``boxes`` ``(..., 4)`` by their corners."""
+    """Return the corners of ``boxes`` ``(..., 4)`` in format ``form``."""
     if form == "corner":
         return boxes
     middle, half = boxes[..., :2], boxes[..., 2:] / 2
@@ -23,7 +23,7 @@ def corners(boxes: Array, form: str) -> Array:
 
 
 def overlaps(a: Array, b: Array, *, pixels: bool = False) -> Array:
-    """Intersection over union of boxes ``(..., 4)`` that broadcast; ``pixels`` counts the last pixel in."""
+    """Return intersection over union of boxes ``(..., 4)`` that broadcast; with ``pixels`` the last pixel is part of a box."""
     more = a.dtype.type(1 if pixels else 0)
     low, high = np.maximum(a[..., :2], b[..., :2]), np.minimum(a[..., 2:], b[..., 2:])
     both = np.maximum(high - low + more, 0).prod(axis=-1)
@@ -36,29 +36,29 @@ def overlaps(a: Array, b: Array, *, pixels: bool = False) -> Array:
 def suppress_overlaps(
     boxes: Array, limit: float, *, most: int | None = None, classes: Array | None = None, pixels: bool = False
 ) -> list[int]:
-    """Which of the boxes, sorted by falling score, stay: those that no better one overlaps by more than ``limit``.
+    """Return which boxes, in order of falling score, remain: those that no better one overlaps by more than ``limit``.
 
-    With ``classes`` only boxes of one class suppress each other. At most ``most`` are found.
+    With ``classes`` only boxes of one class suppress each other. At most ``most`` remain.
     """
     alive = np.ones(len(boxes), bool)
-    found: list[int] = []
+    chosen: list[int] = []
     for i in range(len(boxes)):
         if not alive[i]:
             continue
-        if most is not None and len(found) >= most:
+        if most is not None and len(chosen) >= most:
             break
-        found.append(i)
+        chosen.append(i)
         over = overlaps(boxes[i], boxes[i + 1 :], pixels=pixels) > boxes.dtype.type(limit)
         if classes is not None:
             over &= classes[i + 1 :] == classes[i]
         alive[i + 1 :] &= ~over
-    return found
+    return chosen
 
 
 def box_nms(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Rows ``(..., N, width)``: those that stay come first, by falling score; all others are -1.
+    """Return rows ``(..., N, width)``: the remaining ones first, by falling score; all others are -1.
 
-    The ``topk`` best rows with a score above ``valid_thresh``, and of no background class, compete.
+    Candidates are the ``topk`` best rows with a score above ``valid_thresh`` that are not of the background class.
     """
     if attrs["topk"] == 0:
         return x
@@ -72,7 +72,7 @@ def box_nms(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def survivors(attrs: Attrs, rows: Array) -> Array:
-    """Which rows stay, by falling score."""
+    """Return the indices of the remaining rows, by falling score."""
     score, first, number = rows[:, attrs["score_index"]], attrs["coord_start"], attrs["id_index"]
     valid = score > score.dtype.type(attrs["valid_thresh"])
     if number >= 0:
@@ -90,7 +90,7 @@ def survivors(attrs: Attrs, rows: Array) -> Array:
 
 
 def _convert_format(attrs: Attrs, rows: Array) -> None:
-    """Brings the boxes into the other format, in place; as in MXNet not those whose first number is negative."""
+    """Convert the boxes to the other format in place; as in MXNet, not those whose first number is negative."""
     first = attrs["coord_start"]
     boxes = rows[..., first : first + 4]
     if attrs["out_format"] == "corner":
@@ -106,27 +106,25 @@ def _nms_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
         width = shape[-1] if len(shape) >= 2 else 0
         last = max(attrs["coord_start"] + 3, attrs["score_index"], attrs["id_index"])
         if width is not None and last >= width:
-            raise KernelError(f"rows of {width} numbers are too short: coordinates, score and id take {last + 1} at least")
+            raise KernelError(f"rows have {width} numbers, expected at least {last + 1} for coordinates, score and id")
     return [shape], [shape, *outputs[1:]]
 
 
 def box_iou(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
-    """How much each box of ``a`` overlaps each of ``b``: the shapes without the last axis, one behind the other."""
+    """Return the overlaps of each box of ``a`` with each of ``b``, in the concatenated shapes without the last axis."""
     x, y = corners(a, attrs["format"]), corners(b, attrs["format"])
     return overlaps(x.reshape(-1, 1, 4), y.reshape(1, -1, 4)).reshape(a.shape[:-1] + b.shape[:-1])
 
 
-def _iou_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    a, b = inputs
-    for shape in (a, b):
-        if shape is not None and shape[-1:] not in ((4,), (None,)):
-            raise KernelError("boxes have 4 numbers on the last axis")
-    joined: Shape = None if a is None or b is None else a[:-1] + b[:-1]
-    return inputs, [unify(joined, outputs[0])]
+def _iou_shape(attrs: Attrs, *shapes: tuple[Dim, ...]) -> Shape:
+    if any(shape[-1:] not in ((4,), (None,)) for shape in shapes):
+        raise KernelError("the last axis of boxes must have size 4")
+    a, b = shapes
+    return a[:-1] + b[:-1]
 
 
 def decode_offsets(boxes: Array, offsets: Array, scales: tuple[float, ...], clip: float = -1) -> Array:
-    """``offsets`` ``(..., 4)`` from anchors given by centre and size, to corners. ``clip`` bounds the scaled sizes."""
+    """Return the corners of boxes at ``offsets`` ``(..., 4)`` from anchors (centre, size); ``clip`` bounds scaled sizes."""
     dtype = offsets.dtype.type
     first, second = offsets[..., :2] * np.array(scales[:2], dtype), offsets[..., 2:] * np.array(scales[2:], dtype)
     if clip > 0:
@@ -138,14 +136,14 @@ def decode_offsets(boxes: Array, offsets: Array, scales: tuple[float, ...], clip
 
 
 def to_centers(boxes: Array) -> Array:
-    """Corners to centre and size."""
+    """Return centre and size of boxes given by their corners."""
     size = boxes[..., 2:] - boxes[..., :2]
     result: Array = np.concatenate([boxes[..., :2] + size / 2, size], axis=-1)
     return result
 
 
 def box_decode(context: Context, attrs: Attrs, x: Array, anchors: Array) -> Array:
-    """Offsets ``(B, N, 4)`` from ``anchors`` ``(1, N, 4)``, to corners."""
+    """Return the corners of boxes at offsets ``(B, N, 4)`` from ``anchors`` ``(1, N, 4)``."""
     boxes = to_centers(anchors) if attrs["format"] == "corner" else anchors
     return decode_offsets(boxes, x, (attrs["std0"], attrs["std1"], attrs["std2"], attrs["std3"]), attrs["clip"])
 
@@ -158,9 +156,9 @@ def _decode_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 
 def multi_box_prior(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Anchors around the middle of every cell of ``(N, C, H, W)``, as parts of the image: ``(1, H*W*n, 4)``.
+    """Return anchors around the centre of each cell of ``(N, C, H, W)`` in relative coordinates: ``(1, H*W*n, 4)``.
 
-    Each cell has every size at the first ratio, then the first size at every further ratio.
+    Each cell has all sizes at the first ratio, then the first size at all other ratios.
     """
     height, width = x.shape[2:]
     sizes, ratios = attrs["sizes"], attrs["ratios"]
@@ -185,7 +183,7 @@ def _prior_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
 KERNELS = with_limits(
     Limits(dtypes=SIGNED, elements=True, finite=True),
     Kernel("_contrib_box_nms", box_nms, _nms_shapes, same_dtypes),
-    Kernel("_contrib_box_iou", box_iou, _iou_shapes, same_dtypes),
+    Kernel("_contrib_box_iou", box_iou, output_rule(_iou_shape), same_dtypes),
     Kernel("_contrib_box_decode", box_decode, _decode_shapes, same_dtypes),
     Kernel("_contrib_MultiBoxPrior", multi_box_prior, _prior_shapes, same_dtypes),
     *MATCHING_KERNELS,

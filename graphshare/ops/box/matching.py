@@ -1,4 +1,4 @@
-"""Boxes against boxes, as training prepares them: which matches which, and how far apart they are."""
+"""Targets of box training: matches between boxes and the offsets between them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
 from graphshare.ops.limits import SIGNED, Limits, refuse_invalid_call, with_limits
-from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
+from graphshare.ops.unification import dims_of_rank, format_shape, same_dtypes, unify
 
 
 def bipartite_matching(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
-    """Pairs of rows and columns, the best scores first, each used once: the partner of every row and of every column, or -1.
+    """Match rows and columns, best scores first, each once; return the partner of each row and of each column, or -1.
 
-    Pairs beyond ``threshold`` are none. MXNet finds ``topk`` and one more.
+    Pairs beyond ``threshold`` are not matched. MXNet matches ``topk`` pairs and one more.
     """
     rows, columns = x.shape[-2:]
     scores = x.reshape(-1, rows * columns)
@@ -38,21 +38,21 @@ def _matching_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sha
     if shape is None:
         return inputs, outputs
     if len(shape) < 2:
-        raise KernelError("scores of rows against columns are wanted")
+        raise KernelError(f"{format_shape(shape)} has {len(shape)} axis, expected rows and columns of scores")
     return inputs, [unify(shape[:-1], outputs[0]), unify((*shape[:-2], shape[-1]), outputs[1])]
 
 
 def box_encode(
     context: Context, attrs: Attrs, samples: Array, matches: Array, anchors: Array, refs: Array, means: Array, stds: Array
 ) -> tuple[Array, Array]:
-    """How far the matched boxes ``refs`` are from ``anchors`` in units of their size, and where samples are positive.
+    """Return the offsets of the matched boxes ``refs`` from ``anchors`` in units of their size, and a mask of positive samples.
 
     Samples and matches ``(B, N)``, anchors ``(B, N, 4)`` and refs ``(B, M, 4)`` by their corners; both results ``(B, N, 4)``.
     """
     with refuse_invalid_call():
         picked = np.take_along_axis(refs, matches.astype(np.intp)[..., None], axis=1)
     size, base = picked[..., 2:] - picked[..., :2], anchors[..., 2:] - anchors[..., :2]
-    half = _as(anchors, 0.5)
+    half = anchors.dtype.type(0.5)
     middle, origin = picked[..., :2] + size * half, anchors[..., :2] + base * half
     with np.errstate(all="ignore"):
         offsets = np.concatenate([(middle - origin) / base, np.log(size / base)], axis=-1)
@@ -62,20 +62,14 @@ def box_encode(
     return np.where(positive, offsets, 0).astype(anchors.dtype), masks
 
 
-def _as(x: Array, value: float) -> np.generic:
-    """``value`` in the type of ``x``."""
-    number: np.generic = x.dtype.type(value)
-    return number
-
-
 def _encode_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     samples = unify(inputs[0], inputs[1])
     batch, count = dims_of_rank(samples, 2)
     anchors = dims_of_rank(unify(inputs[2], (batch, count, 4)), 3)
     refs = dims_of_rank(unify(inputs[3], (anchors[0], None, 4)), 3)
     pair: tuple[Dim, ...] = anchors[:2]
-    found = [pair, pair, anchors, refs, unify(inputs[4], (4,)), unify(inputs[5], (4,))]
-    return found, [unify(anchors, known) for known in outputs]
+    shapes = [pair, pair, anchors, refs, unify(inputs[4], (4,)), unify(inputs[5], (4,))]
+    return shapes, [unify(anchors, known) for known in outputs]
 
 
 KERNELS = with_limits(

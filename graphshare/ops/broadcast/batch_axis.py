@@ -6,11 +6,11 @@ from graphshare.ops.batch_axis import At, Outcome, Rule, Use
 
 
 def _repeat(use: Use) -> Outcome:
-    return "works on all samples in one row" if use.value("axis") is None else use.first
+    return "flattens the batch axis" if use.value("axis") is None else use.first
 
 
 def _broadcast_axis(use: Use) -> Outcome:
-    return "stretches the axis of the samples" if any(map(use.first.is_axis, use.value("axis") or ())) else use.first
+    return "broadcasts along the batch axis" if any(map(use.first.is_axis, use.value("axis") or ())) else use.first
 
 
 def _broadcast_like(use: Use) -> Outcome:
@@ -19,24 +19,24 @@ def _broadcast_like(use: Use) -> Outcome:
         return use.first if not use.axes_differ else "has the samples on different axes of its inputs"
     if lhs is not None and not any(map(lhs.is_axis, axes)):
         return lhs
-    return "stretches the axis of the samples" if lhs is not None or rhs is not None else None
+    return "broadcasts along the batch axis" if lhs is not None or rhs is not None else None
 
 
 def _broadcast_to(use: Use) -> Outcome:
     shape, at = tuple(use.value("shape") or ()), use.first
     if at.axis < len(shape) and shape[at.axis] == 0:
         return At(at.axis, len(shape))
-    return "makes the axis of the samples as long as its attribute says"
+    return "has an attribute for the size of the batch axis"
 
 
 def _tile(use: Use) -> Outcome:
     reps, at = tuple(use.value("reps") or ()), use.first
     if at.rank is None and set(reps) - {1} and len(reps) <= at.axis:
-        return "repeats along axes whose places are not known"
-    more = max(0, len(reps) - at.rank) if at.rank is not None else 0  # axes that it puts before those that there are
+        return "repeats along axes whose position is not known"
+    more = max(0, len(reps) - at.rank) if at.rank is not None else 0  # axes that it puts in front
     place = at.axis + more - (max(0, at.rank - len(reps)) if at.rank is not None else 0)
     if 0 <= place < len(reps) and reps[place] != 1:
-        return "repeats the samples"
+        return "repeats along the batch axis"
     return at.with_axis(at.axis + more, more)
 
 

@@ -1,4 +1,4 @@
-"""Gradients of changes of type: back in the input's."""
+"""Gradients of dtype conversions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from graphshare.ops.kernel import Array
 
 
 def cast(entry: TapeEntry, dy: Array) -> Array:
-    """In the input's type."""
+    """Return the gradient in the dtype of the input."""
     return dy.astype(entry.inputs[0].dtype, copy=False)
 
 
 def multicast(entry: TapeEntry, *dys: Array | None) -> Gradients:
-    """Each in its input's type."""
+    """Return each gradient in the dtype of its input."""
     return [None if dy is None else dy.astype(x.dtype, copy=False) for dy, x in zip(dys, entry.inputs, strict=False)]
 
 

@@ -1,31 +1,29 @@
-"""Changes of type."""
+"""Conversions of dtype."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from graphshare.ops.conversion import convert
-from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
-from graphshare.ops.unification import same_shapes, unify
+from graphshare.ops.kernel import Array, Attrs, Context, Kernel, Shapes, Types
+from graphshare.ops.limits import FLOATS
+from graphshare.ops.unification import dtype_from_attribute, same_shapes, unify
 
 _GREATEST = {"int8": 127.0, "uint8": 255.0, "int32": 2147483520.0}
-"""The greatest number that float32 has of a type."""
-
-
-_FLOATS = ("float16", "float32", "float64")
+"""The greatest numbers of these dtypes that float32 can represent."""
 
 
 def cast(context: Context, attrs: Attrs, x: Array) -> Array:
-    """``x`` as ``dtype``."""
-    return convert(x, _numpy_name(attrs["dtype"]))
+    """Return ``x`` as ``dtype``."""
+    return convert(x, attrs["dtype"])
 
 
 def amp_cast(context: Context, attrs: Attrs, x: Array) -> Array:
-    """``x`` as ``dtype`` where it is of floating point, as it is otherwise.
+    """Return ``x`` as ``dtype`` if it is floating point, otherwise unchanged.
 
-    From float32 to integers oneDNN does it, which rounds to the nearest and stops at the least and the greatest number.
+    float32 is converted to integers as by oneDNN: rounded to the nearest and clipped to the range.
     """
-    name = _numpy_name(attrs["dtype"])
+    name = attrs["dtype"]
     if x.dtype == np.float32 and name in _GREATEST:
         greatest = _GREATEST[name]
         rounded = np.rint(np.clip(x, np.iinfo(name).min, greatest))
@@ -34,31 +32,21 @@ def amp_cast(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def amp_multicast(context: Context, attrs: Attrs, *arrays: Array) -> tuple[Array, ...]:
-    """All arrays of float16 and float32 in one type."""
-    _, names = _multicast_types(attrs, [str(x.dtype) for x in arrays], [None] * len(arrays))
+    """Return all arrays of float16 and float32 in one dtype."""
+    _, names = _infer_multicast_dtypes(attrs, [str(x.dtype) for x in arrays], [None] * len(arrays))
     return tuple(convert(x, name) for x, name in zip(arrays, names, strict=True))
 
 
-def _numpy_name(name: str) -> str:
-    if name == "bfloat16":
-        raise KernelError("bfloat16 is not a type that numpy has")
-    return name
-
-
-def _cast_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return inputs, [attrs["dtype"]]
-
-
-def _amp_cast_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+def _infer_amp_cast_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     if inputs[0] is None:
         return inputs, outputs
-    return inputs, [attrs["dtype"] if inputs[0] in _FLOATS else inputs[0]]
+    return inputs, [attrs["dtype"] if inputs[0] in FLOATS else inputs[0]]
 
 
-def _multicast_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Arrays of float16 and float32 take one type; others keep theirs.
+def _infer_multicast_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    """Infer one dtype for all arrays of float16 and float32; others keep theirs.
 
-    It is float16 where the narrow one is wanted and occurs, else float32 where that occurs, else the type of the first array.
+    It is float16 if an input has it and ``cast_narrow`` is set, otherwise float32 if one has it, otherwise the first dtype.
     """
     if None in inputs:
         return inputs, outputs
@@ -69,13 +57,13 @@ def _multicast_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types
     return inputs, [common if name in ("float16", "float32") else name for name in inputs]
 
 
-def _same_shapes_in_pairs(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_pairwise_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     shapes = [unify(a, b) for a, b in zip(inputs, outputs, strict=False)]
     return shapes, shapes
 
 
 KERNELS = (
-    Kernel("Cast", cast, same_shapes, _cast_types),
-    Kernel("amp_cast", amp_cast, same_shapes, _amp_cast_types),
-    Kernel("amp_multicast", amp_multicast, _same_shapes_in_pairs, _multicast_types),
+    Kernel("Cast", cast, same_shapes, dtype_from_attribute),
+    Kernel("amp_cast", amp_cast, same_shapes, _infer_amp_cast_dtypes),
+    Kernel("amp_multicast", amp_multicast, _infer_pairwise_shapes, _infer_multicast_dtypes),
 )

@@ -7,20 +7,20 @@ from graphshare.ops.reshape.batch_axis import expand_dims
 
 
 def concat(use: Use) -> Outcome:
-    """Keep the samples, unless arrays are joined along them."""
+    """Keep the batch axis, unless arrays are concatenated along it."""
     if use.axes_differ:
-        return "has the samples on different axes of its inputs"
-    return "joins arrays along the samples" if use.first.is_axis(use.value("dim")) else use.first
+        return "has different batch axes in its inputs"
+    return "concatenates arrays along the batch axis" if use.first.is_axis(use.value("dim")) else use.first
 
 
 def _stack(use: Use) -> Outcome:
-    return expand_dims(use) if not use.axes_differ else "has the samples on different axes of its inputs"
+    return expand_dims(use) if not use.axes_differ else "has different batch axes in its inputs"
 
 
 def _split(use: Use) -> Outcome:
     axis, at = use.value("axis"), use.first
     if at.is_axis(axis):
-        return "takes the samples apart"
+        return "splits the batch axis"
     return at.with_axis(at.axis - (0 <= axis < at.axis), -1) if use.value("squeeze_axis") else at
 
 

@@ -1,4 +1,4 @@
-"""Gradients of operators that join arrays or split one."""
+"""Gradients of concatenation and splitting."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def stack(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def split(entry: TapeEntry, *dys: Array | None) -> Array:
-    """Return the parts' gradients in the places of the parts, zeros for parts without users."""
+    """Return the gradients of the parts, concatenated; zeros for unused parts."""
     (x,) = entry.inputs
     axis = axis_of(entry.attrs["axis"], x.ndim)
     dx = np.zeros_like(x)

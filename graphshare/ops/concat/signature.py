@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphshare.ops.signature import Outputs, define
-from graphshare.ops.slot_rules import count_of, split
+from graphshare.ops.slot_rules import read_count, split
 
 if TYPE_CHECKING:
     from graphshare.ops.signature import Attributes, Signature
@@ -15,7 +15,7 @@ SPLIT = "indices:shape=!; axis:int=1; squeeze_axis:bool=False; sections:int=0"
 
 def slice_outputs(signature: Signature, attrs: Attributes) -> Outputs:
     """SliceChannel numbers its outputs even when there is only one."""
-    count = count_of(signature, attrs, "num_outputs")
+    count = read_count(signature, attrs, "num_outputs")
     return Outputs(count, count, tuple(f"output{i}" for i in range(count)))
 
 

@@ -1,7 +1,7 @@
-"""Shapes and types around control flow: what holds whatever the bodies compute, and what follows inside of them.
+"""Shapes and dtypes of control flow: rules independent of the bodies, and inference through the bodies.
 
-States keep their shape and type, loops are as long as their data or their limit. With the bodies at hand, their variables know
-what the node's inputs know, less the axis a loop runs along, and the outputs what their heads know; and the other way round.
+States keep their shape and dtype; loops are as long as their data or their limit. Variables of a body correspond to inputs of
+the node without the axis that a loop runs along, heads of a body to outputs; facts pass in both directions.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from graphshare.ops.unification import same_dtypes, unify
 
 
 def foreach_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Data and stacked outputs are equally long; states keep their shape."""
-    found, results = list(inputs), list(outputs)
-    _places(attrs, len(found))
+    """Infer one length for data and stacked outputs, and one shape for each state."""
+    operands, results = list(inputs), list(outputs)
+    _places(attrs, len(operands))
     data, count = len(attrs["in_data_locs"]), attrs["num_out_data"]
     length: Dim = None
-    for shape in (*found[:data], *results[:count]):
+    for shape in (*operands[:data], *results[:count]):
         if shape:
             length = length if shape[0] is None else shape[0]
     for i in range(data):
-        found[i] = _with_length(found[i], length)
+        operands[i] = _with_length(operands[i], length)
     for i in range(min(count, len(results))):
         results[i] = _with_length(results[i], length)
     for i in range(len(attrs["in_state_locs"])):
         if count + i < len(results):
-            found[data + i] = results[count + i] = unify(found[data + i], results[count + i])
-    return found, results
+            operands[data + i] = results[count + i] = unify(operands[data + i], results[count + i])
+    return operands, results
 
 
 def _with_length(shape: Shape, length: Dim) -> Shape:
@@ -39,173 +39,169 @@ def _with_length(shape: Shape, length: Dim) -> Shape:
 
 
 def foreach_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """States keep their type."""
+    """Infer one dtype for each state."""
     _places(attrs, len(inputs))
     pairs = enumerate(range(len(attrs["in_data_locs"]), len(attrs["in_data_locs"]) + len(attrs["in_state_locs"])))
     return _state_dtypes([(place, attrs["num_out_data"] + i) for i, place in pairs], inputs, outputs)
 
 
 def _variables(attrs: Attrs, inputs: Sequence[Any]) -> list[tuple[int, int]]:
-    """The inputs that loop variables begin as, and the outputs that they end as."""
+    """Return for each loop variable the input that it starts from and its output."""
     fed, variables = _inputs(attrs, "func_input_locs", inputs), attrs["func_var_locs"]
     if any(not 0 <= place < len(fed) for place in variables):
-        raise KernelError(f"func_var_locs {tuple(variables)} names places of func_input_locs {tuple(fed)} that are not there")
+        raise KernelError(f"func_var_locs {tuple(variables)} names positions beyond those of func_input_locs {tuple(fed)}")
     places = [fed[place] for place in variables]
     return [(place, attrs["num_out_data"] + i) for i, place in enumerate(places)]
 
 
 def while_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Loop variables keep their shape; stacked outputs are ``max_iterations`` long."""
-    found, results = list(inputs), list(outputs)
-    for place, output in _variables(attrs, found):
+    """Infer one shape for each loop variable, and the length ``max_iterations`` of stacked outputs."""
+    operands, results = list(inputs), list(outputs)
+    for place, output in _variables(attrs, operands):
         if output < len(results):
-            found[place] = results[output] = unify(found[place], results[output])
+            operands[place] = results[output] = unify(operands[place], results[output])
     for i in range(min(attrs["num_out_data"], len(results))):
         results[i] = _with_length(results[i], attrs["max_iterations"])
-    return found, results
+    return operands, results
 
 
 def while_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Loop variables keep their type."""
+    """Infer one dtype for each loop variable."""
     return _state_dtypes(_variables(attrs, inputs), inputs, outputs)
 
 
 def _state_dtypes(pairs: Sequence[tuple[int, int]], inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Inputs and outputs that stand for one state have one type."""
-    found, results = list(inputs), list(outputs)
+    """Infer one dtype for each pair of an input and an output of a state."""
+    operands, results = list(inputs), list(outputs)
     for place, output in pairs:
         if output < len(results):
-            (found[place],), (results[output],) = same_dtypes({}, [found[place]], [results[output]])
-    return found, results
-
-
-def cond_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Nothing follows without the branches."""
-    return inputs, outputs
-
-
-def cond_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Nothing follows without the branches."""
-    return inputs, outputs
+            (operands[place],), (results[output],) = same_dtypes({}, [operands[place]], [results[output]])
+    return operands, results
 
 
 def foreach_body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies) -> tuple[Shapes, Shapes]:
-    """As :func:`foreach_shapes`, and what follows inside of a step."""
-    found, results = map(list, foreach_shapes(attrs, inputs, outputs))
+    """Infer as :func:`foreach_shapes`, and through a step of the body."""
+    operands, results = map(list, foreach_shapes(attrs, inputs, outputs))
     places, data, count = _places(attrs, len(inputs)), len(attrs["in_data_locs"]), attrs["num_out_data"]
-    steps = [_step_of(x) for x in found[:data]]
+    steps = [_step_of(x) for x in operands[:data]]
     heads = [*(None if x is None else x[1:] for x in results[:count]), *results[count:]]
-    variables, heads = map(list, _infer_body(bodies.shapes, 0, places, [*steps, *found[data:]], heads))
+    variables, heads = map(list, _infer_body(bodies.shapes, 0, places, [*steps, *operands[data:]], heads))
     for i, place in enumerate(places):
         if i >= data:
-            found[i] = unify(found[i], variables[place])
-        elif found[i] is not None and len(found[i] or ()) > 1:
+            operands[i] = unify(operands[i], variables[place])
+        elif operands[i] is not None and len(operands[i] or ()) > 1:
             step = variables[place]
-            found[i] = unify(found[i], None if step is None else ((found[i] or (None,))[0], *step))
-    length: Dim = next((x[0] for x in found[:data] if x), None)
-    for i, head in enumerate(heads[: len(results)]):
-        results[i] = unify(results[i], (length, *head) if i < count and head is not None else None if i < count else head)
-    return foreach_shapes(attrs, found, results)
+            operands[i] = unify(operands[i], None if step is None else ((operands[i] or (None,))[0], *step))
+    length: Dim = next((x[0] for x in operands[:data] if x), None)
+    _unify_heads(results, heads, count, length)
+    return foreach_shapes(attrs, operands, results)
 
 
 def _step_of(shape: Shape) -> Shape:
-    """What a step sees of data: of a single axis, one number with its axis."""
+    """Return the shape of one step of the data; data with a single axis keep it with size 1."""
     return None if not shape else shape[1:] if len(shape) > 1 else (1,)
 
 
 def foreach_body_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
-    """As :func:`foreach_types`, and what follows inside of a step."""
-    found, results = map(list, foreach_types(attrs, inputs, outputs))
+    """Infer as :func:`foreach_types`, and through a step of the body."""
+    operands, results = map(list, foreach_types(attrs, inputs, outputs))
     places = _places(attrs, len(inputs))
-    variables, heads = _infer_body(bodies.types, 0, places, found, results)
-    found = [variables[place] or x for place, x in zip(places, found, strict=True)]
-    return foreach_types(attrs, found, _with_types(results, heads))
+    variables, heads = _infer_body(bodies.types, 0, places, operands, results)
+    operands = [variables[place] or x for place, x in zip(places, operands, strict=True)]
+    return foreach_types(attrs, operands, _fill_dtypes(results, heads))
 
 
 def _places(attrs: Attrs, count: int) -> tuple[int, ...]:
-    """For each input of a ``_foreach`` the place of the variable it feeds.
+    """Return for each input of a ``_foreach`` the position of its variable in the body.
 
     Raises:
-        KernelError: the attributes do not place every input once.
+        KernelError: the attributes do not map the inputs to distinct variables.
     """
     places = (*attrs["in_data_locs"], *attrs["in_state_locs"], *attrs["remain_locs"])
     if sorted(places) != list(range(count)):
         raise KernelError(
-            f"in_data_locs, in_state_locs and remain_locs place {len(places)} inputs, but there are {count}"
+            f"in_data_locs, in_state_locs and remain_locs map {len(places)} inputs, but there are {count}"
             if len(places) != count
             else f"in_data_locs, in_state_locs and remain_locs do not name each of the {count} variables once"
         )
     return places
 
 
-def _infer_body(ask: Any, number: int, places: Sequence[int], values: Sequence[Any], heads: Sequence[Any]) -> Any:
-    placed: list[Any] = [None] * len(places)
+def _infer_body(infer: Any, number: int, places: Sequence[int], values: Sequence[Any], heads: Sequence[Any]) -> Any:
+    variables: list[Any] = [None] * len(places)
     for place, value in zip(places, values, strict=True):
-        placed[place] = value
-    return ask(number, placed, heads)
+        variables[place] = value
+    return infer(number, variables, heads)
+
+
+def _unify_heads(results: list[Shape], heads: Shapes, count: int, length: Dim) -> None:
+    """Unify the outputs with the heads of a body, of which the first ``count`` are stacked."""
+    for i, head in enumerate(heads[: len(results)]):
+        if i >= count:
+            results[i] = unify(results[i], head)
+        elif head is not None:
+            results[i] = unify(results[i], (length, *head))
 
 
 def while_body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies) -> tuple[Shapes, Shapes]:
-    """As :func:`while_shapes`, and what follows inside of the condition and of a step."""
-    found, results = map(list, while_shapes(attrs, inputs, outputs))
-    count, limit = attrs["num_out_data"], attrs["max_iterations"]
-    _unify_variables(
-        found, attrs["cond_input_locs"], bodies.shapes(0, [found[i] for i in _inputs(attrs, "cond_input_locs", found)], [])[0]
-    )
+    """Infer as :func:`while_shapes`, and through the condition and a step of the body."""
+    operands, results = map(list, while_shapes(attrs, inputs, outputs))
+    count = attrs["num_out_data"]
+    variables, _ = bodies.shapes(0, [operands[i] for i in _inputs(attrs, "cond_input_locs", operands)], [])
+    _unify_variables(operands, attrs["cond_input_locs"], variables)
     heads: list[Shape] = [*(None if x is None else x[1:] for x in results[:count]), *results[count:]]
-    variables, told = bodies.shapes(1, [found[i] for i in _inputs(attrs, "func_input_locs", found)], heads)
-    _unify_variables(found, attrs["func_input_locs"], variables)
-    for i, head in enumerate(told[: len(results)]):
-        results[i] = unify(results[i], (limit, *head) if i < count and head is not None else None if i < count else head)
-    return while_shapes(attrs, found, results)
+    variables, step_heads = bodies.shapes(1, [operands[i] for i in _inputs(attrs, "func_input_locs", operands)], heads)
+    _unify_variables(operands, attrs["func_input_locs"], variables)
+    _unify_heads(results, step_heads, count, attrs["max_iterations"])
+    return while_shapes(attrs, operands, results)
 
 
 def while_body_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
-    """As :func:`while_types`, and what follows inside of the condition and of a step."""
-    found, results = map(list, while_types(attrs, inputs, outputs))
+    """Infer as :func:`while_types`, and through the condition and a step of the body."""
+    operands, results = map(list, while_types(attrs, inputs, outputs))
     for number, key, heads in ((0, "cond_input_locs", []), (1, "func_input_locs", results)):
-        variables, told = bodies.types(number, [found[i] for i in _inputs(attrs, key, found)], heads)
+        variables, step_heads = bodies.types(number, [operands[i] for i in _inputs(attrs, key, operands)], heads)
         for i, dtype in zip(attrs[key], variables, strict=True):
-            found[i] = found[i] or dtype
-        results = _with_types(results, told) if number else results
-    return while_types(attrs, found, results)
+            operands[i] = operands[i] or dtype
+        results = _fill_dtypes(results, step_heads) if number else results
+    return while_types(attrs, operands, results)
 
 
 def cond_body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies) -> tuple[Shapes, Shapes]:
-    """What follows inside of the condition and of both branches, whose heads have one shape each."""
-    found, results = list(inputs), list(outputs)
+    """Infer through the condition and both branches, whose heads have the shapes of the outputs."""
+    operands, results = list(inputs), list(outputs)
     for number, key in enumerate(("cond_input_locs", "then_input_locs", "else_input_locs")):
-        of = [found[i] for i in _inputs(attrs, key, found)]
+        of = [operands[i] for i in _inputs(attrs, key, operands)]
         variables, heads = bodies.shapes(number, of, results if number else [])
-        _unify_variables(found, attrs[key], variables)
-        for i, head in enumerate(heads[: len(results)] if number else ()):
-            results[i] = unify(results[i], head)
-    return found, results
+        _unify_variables(operands, attrs[key], variables)
+        if number:
+            _unify_heads(results, heads, 0, None)
+    return operands, results
 
 
 def cond_body_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
-    """As :func:`cond_body_shapes`, of types."""
-    found, results = list(inputs), list(outputs)
+    """Infer dtypes as :func:`cond_body_shapes` infers shapes."""
+    operands, results = list(inputs), list(outputs)
     for number, key in enumerate(("cond_input_locs", "then_input_locs", "else_input_locs")):
-        of = [found[i] for i in _inputs(attrs, key, found)]
+        of = [operands[i] for i in _inputs(attrs, key, operands)]
         variables, heads = bodies.types(number, of, results if number else [])
         for i, dtype in zip(attrs[key], variables, strict=True):
-            found[i] = found[i] or dtype
-        results = _with_types(results, heads) if number else results
-    return found, results
+            operands[i] = operands[i] or dtype
+        results = _fill_dtypes(results, heads) if number else results
+    return operands, results
 
 
-def _inputs(attrs: Attrs, key: str, found: Sequence[Any]) -> Sequence[int]:
+def _inputs(attrs: Attrs, key: str, operands: Sequence[Any]) -> Sequence[int]:
     places: Sequence[int] = attrs[key]
-    if any(not 0 <= place < len(found) for place in places):
-        raise KernelError(f"{key} {tuple(places)} names inputs that are not there; there are {len(found)}")
+    if any(not 0 <= place < len(operands) for place in places):
+        raise KernelError(f"{key} {tuple(places)} names inputs beyond the {len(operands)} of the node")
     return places
 
 
-def _unify_variables(found: list[Shape], places: Sequence[int], variables: Shapes) -> None:
+def _unify_variables(operands: list[Shape], places: Sequence[int], variables: Shapes) -> None:
     for place, shape in zip(places, variables, strict=True):
-        found[place] = unify(found[place], shape)
+        operands[place] = unify(operands[place], shape)
 
 
-def _with_types(results: Types, heads: Types) -> list[str | None]:
+def _fill_dtypes(results: Types, heads: Types) -> list[str | None]:
     return [x or (heads[i] if i < len(heads) else None) for i, x in enumerate(results)]

@@ -12,8 +12,6 @@ import numpy as np
 from graphshare.ops.control_flow.body_shapes import (
     cond_body_shapes,
     cond_body_types,
-    cond_shapes,
-    cond_types,
     foreach_body_shapes,
     foreach_body_types,
     foreach_shapes,
@@ -24,37 +22,36 @@ from graphshare.ops.control_flow.body_shapes import (
     while_types,
 )
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
+from graphshare.ops.unification import infer_nothing
 
 
 def _run(context: Context, number: int, arrays: Sequence[Array | None]) -> list[Array]:
     if context.run_subgraph is None:
-        raise KernelError("the node carries no subgraph to run")
-    given = [x for x in arrays if x is not None]
-    if len(given) != len(arrays):
+        raise KernelError("the node has no subgraph to run")
+    variables = [x for x in arrays if x is not None]
+    if len(variables) != len(arrays):
         raise KernelError(f"subgraph {number} has variables that no input feeds")
-    return context.run_subgraph(number, given)
+    return context.run_subgraph(number, variables)
 
 
-def _truth(heads: Sequence[Array]) -> bool:
+def _is_true(heads: Sequence[Array]) -> bool:
     if len(heads) != 1 or heads[0].size != 1:
-        raise KernelError("a condition is one number, not " + ", ".join(str(x.shape) for x in heads))
+        raise KernelError("the condition must be one number, not " + ", ".join(str(x.shape) for x in heads))
     return bool(heads[0].reshape(-1)[0])
 
 
 def foreach(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
-    """Subgraph 0 over axis 0 of the data inputs, states handed from step to step; inputs are data, states, the rest.
+    """Run subgraph 0 for each step along axis 0 of the data, passing states on; inputs are data, states, and all others.
 
-    Outputs are the body's first ``num_out_data`` heads, stacked, then the last states.
+    Return the first ``num_out_data`` heads of the body, stacked, then the last states.
     """
     places = (*attrs["in_data_locs"], *attrs["in_state_locs"], *attrs["remain_locs"])
     if len(places) != len(inputs):
-        raise KernelError(
-            f"in_data_locs, in_state_locs and remain_locs place {len(places)} inputs, but there are {len(inputs)}"
-        )
+        raise KernelError(f"in_data_locs, in_state_locs and remain_locs map {len(places)} inputs, but there are {len(inputs)}")
     data, states = len(attrs["in_data_locs"]), len(attrs["in_state_locs"])
     lengths = {x.shape[0] for x in inputs[:data]}
     if len(lengths) != 1:
-        raise KernelError("the data inputs must be equally long along axis 0")
+        raise KernelError("the data inputs must have the same size along axis 0")
     count: int = attrs["num_out_data"]
     current = list(inputs)
     collected: list[list[Array]] = [[] for _ in range(count)]
@@ -75,42 +72,42 @@ def _order_inputs(places: Sequence[int], arrays: Sequence[Array]) -> list[Array 
 
 
 def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
-    """Subgraph 1 while subgraph 0 is true, ``max_iterations`` times at most.
+    """Run subgraph 1 while subgraph 0 is true, at most ``max_iterations`` times.
 
-    Outputs are the body's first ``num_out_data`` heads, stacked to ``max_iterations`` (zeros beyond the steps taken, where
-    MXNet leaves whatever the memory held), then the loop's variables.
+    Return the first ``num_out_data`` heads of the body, stacked to ``max_iterations`` (zeros after the last step, where MXNet
+    leaves memory uninitialised), then the loop variables.
     """
-    values = list(inputs)  # the loop's variables are kept in the places of the inputs they began as
+    values = list(inputs)  # loop variables replace the inputs that they start from
     variables = [attrs["func_input_locs"][place] for place in attrs["func_var_locs"]]
     count: int = attrs["num_out_data"]
     collected: list[list[Array]] = [[] for _ in range(count)]
-    taken = 0
-    while taken < attrs["max_iterations"]:
-        if not _truth(_run(context, 0, [values[place] for place in attrs["cond_input_locs"]])):
+    steps = 0
+    while steps < attrs["max_iterations"]:
+        if not _is_true(_run(context, 0, [values[place] for place in attrs["cond_input_locs"]])):
             break
         heads = _run(context, 1, [values[place] for place in attrs["func_input_locs"]])
         for kept, head in zip(collected, heads[:count], strict=True):
             kept.append(head)
         for place, head in zip(variables, heads[count:], strict=True):
             if head.shape != values[place].shape:
-                raise KernelError(f"a loop variable of shape {values[place].shape} became one of shape {head.shape}")
+                raise KernelError(f"the shape of a loop variable changed from {values[place].shape} to {head.shape}")
             values[place] = head
-        taken += 1
-    if count and not taken:  # nothing tells the shapes but the body itself
+        steps += 1
+    if count and not steps:  # only the body itself gives the shapes
         collected = [[head] for head in _run(context, 1, [values[place] for place in attrs["func_input_locs"]])[:count]]
-    return (*(_pad_steps(kept, taken, attrs["max_iterations"]) for kept in collected), *(values[place] for place in variables))
+    return (*(_pad_steps(kept, steps, attrs["max_iterations"]) for kept in collected), *(values[place] for place in variables))
 
 
-def _pad_steps(kept: Sequence[Array], taken: int, length: int) -> Array:
-    out: Array = np.zeros((length, *kept[0].shape), kept[0].dtype)
-    for step in range(taken):
-        out[step] = kept[step]
+def _pad_steps(heads: Sequence[Array], steps: int, length: int) -> Array:
+    out: Array = np.zeros((length, *heads[0].shape), heads[0].dtype)
+    for step in range(steps):
+        out[step] = heads[step]
     return out
 
 
 def cond(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
-    """Subgraph 1 if subgraph 0 is true, else subgraph 2."""
-    holds = _truth(_run(context, 0, [inputs[place] for place in attrs["cond_input_locs"]]))
+    """Run subgraph 1 if subgraph 0 is true, otherwise subgraph 2."""
+    holds = _is_true(_run(context, 0, [inputs[place] for place in attrs["cond_input_locs"]]))
     places = attrs["then_input_locs"] if holds else attrs["else_input_locs"]
     return tuple(_run(context, 1 if holds else 2, [inputs[place] for place in places]))
 
@@ -128,13 +125,13 @@ def _foreach_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
 
 
 def _while_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
-    """Count condition and body as often as they may run."""
+    """Count condition and body ``max_iterations`` times."""
     costs = [cost_of(i, [inputs[p] for p in attrs[key]]) for i, key in enumerate(("cond_input_locs", "func_input_locs"))]
     return None if None in costs else int(attrs["max_iterations"]) * sum(cost for cost in costs if cost is not None)
 
 
 def _cond_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
-    """Count the condition and the dearer branch."""
+    """Count the condition and the more expensive branch."""
     keys = ("cond_input_locs", "then_input_locs", "else_input_locs")
     condition, then, other = (cost_of(i, [inputs[p] for p in attrs[key]]) for i, key in enumerate(keys))
     return None if condition is None or then is None or other is None else condition + max(then, other)
@@ -160,6 +157,12 @@ KERNELS = (
         body_cost=_while_cost,
     ),
     Kernel(
-        "_cond", cond, cond_shapes, cond_types, body_shapes=cond_body_shapes, body_types=cond_body_types, body_cost=_cond_cost
+        "_cond",
+        cond,
+        infer_nothing,
+        infer_nothing,
+        body_shapes=cond_body_shapes,
+        body_types=cond_body_types,
+        body_cost=_cond_cost,
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.signature import define
-from graphshare.ops.slot_rules import count_of, outputs_by_attribute
+from graphshare.ops.slot_rules import outputs_by_attribute, read_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ def body_inputs(*bodies: str) -> InputRule:
     """Control flow: the names of the bodies come first although no entry stands for them; ``num_args`` counts all."""
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
-        data = count_of(signature, attrs, "num_args") - len(bodies)
+        data = read_count(signature, attrs, "num_args") - len(bodies)
         return bodies + tuple(f"data{i}" for i in range(data))
 
     return rule

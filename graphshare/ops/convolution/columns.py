@@ -1,4 +1,4 @@
-"""Windows laid out as columns, and columns added back: ``im2col`` and ``col2im`` for images of one to three spatial axes."""
+"""``im2col`` and ``col2im`` for one to three spatial axes: windows as columns, and the sum of columns at their windows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.ops.windows import Window, output_size, window_of
 
 
-def _parts(window: Window, positions: tuple[int, ...]) -> list[tuple[slice, ...]]:
-    """For each tap the cells of the padded image that it sees, one for each position."""
+def _tap_slices(window: Window, positions: tuple[int, ...]) -> list[tuple[slice, ...]]:
+    """Return for each tap its cells of the padded image, one for each position."""
     return [
         (
             slice(None),
@@ -33,35 +33,35 @@ def _positions(window: Window, size: tuple[Dim, ...]) -> list[Dim]:
 
 
 def im2col(context: Context, attrs: Attrs, x: Array) -> Array:
-    """(N, C * taps, positions): what every window sees, channels first, then taps."""
+    """Return the cells of all windows (N, C * taps, positions)."""
     window = window_of(attrs)
     positions = tuple(n or 0 for n in _positions(window, x.shape[2:]))
     padded = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in window.pad)))
-    seen = np.stack([padded[part] for part in _parts(window, positions)], axis=2)
-    return seen.reshape(x.shape[0], -1, prod(positions))
+    cells = np.stack([padded[part] for part in _tap_slices(window, positions)], axis=2)
+    return cells.reshape(x.shape[0], -1, prod(positions))
 
 
 def col2im(context: Context, attrs: Attrs, x: Array) -> Array:
-    """(N, C, spatial axes): every cell the sum of the windows that see it; ``output_size`` gives the axes."""
-    window, size = _folding_window(attrs)
+    """Return the image (N, C, spatial) of size ``output_size``: each cell is the sum over the windows that contain it."""
+    window, size = _read_window(attrs)
     positions = tuple(n or 0 for n in _positions(window, size))
     taps = prod(window.kernel)
     columns = x.reshape(x.shape[0], x.shape[1] // taps, taps, *positions)
     padded = np.zeros((*columns.shape[:2], *(n + 2 * p for n, p in zip(size, window.pad, strict=True))), x.dtype)
-    for tap, part in enumerate(_parts(window, positions)):
+    for tap, part in enumerate(_tap_slices(window, positions)):
         padded[part] += columns[:, :, tap]
     inner = (slice(None), slice(None), *(slice(p, p + n) for n, p in zip(size, window.pad, strict=True)))
     return np.ascontiguousarray(padded[inner])
 
 
-def _folding_window(attrs: Attrs) -> tuple[Window, tuple[int, ...]]:
+def _read_window(attrs: Attrs) -> tuple[Window, tuple[int, ...]]:
     window, size = window_of(attrs), tuple(attrs["output_size"])
     if len(size) != len(window.kernel):
-        raise KernelError(f"reached {size} has {len(size)} axes where kernel {window.kernel} has {len(window.kernel)}")
+        raise KernelError(f"output_size {size} has {len(size)} numbers, but kernel {window.kernel} has {len(window.kernel)}")
     return window, size
 
 
-def _im2col_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_im2col_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     window = window_of(attrs)
     batch, channels, *size = dims_of_rank(inputs[0], len(window.kernel) + 2, "data")
     positions = _positions(window, tuple(size))
@@ -70,8 +70,8 @@ def _im2col_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     return inputs, [unify((batch, rows, count), outputs[0])]
 
 
-def _col2im_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    window, size = _folding_window(attrs)
+def _infer_col2im_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    window, size = _read_window(attrs)
     positions = _positions(window, size)
     batch, rows, _ = dims_of_rank(inputs[0], 3, "data")
     if rows is not None and rows % prod(window.kernel):
@@ -83,6 +83,6 @@ def _col2im_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 KERNELS = with_limits(
     Limits(elements=True, not_negative=("pad",)),
-    Kernel("im2col", im2col, _im2col_shapes, same_dtypes),
-    Kernel("col2im", col2im, _col2im_shapes, same_dtypes),
+    Kernel("im2col", im2col, _infer_im2col_shapes, same_dtypes),
+    Kernel("col2im", col2im, _infer_col2im_shapes, same_dtypes),
 )

@@ -1,8 +1,8 @@
-"""Cross-correlation with a filter for each channel, as products with banded matrices.
+"""Cross-correlation with one filter for each channel, as products with banded matrices.
 
-The cells of a row times a matrix that holds the row of a filter on its diagonals are the sums of that row of taps over a
-strip of positions. That is several times the arithmetic needed, but done at the speed of a matrix product, which beats one
-pass over the image for each tap.
+The cells of a row times a matrix with the row of a filter on its diagonals are the sums of that row of taps over a strip of
+positions. This is several times the necessary arithmetic, but at the speed of a matrix product, which is faster than one pass
+over the image for each tap.
 """
 
 from __future__ import annotations
@@ -17,26 +17,24 @@ from graphshare.ops.convolution.grid import Empty, Grid, phases_of
 from graphshare.ops.kernel import Array
 
 _STRIP = 16
-"""Positions of a row that are computed by one product; wider bands are mostly zeros."""
-
+"""Positions of a row that one product computes; wider bands are mostly zeros."""
 
 _CELLS = 80
-"""Cells of a row that a strip may see."""
-
+"""Largest number of cells of a row under a strip."""
 
 _PART = 1 << 16
-"""How many numbers of the image are held in the cache at a time."""
+"""Number of elements of the image at a time, so that they stay in the cache."""
 
 
-def depthwise(image: Array, weight: Array, grid: Grid, result: Array, finish: Epilogue, number: int, empty: Empty) -> None:
-    """Image ``number`` (C, D, H, W), each channel with its own taps of ``weight`` (C, taps), into ``result``.
+def depthwise(image: Array, weight: Array, grid: Grid, result: Array, epilogue: Epilogue, number: int, empty: Empty) -> None:
+    """Correlate each channel of image ``number`` (C, D, H, W) with its taps of ``weight`` (C, taps) into ``result``.
 
-    A product with a band of zeros makes NaN of infinity, so channels with such a result are computed again tap by tap.
+    The zeros of a band turn infinity into NaN, so channels with such a result are computed again tap by tap.
     """
     channels, width = len(image), grid.out[2]
     if grid.window.kernel[2] == 1 or _STRIP * grid.window.stride[2] + grid.window.extent[2] > _CELLS:
-        _in_parts(image, weight, grid, result)
-        finish.apply(number, result)
+        _by_channel_blocks(image, weight, grid, result)
+        epilogue.apply(number, result)
         return
     bands = _Bands(weight, grid, empty)
     step = min(channels, max(1, _PART // prod(bands.padded)))
@@ -50,28 +48,28 @@ def depthwise(image: Array, weight: Array, grid: Grid, result: Array, finish: Ep
     for first in range(0, channels, step):
         part = slice(first, min(channels, first + step))
         count = part.stop - first
-        inside[:count] = image[part][bands.seen]
-        goal = result[part]
-        total = goal.reshape(count, *shape[1:]) if wide is None else wide[:count]
-        bands.sums(padded[:count], part, total, term[:count])
-        cells = goal if wide is None else total.reshape(*goal.shape[:3], -1)[..., :width]
+        inside[:count] = image[part][bands.source]
+        target = result[part]
+        total = target.reshape(count, *shape[1:]) if wide is None else wide[:count]
+        bands.sum_taps(padded[:count], part, total, term[:count])
+        cells = target if wide is None else total.reshape(*target.shape[:3], -1)[..., :width]
         if not isfinite(total.sum()):
-            by_passes(image[part], weight[part], grid, cells)
-        finish.apply(number, goal, cells, first)
+            correlate_by_tap(image[part], weight[part], grid, cells)
+        epilogue.apply(number, target, cells, first)
 
 
-def _in_parts(image: Array, weight: Array, grid: Grid, result: Array) -> None:
-    """Few channels at a time, so that they stay in the cache."""
+def _by_channel_blocks(image: Array, weight: Array, grid: Grid, result: Array) -> None:
+    """Correlate tap by tap, few channels at a time, so that they stay in the cache."""
     step = max(1, _PART // (2 * grid.out[1] * grid.pitch))
     for first in range(0, len(image), step):
         part = slice(first, first + step)
-        by_passes(image[part], weight[part], grid, result[part])
+        correlate_by_tap(image[part], weight[part], grid, result[part])
 
 
 class _Bands:
-    """The filters as banded matrices, and where the image lies in its border.
+    """The filters as banded matrices, and the position of the image in its padding.
 
-    A row that is one strip needs no border on its sides: what the bands have there is left out.
+    A row of a single strip needs no padding at its ends: the bands are cropped instead.
     """
 
     def __init__(self, weight: Array, grid: Grid, empty: Empty) -> None:
@@ -80,23 +78,23 @@ class _Bands:
         width = grid.out[2]
         self.strips = -(-width // _STRIP)
         self.strip = -(-width // self.strips)
-        counted = (*grid.out[:2], self.strips * self.strip)
-        padded = tuple((n - 1) * s + e for n, s, e in zip(counted, stride, grid.window.extent, strict=True))
+        positions = (*grid.out[:2], self.strips * self.strip)
+        padded = tuple((n - 1) * s + e for n, s, e in zip(positions, stride, grid.window.extent, strict=True))
         counts = tuple(max(0, min(n, room - p)) for n, room, p in zip(grid.size, padded, pad, strict=True))
-        self.seen = (slice(None), *(slice(0, n) for n in counts))
+        self.source = (slice(None), *(slice(0, n) for n in counts))
         self._rows = [(t * dilate[0], u * dilate[1]) for t, u in product(range(kernel[0]), range(kernel[1]))]
         self._cells = (self.strip - 1) * stride[2] + grid.window.extent[2]
         self._matrices = self._band_matrix(weight, kernel[2], stride[2], dilate[2], empty)
         if self.strips == 1 and counts[2]:
-            self._cells, padded, borders = counts[2], (*padded[:2], counts[2]), (*pad[:2], 0)
+            self._cells, padded, starts = counts[2], (*padded[:2], counts[2]), (*pad[:2], 0)
             self._matrices = self._matrices[:, :, :, pad[2] : pad[2] + counts[2]]
         else:
-            borders = pad
+            starts = pad
         self.padded = padded
-        self.inside = (slice(None), *(slice(p, p + n) for p, n in zip(borders, counts, strict=True)))
+        self.inside = (slice(None), *(slice(p, p + n) for p, n in zip(starts, counts, strict=True)))
 
     def _band_matrix(self, weight: Array, taps: int, stride: int, dilate: int, empty: Empty) -> Array:
-        """(rows of taps, C, 1, cells, positions of a strip)."""
+        """Return the matrices (rows of taps, C, 1, cells, positions of a strip)."""
         channels, size = len(weight), weight.itemsize
         bands = empty((len(self._rows), channels, 1, self._cells, self.strip), weight.dtype)
         bands.fill(0)
@@ -112,22 +110,22 @@ class _Bands:
             diagonal[...] = by_row[tap]
         return bands
 
-    def sums(self, padded: Array, channels: slice, total: Array, term: Array) -> None:
-        """The sums over all taps in ``total`` (C, D, H, strips, strip), with ``term`` as room, for the given channels."""
+    def sum_taps(self, padded: Array, channels: slice, total: Array, term: Array) -> None:
+        """Write the sums over all taps of ``channels`` to ``total`` (C, D, H, strips, strip); ``term`` is scratch memory."""
         (depth, height), size = self._grid.out[:2], padded.itemsize
         strides = (padded.strides[0], self.strip * self._stride[2] * size, padded.strides[2] * self._stride[1], size)
         for plane in range(depth):
             for i, (deeper, lower) in enumerate(self._rows):
                 start = (plane * self._stride[0] + deeper) * padded.strides[1] + lower * padded.strides[2]
                 cells: Array = np.ndarray((len(padded), self.strips, height, self._cells), padded.dtype, padded, start, strides)
-                goal = term if i else total
-                np.matmul(cells, self._matrices[i, channels], out=goal[:, plane].transpose(0, 2, 1, 3))
+                target = term if i else total
+                np.matmul(cells, self._matrices[i, channels], out=target[:, plane].transpose(0, 2, 1, 3))
                 if i:
                     total[:, plane] += term[:, plane]
 
 
-def by_passes(image: Array, weight: Array, grid: Grid, result: Array) -> None:
-    """As :func:`depthwise` without what follows, as sums of scaled copies: the reference form."""
+def correlate_by_tap(image: Array, weight: Array, grid: Grid, result: Array) -> None:
+    """Correlate as :func:`depthwise` without an epilogue, by sums of scaled copies: the reference implementation."""
     depth, height, width = grid.out
     span = height * grid.pitch
     phases = phases_of(image, grid)

@@ -1,4 +1,4 @@
-"""What is done to the result of a convolution while it is in the cache, instead of by passes of their own over memory."""
+"""Operations on the result of a convolution while it is in the cache, instead of in separate passes over memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from graphshare.ops.kernel import Array
 
 _PART = 1 << 17
-"""How many numbers are finished at a time."""
+"""Number of elements processed at a time."""
 
 
 class Epilogue(NamedTuple):
-    """``result * factor + term + addend``, then no less than ``low`` and no more than ``high``; what is None is left out.
+    """``result * factor + term + addend``, clipped to ``low`` and ``high``; None skips an operation.
 
     ``factor`` and ``term`` have one number for each channel, ``addend`` has the shape of the result (N, C, spatial).
     """
@@ -25,32 +25,32 @@ class Epilogue(NamedTuple):
     high: float | None = None
 
     def apply(self, number: int, result: Array, source: Array | None = None, channel: int = 0) -> None:
-        """To ``result`` (C, ..., cells) of sample ``number``, made of ``source``, of the same shape, where that is given.
+        """Write the epilogue of ``source`` (default: ``result``) to ``result`` (C, ..., cells) of sample ``number``.
 
-        It holds the channels from ``channel`` on.
+        Both have the same shape; their first channel is number ``channel``.
         """
         if source is None:
             source = result
-        held = slice(channel, channel + len(result))
-        addend = None if self.addend is None else self.addend[number, held].reshape(result.shape)
+        channels = slice(channel, channel + len(result))
+        addend = None if self.addend is None else self.addend[number, channels].reshape(result.shape)
         step = max(1, _PART * len(result) // max(1, result.size))
         tail = (-1, *(1,) * (result.ndim - 1))
-        factor = None if self.factor is None else self.factor[held].reshape(tail)
-        term = None if self.term is None else self.term[held].reshape(tail)
+        factor = None if self.factor is None else self.factor[channels].reshape(tail)
+        term = None if self.term is None else self.term[channels].reshape(tail)
         ends = None if self.low is None and self.high is None else self._ends(result.dtype)
         for first in range(0, len(result), step):
             part = slice(first, first + step)
-            cells, found = result[part], source[part]
+            cells, values = result[part], source[part]
             if factor is not None:
-                found = np.multiply(found, factor[part], out=cells)
+                values = np.multiply(values, factor[part], out=cells)
             if term is not None:
-                found = np.add(found, term[part], out=cells)
+                values = np.add(values, term[part], out=cells)
             if addend is not None:
-                found = np.add(found, addend[part], out=cells)
+                values = np.add(values, addend[part], out=cells)
             if ends is not None:
-                found = np.clip(found, *ends, out=cells)  # one pass, and faster than maximum even where there is no upper end
-            if found is not cells and source is not result:
-                cells[...] = found
+                values = np.clip(values, *ends, out=cells)  # one pass, and faster than maximum even without an upper bound
+            if values is not cells and source is not result:
+                cells[...] = values
 
     def _ends(self, dtype: Any) -> tuple[Any, Any]:
         low = -np.inf if self.low is None else self.low

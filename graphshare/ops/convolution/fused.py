@@ -1,4 +1,4 @@
-"""A convolution with what follows it at inference: BatchNorm, the sum with another branch, relu or clip."""
+"""A convolution fused with its successors at inference: BatchNorm, the sum with another branch, relu or clip."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from graphshare.ops.batch_norm.kernel import batch_norm, plain_scaling
 from graphshare.ops.convolution.correlation import correlate
 from graphshare.ops.convolution.epilogue import Epilogue
 from graphshare.ops.convolution.kernel import convolution
-from graphshare.ops.kernel import Array, Attrs, Context, Kernel, Shapes
-from graphshare.ops.unification import same_dtypes
+from graphshare.ops.kernel import Array, Attrs, Context, Kernel
+from graphshare.ops.unification import infer_nothing, same_dtypes
 from graphshare.ops.windows import window_of
 
 
 class Chain(msgspec.Struct, frozen=True):
-    """Which operators follow. ``normalization`` are the attributes of BatchNorm; ``low`` and ``high`` the ends of a clip."""
+    """The fused operators: attributes of the convolution and of BatchNorm, an addition, and the bounds of a clip."""
 
     convolution: Attrs
     normalization: Attrs | None = None
@@ -28,12 +28,12 @@ class Chain(msgspec.Struct, frozen=True):
 
     @property
     def ends(self) -> bool:
-        """Whether nothing can follow any more."""
+        """Whether the chain cannot be continued."""
         return self.low is not None or self.high is not None
 
 
 def run_chain(context: Context, attrs: Attrs, *inputs: Array) -> Array:
-    """``attrs["chain"]`` on the inputs of the convolution, of the BatchNorm but its first, and the other branch."""
+    """Run ``attrs["chain"]`` on the inputs of the convolution, those of BatchNorm after its first, and the other branch."""
     chain: Chain = attrs["chain"]
     x, weight, *rest = inputs
     addend = rest.pop() if chain.adds else None
@@ -42,37 +42,33 @@ def run_chain(context: Context, attrs: Attrs, *inputs: Array) -> Array:
     if chain.normalization is not None:
         factor, term = plain_scaling(chain.normalization, *rest)
         if factor is None or term is None:
-            return _one_by_one(context, chain, x, weight, bias, rest, addend)
+            return _run_separately(context, chain, x, weight, bias, rest, addend)
         if bias is not None:
             term = term + bias * factor
     operands = (weight, term, addend)
     if x.dtype not in (np.float32, np.float64) or any(a is not None and a.dtype != x.dtype for a in operands):
-        return _one_by_one(context, chain, x, weight, bias, rest, addend)
-    finish = Epilogue(factor, term, addend, chain.low, chain.high)
-    return correlate(x, weight, finish, window_of(chain.convolution), chain.convolution["num_group"], context.empty)
+        return _run_separately(context, chain, x, weight, bias, rest, addend)
+    epilogue = Epilogue(factor, term, addend, chain.low, chain.high)
+    return correlate(x, weight, epilogue, window_of(chain.convolution), chain.convolution["num_group"], context.empty)
 
 
-def _one_by_one(
+def _run_separately(
     context: Context, chain: Chain, x: Array, weight: Array, bias: Array | None, statistics: list[Array], addend: Array | None
 ) -> Array:
-    """The operators as they stand, where the shorter way would round otherwise."""
+    """Run the operators separately, where fusion would round differently."""
     alone = Context(empty=context.empty)
-    over = Context(empty=context.empty, reusable=(True,))
+    in_place = Context(empty=context.empty, reusable=(True,))
     out: Any = convolution(alone, chain.convolution, x, weight, bias)
     if chain.normalization is not None:
-        out = batch_norm(over, chain.normalization, out, *statistics)
+        out = batch_norm(in_place, chain.normalization, out, *statistics)
     if addend is not None:
         out = out + addend
     if chain.low == 0 and chain.high is None:
-        return relu(over, {}, out)
+        return relu(in_place, {}, out)
     if chain.ends:
         np.clip(out, out.dtype.type(chain.low), out.dtype.type(chain.high), out=out)
     result: Array = out
     return result
 
 
-def _pass_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return inputs, outputs
-
-
-CHAIN = Kernel("Convolution ...", run_chain, _pass_shapes, same_dtypes)
+CHAIN = Kernel("Convolution ...", run_chain, infer_nothing, same_dtypes)

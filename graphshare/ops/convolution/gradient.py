@@ -1,7 +1,7 @@
-"""Gradients of convolutions, as matrix products over windows laid side by side tap by tap.
+"""Gradients of convolutions, as matrix products over copied windows.
 
-The gradient of the data is the transposed convolution of the output's gradient, that of a filter the product of the output's
-gradient with the windows it saw.
+The gradient of the data is the transposed convolution of the output gradient, that of a filter the product of the output
+gradient with the windows.
 """
 
 from __future__ import annotations
@@ -24,22 +24,21 @@ from graphshare.ops.windows import Window, is_channels_last, to_compute_dtype, w
 
 
 def col2im(entry: TapeEntry, dy: Array) -> Array:
-    """The columns of the gradient."""
+    """Return the columns of the gradient."""
     return im2col(Context(), entry.attrs, dy)
 
 
 _BLOCK = 1 << 21
-"""How many numbers of laid out windows are held at a time."""
-
+"""Number of elements of copied windows at a time."""
 
 _SMALL = 512
-"""Up to how many cells of an image are better laid out for several images at once."""
+"""Up to this number of cells in an image, several images are processed at once."""
 
 
 def convolution(entry: TapeEntry, dy: Array) -> tuple[Array | None, ...]:
-    """Of data, weight and bias."""
+    """Return the gradients of data, weight and bias."""
     x, weight = to_compute_dtype(entry.inputs[0]), to_compute_dtype(entry.inputs[1])
-    given, dy = entry.inputs[0].dtype, to_compute_dtype(dy)
+    dtype, dy = entry.inputs[0].dtype, to_compute_dtype(dy)
     last, groups, window = is_channels_last(entry.attrs["layout"]), entry.attrs["num_group"], window_of(entry.attrs)
     if last:
         x, weight, dy = (np.moveaxis(a, -1, 1) for a in (x, weight, dy))
@@ -47,34 +46,34 @@ def convolution(entry: TapeEntry, dy: Array) -> tuple[Array | None, ...]:
     dw = weight_gradient(x, dy, weight.shape, window, groups) if entry.requested[1] else None
     if last:
         dx, dw = (None if a is None else np.moveaxis(a, 1, -1) for a in (dx, dw))
-    result = [None if a is None else np.ascontiguousarray(a, dtype=given) for a in (dx, dw)]
+    result = [None if a is None else np.ascontiguousarray(a, dtype=dtype) for a in (dx, dw)]
     if len(entry.inputs) > 2:
-        result.append(dy.sum(axis=(0, *range(2, dy.ndim))).astype(given, copy=False))
+        result.append(dy.sum(axis=(0, *range(2, dy.ndim))).astype(dtype, copy=False))
     return tuple(result)
 
 
 def data_gradient(dy: Array, weight: Array, shape: tuple[int, ...], window: Window, groups: int) -> Array:
-    """The gradient of data of ``shape`` (N, C, spatial): the transposed convolution of ``dy``.
+    """Return the gradient of data of ``shape`` (N, C, spatial): the transposed convolution of ``dy``.
 
-    Without a stride it is a convolution itself, with the filters turned, which suits large images.
+    Without a stride it is a convolution with flipped filters, which is faster for large images.
     """
     filters, share = weight.shape[:2]
     depthwise = share == 1 and filters == groups
     if groups == 1 and (max(window.stride) > 1 or prod(dy.shape[2:]) <= _SMALL):
-        return _spread(dy, weight, shape, window)
-    border = tuple(e - 1 - p for e, p in zip(window.extent, window.pad, strict=True))
-    if max(window.stride) == 1 and min(border) >= 0 and (depthwise or share > 1 or groups == 1):
+        return _scatter_taps(dy, weight, shape, window)
+    pad = tuple(e - 1 - p for e, p in zip(window.extent, window.pad, strict=True))
+    if max(window.stride) == 1 and min(pad) >= 0 and (depthwise or share > 1 or groups == 1):
         split = weight.reshape(groups, filters // groups, share, *weight.shape[2:]).swapaxes(1, 2)
-        turned = np.flip(split.reshape(groups * share, filters // groups, *weight.shape[2:]), tuple(range(2, weight.ndim)))
-        turned = np.ascontiguousarray(turned)
-        return correlate(np.ascontiguousarray(dy), turned, Epilogue(), window._replace(pad=border), groups)
+        flipped = np.flip(split.reshape(groups * share, filters // groups, *weight.shape[2:]), tuple(range(2, weight.ndim)))
+        flipped = np.ascontiguousarray(flipped)
+        return correlate(np.ascontiguousarray(dy), flipped, Epilogue(), window._replace(pad=pad), groups)
     sizes = zip(shape[2:], window.pad, dy.shape[2:], window.stride, window.extent, strict=True)
     rest = tuple(n + 2 * p - ((o - 1) * s + e) for n, p, o, s, e in sizes)
     return transpose_convolve(dy, weight, window, rest, groups)
 
 
-def _spread(dy: Array, weight: Array, shape: tuple[int, ...], window: Window) -> Array:
-    """Some images at a time: their gradients times all taps in one product, which are then added where the taps were."""
+def _scatter_taps(dy: Array, weight: Array, shape: tuple[int, ...], window: Window) -> Array:
+    """Return the gradient of the data: ``dy`` times all taps in one product, added at the cells of each tap."""
     count, filters, *out = dy.shape
     channels, cells = shape[1], prod(out)
     matrix = weight.reshape(filters, -1).T
@@ -84,17 +83,16 @@ def _spread(dy: Array, weight: Array, shape: tuple[int, ...], window: Window) ->
         rows = np.ascontiguousarray(dy[part].swapaxes(0, 1)).reshape(filters, -1)
         tapped = np.matmul(matrix, rows).reshape(channels, len(taps), -1, *out).swapaxes(0, 2)
         for t, under in enumerate(taps):
-            goal = canvas[part][under]
-            goal += tapped[:, t]
+            canvas[part][under] += tapped[:, t]
     inner = tuple(slice(p, p + n) for p, n in zip((0, 0, *window.pad), shape, strict=True))
     return canvas[inner]
 
 
 def weight_gradient(x: Array, dy: Array, shape: tuple[int, ...], window: Window, groups: int) -> Array:
-    """The gradient of filters of ``shape``: for each tap the output's gradient times the cells that it met."""
+    """Return the gradient of filters of ``shape``: for each tap the output gradient times its cells."""
     channels, (filters, share) = x.shape[1], shape[:2]
     if any(window.pad):
-        require(min(window.pad) >= 0, "negative padding has no gradient of the weight")
+        require(min(window.pad) >= 0, "the gradient of the weight is not supported for negative padding")
         x = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in window.pad)))
     out = dy.shape[2:]
     taps = _taps(window, out)
@@ -107,13 +105,12 @@ def weight_gradient(x: Array, dy: Array, shape: tuple[int, ...], window: Window,
         for t, under in enumerate(taps):
             columns[:, t] = images[under]
         rows = np.ascontiguousarray(dy[part].swapaxes(0, 1)).reshape(groups, filters // groups, -1)
-        laid = columns.reshape(groups, share * len(taps), -1)
-        total += np.matmul(rows, laid.swapaxes(1, 2))
+        total += np.matmul(rows, columns.reshape(groups, share * len(taps), -1).swapaxes(1, 2))
     return total.reshape(shape)
 
 
 def _pointwise_weight_gradient(x: Array, dy: Array, shape: tuple[int, ...]) -> Array:
-    """Of windows of one cell."""
+    """Return the gradient of filters of one cell."""
     count, channels = x.shape[:2]
     products = np.matmul(dy.reshape(count, shape[0], -1), x.reshape(count, channels, -1).swapaxes(1, 2))
     total: Array = products.sum(axis=0)
@@ -121,17 +118,17 @@ def _pointwise_weight_gradient(x: Array, dy: Array, shape: tuple[int, ...]) -> A
 
 
 def _taps(window: Window, out: Sequence[int]) -> list[tuple[slice, ...]]:
-    """The cells of a bordered image (or images) that each tap meets at all positions."""
-    found = []
+    """Return for each tap its cells of the padded images at all positions."""
+    cells = []
     for tap in product(*map(range, window.kernel)):
         first = (t * d for t, d in zip(tap, window.dilate, strict=True))
         under = (slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(first, out, window.stride, strict=True))
-        found.append((slice(None), slice(None), *under))
-    return found
+        cells.append((slice(None), slice(None), *under))
+    return cells
 
 
 def _portions(count: int, each: int) -> Iterator[slice]:
-    """``count`` images in portions that hold a bounded number of laid out numbers, ``each`` of an image."""
+    """Return ``count`` images in portions of at most ``_BLOCK`` elements of copied windows, ``each`` per image."""
     step = max(1, _BLOCK // max(1, each))
     return (slice(first, first + step) for first in range(0, count, step))
 

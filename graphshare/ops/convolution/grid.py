@@ -1,8 +1,8 @@
-"""Where the cells under each tap of a window lie.
+"""Positions of the cells under each tap of a window.
 
-An image is first written into rows that carry a border on one side only: what follows a row's end is the border of the next
-row, so the cells under a tap, over all positions, are one contiguous run. A stride is undone beforehand by splitting the image
-into its phases. There are three spatial axes (D, H, W).
+An image is first copied into rows that are padded on one side only: the padding of the next row follows the end of a row, so
+the cells under a tap over all positions are contiguous. For a stride, the image is split into its phases first. There are three
+spatial axes (D, H, W).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Empty = Callable[[Sequence[int], Any], Array]
 
 
 class Grid(NamedTuple):
-    """Where the cells under every tap begin.
+    """The first cell under each tap.
 
     ``size`` and ``out`` are the spatial axes of image and result; ``pitch`` is the length of a row and ``rows`` the number of
     rows of a phase of the padded image, ``taps`` the phase of the stride, the plane and the first cell of each tap.
@@ -38,7 +38,7 @@ class Grid(NamedTuple):
 
 @lru_cache(256)
 def grid_of(size: tuple[int, ...], window: Window) -> Grid:
-    """The grid for images of this size (D, H, W)."""
+    """Return the grid for images of this size (D, H, W)."""
     kernel, stride, dilate, pad = window
     out = tuple((n + 2 * p - e) // s + 1 for n, p, e, s in zip(size, pad, window.extent, stride, strict=True))
     reach = tuple((e - 1) // s for e, s in zip(window.extent, stride, strict=True))
@@ -56,14 +56,14 @@ def grid_of(size: tuple[int, ...], window: Window) -> Grid:
 
 
 def phases_of(image: Array, grid: Grid, empty: Empty = np.empty) -> dict[tuple[int, int, int], Array]:
-    """The padded image (C, planes, rows * pitch and what the last taps read beyond), split by the phases of the stride."""
+    """Return the padded image (C, planes, rows * pitch and a margin for the last taps), split by phase of the stride."""
     _, stride, _, pad = grid.window
     channels, *size = image.shape
     span = grid.rows * grid.pitch
     margin = grid.window.extent[2]
-    if not any(pad) and max(stride) == 1 and max(grid.window.extent[2], 1) == 1 and image.flags.c_contiguous:
+    if not any(pad) and max(stride) == 1 and grid.window.extent[2] == 1 and image.flags.c_contiguous:
         return {(0, 0, 0): image.reshape(channels, size[0], -1)}
-    found = {}
+    phases = {}
     for phase in {phase for phase, _, _ in grid.taps}:
         flat = empty((channels, grid.planes, span + margin), image.dtype)
         flat.fill(0)
@@ -76,5 +76,5 @@ def phases_of(image: Array, grid: Grid, empty: Empty = np.empty) -> dict[tuple[i
             source.append(slice(begin, begin + (count - 1) * s + 1 if count else begin, s))
             goal.append(slice(first, first + count))
         rows[tuple(goal)] = image[tuple(source)]
-        found[phase] = flat
-    return found
+        phases[phase] = flat
+    return phases

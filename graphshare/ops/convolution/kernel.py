@@ -1,4 +1,4 @@
-"""Convolution: the operator. How it is computed stands in :mod:`graphshare.ops.convolution.correlation`."""
+"""The operator Convolution, computed by :mod:`graphshare.ops.convolution.correlation`."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from graphshare.ops.windows import (
 
 
 def convolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
-    """Cross-correlation of ``x`` (N, C, spatial) with ``weight`` (num_filter, C / num_group, kernel)."""
+    """Return the cross-correlation of ``x`` (N, C, spatial) with ``weight`` (num_filter, C / num_group, kernel)."""
     last = is_channels_last(attrs["layout"])
-    x, weight, given = to_compute_dtype(x), to_compute_dtype(weight), x.dtype
+    x, weight, dtype = to_compute_dtype(x), to_compute_dtype(weight), x.dtype
     if last:
         x, weight = np.moveaxis(x, -1, 1), np.moveaxis(weight, -1, 1)
-    finish = Epilogue(term=None if bias is None else bias.astype(x.dtype, copy=False))
-    out = correlate(x, weight, finish, window_of(attrs), attrs["num_group"], context.empty)
+    epilogue = Epilogue(term=None if bias is None else bias.astype(x.dtype, copy=False))
+    out = correlate(x, weight, epilogue, window_of(attrs), attrs["num_group"], context.empty)
     if last:
         out = np.moveaxis(out, 1, -1)
-    return np.ascontiguousarray(out, dtype=given)
+    return np.ascontiguousarray(out, dtype=dtype)
 
 
 def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Data, weight, bias and output from each other; back from the output along axes of stride 1."""
+    """Infer data, weight, bias and output from each other; sizes of the data from the output only for stride 1."""
     window, last, groups, filters = window_of(attrs), is_channels_last(attrs["layout"]), attrs["num_group"], attrs["num_filter"]
     rank = len(window.kernel) + 2
     data = to_channels_first(dims_of_rank(inputs[0], rank, "data"), last)
@@ -67,7 +67,7 @@ def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 
 
 def unify_group_channels(channels: Dim, share: Dim, groups: int) -> tuple[Dim, Dim]:
-    """The channels of the data and of one group, from each other."""
+    """Return the channels of the data and of one group, inferred from each other."""
     if channels is None:
         return (None if share is None else share * groups), share
     if channels % groups:
@@ -76,7 +76,7 @@ def unify_group_channels(channels: Dim, share: Dim, groups: int) -> tuple[Dim, D
 
 
 def convolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count the taps of each output's filter: the weight without its axis of filters, which comes first in every layout."""
+    """Count the taps of one filter for each output: the weight without the filter axis, which is first in every layout."""
     return prod(outputs[0]) * prod(inputs[1][1:])
 
 

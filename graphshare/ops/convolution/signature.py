@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphshare.ops.signature import define
-from graphshare.ops.slot_rules import kernel_rank, ranks_agree
+from graphshare.ops.slot_rules import require_kernel_rank, require_same_rank
 
 CONVOLUTION = (
     "kernel:shape=!; stride:shape=[]; dilate:shape=[]; pad:shape=[]; num_filter:uint[1:]=!; num_group:uint=1; "
@@ -16,14 +16,14 @@ OPERATORS = (
         "col2im",
         "data",
         "output_size:shape=!; kernel:shape=!; stride:shape=[]; dilate:shape=[]; pad:shape=[]",
-        load_checks=(kernel_rank(1, 2, 3), ranks_agree("stride", "dilate", "pad")),
+        load_checks=(require_kernel_rank(1, 2, 3), require_same_rank("stride", "dilate", "pad")),
         couples_batch="never",
     ),
     *define(
         "Convolution(_npx_convolution)",
         "data weight bias[!no_bias]",
         CONVOLUTION,
-        load_checks=(kernel_rank(1, 2, 3), ranks_agree("stride", "dilate", "pad")),
+        load_checks=(require_kernel_rank(1, 2, 3), require_same_rank("stride", "dilate", "pad")),
         couples_batch="never",
         size_attributes=(("weight", "num_filter"), ("weight", "kernel"), ("bias", "num_filter")),
     ),
@@ -33,7 +33,7 @@ OPERATORS = (
         "kernel:shape=!; stride:shape=[]; dilate:shape=[]; pad:shape=[]; num_filter:uint[1:]=!; num_group:uint=1; "
         "workspace:uint64=1024; no_bias:bool=False; cudnn_tune:{None/fastest/limited_workspace/off}=None; "
         "cudnn_off:bool=False; layout:{None/NCDHW/NCHW/NDHWC/NHWC}=None",
-        load_checks=(kernel_rank(2, 3),),
+        load_checks=(require_kernel_rank(2, 3),),
         couples_batch="never",
         is_operator_property=True,
     ),
@@ -41,7 +41,7 @@ OPERATORS = (
         "im2col",
         "data",
         "kernel:shape=!; stride:shape=[]; dilate:shape=[]; pad:shape=[]",
-        load_checks=(kernel_rank(1, 2, 3), ranks_agree("stride", "dilate", "pad")),
+        load_checks=(require_kernel_rank(1, 2, 3), require_same_rank("stride", "dilate", "pad")),
         couples_batch="never",
     ),
 )

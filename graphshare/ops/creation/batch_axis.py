@@ -7,7 +7,7 @@ from graphshare.ops.batch_axis import Outcome, Rule, Use
 
 def _arange_like(use: Use) -> Outcome:
     axis = use.value("axis")
-    return "counts all samples" if axis is None or use.first.is_axis(axis) else None
+    return "counts along the batch axis" if axis is None or use.first.is_axis(axis) else None
 
 
 RULES: dict[str, Rule] = {

@@ -6,7 +6,7 @@ from graphshare.ops.gradient import no_gradient
 
 GRADIENTS = (
     *no_gradient(
-        "it has no inputs of floating point",
+        "it has no floating-point inputs",
         "_zeros",
         "_ones",
         "_full",
@@ -19,9 +19,9 @@ GRADIENTS = (
         "_npi_arange",
         "_npi_eye",
     ),
-    *no_gradient("it reads no values, the shape alone", "_contrib_arange_like", "_npi_full_like"),
+    *no_gradient("it reads only the shape of its input", "_contrib_arange_like", "_npi_full_like"),
     *no_gradient(
-        "what it gives is counted, compared or constant",
+        "the result is counted, compared or constant",
         "_npi_blackman",
         "_npi_diag_indices_from",
         "_npi_hamming",

@@ -1,4 +1,4 @@
-"""Gradients of transposed convolution: those of a convolution with the parts of data and output exchanged."""
+"""Gradients of transposed convolution: those of a convolution with data and output exchanged."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from graphshare.ops.windows import is_channels_last, to_compute_dtype
 
 
 def deconvolution(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of data, weight and bias."""
-    return _gradients(entry.attrs, entry, dy)
+    """Return the gradients of data, weight and bias."""
+    return transposed_gradients(entry.attrs, entry, dy)
 
 
-def _gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradients:
+def transposed_gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradients:
+    """Return the gradients of a transposed convolution with attributes that may differ from those of the node."""
     x, weight, dy = to_compute_dtype(entry.inputs[0]), to_compute_dtype(entry.inputs[1]), to_compute_dtype(dy)
-    given, last, groups = entry.inputs[0].dtype, is_channels_last(attrs["layout"]), attrs["num_group"]
+    dtype, last, groups = entry.inputs[0].dtype, is_channels_last(attrs["layout"]), attrs["num_group"]
     if last:
         x, weight, dy = (np.moveaxis(a, -1, 1) for a in (x, weight, dy))
     window, _ = fit_window(attrs, x.shape[2:])
     whole = tuple(slice(0, n) for n in x.shape)
-    filters, share = weight.shape[:2]
     dx = dw = None
     if entry.requested[0]:
         dx = correlate(np.ascontiguousarray(dy), weight, Epilogue(), window, groups)[whole]
     if entry.requested[1]:
-        dw = weight_gradient(dy, x, (filters, share, *weight.shape[2:]), window, groups)
+        dw = weight_gradient(dy, x, weight.shape, window, groups)
     if last:
         dx, dw = (None if a is None else np.moveaxis(a, 1, -1) for a in (dx, dw))
-    found = [None if a is None else np.ascontiguousarray(a, dtype=given) for a in (dx, dw)]
+    gradients = [None if a is None else np.ascontiguousarray(a, dtype=dtype) for a in (dx, dw)]
     if len(entry.inputs) > 2:
-        found.append(dy.sum(axis=(0, *range(2, dy.ndim))).astype(given, copy=False))
-    return found
+        gradients.append(dy.sum(axis=(0, *range(2, dy.ndim))).astype(dtype, copy=False))
+    return gradients
 
 
 GRADIENTS = (Gradient("Deconvolution", deconvolution, reads_outputs=False),)

@@ -1,7 +1,7 @@
-"""Transposed convolution, and upsampling, of which the bilinear kind is one.
+"""Transposed convolution.
 
-Each cell of the image is multiplied with all taps of the filters in one matrix product; the results of a tap then lie
-``stride`` apart in the output and are added there.
+Each cell of the image is multiplied by all taps of the filters in one matrix product; the results of a tap are then added to
+the output at distances of ``stride``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from graphshare.ops.windows import (
 
 
 def deconvolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
-    """The transposed convolution of ``x`` (N, C, spatial) with ``weight`` (C, num_filter / num_group, kernel)."""
+    """Return the transposed convolution of ``x`` (N, C, spatial) with ``weight`` (C, num_filter / num_group, kernel)."""
     last = is_channels_last(attrs["layout"])
     data, weight = to_compute_dtype(x), to_compute_dtype(weight)
     if last:
@@ -41,53 +41,44 @@ def deconvolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias:
 
 
 def transpose_convolve(x: Array, weight: Array, window: Window, extra: tuple[int, ...], groups: int) -> Array:
-    """The transposed convolution itself, channels second; ``extra`` cells are added at the end of each axis."""
+    """Return the transposed convolution (N, C, spatial); ``extra`` cells are added at the end of each axis."""
     count, channels, *size = x.shape
     kernel, stride, dilate, pad = window
     share = weight.shape[1]
     matrix = weight.reshape(groups, channels // groups, -1).swapaxes(1, 2)
     whole = [(n - 1) * s + e + a for n, s, e, a in zip(size, stride, window.extent, extra, strict=True)]
-    kept = (slice(None), *(slice(p, n - p) for p, n in zip(pad, whole, strict=True)))
+    inner = (slice(None), *(slice(p, n - p) for p, n in zip(pad, whole, strict=True)))
     result = np.empty((count, groups * share, *(n - 2 * p for n, p in zip(whole, pad, strict=True))), x.dtype)
-    for image, goal in zip(x, result, strict=True):
-        tapped = np.matmul(matrix, image.reshape(groups, channels // groups, -1)).reshape(groups * share, -1, *size)
+    for image, target in zip(x, result, strict=True):
+        products = np.matmul(matrix, image.reshape(groups, channels // groups, -1)).reshape(groups * share, -1, *size)
         canvas = np.zeros((groups * share, *whole), x.dtype)
         for t, tap in enumerate(product(*map(range, kernel))):
             corner = tuple(k * d for k, d in zip(tap, dilate, strict=True))
             cells = (slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(corner, size, stride, strict=True))
-            index = (slice(None), *cells)
-            part = canvas[index]
-            part += tapped[:, t]
-        goal[...] = canvas[kept]
+            canvas[(slice(None), *cells)] += products[:, t]
+        target[...] = canvas[inner]
     return result
 
 
 def fit_window(attrs: Attrs, size: tuple[Dim, ...]) -> tuple[Window, tuple[int, ...]]:
-    """The window and the cells to add at the end; ``target_shape`` decides both border and added cells where it is given."""
+    """Return the window and the cells to add at the end; ``target_shape`` determines both padding and added cells."""
     window, rank = window_of(attrs), len(attrs["kernel"])
     extra: tuple[int, ...] = attrs.get("adj") or (0,) * rank
-    wanted: tuple[int, ...] = attrs.get("target_shape") or (0,) * rank
-    if len(wanted) != rank:
-        raise KernelError(f"target_shape {wanted} has {len(wanted)} numbers where kernel {window.kernel} has {rank}")
-    if not any(wanted) or None in size:
+    target: tuple[int, ...] = attrs.get("target_shape") or (0,) * rank
+    if len(target) != rank:
+        raise KernelError(f"target_shape {target} has {len(target)} numbers, but kernel {window.kernel} has {rank}")
+    if not any(target) or None in size:
         return window, extra
-    surplus = [
-        s * (n - 1) + e - t for s, n, e, t in zip(window.stride, _drop_unknown(size), window.extent, wanted, strict=True)
-    ]
+    sizes = [n for n in size if n is not None]
+    largest = tuple(s * (n - 1) + e for s, n, e in zip(window.stride, sizes, window.extent, strict=True))
+    surplus = [n - t for n, t in zip(largest, target, strict=True)]
     if min(surplus) < 0:
-        raise KernelError(
-            f"target_shape {wanted} is larger than what kernel and stride reach; at most "
-            f"{tuple(t + s for t, s in zip(wanted, surplus, strict=True))} would fit"
-        )
+        raise KernelError(f"target_shape {target} is too large for kernel and stride, expected at most {largest}")
     return window._replace(pad=tuple(-(-s // 2) for s in surplus)), tuple(s % 2 for s in surplus)
 
 
-def _drop_unknown(size: tuple[Dim, ...]) -> list[int]:
-    return [n for n in size if n is not None]
-
-
 def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Weight, bias and output from the data; samples, channels and the size of the image back."""
+    """Infer weight, bias and output from the data, and batch, channels and size of the data from them."""
     last, groups, filters = is_channels_last(attrs["layout"]), attrs["num_group"], attrs["num_filter"]
     rank = len(attrs["kernel"]) + 2
     data = to_channels_first(dims_of_rank(inputs[0], rank, "data"), last)
@@ -96,31 +87,31 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     if filters % groups:
         raise KernelError(f"num_filter {filters} is not a multiple of num_group {groups}")
     window, extra = fit_window(attrs, data[2:])
-    aimed = any(attrs.get("target_shape") or ())
+    has_target = any(attrs.get("target_shape") or ())
     channels = unify_dims(data[1], weight[0], "channels of data against axis 0 of weight")
     if channels is not None and channels % groups:
         raise KernelError(f"{channels} channels cannot be split into num_group {groups}")
     share = unify_dims(weight[1], filters // groups, "axis 1 of weight against num_filter / num_group")
     taps = tuple(unify_dims(w, k, "kernel axes of weight") for w, k in zip(weight[2:], window.kernel, strict=True))
     size: list[Dim] = []
-    reached: list[Dim] = []
+    positions: list[Dim] = []
     for i, (n, o) in enumerate(zip(data[2:], out[2:], strict=True)):
         surplus = window.extent[i] + extra[i] - 2 * window.pad[i]
-        if n is None and o is not None and not aimed and (o - surplus) % window.stride[i] == 0:
+        if n is None and o is not None and not has_target and (o - surplus) % window.stride[i] == 0:
             n = (o - surplus) // window.stride[i] + 1
         size.append(n)
-        given = attrs["target_shape"][i] if aimed else None if n is None else (n - 1) * window.stride[i] + surplus
-        reached.append(unify_dims(o, given, "spatial axis of the output"))
+        expected = attrs["target_shape"][i] if has_target else None if n is None else (n - 1) * window.stride[i] + surplus
+        positions.append(unify_dims(o, expected, "spatial axis of the output"))
     batch = unify_dims(data[0], out[0], "samples of data and output")
     shapes: list[Shape] = [to_layout((batch, channels, *size), last), to_layout((channels, share, *taps), last)]
     if len(inputs) > 2:
         shapes.append((unify_dims(dims_of_rank(inputs[2], 1)[0], filters, "length of bias against num_filter"),))
-    output = (batch, unify_dims(out[1], filters, "channels of the output against num_filter"), *reached)
+    output = (batch, unify_dims(out[1], filters, "channels of the output against num_filter"), *positions)
     return shapes, [to_layout(output, last)]
 
 
 def deconvolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count for each input element the taps that it is spread over."""
+    """Count all taps of a filter for each input element."""
     return prod(inputs[0]) * prod(inputs[1][1:])
 
 

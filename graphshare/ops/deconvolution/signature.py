@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphshare.ops.signature import define
-from graphshare.ops.slot_rules import kernel_rank, ranks_agree
+from graphshare.ops.slot_rules import require_kernel_rank, require_same_rank
 
 OPERATORS = (
     *define(
@@ -13,7 +13,7 @@ OPERATORS = (
         "num_filter:uint[1:]=!; num_group:uint=1; workspace:uint64=512; no_bias:bool=True; "
         "cudnn_tune:{None/fastest/limited_workspace/off}=None; cudnn_off:bool=False; "
         "layout:{None/NCDHW/NCHW/NCW/NDHWC/NHWC}=None",
-        load_checks=(kernel_rank(1, 2, 3), ranks_agree("stride", "dilate", "pad", "adj")),
+        load_checks=(require_kernel_rank(1, 2, 3), require_same_rank("stride", "dilate", "pad", "adj")),
         couples_batch="never",
         size_attributes=(("weight", "num_filter"), ("weight", "kernel"), ("bias", "num_filter")),
     ),

@@ -12,7 +12,7 @@ from graphshare.ops.spatial_transform.kernel import sample_bilinear, window_pair
 
 
 def deformable_ps_roi_pooling(entry: TapeEntry, dy: Array, dinside: Array | None = None) -> Gradients:
-    """To the pixels that each sample lay between. Along an axis where a sample is on a pixel, it moves nothing."""
+    """Return the gradients of data and offsets; the offset of a sample exactly on a pixel has none along that axis."""
     x, rois, *trans = entry.inputs
     dx, dtrans = np.zeros_like(x), [np.zeros_like(shift) for shift in trans]
     factor = x.dtype.type(entry.attrs["trans_std"])
@@ -21,8 +21,8 @@ def deformable_ps_roi_pooling(entry: TapeEntry, dy: Array, dinside: Array | None
             continue
         share = np.full((1, part.rows.size), dy[part.place] / x.dtype.type(part.rows.size), x.dtype)
         plane = x[part.sample, part.channel][None]
-        found, drows, dcolumns = bilinear_gradient(plane, part.rows, part.columns, share)
-        dx[part.sample, part.channel] += found[0]
+        dplane, drows, dcolumns = bilinear_gradient(plane, part.rows, part.columns, share)
+        dx[part.sample, part.channel] += dplane[0]
         if part.shift is not None:
             along = [(d * (at != np.floor(at))).sum() for d, at in ((dcolumns, part.columns), (drows, part.rows))]
             dtrans[0][part.shift] += np.array(along, x.dtype) * factor * part.extent
@@ -30,57 +30,57 @@ def deformable_ps_roi_pooling(entry: TapeEntry, dy: Array, dinside: Array | None
 
 
 def deformable_convolution(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of data, offsets, weight and bias. Where a place is held at the border, its offset has none."""
+    """Return the gradients of data, offsets, weight and bias. Offsets of positions clamped to the edge have none."""
     x, offset, weight, *bias = entry.inputs
-    dx, doffset, _, dweight = _deformed_gradient(entry.attrs, (x, offset, weight), dy)
+    dx, doffset, _, dweight = _gradients(entry.attrs, (x, offset, weight), dy)
     return [dx, doffset, dweight, *([dy.sum(axis=(0, 2, 3))] if bias else [])]
 
 
 def modulated_deformable_convolution(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of data, offsets, mask, weight and bias: the derivative, which MXNet has on GPUs and refuses on the CPU."""
+    """Return the gradients of data, offsets, mask, weight and bias, which MXNet computes on GPUs only."""
     x, offset, mask, weight, *bias = entry.inputs
-    found = _deformed_gradient(entry.attrs, (x, offset, weight), dy, mask)
-    return [*found, *([dy.sum(axis=(0, 2, 3))] if bias else [])]
+    gradients = _gradients(entry.attrs, (x, offset, weight), dy, mask)
+    return [*gradients, *([dy.sum(axis=(0, 2, 3))] if bias else [])]
 
 
-def _deformed_gradient(
+def _gradients(
     attrs: Attrs, inputs: tuple[Array, Array, Array], dy: Array, mask: Array | None = None
 ) -> tuple[Array, Array, Array | None, Array]:
-    """Of data, offsets, mask and weight."""
+    """Return the gradients of data, offsets, mask and weight."""
     x, offset, weight = inputs
     (kh, kw), stride, dilate, pad = window_pairs(attrs)
     n, channels = x.shape[:2]
     h, w = offset.shape[2:]
-    moved, groups = attrs["num_deformable_group"], attrs["num_group"]
-    places = offset.reshape(n, moved, kh, kw, 2, h, w)
-    masks = None if mask is None else mask.reshape(n, moved, kh, kw, h, w)
+    shifts, groups = attrs["num_deformable_group"], attrs["num_group"]
+    places = offset.reshape(n, shifts, kh, kw, 2, h, w)
+    masks = None if mask is None else mask.reshape(n, shifts, kh, kw, h, w)
     rows = np.arange(kh).reshape(kh, 1, 1, 1) * dilate[0] + (np.arange(h) * stride[0] - pad[0]).reshape(h, 1)
     columns = np.arange(kw).reshape(1, kw, 1, 1) * dilate[1] + np.arange(w) * stride[1] - pad[1]
     kernels = weight.reshape(groups, weight.shape[0] // groups, -1)
     gradient = dy.reshape(n, groups, kernels.shape[1], h * w)
-    dseen = (kernels.swapaxes(1, 2) @ gradient).reshape(n, channels, kh, kw, h, w)
+    dcells = (kernels.swapaxes(1, 2) @ gradient).reshape(n, channels, kh, kw, h, w)
     dx, doffset, dmasks = np.zeros_like(x), np.zeros_like(places), None if masks is None else np.zeros_like(masks)
-    seen = np.empty_like(dseen)
-    each = channels // moved
-    for sample, group in np.ndindex(n, moved):
+    cells = np.empty_like(dcells)
+    each = channels // shifts
+    for sample, group in np.ndindex(n, shifts):
         part = slice(group * each, group * each + each)
         r, c = rows + places[sample, group, :, :, 0], columns + places[sample, group, :, :, 1]
-        back = dseen[sample, part]
+        back = dcells[sample, part]
         if masks is None or dmasks is None:
-            seen[sample, part], found = _clamped_gradient(x[sample, part], r, c, back)
+            cells[sample, part], gradients = _clamped_gradient(x[sample, part], r, c, back)
         else:
             whole, factor = sample_bilinear(x[sample, part], r, c), masks[sample, group]
             dmasks[sample, group] = (back * whole).sum(axis=0)
-            seen[sample, part], found = whole * factor, bilinear_gradient(x[sample, part], r, c, back * factor)
-        dx[sample, part] += found[0]
-        doffset[sample, group, :, :, 0], doffset[sample, group, :, :, 1] = found[1:]
-    laid = seen.reshape(n, groups, kernels.shape[2], h * w)
+            cells[sample, part], gradients = whole * factor, bilinear_gradient(x[sample, part], r, c, back * factor)
+        dx[sample, part] += gradients[0]
+        doffset[sample, group, :, :, 0], doffset[sample, group, :, :, 1] = gradients[1:]
+    laid = cells.reshape(n, groups, kernels.shape[2], h * w)
     dweight = (gradient @ laid.swapaxes(2, 3)).sum(axis=0).reshape(weight.shape)
     return dx, doffset.reshape(offset.shape), None if dmasks is None or mask is None else dmasks.reshape(mask.shape), dweight
 
 
 def _clamped_gradient(x: Array, rows: Array, columns: Array, dy: Array) -> tuple[Array, tuple[Array, Array, Array]]:
-    """What :func:`graphshare.ops.spatial_transform.kernel.held` sees, and the gradients of ``x`` and of the places."""
+    """Return the result of ``sample_clamped``, and the gradients of ``x`` and of the positions."""
     height, width = x.shape[1:]
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
     r, c = rows.clip(0, height - 1), columns.clip(0, width - 1)

@@ -1,4 +1,4 @@
-"""Deformable convolution: windows whose taps lie where learned offsets put them."""
+"""Deformable convolution: windows whose taps are moved by learned offsets."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelErro
 from graphshare.ops.limits import FLOATS, Limits, with_limits
 from graphshare.ops.spatial_transform.kernel import sample_bilinear, sample_clamped, window_pairs
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
-from graphshare.text.format import format_shape
 
 
 def _output_sizes(attrs: Attrs, sizes: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    found: list[Dim] = []
+    result: list[Dim] = []
     for size, k, stride, dilate, pad in zip(sizes, *window_pairs(attrs), strict=True):
         room = None if size is None else size + 2 * pad - dilate * (k - 1) - 1
         if room is not None and room < 0:
-            raise KernelError(f"an axis of size {size} with a border of {pad} is smaller than the kernel")
-        found.append(None if room is None else room // stride + 1)
-    return tuple(found)
+            raise KernelError(f"an axis of size {size} with padding {pad} is smaller than the kernel")
+        result.append(None if room is None else room // stride + 1)
+    return tuple(result)
 
 
 def deformable_convolution(context: Context, attrs: Attrs, x: Array, offset: Array, weight: Array, *bias: Array) -> Array:
-    """A convolution that looks, for each point of its kernel, where ``offset`` ``(N, 2*G*kh*kw, h, w)`` moves it (y, x)."""
+    """Return a convolution whose taps are moved by ``offset`` ``(N, 2*G*kh*kw, h, w)``, (y, x) for each tap."""
     return _convolve_deformed(attrs, x, offset, weight, bias)
 
 
 def modulated_deformable_convolution(
     context: Context, attrs: Attrs, x: Array, offset: Array, mask: Array, weight: Array, *bias: Array
 ) -> Array:
-    """As :func:`deformable_convolution`, what is seen scaled by ``mask`` ``(N, G*kh*kw, h, w)``; outside of ``x`` all is 0."""
+    """Return :func:`deformable_convolution` with samples scaled by ``mask`` ``(N, G*kh*kw, h, w)``, and 0 outside of ``x``."""
     return _convolve_deformed(attrs, x, offset, weight, bias, mask)
 
 
@@ -42,47 +41,46 @@ def _convolve_deformed(
     (kh, kw), stride, dilate, pad = window_pairs(attrs)
     h, w = offset.shape[2:]
     n, channels = x.shape[:2]
-    moved, groups = attrs["num_deformable_group"], attrs["num_group"]
-    places = offset.reshape(n, moved, kh, kw, 2, h, w)
+    shifts, groups = attrs["num_deformable_group"], attrs["num_group"]
+    places = offset.reshape(n, shifts, kh, kw, 2, h, w)
     rows = np.arange(kh).reshape(kh, 1, 1, 1) * dilate[0] + (np.arange(h) * stride[0] - pad[0]).reshape(h, 1)
     columns = np.arange(kw).reshape(1, kw, 1, 1) * dilate[1] + np.arange(w) * stride[1] - pad[1]
-    seen: Array = np.empty((n, channels, kh, kw, h, w), x.dtype)
-    each = channels // moved
-    for sample in range(n):
-        for group in range(moved):
-            part = slice(group * each, group * each + each)
-            at = places[sample, group]
-            look = sample_clamped if mask is None else sample_bilinear
-            seen[sample, part] = look(x[sample, part], rows + at[:, :, 0], columns + at[:, :, 1])
-            if mask is not None:
-                seen[sample, part] *= mask[sample].reshape(moved, kh, kw, h, w)[group]
+    cells: Array = np.empty((n, channels, kh, kw, h, w), x.dtype)
+    each = channels // shifts
+    interpolate = sample_clamped if mask is None else sample_bilinear
+    for sample, group in np.ndindex(n, shifts):
+        part = slice(group * each, group * each + each)
+        at = places[sample, group]
+        cells[sample, part] = interpolate(x[sample, part], rows + at[:, :, 0], columns + at[:, :, 1])
+        if mask is not None:
+            cells[sample, part] *= mask[sample].reshape(shifts, kh, kw, h, w)[group]
     kernels = weight.reshape(groups, weight.shape[0] // groups, -1)
-    out: Array = (kernels @ seen.reshape(n, groups, kernels.shape[2], h * w)).reshape(n, weight.shape[0], h, w)
+    out: Array = (kernels @ cells.reshape(n, groups, kernels.shape[2], h * w)).reshape(n, weight.shape[0], h, w)
     if bias:
         out += bias[0].reshape(-1, 1, 1)
     return out
 
 
-def _deformable_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     n, channels, *sizes = dims_of_rank(inputs[0], 4)
     kernel, filters, groups = tuple(attrs["kernel"]), attrs["num_filter"], attrs["num_group"]
     weight = dims_of_rank(inputs[2], 4)
     if channels is None and weight[1] is not None:
         channels = weight[1] * groups
     if channels is not None and (channels % groups or channels % attrs["num_deformable_group"]):
-        raise KernelError(f"{format_shape((channels,))} channels cannot be divided into the groups")
+        raise KernelError(f"{channels} channels cannot be divided into num_group and num_deformable_group equal parts")
     output = dims_of_rank(unify((n, filters, *_output_sizes(attrs, tuple(sizes))), outputs[0]), 4)
-    wanted = (
+    shapes = (
         (output[0], channels, *sizes),
         (output[0], 2 * attrs["num_deformable_group"] * kernel[0] * kernel[1], *output[2:]),
         (filters, None if channels is None else channels // groups, *kernel),
         (filters,),
     )
-    return [unify(shape, known) for shape, known in zip(inputs, wanted, strict=False)], [output]
+    return [unify(a, b) for a, b in zip(inputs, shapes, strict=False)], [output]
 
 
-def _modulated_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    rest, (output,) = _deformable_shapes(attrs, [*inputs[:2], *inputs[3:]], outputs)
+def _infer_mask_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    rest, (output,) = _infer_shapes(attrs, [*inputs[:2], *inputs[3:]], outputs)
     n, _, *places = dims_of_rank(output, 4)
     kernel = attrs["kernel"]
     mask = unify(inputs[2], (n, attrs["num_deformable_group"] * kernel[0] * kernel[1], *places))
@@ -94,20 +92,20 @@ def _cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     return prod(outputs[0]) * prod(inputs[2][1:])
 
 
-def _modulated_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
+def _mask_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     """Count the taps of each output's filter; the weight follows the data, the offset and the mask."""
     return prod(outputs[0]) * prod(inputs[3][1:])
 
 
 KERNELS = with_limits(
     Limits(dtypes=FLOATS, elements=True, positive=("kernel", "stride", "dilate", "num_group", "num_deformable_group")),
-    Kernel("_contrib_DeformableConvolution", deformable_convolution, _deformable_shapes, same_dtypes, cost=_cost),
+    Kernel("_contrib_DeformableConvolution", deformable_convolution, _infer_shapes, same_dtypes, cost=_cost),
     Kernel(
         "_contrib_ModulatedDeformableConvolution",
         modulated_deformable_convolution,
-        _modulated_shapes,
+        _infer_mask_shapes,
         same_dtypes,
-        cost=_modulated_cost,
+        cost=_mask_cost,
     ),
     *REGIONS_KERNELS,
 )

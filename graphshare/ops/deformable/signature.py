@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphshare.ops.signature import define
-from graphshare.ops.slot_rules import kernel_rank
+from graphshare.ops.slot_rules import require_kernel_rank
 
 OPERATORS = (
     *define(
@@ -11,7 +11,7 @@ OPERATORS = (
         "data offset weight bias[!no_bias]",
         "kernel:shape=!; stride:shape=[]; dilate:shape=[]; pad:shape=[]; num_filter:int[1:]=!; num_group:int=1; "
         "num_deformable_group:int=1; workspace:uint64=1024; no_bias:bool=False; layout:{None/NCDHW/NCHW/NCW}=None",
-        load_checks=(kernel_rank(2),),
+        load_checks=(require_kernel_rank(2),),
         couples_batch="never",
         is_operator_property=True,
     ),
@@ -21,7 +21,7 @@ OPERATORS = (
         "kernel:shape=!; stride:shape=[]; dilate:shape=[]; pad:shape=[]; num_filter:uint[1:]=!; num_group:uint=1; "
         "num_deformable_group:uint=1; workspace:uint64=1024; no_bias:bool=False; im2col_step:uint=64; "
         "layout:{None/NCDHW/NCHW/NCW}=None",
-        load_checks=(kernel_rank(2),),
+        load_checks=(require_kernel_rank(2),),
         couples_batch="never",
         is_operator_property=True,
     ),

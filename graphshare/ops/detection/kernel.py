@@ -1,7 +1,7 @@
-"""Single-shot detection: what anchors are to learn, and what they have found.
+"""Single-shot detection: targets and results of anchors.
 
-Anchors are parts of the image by their corners, ``(1, N, 4)``; labels are rows (class, left, top, right, bottom), -1 after the
-last one. Class 0 of the predictions is the background.
+Anchors are corners in relative coordinates ``(1, N, 4)``; labels are rows (class, left, top, right, bottom), -1 after the last
+one. Class 0 of the predictions is the background.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from graphshare.text.format import format_shape
 
 
 def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: Array, anchors: Array) -> Array:
-    """Rows (class, score, left, top, right, bottom) ``(B, N, 6)`` by falling score; -1 in rows without a detection.
+    """Return rows (class, score, left, top, right, bottom) ``(B, N, 6)`` by falling score; -1 without a detection.
 
-    Class and box of a suppressed row stay, its class becomes -1.
+    A suppressed row keeps score and box, its class becomes -1.
     """
-    require(scores.shape[1] > 1, "scores of the background alone")
+    require(scores.shape[1] > 1, "the scores have no class except the background")
     out: Array = np.full((scores.shape[0], scores.shape[2], 6), -1, scores.dtype)
     boxes = decode_offsets(to_centers(anchors[0]), offsets.reshape(len(scores), -1, 4), _variances(attrs))
     if attrs["clip"]:
@@ -29,14 +29,14 @@ def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: 
     for result, each, box in zip(out, scores, boxes, strict=True):
         best = each[1:].argmax(axis=0)
         score = each[1:].max(axis=0)
-        found = np.flatnonzero(score >= score.dtype.type(attrs["threshold"]))
-        rows = np.concatenate([best[found, None].astype(score.dtype), score[found, None], box[found]], axis=1)
+        chosen = np.flatnonzero(score >= score.dtype.type(attrs["threshold"]))
+        rows = np.concatenate([best[chosen, None].astype(score.dtype), score[chosen, None], box[chosen]], axis=1)
         result[: len(rows)] = _suppress(attrs, rows)
     return out
 
 
 def _suppress(attrs: Attrs, rows: Array) -> Array:
-    """The rows by falling score, the class of those that a better one overlaps too much put to -1."""
+    """Return the rows by falling score; the class of those that a better one overlaps too much becomes -1."""
     limit = attrs["nms_threshold"]
     if not 0 < limit <= 1:
         return rows
@@ -57,38 +57,35 @@ def _suppress(attrs: Attrs, rows: Array) -> Array:
 
 def _variances(attrs: Attrs) -> tuple[float, float, float, float]:
     if len(attrs["variances"]) != 4:
-        raise KernelError(f"variances {attrs['variances']} must be 4 numbers")
+        raise KernelError(f"variances is {attrs['variances']}, expected 4 numbers")
     a, b, c, d = attrs["variances"]
     return a, b, c, d
 
 
-def _detection_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_detection_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     batch, classes, count = dims_of_rank(inputs[0], 3)
-    (again, wide), anchors = dims_of_rank(inputs[1], 2), dims_of_rank(unify(inputs[2], (1, None, 4)), 3)
+    (batch_again, wide), anchors = dims_of_rank(inputs[1], 2), dims_of_rank(unify(inputs[2], (1, None, 4)), 3)
     per_anchor = None if wide is None else wide // 4
     output = dims_of_rank(unify((batch, count, 6), outputs[0]), 3)
-    for known in ((again, anchors[1], 6), (None, per_anchor, 6)):
+    for known in ((batch_again, anchors[1], 6), (None, per_anchor, 6)):
         output = dims_of_rank(unify(output, known), 3)
     n = output[1]
     return [(output[0], classes, n), (output[0], None if n is None else 4 * n), (1, n, 4)], [output]
 
 
 def multi_box_target(context: Context, attrs: Attrs, anchors: Array, labels: Array, scores: Array) -> tuple[Array, ...]:
-    """What each anchor is to learn: offsets ``(B, 4N)``, a mask of the same shape, and classes ``(B, N)``.
+    """Return the targets of each anchor: offsets ``(B, 4N)``, a mask of the same shape, and classes ``(B, N)``.
 
-    Classes are those of the labels and 1, 0 for background, ``ignore_label`` for what does not count.
+    Classes are those of the labels plus 1, 0 for background, ``ignore_label`` for ignored anchors.
     """
-    require(
-        labels.ndim == 3 and labels.shape[2] >= 5,
-        f"labels {format_shape(labels.shape)} have no class and four corners",
-    )
+    require(labels.ndim == 3 and labels.shape[2] >= 5, f"labels are {format_shape(labels.shape)}, expected (B, N, 5) or more")
     boxes, batch = anchors[0], len(labels)
     offsets: Array = np.zeros((batch, len(boxes), 4), anchors.dtype)
     mask: Array = np.zeros((batch, len(boxes), 4), anchors.dtype)
     classes: Array = np.full((batch, len(boxes)), attrs["ignore_label"], anchors.dtype)
     for sample, rows in enumerate(labels):
-        ended = np.flatnonzero(rows[:, 0] == -1)
-        rows = rows[: ended[0]] if len(ended) else rows
+        ends = np.flatnonzero(rows[:, 0] == -1)
+        rows = rows[: ends[0]] if len(ends) else rows
         if not len(rows):
             continue
         with np.errstate(invalid="ignore"):
@@ -106,7 +103,7 @@ def multi_box_target(context: Context, attrs: Attrs, anchors: Array, labels: Arr
 
 
 def _match_anchors(attrs: Attrs, shared: Array) -> tuple[Array, Array]:
-    """Which anchors have a label, and which one: for each label the best free anchor, then all anchors over the threshold."""
+    """Return which anchors have a label, and which one: for each label the best free anchor, then all over the threshold."""
     positive, match = np.zeros(len(shared), bool), shared.argmax(axis=1)
     free = shared.copy()
     for _ in range(shared.shape[1]):
@@ -121,14 +118,14 @@ def _match_anchors(attrs: Attrs, shared: Array) -> tuple[Array, Array]:
 
 
 def _hard_negatives(attrs: Attrs, best: Array, positive: Array, scores: Array) -> Array:
-    """The anchors with the least probability of background, ``negative_mining_ratio`` times as many as have a label."""
+    """Return the anchors least probably background, ``negative_mining_ratio`` times as many as have a label."""
     count = min(int(positive.sum() * attrs["negative_mining_ratio"]), int((~positive).sum()))
     chosen: Array = np.zeros(len(best), bool)
     if count <= 0:
         return chosen
     candidates = np.flatnonzero(~positive & (best < best.dtype.type(attrs["negative_mining_thresh"])))
     if len(candidates) < count:
-        raise KernelError(f"{count} negative samples are wanted, but only {len(candidates)} anchors may be one")
+        raise KernelError(f"{count} negative samples are needed, but only {len(candidates)} anchors qualify")
     powers = np.exp(scores - scores.max(axis=0))
     background = powers[0] / powers.sum(axis=0)
     chosen[candidates[np.argsort(background[candidates], kind="stable")[:count]]] = True
@@ -136,7 +133,7 @@ def _hard_negatives(attrs: Attrs, best: Array, positive: Array, scores: Array) -
 
 
 def _encode_offsets(attrs: Attrs, boxes: Array, targets: Array) -> Array:
-    """The offsets that lead from ``boxes`` to ``targets``."""
+    """Return the offsets from ``boxes`` to ``targets``."""
     ours, theirs = to_centers(boxes), to_centers(targets)
     first = (theirs[:, :2] - ours[:, :2]) / ours[:, 2:]
     second = np.log(theirs[:, 2:] / ours[:, 2:])
@@ -144,20 +141,20 @@ def _encode_offsets(attrs: Attrs, boxes: Array, targets: Array) -> Array:
     return result
 
 
-def _target_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_target_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     anchors = dims_of_rank(unify(inputs[0], (1, None, 4)), 3)
     labels, scores = dims_of_rank(inputs[1], 3), dims_of_rank(inputs[2], 3)
     last = outputs[2] if len(outputs) > 2 else None
     batch, n = dims_of_rank(unify(unify((labels[0], anchors[1]), (scores[0], scores[2])), last), 2)
     wide = None if n is None else 4 * n
-    wanted = ((batch, wide), (batch, wide), (batch, n))
-    results = [unify(a, b) for a, b in zip(wanted, outputs, strict=False)]
+    targets = ((batch, wide), (batch, wide), (batch, n))
+    results = [unify(a, b) for a, b in zip(targets, outputs, strict=False)]
     return [(1, n, 4), (batch, *labels[1:]), (batch, scores[1], n)], results
 
 
 KERNELS = with_limits(
     Limits(dtypes=SIGNED, elements=True, finite=True),
-    Kernel("_contrib_MultiBoxDetection", multi_box_detection, _detection_shapes, same_dtypes),
-    Kernel("_contrib_MultiBoxTarget", multi_box_target, _target_shapes, same_dtypes),
+    Kernel("_contrib_MultiBoxDetection", multi_box_detection, _infer_detection_shapes, same_dtypes),
+    Kernel("_contrib_MultiBoxTarget", multi_box_target, _infer_target_shapes, same_dtypes),
     *PROPOSALS_KERNELS,
 )

@@ -1,7 +1,7 @@
-"""Region proposals: the best boxes that a region proposal network sees.
+"""Region proposals: the best boxes of a region proposal network.
 
-Boxes are in pixels of the image, corners counted in. MXNet sorts scores with an unstable sort, so where scores are equal (as
-those of all boxes that are too small) the order may differ from its; here it is that of the anchors.
+Boxes are in pixels of the image, corners included. MXNet's sort of scores is unstable, so its order of boxes with equal scores
+(such as all boxes that are too small) may differ; here it is that of the anchors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 
 
 def _anchors(attrs: Attrs, height: int, width: int) -> Array:
-    """The anchors of every cell, ``(height * width * A, 4)``: ratios outside, scales inside."""
+    """Return the anchors of all cells ``(height * width * A, 4)``, by ratio, then by scale."""
     stride = attrs["feature_stride"]
     middle, base = (stride - 1) / 2, []
     for ratio in attrs["ratios"]:
@@ -33,7 +33,7 @@ def _anchors(attrs: Attrs, height: int, width: int) -> Array:
 
 
 def _apply_deltas(attrs: Attrs, anchors: Array, deltas: Array) -> Array:
-    """The boxes that ``deltas`` make of the anchors."""
+    """Return the anchors moved and scaled by ``deltas``."""
     if attrs["iou_loss"]:
         return anchors + deltas
     size = anchors[:, 2:] - anchors[:, :2] + 1
@@ -44,16 +44,16 @@ def _apply_deltas(attrs: Attrs, anchors: Array, deltas: Array) -> Array:
 
 
 def _propose(attrs: Attrs, scores: Array, deltas: Array, info: Array) -> tuple[Array, Array]:
-    """The proposals of one image and their scores, best first, repeated until there are ``rpn_post_nms_top_n``."""
+    """Return the proposals of one image and their scores, best first, repeated up to ``rpn_post_nms_top_n``."""
     number, height, width = scores.shape[0] // 2, *scores.shape[1:]
     if number != len(attrs["ratios"]) * len(attrs["scales"]):
-        raise KernelError(f"{scores.shape[0]} scores fit {number} anchors, but ratios and scales make others")
+        raise KernelError(f"{scores.shape[0]} scores are for {number} anchors, but ratios and scales give another number")
     score = scores[number:].transpose(1, 2, 0).reshape(-1).copy()
-    moved = _apply_deltas(attrs, _anchors(attrs, height, width), deltas.transpose(1, 2, 0).reshape(-1, 4))
-    boxes = np.clip(moved, 0, np.array([info[1], info[0], info[1], info[0]], moved.dtype) - 1)
+    boxes = _apply_deltas(attrs, _anchors(attrs, height, width), deltas.transpose(1, 2, 0).reshape(-1, 4))
+    boxes = np.clip(boxes, 0, np.array([info[1], info[0], info[1], info[0]], boxes.dtype) - 1)
     real_height, real_width = int(info[0] / attrs["feature_stride"]), int(info[1] / attrs["feature_stride"])
     if real_height > height or real_width > width:
-        raise KernelError(f"an image of {info[0]:g} by {info[1]:g} has more cells than {height} by {width}")
+        raise KernelError(f"an image of {info[0]:g} by {info[1]:g} pixels has more cells than {height} by {width}")
     padding = np.ones((height, width, number), bool)
     padding[:real_height, :real_width] = False
     least = boxes.dtype.type(attrs["rpn_min_size"]) * info[2]
@@ -63,45 +63,44 @@ def _propose(attrs: Attrs, scores: Array, deltas: Array, info: Array) -> tuple[A
     order = np.argsort(-score, kind="stable")
     if attrs["rpn_pre_nms_top_n"] > 0:
         order = order[: attrs["rpn_pre_nms_top_n"]]
-    wanted = attrs["rpn_post_nms_top_n"]
-    chosen = order[suppress_overlaps(boxes[order], attrs["threshold"], most=wanted, pixels=True)]
-    chosen = chosen[np.arange(wanted) % len(chosen)]
+    count = attrs["rpn_post_nms_top_n"]
+    chosen = order[suppress_overlaps(boxes[order], attrs["threshold"], most=count, pixels=True)]
+    chosen = chosen[np.arange(count) % len(chosen)]
     return boxes[chosen], score[chosen]
 
 
 def proposals(context: Context, attrs: Attrs, scores: Array, deltas: Array, info: Array) -> Array | tuple[Array, ...]:
-    """Rows (image, left, top, right, bottom), with ``output_score`` also the scores, ``rpn_post_nms_top_n`` for each image.
+    """Return rows (image, left, top, right, bottom), ``rpn_post_nms_top_n`` for each image; with ``output_score`` the scores.
 
     ``scores`` are ``(B, 2A, H, W)``, the background's first; ``deltas`` ``(B, 4A, H, W)``; ``info`` ``(B, 3)``: height, width
     and scale of the images.
     """
-    wanted = attrs["rpn_post_nms_top_n"]
-    rows: Array = np.empty((len(scores), wanted, 5), scores.dtype)
-    found: Array = np.empty((len(scores), wanted), scores.dtype)
-    for image, given in enumerate(zip(scores, deltas, info, strict=True)):
-        rows[image, :, 0] = image
-        rows[image, :, 1:], found[image] = _propose(attrs, *given)
-    return (rows.reshape(-1, 5), found.reshape(-1, 1)) if attrs["output_score"] else rows.reshape(-1, 5)
+    count = attrs["rpn_post_nms_top_n"]
+    rows: Array = np.empty((len(scores), count, 5), scores.dtype)
+    best: Array = np.empty((len(scores), count), scores.dtype)
+    for i in range(len(scores)):
+        rows[i, :, 0] = i
+        rows[i, :, 1:], best[i] = _propose(attrs, scores[i], deltas[i], info[i])
+    return (rows.reshape(-1, 5), best.reshape(-1, 1)) if attrs["output_score"] else rows.reshape(-1, 5)
 
 
 def proposal(context: Context, attrs: Attrs, scores: Array, deltas: Array, info: Array) -> Array | tuple[Array, ...]:
-    """As :func:`proposals`, of a single image."""
+    """Return :func:`proposals` of a single image."""
     if len(scores) != 1:
         raise KernelError(f"_contrib_Proposal takes one image, not {len(scores)}; _contrib_MultiProposal takes several")
     return proposals(context, attrs, scores, deltas, info)
 
 
-def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     batch, number, height, width = dims_of_rank(inputs[0], 4)
     deltas: tuple[Dim, ...] = (batch, None if number is None else 2 * number, height, width)
     count = None if batch is None else batch * attrs["rpn_post_nms_top_n"]
-    wanted = ((count, 5), (count, 1))
-    results = [unify(a, b) for a, b in zip(wanted, outputs, strict=False)]
+    results = [unify(a, b) for a, b in zip(((count, 5), (count, 1)), outputs, strict=False)]
     return [inputs[0], unify(inputs[1], deltas), unify(inputs[2], (batch, 3))], results
 
 
 KERNELS = with_limits(
     Limits(dtypes=SIGNED, elements=True, finite=True, positive=("rpn_post_nms_top_n", "feature_stride")),
-    Kernel("_contrib_Proposal", proposal, _shapes, same_dtypes),
-    Kernel("_contrib_MultiProposal", proposals, _shapes, same_dtypes),
+    Kernel("_contrib_Proposal", proposal, _infer_shapes, same_dtypes),
+    Kernel("_contrib_MultiProposal", proposals, _infer_shapes, same_dtypes),
 )

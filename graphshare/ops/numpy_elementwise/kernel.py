@@ -142,11 +142,11 @@ KERNELS = with_limits(
     *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, integer_types) for name, f in INTEGER_FUNCTIONS.items()),
     Kernel("_npi_where", where, broadcast_shapes, where_types),
     *(
-        Kernel(f"_npi_{name}_scalar", binary.forward_of(word, False), same_shapes, binary.types)
+        Kernel(f"_npi_{name}_scalar", binary.scalar_forward(word, False), same_shapes, binary.infer_scalar_dtypes)
         for name, word in ARITHMETIC.items()
     ),
     *(
-        Kernel(f"_npi_r{name}_scalar", binary.forward_of(ARITHMETIC[name], True), same_shapes, binary.types)
+        Kernel(f"_npi_r{name}_scalar", binary.scalar_forward(ARITHMETIC[name], True), same_shapes, binary.infer_scalar_dtypes)
         for name in ("subtract", "mod", "power")
     ),
     *(Kernel(f"_npi_{name}_scalar", _compare_scalar(f), same_shapes, _boolean) for name, f in COMPARISONS.items()),

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.signature import define
-from graphshare.ops.slot_rules import count_of, outputs_by_attribute
+from graphshare.ops.slot_rules import outputs_by_attribute, read_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ def repeat_inputs(names: str, count: str, tail: str = "") -> InputRule:
     group, once = names.split(), tuple(tail.split())
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
-        return tuple(f"{name}{i}" for i in range(count_of(signature, attrs, count)) for name in group) + once
+        return tuple(f"{name}{i}" for i in range(read_count(signature, attrs, count)) for name in group) + once
 
     return rule
 
@@ -30,7 +30,7 @@ def repeat_slots(width: int, slots: tuple[int, ...], count: str) -> SlotRule:
     """The same mutable places in every group of ``width`` inputs."""
 
     def rule(signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]) -> tuple[int, ...]:
-        return tuple(width * i + slot for i in range(count_of(signature, attrs, count)) for slot in slots)
+        return tuple(width * i + slot for i in range(read_count(signature, attrs, count)) for slot in slots)
 
     return rule
 
@@ -45,7 +45,7 @@ def fused_update(width: int, count: str, tail: int = 0) -> InputRule:
     places = ("weight_", "grad_", "mean_", "var_", "weight32_")[:width]
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
-        total = width * count_of(signature, attrs, count) + tail
+        total = width * read_count(signature, attrs, count) + tail
         return tuple(_input_name(places, i, width + tail) for i in range(total))
 
     return rule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphshare.ops.signature import define
-from graphshare.ops.slot_rules import kernel_rank, pooling_outputs, without_zeros
+from graphshare.ops.slot_rules import pooling_outputs, require_kernel_rank, require_nonzero
 
 POOLING = (
     "kernel:shape=[]; pool_type:{avg/lp/max/sum}=max; global_pool:bool=False; cudnn_off:bool=False; "
@@ -17,7 +17,7 @@ OPERATORS = (
         "data",
         POOLING,
         results=pooling_outputs,
-        load_checks=(without_zeros("kernel", "stride"), kernel_rank(1, 2, 3)),
+        load_checks=(require_nonzero("kernel", "stride"), require_kernel_rank(1, 2, 3)),
         couples_batch="never",
     ),
     *define(
@@ -25,7 +25,7 @@ OPERATORS = (
         "data",
         "kernel:shape=[]; pool_type:{avg/max/sum}=max; global_pool:bool=False; pooling_convention:{full/valid}=valid; "
         "stride:shape=[]; pad:shape=[]",
-        load_checks=(without_zeros("kernel", "stride"), kernel_rank(1, 2, 3)),
+        load_checks=(require_nonzero("kernel", "stride"), require_kernel_rank(1, 2, 3)),
         couples_batch="never",
         is_operator_property=True,
     ),

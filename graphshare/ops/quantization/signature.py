@@ -12,7 +12,7 @@ from graphshare.ops.matmul.signature import FULLY_CONNECTED
 from graphshare.ops.pooling.signature import POOLING
 from graphshare.ops.rnn.signature import RECURRENT
 from graphshare.ops.signature import define
-from graphshare.ops.slot_rules import count_of, kernel_rank, ranks_agree, without_zeros
+from graphshare.ops.slot_rules import read_count, require_kernel_rank, require_nonzero, require_same_rank
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def range_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
     """All arrays first, then the least and greatest value of each."""
-    names = [f"arg{i}" for i in range(count_of(signature, attrs, "num_args"))]
+    names = [f"arg{i}" for i in range(read_count(signature, attrs, "num_args"))]
     return (*names, *(f"{name}_{end}" for name in names for end in ("min", "max")))
 
 
@@ -76,7 +76,7 @@ OPERATORS = (
         "data weight bias[!no_bias] min_data max_data min_weight max_weight min_bias[!no_bias] max_bias[!no_bias]",
         CONVOLUTION,
         results="output min_output max_output",
-        load_checks=(kernel_rank(1, 2, 3), ranks_agree("stride", "dilate", "pad")),
+        load_checks=(require_kernel_rank(1, 2, 3), require_same_rank("stride", "dilate", "pad")),
         couples_batch="never",
     ),
     *define(
@@ -115,7 +115,7 @@ OPERATORS = (
         "data min_data max_data",
         POOLING,
         results="output min_output max_output",
-        load_checks=(without_zeros("kernel", "stride"), kernel_rank(1, 2, 3)),
+        load_checks=(require_nonzero("kernel", "stride"), require_kernel_rank(1, 2, 3)),
         couples_batch="never",
     ),
     *define(

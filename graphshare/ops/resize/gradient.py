@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphshare.ops.deconvolution.gradient import _gradients
+from graphshare.ops.deconvolution.gradient import transposed_gradients
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array
 from graphshare.ops.resize.kernel import along_both, between, bilinear_attrs, bin_counts, means
@@ -11,7 +11,7 @@ from graphshare.ops.resize.kernel import along_both, between, bilinear_attrs, bi
 def upsampling(entry: TapeEntry, dy: Array) -> Gradients:
     """Each image's gradient summed over the cells that a pixel became."""
     if entry.attrs["sample_type"] == "bilinear":
-        return _gradients(bilinear_attrs(entry.attrs), entry, dy)
+        return transposed_gradients(bilinear_attrs(entry.attrs), entry, dy)
     found, first = [], 0
     total = entry.attrs["multi_input_mode"] == "sum" and len(entry.inputs) > 1
     for x in entry.inputs:

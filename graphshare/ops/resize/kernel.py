@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from graphshare.ops.deconvolution.kernel import _drop_unknown, deconvolution, deconvolution_shapes
+from graphshare.ops.deconvolution.kernel import deconvolution, deconvolution_shapes
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
 from graphshare.ops.limits import Limits, require, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
@@ -76,7 +76,7 @@ def upsampling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
         shapes = [(s[0], channels, *s[2:]) for s in shapes]
     else:
         counts = [s[1] for s in shapes]
-        channels = None if None in counts else sum(_drop_unknown(tuple(counts)))
+        channels = None if None in counts else sum(count for count in counts if count is not None)
     return [(batch, *s[1:]) for s in shapes], [unify((batch, channels, height, width), outputs[0])]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.signature import define
-from graphshare.ops.slot_rules import count_of
+from graphshare.ops.slot_rules import read_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ def up_sampling_inputs(signature: Signature, attrs: Attributes, subgraphs: Seque
     """Bilinear sampling has one input and a weight, whatever ``num_args`` says."""
     if signature.value(attrs, "sample_type") == "bilinear":
         return ("data", "weight")
-    return tuple(f"arg{i}" for i in range(count_of(signature, attrs, "num_args")))
+    return tuple(f"arg{i}" for i in range(read_count(signature, attrs, "num_args")))
 
 
 OPERATORS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.signature import AttributeFault, define
-from graphshare.ops.slot_rules import without_zeros
+from graphshare.ops.slot_rules import require_nonzero
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,14 +36,14 @@ OPERATORS = (
         "data rois",
         "pooled_size:shape=!; spatial_scale:float[0:1]=!; sample_ratio:int=-1; position_sensitive:bool=False; "
         "aligned:bool=False",
-        load_checks=(pairs_of_sizes("pooled_size"), without_zeros("pooled_size")),
+        load_checks=(pairs_of_sizes("pooled_size"), require_nonzero("pooled_size")),
         couples_batch="always",
     ),
     *define(
         "_contrib_RROIAlign",
         "data rois",
         "pooled_size:shape=!; spatial_scale:float[0:1]=!; sampling_ratio:int=-1",
-        load_checks=(pairs_of_sizes("pooled_size"), without_zeros("pooled_size")),
+        load_checks=(pairs_of_sizes("pooled_size"), require_nonzero("pooled_size")),
         couples_batch="always",
     ),
     *define(
@@ -52,7 +52,7 @@ OPERATORS = (
         "pooled_size:shape=!; spatial_scale:float[0:1]=!",
         results="output maxidx",
         visible=1,
-        load_checks=(pairs_of_sizes("pooled_size"), without_zeros("pooled_size")),
+        load_checks=(pairs_of_sizes("pooled_size"), require_nonzero("pooled_size")),
         couples_batch="always",
         is_operator_property=True,
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphshare.ops.binary.kernel import ARITHMETIC, forward_of, types
+from graphshare.ops.binary.kernel import ARITHMETIC, infer_scalar_dtypes, scalar_forward
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError
 from graphshare.ops.unification import same_dtypes, same_shapes
 
@@ -22,6 +22,6 @@ def cast_storage(context: Context, attrs: Attrs, x: Array) -> Array:
 KERNELS = (
     Kernel("cast_storage", cast_storage, same_shapes, same_dtypes),
     Kernel("_scatter_elemwise_div", divide, same_shapes, same_dtypes),
-    Kernel("_scatter_plus_scalar", forward_of("add", False), same_shapes, types),
-    Kernel("_scatter_minus_scalar", forward_of("sub", False), same_shapes, types),
+    Kernel("_scatter_plus_scalar", scalar_forward("add", False), same_shapes, infer_scalar_dtypes),
+    Kernel("_scatter_minus_scalar", scalar_forward("sub", False), same_shapes, infer_scalar_dtypes),
 )

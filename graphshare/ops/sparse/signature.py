@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.binary.signature import SCALAR
 from graphshare.ops.signature import Outputs, define
-from graphshare.ops.slot_rules import count_of, number_outputs
+from graphshare.ops.slot_rules import number_outputs, read_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,30 +18,30 @@ NO_KERNEL = "it takes sparse arrays, and only dense ones are computed with"
 
 def sample_outputs(arrays: int, others: int) -> OutputRule:
     """Graph sampling: ``arrays`` outputs for every seed; ``others`` inputs are no seeds."""
-    return lambda signature, attrs: number_outputs(arrays * max(0, count_of(signature, attrs, "num_args") - others))
+    return lambda signature, attrs: number_outputs(arrays * max(0, read_count(signature, attrs, "num_args") - others))
 
 
 def subgraph_outputs(signature: Signature, attrs: Attributes) -> Outputs:
     """One subgraph for every list of vertices, and its mapping on request."""
-    graphs = max(0, count_of(signature, attrs, "num_args") - 1)
+    graphs = max(0, read_count(signature, attrs, "num_args") - 1)
     return number_outputs(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)
 
 
 def compact_outputs(signature: Signature, attrs: Attributes) -> Outputs:
     """One graph for every graph given, and its mapping on request."""
-    graphs = count_of(signature, attrs, "num_args") // 2
+    graphs = read_count(signature, attrs, "num_args") // 2
     return number_outputs(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)
 
 
 def compact_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
     """The graphs, then the vertices of each."""
-    graphs = range(count_of(signature, attrs, "num_args") // 2)
+    graphs = range(read_count(signature, attrs, "num_args") // 2)
     return (*(f"graph{i}" for i in graphs), *(f"varray{i}" for i in graphs))
 
 
 def subgraph_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
     """The graph, then a list of vertices for every subgraph."""
-    return ("graph", *(f"varray{i}" for i in range(count_of(signature, attrs, "num_args") - 1)))
+    return ("graph", *(f"varray{i}" for i in range(read_count(signature, attrs, "num_args") - 1)))
 
 
 OPERATORS = (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphshare.ops.attributes import read_value, spellings
+from graphshare.ops.attributes import describe_spellings, read_value
 from graphshare.ops.notation import read_parameters, read_terms
 from graphshare.ops.registry import lookup
 from graphshare.ops.signature import Parameter, Signature
@@ -87,7 +87,7 @@ def test_accepted(kind: str, text: str, value: Any) -> None:
 def test_refused(kind: str, text: str) -> None:
     with pytest.raises(ValueError, match=r"^"):
         read_value(kind, text)
-    assert spellings(kind)
+    assert describe_spellings(kind)
 
 
 def test_nan_is_a_float() -> None:
