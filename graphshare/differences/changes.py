@@ -156,7 +156,7 @@ def _find_subgraph_changes(a: Node, b: Node) -> Iterator[Change]:
         if x is not y and (diff := diff_graphs(x, y)):  # the file's nesting bounds this recursion
             parts = ((len(diff.added), "added"), (len(diff.removed), "removed"), (len(diff.changed), "changed"))
             summary = ", ".join(f"{count} {what}" for count, what in parts if count) or "other names"
-            yield Change("subgraph", str(number), f"{len(x.nodes)} nodes", f"{len(y.nodes)} nodes ({summary})")
+            yield Change("sub-graph", str(number), f"{len(x.nodes)} nodes", f"{len(y.nodes)} nodes ({summary})")
 
 
 def _same_entry(x: Entry, y: Entry, branch: Branch, all_images: Mapping[Node, Mapping[Node, None]]) -> bool:

@@ -153,7 +153,7 @@ def test_subgraphs_are_compared() -> None:
         return document([variable("d"), {**operator("_foreach", "loop", [0]), "subgraphs": [inner]}], [1])
 
     found = diff_graphs(graph(nest("1")), graph(nest("2")))
-    assert [(c.what, c.key) for c in found.changed[0].changes] == [("subgraph", "0")]
+    assert [(c.what, c.key) for c in found.changed[0].changes] == [("sub-graph", "0")]
     assert not diff_graphs(graph(nest("1")), graph(nest("1")))
 
 
