@@ -15,9 +15,10 @@ from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.detect import Candidates
 from graphshare.rewrite.detect import detect as find_candidates
-from graphshare.rewrite.repair import Repair, plan_doctor, plan_untie, repeated_names
+from graphshare.rewrite.repeated_names import Repair, find_repeated_names, plan_doctor
 from graphshare.rewrite.rules.model import Reuse, Rule, Ruleset
 from graphshare.rewrite.share import plan_share
+from graphshare.rewrite.untie import plan_untie
 
 
 def share(
@@ -76,7 +77,7 @@ def share(
 
 def _note_repeated_names(source: Checkpoint, doctor: Repair | None) -> list[str]:
     """Return a note for each name that several variables have."""
-    repeated = {} if doctor else repeated_names(source.graph)
+    repeated = {} if doctor else find_repeated_names(source.graph)
     return [
         f"{len(nodes)} variables are called {name!r}, which MXNet's Module refuses; --doctor tie or separate settles it"
         for name, nodes in repeated.items()

@@ -11,7 +11,7 @@ from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.registry import canonical, lookup
 from graphshare.ops.signature import AttributeFault, Outputs
 from graphshare.reports.model import Steps
-from graphshare.rewrite.upgrade import WRITES_VERSION, refused_hidden_keys
+from graphshare.rewrite.upgrade import WRITES_VERSION, list_refused_keys
 
 if TYPE_CHECKING:
     from graphshare.checks.context import CheckContext
@@ -85,7 +85,7 @@ def find_refused_hidden_keys(context: CheckContext) -> Iterator[tuple[Steps, Nod
     """Yield the place, the node and the key of each hidden attribute of an old file that no variable takes."""
     if not _is_older_than_mxnet(context) or not _has_hidden_keys(context.graph):
         return
-    refused = refused_hidden_keys(context.graph)
+    refused = list_refused_keys(context.graph)
     for steps, node in context.operators():
         if len(steps) == 2 and canonical(node.op) != "Custom":
             for key in refused.get(node, ()):

@@ -1,7 +1,7 @@
-"""One run for several branches: inputs joined on the axis of their samples, outputs split again. And the way back.
+"""One run for several branches: inputs are concatenated on their batch axis, outputs split again.
 
-The joining Concat is called ``<input>_batch`` and the splitting SliceChannel ``<operator>_split``; the operator behind a head
-becomes ``<operator>_batch``, so that its outputs' names belong to the branches as they do in the other modes.
+The Concat is named ``<input>_batch``, the SliceChannel ``<operator>_split``. The operator of a head becomes
+``<operator>_batch``, so that the branches have its outputs' names, as in the other modes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, rename_node
 from graphshare.ir.walk import reachable, topological
 from graphshare.rewrite.batched_graph import BRANCHES, find_batch
-from graphshare.rewrite.choices import Duplication, check_named, shared_inputs, unknown_roles
+from graphshare.rewrite.choices import Duplication, check_variable_names, match_shared_inputs, note_unknown_roles
 from graphshare.rewrite.naming import check_collisions, check_prefixes
 from graphshare.text.format import format_names
 
@@ -31,7 +31,7 @@ _SHOWN = 4
 
 
 class Joined(msgspec.Struct, frozen=True, eq=False):
-    """How an input is joined: on ``axis``; ``shared`` means that all branches use one variable."""
+    """The batch axis of an input; ``shared`` means that all branches use one variable."""
 
     axis: int = 0
     shared: bool = False
@@ -49,10 +49,10 @@ def plan_batch(
     axes: Mapping[str, int] = MappingProxyType({}),
     force: bool = False,
 ) -> Duplication:
-    """Branches of ``graph`` that are computed in one run: inputs joined on the axis of the samples, outputs split.
+    """Add branches to ``graph`` that are computed in one run: inputs are concatenated on the batch axis, outputs split.
 
-    Every branch gets inputs and labels of its own, bar those that ``share_inputs`` match; all must have one shape. ``axes``
-    tell of inputs whose samples are not on axis 0. Parameters stay as they are.
+    Every branch gets inputs and labels of its own, except those that ``share_inputs`` match; all must have one shape. ``axes``
+    maps inputs to their batch axis where that is not 0. Parameters stay as they are.
 
     Raises:
         RefusedError: names collide, a variable's role cannot be told, or operators mix the samples of a batch. All of these
@@ -64,16 +64,16 @@ def plan_batch(
         raise RefusedError(
             Fault("the graph is a batch of branches already", hint="make all branches at once, from the original")
         )
-    check_named(graph, {"--as-input": as_input, "--as-parameter": as_parameter, "--batch-axis": axes})
+    check_variable_names(graph, {"--as-input": as_input, "--as-parameter": as_parameter, "--batch-axis": axes})
     roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
-    unknown_roles(roles, (), "tie")
-    used_by_all = shared_inputs(roles, share_inputs)
+    note_unknown_roles(roles, "tie")
+    used_by_all = match_shared_inputs(roles, share_inputs)
     inputs = {
         node: Joined(axes.get(node.name, 0), node in used_by_all) for node, role in roles.items() if not role.is_parameter
     }
     wrong = [node.name for node in roles if node.name in axes and node not in inputs]
     if wrong:
-        raise RefusedError([Fault(f"--batch-axis {name!r} is no input ({name} is a parameter)") for name in wrong])
+        raise RefusedError([Fault(f"--batch-axis {name!r} is not an input ({name} is a parameter)") for name in wrong])
     implied = [found for found in implied_variables(graph) if not implied_role(found).is_parameter]
     if implied:
         hint = "run `graphshare upgrade` first, or add --upgrade: it gives them nodes of their own"
@@ -86,24 +86,24 @@ def plan_batch(
     if not inputs:
         raise RefusedError(Fault("there is no input to be joined", hint="name one with --as-input"))
     found, couplings = follow_batch(reachable(graph), {node: joined.axis for node, joined in inputs.items()})
-    notes = _refused_or_noted(couplings, force)
+    notes = _note_couplings(couplings, force)
     outputs = {
         (head.node, head.index): found[head.node, head.index].axis
         for head in graph.heads
         if not head.node.is_variable and (head.node, head.index) in found
     }
     rewrite = batch(graph, prefixes, inputs=inputs, outputs=outputs, drop_original=drop_original)
-    _prove(rewrite, inputs, outputs)
+    _check_result(rewrite, inputs, outputs)
     tied = tuple(node for node, role in roles.items() if role.is_parameter)
     joined = {node: how.axis for node, how in inputs.items()}
     return Duplication(rewrite, roles, tied, (), tuple(used_by_all), tuple(notes), joined)
 
 
-def _refused_or_noted(couplings: Sequence[Coupling], force: bool) -> list[str]:
-    """Notes on what mixes samples, one for each sort.
+def _note_couplings(couplings: Sequence[Coupling], force: bool) -> list[str]:
+    """Return a note on each kind of operator that mixes the samples of a batch.
 
     Raises:
-        RefusedError: there is any, and it is not forced; every operator is listed.
+        RefusedError: there is one and ``force`` is not set; every operator is listed.
     """
     if couplings and not force:
         hint = "--force makes the batch anyway; with copy or tie every branch runs by itself"
@@ -114,8 +114,8 @@ def _refused_or_noted(couplings: Sequence[Coupling], force: bool) -> list[str]:
     return [f"{what}: {format_names(names, _SHOWN)}" for what, names in sorts.items()]
 
 
-def _prove(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapping[tuple[Node, int], int]) -> None:
-    """Holds the result against its source: nodes and edges, the joined inputs, and the heads of every branch.
+def _check_result(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapping[tuple[Node, int], int]) -> None:
+    """Compare the result with its source: nodes and edges, the joined inputs, and the heads of every branch.
 
     Raises:
         SelfCheckError: it is not what it should be.
@@ -157,10 +157,10 @@ def batch(
     outputs: Mapping[tuple[Node, int], int],
     drop_original: bool = False,
 ) -> Rewrite:
-    """``graph`` run once for the original and a branch for each prefix, or for the prefixes alone with ``drop_original``.
+    """Run ``graph`` once for the original and a branch for each prefix, or only for the prefixes with ``drop_original``.
 
-    ``inputs`` are the variables that bear a batch. ``outputs`` are the heads that do, by node and index, with the axis of the
-    samples; a head that is not among them has one value for all branches. Heads are the branches' in turn.
+    ``inputs`` are the variables with a batch axis. ``outputs`` maps heads with a batch axis, by node and index, to that axis;
+    any other head has one value for all branches. The result has the heads of one branch after the other.
 
     Raises:
         RefusedError: a prefix is unusable, names collide, or an operator behind a head implies states by its name.
@@ -169,15 +169,15 @@ def batch(
     labels = [*([] if drop_original else [""]), *prefixes]
     work = _Batch(graph, labels, inputs, outputs)
     work.check_names()
-    nodes = [*work.inputs(), *work.operators()]
-    heads = [work.head(entry, label) for label in labels for entry in graph.heads]
+    nodes = [*work.join_inputs(), *work.rebuild_operators()]
+    heads = [work.make_head(entry, label) for label in labels for entry in graph.heads]
     nodes += work.added
     result = Graph(tuple(nodes), tuple(heads), graph.attrs, graph.source.after_rewrite(), graph.extra)
     return Rewrite(result, tuple(Branch(label, graph, work.images(label)) for label in labels))
 
 
 class _Batch:
-    """The batched graph while it is made."""
+    """The batched graph under construction."""
 
     def __init__(
         self, graph: Graph, labels: Sequence[str], inputs: Mapping[Node, Joined], outputs: Mapping[tuple[Node, int], int]
@@ -194,7 +194,7 @@ class _Batch:
         self._mark = json.dumps(list(labels), separators=(",", ":"))
 
     def check_names(self) -> None:
-        """Refuses names that two nodes would have, and heads whose operator implies states by its name."""
+        """Refuse names that two nodes would have, and heads whose operator implies states by its name."""
         if implies_variables(self._graph):
             implying = [node for node in self._headed if any(implied_inputs(node))]
             hint = "run `graphshare upgrade` first, or add --upgrade: it gives the states nodes of their own"
@@ -206,9 +206,9 @@ class _Batch:
         renamed = []
         for node, joined in self._inputs.items():
             renamed += [(node.name, label + node.name) for label in self._labels if label and not joined.shared]
-            renamed.append((f"the batch of {node.name}", _batched(node)))
+            renamed.append((f"the batch of {node.name}", _batch_name(node)))
         for node in self._headed:
-            renamed.append((f"the batch of {node.name}", _batched(node)))
+            renamed.append((f"the batch of {node.name}", _batch_name(node)))
         for entry in self._graph.heads:
             if entry.node in self._headed:
                 base = _branch_name(entry)
@@ -217,8 +217,8 @@ class _Batch:
                     renamed.append((f"the parts of {base}", _split_name(entry)))
         check_collisions((node.name for node in self._graph.nodes), renamed)
 
-    def inputs(self) -> Iterator[Node]:
-        """The branches' variables and the nodes that join them, in file order."""
+    def join_inputs(self) -> Iterator[Node]:
+        """Yield the variables of the branches and the nodes that concatenate them, in file order."""
         for node, joined in self._inputs.items():
             for label in self._labels:
                 variable = node if joined.shared or not label else rename_node(node, label + node.name)
@@ -228,33 +228,33 @@ class _Batch:
             if node not in self._consumed:
                 continue
             attrs = {BRANCHES: self._mark, "dim": str(joined.axis), "num_args": str(len(variables))}
-            concat = Node("Concat", _batched(node), attrs, tuple(self._entry(v) for v in variables), 1)
+            concat = Node("Concat", _batch_name(node), attrs, tuple(self._entry(v) for v in variables), 1)
             self._joined[node] = concat
             yield concat
 
-    def operators(self) -> Iterator[Node]:
-        """The original's nodes, those behind a head under another name."""
+    def rebuild_operators(self) -> Iterator[Node]:
+        """Yield the original's nodes; those of heads have another name."""
         nodes = [node for node in topological(self._graph) if node not in self._inputs]
         self._new = rebuild(nodes, self._change, redirect=self._redirect)
         yield from self._new.values()
 
     def _change(self, node: Node) -> Node:
-        return rename_node(node, _batched(node)) if node in self._headed else node
+        return rename_node(node, _batch_name(node)) if node in self._headed else node
 
     def _redirect(self, entry: Entry, _: Node) -> Entry | None:
         joined = self._joined.get(entry.node)
         return None if joined is None else Entry(joined, entry.index, entry.version)
 
-    def head(self, entry: Entry, label: str) -> Entry:
-        """A branch's own head: its part of the output that all branches computed together."""
+    def make_head(self, entry: Entry, label: str) -> Entry:
+        """Return a branch's own head: its part of the output that all branches compute together."""
         node, key = entry.node, (entry.node, entry.index)
         if node in self._inputs:
             return self._entry(self._variables[label, node])
         if node.is_variable:
             return entry
-        done = self._copies.get((label, node, entry.index))
-        if done is not None:
-            return done
+        known = self._copies.get((label, node, entry.index))
+        if known is not None:
+            return known
         whole = Entry(self._new[node], entry.index, entry.version)
         axis = self._outputs.get(key)
         if axis is not None:
@@ -268,27 +268,27 @@ class _Batch:
         base = _branch_name(entry)
         copy = Node("_copy", label + base if base else "", inputs=(whole,), num_outputs=1)
         self.added.append(copy)
-        self._copies[label, node, entry.index] = found = self._entry(copy)
-        return found
+        result = self._copies[label, node, entry.index] = self._entry(copy)
+        return result
 
     def images(self, label: str) -> dict[Node, Node]:
-        """What the nodes of the graph became in a branch: its own variables, and the operators of all branches."""
+        """Return the image of each node in a branch: its own variables, and the operators of all branches."""
         return {node: self._variables.get((label, node)) or self._new[node] for node in self._graph.nodes}
 
     def _entry(self, node: Node) -> Entry:
-        """An entry as this file writes them: two numbers or three."""
+        """Return an entry to ``node`` with a version if the file has versions."""
         short = any(entry.version is None for entry in self._graph.heads)
         return Entry(node, 0, None if short else 0)
 
 
-def _batched(node: Node) -> str:
+def _batch_name(node: Node) -> str:
     return f"{node.name}_batch" if node.name else ""
 
 
 def _branch_name(entry: Entry) -> str:
-    """What a branch's copy of an output is called: as its operator, so that the output is called as before.
+    """Return the name of a branch's copy of an output: the operator's, so that the output keeps its name.
 
-    Of an operator with several outputs it is the output's own name.
+    For an operator with several outputs it is the output's own name.
     """
     name = output_name(entry)
     if not entry.node.name:

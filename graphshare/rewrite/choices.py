@@ -27,8 +27,10 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Duplication(ShortRepr, msgspec.Struct, frozen=True, eq=False):
-    """What was decided and made. ``tied`` and ``copied`` are parameters; ``joined`` are inputs that all branches feed in one
-    run, with the axis of their samples."""
+    """A rewrite with branches.
+
+    ``tied`` and ``copied`` are parameters; ``joined`` maps inputs that are concatenated to their batch axis.
+    """
 
     rewrite: Rewrite
     roles: Mapping[Node, Role]
@@ -39,8 +41,12 @@ class Duplication(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     joined: Mapping[Node, int] = MappingProxyType({})
 
 
-def shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> dict[Node, None]:
-    """The inputs that ``--share-input`` means. Raises RefusedError for patterns that match none; all are listed."""
+def match_shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> dict[Node, None]:
+    """Return the inputs that patterns of ``--share-input`` match.
+
+    Raises:
+        RefusedError: every pattern that matches no input.
+    """
     shared: dict[Node, None] = {}
     faults = []
     inputs = [node for node, role in roles.items() if not role.is_parameter]
@@ -57,8 +63,12 @@ def shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> dict[N
     return shared
 
 
-def unknown_roles(roles: Mapping[Node, Role], tied: Collection[Node], mode: Mode) -> list[str]:
-    """What is said of variables whose role nothing tells: refused where something is tied by mode, a note otherwise."""
+def note_unknown_roles(roles: Mapping[Node, Role], mode: Mode) -> list[str]:
+    """Return a note on each variable of unknown role.
+
+    Raises:
+        RefusedError: there is one and ``mode`` is ``tie``.
+    """
     unknown = [node for node, role in roles.items() if role.kind is Kind.UNKNOWN]
     if mode == "tie" and unknown:
         hint = "say what it is with --as-input or --as-parameter, or give the parameter file with --params"
@@ -68,13 +78,17 @@ def unknown_roles(roles: Mapping[Node, Role], tied: Collection[Node], mode: Mode
     return [f"{node.name!r} may be an input or a parameter: {roles[node].reason}" for node in unknown]
 
 
-def check_named(graph: Graph, options: Mapping[str, Collection[str]]) -> None:
-    """Refuses options that name no variable. Raises RefusedError with all such names."""
+def check_variable_names(graph: Graph, options: Mapping[str, Collection[str]]) -> None:
+    """Check that every name in ``options`` is that of a variable.
+
+    Raises:
+        RefusedError: every name that is not.
+    """
     names = {node.name for node in graph.variables()} if any(options.values()) else set()
     faults = [
         Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, names))
-        for option, given in options.items()
-        for name in given
+        for option, texts in options.items()
+        for name in texts
         if name not in names
     ]
     if faults:

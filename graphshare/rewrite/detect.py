@@ -40,7 +40,7 @@ def detect(
     as_input: Collection[str] = (),
     as_parameter: Collection[str] = (),
 ) -> list[Candidates]:
-    """Groups of parameters with equal values in ``params``, then of equal form with related names; each pair once.
+    """Return groups of parameters with equal values in ``params``, then of equal form with related names; each pair once.
 
     The form is shape and type where they are known, else what the operator that uses it says. Names are related when one is the
     other behind a prefix (``sha-fc_weight``), or both are the same but for their first component (``left_fc_weight``,
@@ -50,21 +50,21 @@ def detect(
     nodes = [node for node, role in roles.items() if role.is_parameter and node.name]
     auxiliary = {node for node in nodes if roles[node].kind is Kind.AUXILIARY}
     records = {split_key(r.key)[1]: r for r in params.records if r.key is not None} if params is not None else {}
-    relations = _relations(nodes)
+    relations = _list_relations(nodes)
     found: list[Candidates] = []
     done: set[frozenset[Node]] = set()
-    for (form, constant), group in _by_value(nodes, auxiliary, records, params).items():
-        for part in [group] if not constant else _related(group, relations):
+    for (form, constant), group in _group_by_value(nodes, auxiliary, records, params).items():
+        for part in [group] if not constant else _group_related(group, relations):
             done.add(frozenset(part))
-            found.append(_candidates(part, "values", form.split("\0")[0], len(_related(part, relations)) == 1))
+            found.append(_candidates(part, "values", form.split("\0")[0], len(_group_related(part, relations)) == 1))
     uses = consumers(graph.nodes)
     forms: dict[tuple[str, bool, str], list[Node]] = {}
     for node in nodes:
-        why, form = _form(node, records.get(node.name), uses)
+        why, form = _describe_form(node, records.get(node.name), uses)
         if form:
             forms.setdefault((form, node in auxiliary, why), []).append(node)
     for (form, _, why), group in forms.items():
-        for part in _related(group, relations):
+        for part in _group_related(group, relations):
             if not any(part_of >= frozenset(part) for part_of in done):
                 found.append(_candidates(part, "shape" if why == "shape" else "operator", form, True))
     return found
@@ -81,10 +81,10 @@ def _quote_alias(name: str) -> str:
     return literal if not re.search(r"[*?\[]|^re:", name) else f"={literal}"
 
 
-def _by_value(
+def _group_by_value(
     nodes: Iterable[Node], auxiliary: Collection[Node], records: Mapping[str, Record], params: ParameterFile | None
 ) -> dict[tuple[str, bool], list[Node]]:
-    """Parameters of equal bytes, two or more; the key says their form, and whether all their numbers are one."""
+    """Group parameters of equal bytes; the key is their form, and whether all their numbers are equal."""
     import hashlib
 
     if params is None:
@@ -108,7 +108,7 @@ def _by_value(
     return {key: group for key, group in groups.items() if len(group) > 1}
 
 
-def _form(node: Node, record: Record | None, uses: Mapping[Node, list[tuple[Node, int]]]) -> tuple[str, str]:
+def _describe_form(node: Node, record: Record | None, uses: Mapping[Node, list[tuple[Node, int]]]) -> tuple[str, str]:
     if record is not None and record.shape is not None:
         return "shape", _format_array(record)
     shape = node.attrs.get("__shape__", "")
@@ -125,8 +125,8 @@ def _format_array(record: Record) -> str:
     return f"{format_dims(record.shape or ())} {record.dtype}"
 
 
-def _relations(nodes: Iterable[Node]) -> dict[Node, list[str]]:
-    """Texts that related names have in common: whole names that others end in, and names without their first component."""
+def _list_relations(nodes: Iterable[Node]) -> dict[Node, list[str]]:
+    """Return texts that related names share: whole names that others end in, and names without their first component."""
     nodes = list(nodes)
     names = {node.name for node in nodes}
     keys: dict[Node, list[str]] = {}
@@ -139,8 +139,8 @@ def _relations(nodes: Iterable[Node]) -> dict[Node, list[str]]:
     return keys
 
 
-def _related(group: list[Node], relations: Mapping[Node, list[str]]) -> list[list[Node]]:
-    """The parts of ``group`` whose names are related, directly or through each other; parts of one are left out."""
+def _group_related(group: list[Node], relations: Mapping[Node, list[str]]) -> list[list[Node]]:
+    """Return the parts of ``group`` with related names, directly or through each other; parts of one are left out."""
     leader: dict[Node, Node] = {node: node for node in group}
 
     def find(node: Node) -> Node:

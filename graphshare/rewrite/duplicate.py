@@ -19,7 +19,7 @@ from graphshare.ir.graph import Branch, Entry, Graph, Kept, Node, Rename, Rewrit
 from graphshare.ir.rebuild import prefix_node, rebuild, relink
 from graphshare.ir.walk import post_order
 from graphshare.ops.batch_norm.signature import BARRIER, BARRIER_KEYS
-from graphshare.rewrite.choices import Choice, Duplication, Mode, check_named, shared_inputs, unknown_roles
+from graphshare.rewrite.choices import Choice, Duplication, Mode, check_variable_names, match_shared_inputs, note_unknown_roles
 from graphshare.rewrite.naming import check_collisions, check_prefixes
 from graphshare.text.names import did_you_mean
 from graphshare.text.patterns import compile_pattern
@@ -38,7 +38,7 @@ def plan_duplicate(
     as_parameter: Collection[str] = (),
     held: frozenset[str] | None = None,
 ) -> Duplication:
-    """Branches of ``graph`` with the given prefixes, grouped with the original.
+    """Add a branch to ``graph`` for each prefix, grouped with the original.
 
     ``mode`` says whether parameters and auxiliary states are copied or tied; ``choices`` change that by pattern, the last match
     wins. ``share_inputs`` are patterns of inputs and labels that all branches use together. ``upto`` names outputs: the copies
@@ -50,11 +50,11 @@ def plan_duplicate(
     """
     if not prefixes:
         raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in --prefix sha-"))
-    check_named(graph, {"--as-input": as_input, "--as-parameter": as_parameter})
+    check_variable_names(graph, {"--as-input": as_input, "--as-parameter": as_parameter})
     roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
-    tied = _tied(graph, roles, mode, choices)
-    used_by_all = shared_inputs(roles, share_inputs)
-    notes = unknown_roles(roles, tied, mode)
+    tied = _choose_tied(graph, roles, mode, choices)
+    used_by_all = match_shared_inputs(roles, share_inputs)
+    notes = note_unknown_roles(roles, mode)
     targets = resolve_targets(upto, graph.nodes, option="--upto") if upto else None
     surplus = held - {node.name for node in roles} - {i.name for i in implied_variables(graph)} if held else ()
     shared = dict.fromkeys([*tied, *used_by_all])
@@ -67,8 +67,8 @@ def plan_duplicate(
     return Duplication(rewrite, roles, tuple(n for n in tied if n in last.images), copied, tuple(used_by_all), tuple(notes))
 
 
-def _tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: Sequence[Choice]) -> dict[Node, None]:
-    """The parameters that all branches share, in file order. What the file only implies can be copied and not tied."""
+def _choose_tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: Sequence[Choice]) -> dict[Node, None]:
+    """Return the parameters that all branches share, in file order. What the file only implies can be copied and not tied."""
     if mode == "copy" and not choices:
         return {}
     decided: dict[Node, Mode] = {node: mode for node, role in roles.items() if role.is_parameter}
@@ -85,7 +85,7 @@ def _tied(graph: Graph, roles: Mapping[Node, Role], mode: Mode, choices: Sequenc
             faults.append(Fault(f"{option} matches no variable", hint=did_you_mean(choice.pattern, [n.name for n in decided])))
         for node in wrong:
             hint = f"if it is one after all, add --as-parameter {node.name}; inputs are shared with --share-input"
-            faults.append(Fault(f"{option} matches {node.name!r}, which is no parameter ({roles[node].reason})", hint=hint))
+            faults.append(Fault(f"{option} matches {node.name!r}, which is not a parameter ({roles[node].reason})", hint=hint))
         decided.update((node, choice.mode) for node in hit if node in decided)
     hint = "give it one with `graphshare upgrade` first, or add --upgrade to this command"
     faults += [
@@ -107,7 +107,7 @@ def add_branches(
     drop_original: bool = False,
     other_names: Collection[str] = (),
 ) -> Rewrite:
-    """One more branch of ``graph`` for each prefix, grouped: heads of the original first, then branch by branch.
+    """Add a branch of ``graph`` for each prefix, grouped: heads of the original first, then branch by branch.
 
     ``shared`` variables are not copied: every branch uses the original node. ``upto`` gives the outputs of which the copies
     hold what they need, instead of the heads. ``drop_original`` leaves the copies alone in the graph. ``other_names`` are
@@ -118,7 +118,7 @@ def add_branches(
     """
     check_prefixes(prefixes)
     heads = graph.heads if upto is None else tuple(upto)
-    source: Sequence[Node] = graph.nodes if upto is None else _needed(graph, heads)
+    source: Sequence[Node] = graph.nodes if upto is None else _nodes_for(graph, heads)
     _check_names(graph, source, prefixes, shared, drop_original, other_names)
 
     branches: list[Branch] = []
@@ -126,32 +126,34 @@ def add_branches(
     if not drop_original:
         branches.append(Branch("", graph, Kept(graph)))
         nodes.extend(graph.nodes)
-    versions = _last_versions(source, shared)
+    versions = _count_mutations(source, shared)
     placed: set[Node] = set() if drop_original else set(shared)
     all_heads: list[Entry] = [] if drop_original else list(graph.heads)
     for number, prefix in enumerate(prefixes, start=0 if drop_original else 1):
         mutations = {node: number * last for node, last in versions.items()}
-        images = _copy(source, prefix, shared, mutations)
+        images = _copy_branch(source, prefix, shared, mutations)
         branches.append(Branch(prefix, graph, images))
         nodes.extend([node for node in images.values() if node not in placed] if placed else images.values())
         placed.update(node for node in shared if node in images)
-        all_heads.extend(_raised(entry, mutations) or relink(entry, images) for entry in heads)
+        all_heads.extend(_raise_version(entry, mutations) or relink(entry, images) for entry in heads)
     unchanged = 0 if drop_original else len(graph.nodes)
     result = Graph(tuple(nodes), tuple(all_heads), graph.attrs, graph.source.after_rewrite(unchanged), graph.extra)
-    return Rewrite(result, tuple(branches), _implied_renames(graph, source, prefixes))
+    return Rewrite(result, tuple(branches), _rename_implied(graph, source, prefixes))
 
 
-def _needed(graph: Graph, heads: Sequence[Entry]) -> list[Node]:
+def _nodes_for(graph: Graph, heads: Sequence[Entry]) -> list[Node]:
     needed = set(post_order(entry.node for entry in heads))
     return [node for node in graph.nodes if node in needed]
 
 
-def _copy(source: Sequence[Node], prefix: str, shared: Collection[Node], mutations: Mapping[Node, int]) -> dict[Node, Node]:
+def _copy_branch(
+    source: Sequence[Node], prefix: str, shared: Collection[Node], mutations: Mapping[Node, int]
+) -> dict[Node, Node]:
     """Return the image of every node of ``source`` in the branch ``prefix``.
 
     ``mutations`` counts how often earlier branches mutate a shared variable.
     """
-    redirect = (lambda entry, _: _raised(entry, mutations)) if mutations else None
+    redirect = (lambda entry, _: _raise_version(entry, mutations)) if mutations else None
     return rebuild(
         source, lambda node: node if node in shared else add_prefix(node, prefix), redirect=redirect, task="duplicating"
     )
@@ -165,13 +167,13 @@ def add_prefix(node: Node, prefix: str) -> Node:
     return prefix_node(node, prefix)
 
 
-def _raised(entry: Entry, mutations: Mapping[Node, int]) -> Entry | None:
+def _raise_version(entry: Entry, mutations: Mapping[Node, int]) -> Entry | None:
     """Return the entry to a shared variable that earlier branches mutate, with its version raised; None for any other."""
     count = mutations.get(entry.node)
     return Entry(entry.node, entry.index, entry.version + count) if count and entry.version else None
 
 
-def _last_versions(source: Sequence[Node], shared: Collection[Node]) -> dict[Node, int]:
+def _count_mutations(source: Sequence[Node], shared: Collection[Node]) -> dict[Node, int]:
     """How often one branch mutates each shared variable: the highest version of an entry to it."""
     last: dict[Node, int] = {}
     if shared:
@@ -182,7 +184,7 @@ def _last_versions(source: Sequence[Node], shared: Collection[Node]) -> dict[Nod
     return last
 
 
-def _implied_renames(graph: Graph, source: Sequence[Node], prefixes: Sequence[str]) -> tuple[Rename, ...]:
+def _rename_implied(graph: Graph, source: Sequence[Node], prefixes: Sequence[str]) -> tuple[Rename, ...]:
     """Records of implied states, which have no node: every branch has one of its own beside the operator that implies it."""
     implied = list(implied_variables(graph))
     copied = set(source) if implied else set()
@@ -222,6 +224,6 @@ def _may_collide(kept: Collection[str], prefixes: Sequence[str]) -> bool:
     """Whether a prefixed name can meet any other at all: an existing one begins with the prefix, or one prefix with another."""
     if any(a != b and a.startswith(b) for a in prefixes for b in prefixes):
         return True
-    # One search over all names; a line break inside a name can only make it say yes for nothing.
+    # One search over all names; a line break inside a name can only cause a needless full check.
     names = "\n" + "\n".join(kept)
     return any(f"\n{prefix}" in names for prefix in prefixes)

@@ -13,17 +13,17 @@ from graphshare.ir.walk import topological
 
 
 def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -> Rewrite:
-    """The minimal sub-graph that computes ``targets``, with the outputs ``cuts`` turned into input variables of those names.
+    """Extract the minimal subgraph that computes ``targets``; outputs ``cuts`` become variables of those names.
 
     Raises:
-        RefusedError: names that nothing bears, or that no target needs; all are listed.
+        RefusedError: names of nothing, or of what no target needs; all are listed.
     """
     nodes = topological(graph)
     faults: list[Fault] = []
-    found = []
+    entries = []
     for names, option in ((targets, "--target"), (cuts, "--cut")):
         try:
-            found.append(resolve_targets(names, nodes, option=option))
+            entries.append(resolve_targets(names, nodes, option=option))
         except RefusedError as error:
             faults.extend(error.faults)
     if not targets:
@@ -31,19 +31,19 @@ def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -
     if faults:
         raise RefusedError(faults)
     named: dict[tuple[Node, int], str] = {}
-    for entry in found[1]:
+    for entry in entries[1]:
         named[entry.node, entry.index] = output_name(entry)
-    return extract_entries(graph, found[0], cuts=named)
+    return extract_entries(graph, entries[0], cuts=named)
 
 
 def extract_entries(graph: Graph, targets: Sequence[Entry], *, cuts: Mapping[tuple[Node, int], str] | None = None) -> Rewrite:
-    """What ``targets`` need, in file order; they become the heads, in their own order.
+    """Extract what ``targets`` need, in file order; they become the heads, in their own order.
 
     ``cuts`` maps an output, as a node and an index, to the name of the variable that takes its place. Nodes that stay keep
     their identity, unless something they need was cut.
 
     Raises:
-        RefusedError: a cut lies on no way to a target, or its name belongs to another node that stays; all are listed.
+        RefusedError: a cut lies on no path to a target, or its name belongs to another node that stays; all are listed.
     """
     cuts = cuts or {}
     variables: dict[tuple[Node, int], Node] = {}
@@ -56,17 +56,17 @@ def extract_entries(graph: Graph, targets: Sequence[Entry], *, cuts: Mapping[tup
             variables[key] = Node("", cuts[key], num_outputs=1)
         return Entry(variables[key], 0, entry.version)
 
-    needed = _needed(targets, cuts)
+    needed = _find_needed(targets, cuts)
     images = rebuild([node for node in topological(graph) if node in needed], redirect=redirect if cuts else None)
     heads = tuple(redirect(entry) or relink(entry, images) for entry in targets)
     _check_cuts(cuts, variables, images)
-    nodes = _in_order(graph, images, variables)
+    nodes = _order_nodes(graph, images, variables)
     source = graph.source.after_rewrite()
     return Rewrite(Graph(tuple(nodes), heads, graph.attrs, source, graph.extra), (Branch("", graph, images),))
 
 
-def _needed(targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str]) -> set[Node]:
-    """The nodes that stay: a backward walk that does not pass a cut output."""
+def _find_needed(targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str]) -> set[Node]:
+    """Return the nodes that stay, by a backward walk that does not pass a cut output."""
     needed: set[Node] = set()
     stack = [entry.node for entry in targets if (entry.node, entry.index) not in cuts]
     while stack:
@@ -79,8 +79,8 @@ def _needed(targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str]) -> s
     return needed
 
 
-def _in_order(graph: Graph, images: Mapping[Node, Node], variables: Mapping[tuple[Node, int], Node]) -> list[Node]:
-    """Nodes in file order, a cut's variable where the node stood whose output it replaces."""
+def _order_nodes(graph: Graph, images: Mapping[Node, Node], variables: Mapping[tuple[Node, int], Node]) -> list[Node]:
+    """Return the nodes in file order, with each cut's variable in the place of the node whose output it replaces."""
     by_node: dict[Node, list[Node]] = {}
     for (node, _), variable in sorted(variables.items(), key=lambda item: item[0][1]):
         by_node.setdefault(node, []).append(variable)

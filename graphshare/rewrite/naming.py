@@ -8,10 +8,10 @@ from graphshare.errors import Fault, RefusedError
 
 
 def check_collisions(kept: Iterable[str], renamed: Iterable[tuple[str, str]]) -> None:
-    """Refuses new names that meet a name that stays, or that two different old names would both get.
+    """Refuse new names that meet a name that stays, or that two different old names would both get.
 
     ``kept`` are names that stay as they are, ``renamed`` pairs of old and new. An old name may come several times (real graphs
-    repeat names): its copies repeat alike and that is no collision. Empty names never collide.
+    repeat names): its copies repeat in the same way, which is allowed. Empty names never collide.
 
     Raises:
         RefusedError: every collision.
@@ -32,7 +32,7 @@ def check_collisions(kept: Iterable[str], renamed: Iterable[tuple[str, str]]) ->
 
 
 def check_prefixes(prefixes: Iterable[str]) -> None:
-    """Refuses prefixes that cannot make names: empty, repeated, or with a NUL character.
+    """Refuse prefixes that cannot make names: empty, repeated, or with a NUL character.
 
     Raises:
         RefusedError: every prefix at fault.
@@ -45,7 +45,7 @@ def check_prefixes(prefixes: Iterable[str]) -> None:
                 Fault("an empty prefix gives every copy the name of its original", hint="give --prefix some text, as in sha-")
             )
         elif "\0" in prefix:
-            faults.append(Fault(f"prefix {prefix!r} holds a NUL character, which MXNet cannot read"))
+            faults.append(Fault(f"prefix {prefix!r} contains a NUL character, which MXNet cannot read"))
         elif prefix in seen:
             faults.append(Fault(f"prefix {prefix!r} is given twice", hint="each branch needs a prefix of its own"))
         seen.add(prefix)

@@ -27,7 +27,7 @@ def rename(
     held: frozenset[str] | None = None,
     repeats: bool = False,
 ) -> Rewrite:
-    """``graph`` with other names: first ``strip_prefix`` is taken away, then ``prefix`` put before; or ``names`` as they are.
+    """Rename nodes: remove ``strip_prefix``, then add ``prefix``; or give the nodes ``names``.
 
     ``only`` limits it to kinds of nodes. Unnamed nodes stay unnamed. ``repeats`` lets different names become one again, as the
     inverse of a rename may have to.
@@ -35,13 +35,13 @@ def rename(
     Raises:
         RefusedError: nothing would change, a node would lose its whole name, or names collide; all are listed.
     """
-    chosen = _chosen(graph, only, held)
+    chosen = _choose(graph, only, held)
     if names is not None:
         new = {node: name for node, name in names.items() if node in chosen}
     else:
         new = {node: prefix + node.name.removeprefix(strip_prefix) for node in chosen if node.name}
     new = {node: name for node, name in new.items() if name != node.name}
-    _check(new, strip_prefix)
+    _check_names(new, strip_prefix)
     rewrite = set_names(graph, new, repeats=repeats)
     check_isomorphic(rewrite)
     return rewrite
@@ -50,15 +50,15 @@ def rename(
 def rename_by_rules(
     graph: Graph, ruleset: Ruleset, *, only: Collection[Only] = (), held: frozenset[str] | None = None
 ) -> tuple[Rewrite, tuple[str, ...]]:
-    """``graph`` with the names that rules give, and what a person should know of the rules.
+    """Rename nodes by rules; return the notes on the rules too.
 
     Parameters that an alias or a scope override moves get their new names where these are free; two of one name are refused.
 
     Raises:
         RefusedError: as in :func:`rename`, or rules that do not fit the graph.
     """
-    plan = plan_names(graph, ruleset, assign_roles(graph, held=held), _chosen(graph, only, held))
-    _check(plan.names, "")
+    plan = plan_names(graph, ruleset, assign_roles(graph, held=held), _choose(graph, only, held))
+    _check_names(plan.names, "")
     try:
         rewrite = set_names(graph, plan.names)
     except RefusedError as error:
@@ -70,14 +70,14 @@ def rename_by_rules(
     return rewrite, plan.notes
 
 
-def _chosen(graph: Graph, only: Collection[Only], held: frozenset[str] | None) -> dict[Node, None]:
+def _choose(graph: Graph, only: Collection[Only], held: frozenset[str] | None) -> dict[Node, None]:
     if not only:
         return dict.fromkeys(graph.nodes)
     roles = assign_roles(graph, held=held)
-    return {node: None for node in graph.nodes if any(_is(node, kind, roles) for kind in only)}
+    return {node: None for node in graph.nodes if any(_is_kind(node, kind, roles) for kind in only)}
 
 
-def _is(node: Node, kind: Only, roles: Mapping[Node, Role]) -> bool:
+def _is_kind(node: Node, kind: Only, roles: Mapping[Node, Role]) -> bool:
     if kind is Only.OPS:
         return not node.is_variable
     if not node.is_variable:
@@ -85,7 +85,7 @@ def _is(node: Node, kind: Only, roles: Mapping[Node, Role]) -> bool:
     return kind is Only.VARIABLES or roles[node].is_parameter == (kind is Only.PARAMETERS)
 
 
-def _check(new: Mapping[Node, str], strip_prefix: str) -> None:
+def _check_names(new: Mapping[Node, str], strip_prefix: str) -> None:
     if not new:
         hint = f"no name begins with {strip_prefix!r}" if strip_prefix else "check --only, the patterns and the map"
         raise RefusedError(Fault("no name would change", hint=hint))
@@ -98,13 +98,13 @@ def _check(new: Mapping[Node, str], strip_prefix: str) -> None:
 
 
 def set_names(graph: Graph, names: Mapping[Node, str], *, repeats: bool = False) -> Rewrite:
-    """``graph`` with the nodes in ``names`` called what it says; all others keep their names.
+    """Give nodes new ``names``; all others keep theirs.
 
     Names inside subgraphs stay: they are bound by position. States that an operator's name implies follow it. With
-    ``repeats``, which is for a rename's inverse, names may meet.
+    ``repeats``, for the inverse of a rename, names may collide.
 
     Raises:
-        RefusedError: a new name meets one that stays, or two nodes with different names would get one; all are listed.
+        RefusedError: a new name is one that stays, or two nodes with different names would get one; all are listed.
     """
     implied = [(found, names.get(found.node, found.node.name)) for found in implied_variables(graph)]
     implied_pairs = [(found.name, implied_name(node_name, found.formal)) for found, node_name in implied]

@@ -20,7 +20,7 @@ from graphshare.text.short_repr import ShortRepr
 
 
 class Tied(msgspec.Struct, frozen=True):
-    """``name`` is the parameter ``to`` now; ``rule`` made it so."""
+    """The parameter ``name`` became ``to`` by ``rule``."""
 
     name: str
     to: str
@@ -28,7 +28,7 @@ class Tied(msgspec.Struct, frozen=True):
 
 
 class Ties(ShortRepr, msgspec.Struct, frozen=True):
-    """The report of a sharing: parameters that were tied, those that only got another name, and those that stay as they are."""
+    """The report of a sharing: parameters that were tied, renamed or copied, and those that stay as they are."""
 
     tied: list[Tied]
     renamed: list[Tied]
@@ -37,7 +37,7 @@ class Ties(ShortRepr, msgspec.Struct, frozen=True):
 
 
 class Sharing(ShortRepr, msgspec.Struct, frozen=True, eq=False):
-    """What :func:`plan_share` decided and made."""
+    """A rewrite with its roles, its report and the notes on it."""
 
     rewrite: Rewrite
     roles: Mapping[Node, Role]
@@ -53,9 +53,10 @@ def plan_share(
     as_input: Collection[str] = (),
     as_parameter: Collection[str] = (),
 ) -> Sharing:
-    """``graph`` with parameters tied as ``ruleset`` says; operators and outputs keep their names.
+    """Tie parameters by rules; operators and outputs keep their names.
 
-    Of the parameters of one new name the one that bore it stays, else the first in file order, with its record in ``params``.
+    Of the parameters of one new name the one that has it already stays, else the first in file order, with its record in
+    ``params``.
 
     Raises:
         RefusedError: nothing would change; the rules do not fit the graph; parameters of different kinds, shapes or types would
@@ -71,7 +72,7 @@ def plan_share(
 
 
 def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: ParameterFile | None) -> Sharing:
-    """The sharing that a plan makes. Errors as in :func:`plan_share`."""
+    """Tie parameters as planned. Errors as in :func:`plan_share`."""
     faults, notes = differences(graph, plan, roles, params)
     if faults:
         raise RefusedError(faults)
@@ -85,15 +86,15 @@ def _report(plan: Plan, roles: Mapping[Node, Role], rewrite: Rewrite) -> Ties:
     images = rewrite.branches[0].images
     kept = set(plan.ties.values())
 
-    def said(node: Node) -> Tied:
+    def describe(node: Node) -> Tied:
         rule = plan.why.get(node)
         return Tied(
             node.name, images[node].name, f"{rule.place}: {rule}" if rule and not rule.option else rule.place if rule else ""
         )
 
     return Ties(
-        tied=[said(node) for node in plan.ties],
-        renamed=[said(node) for node in plan.names],
+        tied=[describe(node) for node in plan.ties],
+        renamed=[describe(node) for node in plan.names],
         copied=[],
         separate=[n.name for n, r in roles.items() if r.is_parameter and not (n in plan.ties or n in plan.names or n in kept)],
     )

@@ -40,7 +40,7 @@ def differences(
         if (roles[tied].kind is Kind.AUXILIARY) != (roles[kept].kind is Kind.AUXILIARY):
             states = " and ".join(f"{node.name!r} is {_article(roles[node].kind)}" for node in (tied, kept))
             faults.append(Fault(f"{pair} cannot be one: {states}", where=where))
-        for what, a, b in _declared(tied, kept, records, uses):
+        for what, a, b in _compare_forms(tied, kept, records, uses):
             faults.append(Fault(f"{pair} cannot be one: they have {what} {a} and {b}", where=where))
         notes += [f"{pair} have {what} {a} and {b}; the latter holds" for what, a, b in _hints(tied, kept, uses)]
         ours, theirs = records.get(tied.name), records.get(kept.name)
@@ -55,7 +55,7 @@ def _article(kind: Kind) -> str:
     return "an auxiliary state" if kind is Kind.AUXILIARY else "a parameter"
 
 
-def _declared(tied: Node, kept: Node, records: Mapping[str, Record], uses: Uses) -> Iterator[tuple[str, object, object]]:
+def _compare_forms(tied: Node, kept: Node, records: Mapping[str, Record], uses: Uses) -> Iterator[tuple[str, object, object]]:
     """Each of shape and type in which two variables surely differ: by the parameter file, by their own or operators' word."""
     ours, theirs = records.get(tied.name), records.get(kept.name)
     a, b = _shape(tied, ours), _shape(kept, theirs)

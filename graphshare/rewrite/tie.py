@@ -1,4 +1,4 @@
-"""Tying: several variables become one node that all their consumers point at; MXNet trains nothing else as one."""
+"""Tying: several variables become one node of all their consumers, which is all that MXNet trains as one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from graphshare.ir.walk import topological
 
 
 def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> Rewrite:
-    """``graph`` with each key of ``ties`` replaced by its value, and new ``names`` for nodes that stay.
+    """Replace each key of ``ties`` by its value, and give new ``names`` to nodes that stay.
 
-    The values of ``ties`` are variables that are tied to nothing themselves. A kept variable stands where the first of those
-    that are one now stood, so that it comes before every consumer that it came before. Entries that are redirected and were
-    counted as mutations are counted on: first those of the kept variable, then of each tied one in file order.
+    The values of ``ties`` are variables that are tied to nothing themselves. A kept variable takes the place of the first
+    that is tied to it, so that it stays before every consumer. The versions of redirected entries are counted
+    on: first those of the kept variable, then of each tied one in file order.
 
     Raises:
         RefusedError: something other than a variable is to be tied; all are listed.
@@ -29,7 +29,7 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
     ]
     if faults:
         raise RefusedError(dict.fromkeys(faults))
-    mutations = _mutations(graph, ties) if ties else {}
+    mutations = _count_mutations(graph, ties) if ties else {}
     images: dict[Node, Node] = {}
 
     def change(node: Node) -> Node:
@@ -57,8 +57,8 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
     return Rewrite(result, (Branch("", graph, by_place),), tuple(renames))
 
 
-def _mutations(graph: Graph, ties: Mapping[Node, Node]) -> dict[Node, int]:
-    """By how much the versions of each tied variable go up: how often what it is tied to is mutated before it."""
+def _count_mutations(graph: Graph, ties: Mapping[Node, Node]) -> dict[Node, int]:
+    """Return by how much the versions of each tied variable rise: how often the kept one is mutated before it."""
     last: dict[Node, int] = {}
     for node in graph.nodes:
         for entry in node.inputs:

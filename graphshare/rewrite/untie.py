@@ -1,23 +1,67 @@
-"""Untying: a variable that several operators use becomes one variable for each of them, under names of their own."""
+"""Untying: a variable of several operators becomes one variable for each of them, under names of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from graphshare.analysis.implied import implied_name, implied_variables
+from graphshare.analysis.roles import assign_roles
+from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError
+from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, relink_all, rename_node
-from graphshare.ir.walk import topological
+from graphshare.ir.walk import consumers, topological
 from graphshare.ops.registry import lookup
+from graphshare.rewrite.share import Sharing, Tied, Ties
+from graphshare.text.names import did_you_mean
+from graphshare.text.patterns import compile_pattern
+
+
+def plan_untie(
+    graph: Graph,
+    patterns: Sequence[str],
+    *,
+    params: ParameterFile | None = None,
+    as_input: Collection[str] = (),
+    as_parameter: Collection[str] = (),
+) -> Sharing:
+    """Copy every parameter that ``patterns`` match for each operator that uses it.
+
+    Raises:
+        RefusedError: a pattern matches no parameter that several operators use.
+    """
+    roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter)
+    uses = consumers(graph.nodes)
+    plain = [n for n, role in roles.items() if role.is_parameter and n.name and not n.inputs and not n.control_deps]
+    shared = [node for node in plain if len({user for user, _ in uses.get(node, ())}) > 1]
+    chosen: dict[Node, str] = {}
+    faults = []
+    for pattern in patterns:
+        matches = compile_pattern(pattern)
+        hit = [node for node in shared if matches(node.name)]
+        if not hit:
+            known = [node.name for node in shared]
+            hint = did_you_mean(pattern, known) or ("" if known else "no parameter of this graph has more than one user")
+            faults.append(Fault(f"--untie {pattern!r} matches no parameter that several operators use", hint=hint))
+        chosen.update((node, f"--untie {pattern}") for node in hit)
+    if faults:
+        raise RefusedError(faults)
+    rewrite = untie(graph, chosen)
+    copies = {copy: rewrite.branches[0].images[node] for b in rewrite.branches[1:] for node, copy in b.images.items()}
+    check_isomorphic(Rewrite(rewrite.graph, rewrite.branches[:1]), copies=copies)
+    copied = [Tied(n.name, copy.name, chosen[n]) for b in rewrite.branches[1:] for n, copy in b.images.items()]
+    report = Ties([], [], copied, [n.name for n, role in roles.items() if role.is_parameter and n not in chosen])
+    return Sharing(rewrite, roles, report, ())
 
 
 def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
-    """``graph`` with a copy of each of ``variables`` for every operator but the first, in file order, that uses it.
+    """Copy each of ``variables`` for every operator but the first, in file order, that uses it.
 
-    A copy is called as MXNet would call that operator's own input (``fc2_weight``), or where that name is taken, as the
-    variable with a number behind it. It stands right behind the original. The rewrite has one more branch for each further
-    copy, holding the copies alone: what a parameter file has for the original is written for them too.
+    A copy has the name that MXNet gives to that operator's own input (``fc2_weight``), or where that name is taken, the name of
+    the variable and a number. It follows the original. The rewrite has one more branch for each further copy, with the copies
+    alone: the record of the original in a parameter file is written for them too.
 
     Raises:
         RefusedError: something other than a variable without inputs is to be untied; all are listed.
@@ -38,9 +82,9 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     copies: dict[Node, dict[Node, Node]] = {}
     for variable, found in users.items():
         rest = list(found.items())[1:]
-        copies[variable] = {user: _copy(variable, user, slot, taken) for user, slot in rest}
+        copies[variable] = {user: _copy_for(variable, user, slot, taken) for user, slot in rest}
 
-    images = rebuild(topological(graph), redirect=lambda entry, user: _entry(entry, copies.get(entry.node, {}).get(user)))
+    images = rebuild(topological(graph), redirect=lambda entry, user: _enter_copy(entry, copies.get(entry.node, {}).get(user)))
     nodes: list[Node] = []
     for node in graph.nodes:
         nodes.append(images[node])
@@ -53,7 +97,7 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     return Rewrite(result, tuple(branches))
 
 
-def _copy(variable: Node, user: Node, slot: int, taken: set[str]) -> Node:
+def _copy_for(variable: Node, user: Node, slot: int, taken: set[str]) -> Node:
     signature = lookup(user.op)
     formals = signature.input_names(user.attrs, len(user.inputs), subgraphs=user.subgraphs) if signature else None
     name = implied_name(user.name, formals[slot]) if formals and user.name and slot < len(formals) else ""
@@ -65,6 +109,6 @@ def _copy(variable: Node, user: Node, slot: int, taken: set[str]) -> Node:
     return rename_node(variable, name)
 
 
-def _entry(entry: Entry, copy: Node | None) -> Entry | None:
+def _enter_copy(entry: Entry, copy: Node | None) -> Entry | None:
     """Return the entry to the user's own ``copy``, which only this user mutates."""
     return None if copy is None else Entry(copy, entry.index, min(entry.version, 1) if entry.version else entry.version)

@@ -27,7 +27,7 @@ _CASTS = ("amp_cast", "amp_multicast")
 
 
 def upgrade_checkpoint(source: Checkpoint, *, keep_amp_cast: bool = False) -> Rewrite:
-    """The upgrade of a loaded graph.
+    """Upgrade a loaded model.
 
     Raises:
         RefusedError: MXNet would refuse the file, or an operator is not known well enough; every such node is listed.
@@ -123,8 +123,8 @@ def _unknown(draft: Draft) -> Iterable[Fault]:
         yield Fault(f"operator {draft.op} is unknown", node=draft.name, hint=hint)
 
 
-def refused_hidden_keys(graph: Graph) -> dict[Node, list[str]]:
-    """The hidden keys of a file older than MXNet that it refuses: step A finds no variable for them. By operator."""
+def list_refused_keys(graph: Graph) -> dict[Node, list[str]]:
+    """Return, by operator, the hidden keys that MXNet refuses in an older file: step A finds no variable for them."""
     order = list(_drafts_of(graph).values())
     for draft in order:
         draft.op = canonical(draft.op)

@@ -255,7 +255,7 @@ def test_what_only_moves_samples_is_followed_and_proved(tmp_path: Path, name: st
         (["--mode", "batch", "--batch-axis", "data"], "is not NAME=AXIS"),
         (["--mode", "batch", "--batch-axis", "data=-1"], "is not NAME=AXIS"),
         (["--mode", "batch", "--batch-axis", "nothing=1", "--force"], "names no variable"),
-        (["--mode", "batch", "--batch-axis", "conv1_weight=1", "--force"], "is no input"),
+        (["--mode", "batch", "--batch-axis", "conv1_weight=1", "--force"], "is not an input"),
         (["--mode", "batch", "--batch-axis", "data=1", "--force", "--strict"], "takes axis 0 for the samples"),
     ],
 )

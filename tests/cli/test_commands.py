@@ -276,7 +276,7 @@ def test_patterns_that_meet_nothing_or_the_wrong_thing(folder: Path) -> None:
     arguments = ["duplicate", "net-symbol.json", "--prefix", "b-"]
     said = refused(
         graphshare(*arguments, "--tie", "data", "--tie", "fc9_*", "--copy", "fc1_wieght", cwd=folder),
-        "'data', which is no parameter",
+        "'data', which is not a parameter",
         "'fc9_*' matches no variable",
         "did you mean 'fc1_weight'",
     )
@@ -286,7 +286,7 @@ def test_patterns_that_meet_nothing_or_the_wrong_thing(folder: Path) -> None:
     refused(graphshare(*arguments, "--as-input", "nope", "--as-parameter", "fc1_weigh", cwd=folder), "'nope'", "fc1_weight")
     refused(graphshare(*arguments, "--upto", "fc3", "--upto", "fc1_outptu", cwd=folder), "'fc3'", "'fc1_output'")
     refused(graphshare(*arguments, "--tie", "", cwd=folder), "empty pattern")
-    refused(graphshare(*arguments, "--tie", "*", cwd=folder), "'data', which is no parameter", "'softmax_label'")
+    refused(graphshare(*arguments, "--tie", "*", cwd=folder), "'data', which is not a parameter", "'softmax_label'")
 
 
 def test_shared_inputs_and_labels(folder: Path) -> None:

@@ -159,8 +159,8 @@ def test_hints_that_conflict_are_named(tmp_path: Path) -> None:
 
 def test_what_cannot_be_tied(folder: Path) -> None:
     for alias, words in (
-        ("left/data=right/data", "is no parameter"),
-        ("right/fc_weight=left/fc", "is no parameter (it is a FullyConnected)"),
+        ("left/data=right/data", "is not a parameter"),
+        ("right/fc_weight=left/fc", "is not a parameter (it is a FullyConnected)"),
         ("rihgt/fc_weight=left/fc_weight", "did you mean 'right/fc_weight'"),
         ("left/fc_weight=left/fc_weight", "alias of itself"),
         ("nonsense", "no '='"),

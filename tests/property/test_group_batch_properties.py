@@ -19,7 +19,7 @@ from graphshare.rewrite.batch import plan_batch
 from graphshare.rewrite.batched_graph import find_batch, single_run
 from graphshare.rewrite.duplicate import plan_duplicate
 from graphshare.rewrite.extract import extract_entries
-from graphshare.rewrite.group.join import Part, collisions, join
+from graphshare.rewrite.group.join import Part, find_collisions, join
 from graphshare.rewrite.rename import set_names
 from tests.property.documents import documents
 from tests.property.test_transform_properties import read, sound, written
@@ -55,7 +55,7 @@ def test_a_group_holds_every_part_and_extract_gives_it_back(found: list[Document
     try:
         rewrite = join(parts)
     except RefusedError:
-        assert collisions(parts, {}, {})
+        assert find_collisions(parts, {}, {})
         return
     sound(rewrite)
     check_isomorphic(rewrite)

@@ -21,11 +21,11 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from graphshare.ir.validate import validate
 from graphshare.rewrite.rename import rename, rename_by_rules
-from graphshare.rewrite.repair import plan_untie
 from graphshare.rewrite.rules.model import Rule, Ruleset
 from graphshare.rewrite.rules.resolve import Resolver
 from graphshare.rewrite.share import plan_share
 from graphshare.rewrite.tie import tie
+from graphshare.rewrite.untie import plan_untie
 from tests.property.documents import documents
 from tests.symbols import LAYOUTS, Document, mxnet_text
 

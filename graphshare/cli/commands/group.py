@@ -16,7 +16,7 @@ from graphshare.cli.console import say
 from graphshare.cli.output import say_written, write_result
 from graphshare.cli.summary import format_name_list
 from graphshare.errors import Fault, UsageError
-from graphshare.rewrite.group.connections import fed_by
+from graphshare.rewrite.group.connections import name_output
 from graphshare.rewrite.group.plan import Grouping
 from graphshare.text.format import escape_control
 from graphshare.text.names import split_pair
@@ -136,7 +136,7 @@ def _say_group(report: Grouping) -> None:
         say(f"{part.label}: {len(branch.images)} nodes{prefix}, inputs {format_name_list(names)}")
     fed: dict[str, list[str]] = {}
     for (number, node), output in report.connect.items():
-        fed.setdefault(fed_by(report.parts, output), []).append(f"{node.name} of {report.parts[number].label}")
+        fed.setdefault(name_output(report.parts, output), []).append(f"{node.name} of {report.parts[number].label}")
     for name, inputs in fed.items():
         say(f"connected: {escape_control(name)} feeds {format_name_list(inputs)}")
     tied = list(dict.fromkeys(report.rewrite.branches[i].images[node].name for i, node in report.tied.values()))

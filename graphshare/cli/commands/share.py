@@ -17,7 +17,7 @@ from graphshare.cli.output import say_written, write_result
 from graphshare.cli.summary import format_name_list
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.detect import Candidates
-from graphshare.rewrite.repair import Repair
+from graphshare.rewrite.repeated_names import Repair
 from graphshare.rewrite.rules.model import Reuse, rule_from_option
 from graphshare.rewrite.share import Sharing
 

@@ -15,7 +15,7 @@ from graphshare.text.names import did_you_mean
 _MOST_GUESSES = 20
 
 
-def connections(
+def resolve_names(
     parts: Sequence[Part], roles: Sequence[Mapping[Node, Role]], pairs: Sequence[tuple[str, str]]
 ) -> tuple[dict[Place, Output], list[Fault]]:
     """The output that takes the place of each connected variable, and every fault of ``pairs``.
@@ -131,7 +131,7 @@ def _add_own_names(parts: Sequence[Part], names: dict[str, list[Any]]) -> None:
     names.update({name: found for name, found in own.items() if name not in names})
 
 
-def fed_by(parts: Sequence[Part], output: Output) -> str:
+def name_output(parts: Sequence[Part], output: Output) -> str:
     """The name that an output has in the result."""
     number, entry = output
     name = output_name(Entry(entry.node, entry.index))

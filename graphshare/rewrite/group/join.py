@@ -62,14 +62,14 @@ def join(parts: Sequence[Part], *, connect: Mapping[Place, Output] = _NONE, ties
     """
     found = [
         Fault(f"{c.what or repr(c.name)} is in both {parts[c.first].label} and {parts[c.second].label}")
-        for c in collisions(parts, connect, ties)
+        for c in find_collisions(parts, connect, ties)
     ]
     if found:
         raise RefusedError(found)
     used = {(number, out.node, out.index) for number, out in connect.values()}
-    connect = settled(connect)
+    connect = resolve_connections(connect)
     work = _Work(parts, connect, ties)
-    for number, places in groupby(_order(parts, connect, ties), key=itemgetter(0)):
+    for number, places in groupby(_order_places(parts, connect, ties), key=itemgetter(0)):
         work.add(number, [node for _, node in places])
     nodes = tuple(_in_file_order(parts, work.images))
     if not is_topological(nodes):
@@ -84,16 +84,16 @@ def join(parts: Sequence[Part], *, connect: Mapping[Place, Output] = _NONE, ties
         extra = {**part.graph.extra, **extra}
     result = Graph(nodes, heads, first.attrs, source, extra)
     branches = tuple(Branch(part.prefix, part.graph, images) for part, images in zip(parts, work.images, strict=True))
-    return Rewrite(result, branches, tuple(_renames(parts)))
+    return Rewrite(result, branches, tuple(_rename_implied(parts)))
 
 
-def collisions(parts: Sequence[Part], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Collision]:
+def find_collisions(parts: Sequence[Part], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Collision]:
     """Every name that two parts would bring into the result: of nodes, of implied states, of SyncBatchNorm's barriers."""
     owner: dict[tuple[str, str], int] = {}
     found: dict[tuple[str, str], Collision] = {}
     for number, part in enumerate(parts):
         gone = {node for i, node in (*connect, *ties) if i == number}
-        for key in _names(part, gone):
+        for key in _list_names(part, gone):
             first = owner.setdefault(key, number)
             if first != number:
                 kind, name = key
@@ -101,7 +101,7 @@ def collisions(parts: Sequence[Part], connect: Mapping[Place, Output], ties: Map
     return list(found.values())
 
 
-def _names(part: Part, gone: set[Node]) -> Iterator[tuple[str, str]]:
+def _list_names(part: Part, gone: set[Node]) -> Iterator[tuple[str, str]]:
     op, attribute = BARRIER
     for node in part.graph.nodes:
         if node.name and node not in gone:
@@ -112,7 +112,7 @@ def _names(part: Part, gone: set[Node]) -> Iterator[tuple[str, str]]:
         yield "", (part.prefix if implied.node.name else "") + implied.name
 
 
-def _renames(parts: Sequence[Part]) -> Iterator[Rename]:
+def _rename_implied(parts: Sequence[Part]) -> Iterator[Rename]:
     for part in parts:
         if part.prefix:
             for found in implied_variables(part.graph):
@@ -120,7 +120,7 @@ def _renames(parts: Sequence[Part]) -> Iterator[Rename]:
                     yield Rename(part.prefix, found.name, part.prefix + found.name)
 
 
-def _order(parts: Sequence[Part], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> Iterator[Place]:
+def _order_places(parts: Sequence[Part], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> Iterator[Place]:
     """Every node that stays, inputs before consumers, across the parts."""
     if all(out[0] < place[0] for place, out in connect.items()):
         for number, part in enumerate(parts):
@@ -141,7 +141,7 @@ def _post_order(root: Place, connect: Mapping[Place, Output], ties: Mapping[Plac
     """
     path: dict[Place, Iterator[Place]] = {}
     if root not in done:
-        path[root] = iter(_needed(root, connect, ties))
+        path[root] = iter(_list_needed(root, connect, ties))
     while path:
         place = next(reversed(path))
         following = next(path[place], None)
@@ -154,10 +154,10 @@ def _post_order(root: Place, connect: Mapping[Place, Output], ties: Mapping[Plac
             told = " -> ".join(repr(node.name or node.op) for _, node in reversed(way))
             raise RefusedError(Fault(f"the connections go round in a circle: {told}", hint="leave one of them out"))
         elif following not in done:
-            path[following] = iter(_needed(following, connect, ties))
+            path[following] = iter(_list_needed(following, connect, ties))
 
 
-def _needed(place: Place, connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Place]:
+def _list_needed(place: Place, connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Place]:
     if place in ties:
         return [ties[place]]
     number, node = place
@@ -168,7 +168,7 @@ def _needed(place: Place, connect: Mapping[Place, Output], ties: Mapping[Place, 
     return needed
 
 
-def settled(connect: Mapping[Place, Output]) -> dict[Place, Output]:
+def resolve_connections(connect: Mapping[Place, Output]) -> dict[Place, Output]:
     """The output that takes the place of each connected variable, through variables that are connected themselves.
 
     Raises:
@@ -203,7 +203,7 @@ class _Work:
         if self.untouched:
             self.images[0] = Kept(parts[0].graph)
         self._placed: set[Node] = set(parts[0].graph.nodes) if self.untouched else set()
-        self._mutations = _mutations(parts, ties)
+        self._mutations = _count_mutations(parts, ties)
 
     def add(self, number: int, nodes: Sequence[Node]) -> None:
         """Add the images of nodes of one part; what they need from other parts has its images already."""
@@ -238,8 +238,8 @@ class _Work:
                     yield self._redirect(number, entry) or relink(entry, self.images[number])
 
 
-def _mutations(parts: Sequence[Part], ties: Mapping[Place, Place]) -> dict[Place, int]:
-    """How often earlier parts mutate what a tied variable becomes: the highest versions that their entries to it bear."""
+def _count_mutations(parts: Sequence[Part], ties: Mapping[Place, Place]) -> dict[Place, int]:
+    """Return how often earlier parts mutate what a tied variable becomes: the highest versions of their entries to it."""
     if not ties:
         return {}
     concerned = {*ties, *ties.values()}

@@ -15,9 +15,9 @@ from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node, Rewrite
 from graphshare.ops.batch_norm.signature import BARRIER_KEYS
-from graphshare.rewrite.group.connections import connections
+from graphshare.rewrite.group.connections import resolve_names
 from graphshare.rewrite.group.equal_parameters import equal_parameters
-from graphshare.rewrite.group.join import Collision, Output, Part, Place, collisions, join, settled
+from graphshare.rewrite.group.join import Collision, Output, Part, Place, find_collisions, join, resolve_connections
 from graphshare.rewrite.naming import check_prefixes
 from graphshare.text.patterns import compile_pattern
 from graphshare.text.short_repr import ShortRepr
@@ -80,9 +80,9 @@ def plan_group(
         assign_roles(m.graph, held=list_parameter_names(m.params), as_input=as_input, as_parameter=as_parameter)
         for m in members
     ]
-    wired, found = connections(parts, roles, connect)
+    wired, found = resolve_names(parts, roles, connect)
     faults += found
-    ties, found = _shared_inputs(parts, roles, wired, share_inputs)
+    ties, found = _tie_shared_inputs(parts, roles, wired, share_inputs)
     faults += found
     if faults:
         raise RefusedError(faults)
@@ -91,10 +91,10 @@ def plan_group(
         equal, unequal = equal_parameters(parts, roles, [member.params for member in members], wired)
         ties.update(equal)
     if on_collision == "prefix":
-        parts = _prefixed(parts, wired, ties)
-    _refuse_collisions(collisions(parts, wired, ties), parts, on_collision, unequal)
+        parts = _add_prefixes(parts, wired, ties)
+    _refuse_collisions(find_collisions(parts, wired, ties), parts, on_collision, unequal)
     rewrite = join(parts, connect=wired, ties=ties)
-    _prove(rewrite, wired)
+    _check_result(rewrite, wired)
     return Grouping(rewrite, tuple(parts), tuple(roles), wired, ties)
 
 
@@ -126,7 +126,7 @@ def _prefix_faults(prefixes: Sequence[str]) -> list[Fault]:
     return []
 
 
-def _shared_inputs(
+def _tie_shared_inputs(
     parts: Sequence[Part], roles: Sequence[Mapping[Node, Role]], wired: Mapping[Place, Output], patterns: Sequence[str]
 ) -> tuple[dict[Place, Place], list[Fault]]:
     """Inputs of one name that become one node: the later ones, each with the first of its name."""
@@ -144,7 +144,7 @@ def _shared_inputs(
                 keeper = first.setdefault(node.name, place)
                 if keeper[0] == number or place in ties:
                     continue
-                if differing := _different(keeper[1], node):
+                if differing := _describe_difference(keeper[1], node):
                     told = f"{parts[keeper[0]].label} and {parts[number].label}"
                     faults.append(Fault(f"--share-input {pattern!r}: {node.name!r} of {told} differ in {differing}"))
                 ties[place] = keeper
@@ -154,19 +154,19 @@ def _shared_inputs(
     return ties, faults
 
 
-def _different(a: Node, b: Node) -> str:
-    """What makes two variables more than one; empty when nothing does."""
+def _describe_difference(a: Node, b: Node) -> str:
+    """Describe what makes two variables different; empty when nothing does."""
     if a.inputs or b.inputs or a.control_deps or b.control_deps:
         return "what they depend on"
     keys = [key for key in {**a.attrs, **b.attrs} if a.attrs.get(key) != b.attrs.get(key)]
     return ", ".join(f"{key} ({a.attrs.get(key)} and {b.attrs.get(key)})" for key in keys)
 
 
-def _prefixed(parts: Sequence[Part], wired: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Part]:
-    """The parts, those that collide with an earlier one under a prefix from their file's name."""
+def _add_prefixes(parts: Sequence[Part], wired: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Part]:
+    """Return the parts; one that collides with an earlier one has a prefix from its file's name."""
     found = list(parts)
     while True:
-        open_ = [c.second for c in collisions(found, wired, ties) if not found[c.second].prefix]
+        open_ = [c.second for c in find_collisions(found, wired, ties) if not found[c.second].prefix]
         if not open_:
             return found
         number = min(open_)
@@ -199,8 +199,8 @@ def _refuse_collisions(
         raise RefusedError(faults)
 
 
-def _prove(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
-    """Holds the result against every part: nodes and edges, what stands for connected inputs, and the heads.
+def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
+    """Compare the result with every part: nodes and edges, what stands for connected inputs, and the heads.
 
     Raises:
         SelfCheckError: it is not what it should be.
@@ -210,7 +210,7 @@ def _prove(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
         if any(node not in branch.images and (number, node) not in wired for node in branch.source.nodes):
             raise SelfCheckError(f"a node of graph {number + 1} was lost; this is a bug of graphshare")
     replaced: dict[Place, Entry] = {}
-    for place, output in settled(wired).items():
+    for place, output in resolve_connections(wired).items():
         replaced[place] = Entry(branches[output[0]].images[output[1].node], output[1].index)
     check_isomorphic(rewrite, replaced=replaced, exempt=BARRIER_KEYS)
     used = {(number, out.node, out.index) for number, out in wired.values()}

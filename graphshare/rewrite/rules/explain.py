@@ -13,7 +13,7 @@ from graphshare.rewrite.rules.choose import NameStep
 from graphshare.rewrite.rules.load import read_rules
 from graphshare.rewrite.rules.model import Only, Ruleset
 from graphshare.rewrite.rules.plan import kinds_of, plan_names, plan_sharing
-from graphshare.rewrite.rules.resolve import Resolver, shadowed
+from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
 from graphshare.text.names import did_you_mean, split_key
 from graphshare.text.short_repr import ShortRepr
 
@@ -60,7 +60,7 @@ def explain(
     graph: Graph | None = None,
     params: ParameterFile | None = None,
 ) -> Explanation:
-    """What ``ruleset`` makes of ``name`` and how, in the order of the steps.
+    """Explain what ``ruleset`` makes of ``name``, in the order of the steps.
 
     With ``graph`` the name must be one of its nodes' (or a key such as ``arg:conv1_weight``), which tells the kind; without, it
     is ``kind``, one of parameter, input and operator.
@@ -81,13 +81,13 @@ def explain(
         resolver = Resolver(ruleset, {n.name for n, role in roles.items() if role.is_parameter})
         effect = ""
     steps = list(resolver.steps(name).steps) if Only.PARAMETERS in kinds else []
-    named = resolver.named(steps[-1].after if steps else name, kinds)
+    named = resolver.name_node(steps[-1].after if steps else name, kinds)
     steps += named.steps
     if graph is not None:
         effect = _effect(name, named.name, kind, resolver, roles)
     elif named.name == name:
         effect = "kept"
-    return Explanation(name, kind, named.name, effect, [_told(step) for step in steps])
+    return Explanation(name, kind, named.name, effect, [_explain_step(step) for step in steps])
 
 
 def _node(graph: Graph, name: str) -> Node:
@@ -104,20 +104,20 @@ def _effect(name: str, result: str, kind: str, resolver: Resolver, roles: dict[N
     if kind != "parameter":
         return "kept" if result == name else "renamed"
     others = {node.name for node, role in roles.items() if role.is_parameter and node.name != name}
-    meets = any(_final(resolver, other) == result for other in others)
+    meets = any(_final_name(resolver, other) == result for other in others)
     return "tied" if meets else "kept" if result == name else "renamed"
 
 
-def _final(resolver: Resolver, name: str) -> str:
-    return resolver.named(resolver.outcome(name)[0], _KINDS["parameter"]).name
+def _final_name(resolver: Resolver, name: str) -> str:
+    return resolver.name_node(resolver.outcome(name)[0], _KINDS["parameter"]).name
 
 
-def _told(step: NameStep) -> ExplainedStep:
+def _explain_step(step: NameStep) -> ExplainedStep:
     return ExplainedStep(str(step.rule), step.rule.place, step.before, step.after)
 
 
 def check_rules(data: bytes, *, where: str, graph: Graph | None = None, params: ParameterFile | None = None) -> RulesReport:
-    """What is wrong with a rules file called ``where``: by itself, and with ``graph`` also where it does not fit that.
+    """Check a rules file named ``where``: by itself, and with ``graph`` also whether it fits that.
 
     Warnings are rules that can never decide, and with a graph those that do not.
     """
@@ -126,7 +126,7 @@ def check_rules(data: bytes, *, where: str, graph: Graph | None = None, params: 
     except InputError as error:
         return RulesReport(0, list(error.faults), [])
     errors: list[Fault] = []
-    warnings = [f"{rule.place}: {rule} is shadowed by {later.place}" for rule, later in shadowed(ruleset)]
+    warnings = [f"{rule.place}: {rule} is shadowed by {later.place}" for rule, later in find_shadowed(ruleset)]
     try:
         Resolver(ruleset)
         if graph is not None:

@@ -44,10 +44,10 @@ class _Repeated(dict[str, Any]):
 
 
 def load_rules(path: str) -> Ruleset:
-    """The rules of a file.
+    """Return the rules of a file.
 
     Raises:
-        InputError: it cannot be read, or is no rules file; every fault is listed with its place.
+        InputError: it cannot be read, or is not a rules file; every fault is listed with its place.
     """
     return read_rules(read_file(path), where=path)
 
@@ -111,7 +111,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no value")
+    raise ValueError(f"{name} is not a value")
 
 
 class _Reader:
@@ -132,7 +132,7 @@ class _Reader:
         if not self.is_object("$", found):
             return Ruleset()
         for key in found.keys() - {"version", "separator", "reuse", "rules"}:
-            self.fault(f"$.{key}", "is no key of a rules file", "the keys are version, separator, reuse and rules")
+            self.fault(f"$.{key}", "is not a key of a rules file", "the keys are version, separator, reuse and rules")
         if type(found.get("version")) is not int or found["version"] != VERSION:
             self.fault("$.version", f"must be {VERSION}", f'add "version": {VERSION}')
         self.separator = self.text("$", found, "separator", SEPARATOR) or SEPARATOR
@@ -162,7 +162,9 @@ class _Reader:
             (kind,) = kinds
             for key in one.keys() - _MAY[kind] - {kind}:
                 self.fault(
-                    f"{place}.{key}", f"is no key of a rule {kind!r}", f"it may have {', '.join(sorted(_MAY[kind])) or 'none'}"
+                    f"{place}.{key}",
+                    f"is not a key of a rule {kind!r}",
+                    f"it may have {', '.join(sorted(_MAY[kind])) or 'none'}",
                 )
             if kind == "within":
                 begin = self.text(place, one, kind)

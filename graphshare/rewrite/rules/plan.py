@@ -11,7 +11,7 @@ from graphshare.analysis.roles import Kind, Role, implied_role
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Graph, Node
 from graphshare.rewrite.rules.model import SHARING, Only, Reuse, Rule, Ruleset
-from graphshare.rewrite.rules.resolve import Resolver, shadowed
+from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
 from graphshare.text.names import did_you_mean
 from graphshare.text.patterns import compile_pattern
 
@@ -29,7 +29,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
 
 
 def plan_names(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes: Iterable[Node]) -> Plan:
-    """New names for those of ``nodes`` that rules speak of. Parameters move with aliases and overrides and meet nothing.
+    """Return new names for those of ``nodes`` that rules match. Parameters move with aliases and overrides.
 
     Collisions are left to the transform, which sees the whole graph.
 
@@ -51,11 +51,11 @@ def plan_names(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes
             names[node] = found[0]
         if found[1] is not None:
             why[node] = found[1]
-    return Plan(names, {}, why, _on_rules(ruleset, resolver, (node.name for node in graph.nodes)))
+    return Plan(names, {}, why, _note_idle_rules(ruleset, resolver, (node.name for node in graph.nodes)))
 
 
 def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> Plan:
-    """Which parameters become which, and what those are called that stay; two of one new name are one node.
+    """Return which parameters become which, and the names of those that stay; two of one new name are one node.
 
     The one that has that name already stays, else the first in file order.
 
@@ -65,7 +65,7 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
     """
     implied = {found.name for found in implied_variables(graph)}
     resolver = Resolver(ruleset, _parameters(roles) | implied)
-    faults = [*_not_parameters(graph, ruleset, roles), *_implied(graph, resolver)]
+    faults = [*_refuse_aliases(graph, ruleset, roles), *_refuse_implied(graph, resolver)]
     groups: dict[str, list[Node]] = {}
     why: dict[Node, Rule] = {}
     for node, role in roles.items():
@@ -90,12 +90,12 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
         ties.update((node, kept) for node in movers if node is not kept)
     if faults:
         raise RefusedError(faults)
-    notes = (*_left_alone(ruleset, roles), *_on_rules(ruleset, resolver, (node.name for node in roles)))
+    notes = (*_note_unknown(ruleset, roles), *_note_idle_rules(ruleset, resolver, (node.name for node in roles)))
     return Plan(names, ties, why, notes)
 
 
-def _left_alone(ruleset: Ruleset, roles: Mapping[Node, Role]) -> list[str]:
-    """What is said of variables that rules would move if they were parameters, where nothing tells whether they are."""
+def _note_unknown(ruleset: Ruleset, roles: Mapping[Node, Role]) -> list[str]:
+    """Return notes on variables of unknown role that rules would move if they were parameters."""
     unknown = {node.name: role for node, role in roles.items() if role.kind is Kind.UNKNOWN}
     resolver = Resolver(ruleset, _parameters(roles) | unknown.keys()) if unknown else None
     return [
@@ -111,7 +111,7 @@ _OPERATOR = frozenset((Only.OPS,))
 
 
 def kinds_of(node: Node, roles: Mapping[Node, Role]) -> frozenset[Only]:
-    """All that a rule's ``only`` may call ``node``."""
+    """Return the kinds of ``node`` that a rule's ``only`` may name."""
     if not node.is_variable:
         return _OPERATOR
     return _PARAMETER if roles[node].is_parameter else _INPUT
@@ -125,14 +125,14 @@ def _new_name(resolver: Resolver, name: str, kinds: frozenset[Only]) -> tuple[st
     shared, rule = resolver.outcome(name) if Only.PARAMETERS in kinds else (name, None)
     if not resolver.names:
         return shared, rule
-    named = resolver.named(shared, kinds)
+    named = resolver.name_node(shared, kinds)
     return named.name, rule or (named.steps[0].rule if named.steps else None)
 
 
 def _refusals(
     new: str, movers: list[Node], staying: list[Node], why: Mapping[Node, Rule], reuse: Reuse, others: Collection[str]
 ) -> list[Fault]:
-    """What forbids that ``movers`` become the parameter ``new``, which ``staying`` nodes are called now."""
+    """Return what forbids that ``movers`` become the parameter ``new``, now the name of ``staying`` nodes."""
     faults = []
     if len(staying) > 1:
         hint = "say which they are: one (`share --doctor tie`) or several (`share --doctor separate`)"
@@ -154,8 +154,8 @@ def _refusals(
     return faults
 
 
-def _not_parameters(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> list[Fault]:
-    """Aliases that name a node which is no parameter, on either side."""
+def _refuse_aliases(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> list[Fault]:
+    """Return a fault for each alias that names a node that is not a parameter, on either side."""
     literals = [(rule, rule.literal) for rule in ruleset.rules if rule.kind == "alias" and rule.literal is not None]
     if not literals:
         return []
@@ -169,12 +169,12 @@ def _not_parameters(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) 
             if node is not None and whole not in parameters:
                 reason = roles[node].reason if node in roles else f"it is a {node.op}"
                 hint = f"if it is one after all, add --as-parameter {whole}" if node in roles else ""
-                faults.append(Fault(f"{whole!r} is no parameter ({reason})", where=rule.place, hint=hint))
+                faults.append(Fault(f"{whole!r} is not a parameter ({reason})", where=rule.place, hint=hint))
     return faults
 
 
-def _implied(graph: Graph, resolver: Resolver) -> list[Fault]:
-    """Parameters that the file implies and that rules speak of: they have no node that could be tied."""
+def _refuse_implied(graph: Graph, resolver: Resolver) -> list[Fault]:
+    """Return a fault for each implied parameter that rules match: it has no node that could be tied."""
     hint = "give it one with `graphshare upgrade` first, or add --upgrade to this command"
     return [
         Fault(f"{found.name!r} is implied by the file and has no node that could be shared", node=found.node.name, hint=hint)
@@ -183,8 +183,8 @@ def _implied(graph: Graph, resolver: Resolver) -> list[Fault]:
     ]
 
 
-def _on_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str]) -> tuple[str, ...]:
-    """What is said of rules that decided nothing; an option that did is refused.
+def _note_idle_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str]) -> tuple[str, ...]:
+    """Return notes on rules that decided nothing; such an option is refused.
 
     Raises:
         RefusedError: an option speaks of nothing that is there.
@@ -192,7 +192,7 @@ def _on_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str]) -> tup
     idle = [rule for rule in ruleset.rules if rule not in resolver.fired]
     if not idle:
         return ()
-    hidden = dict(shadowed(ruleset))
+    hidden = dict(find_shadowed(ruleset))
     known: list[str] = []
     notes = []
     faults = []
@@ -201,7 +201,7 @@ def _on_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str]) -> tup
             notes.append(f"{rule.place}: {rule} is shadowed by {hidden[rule].place}")
         elif not rule.option:
             notes.append(f"{rule.place}: {rule} never fires")
-        elif _overruled(rule, known := known or list(dict.fromkeys(names))):
+        elif _is_overruled(rule, known := known or list(dict.fromkeys(names))):
             notes.append(f"{rule.place}: a later rule decides about every name that it speaks of")
         else:
             what = "parameter" if rule.kind in SHARING else "name"
@@ -212,7 +212,7 @@ def _on_rules(ruleset: Ruleset, resolver: Resolver, names: Iterable[str]) -> tup
     return tuple(notes)
 
 
-def _overruled(rule: Rule, names: Sequence[str]) -> bool:
-    """Whether a pattern speaks of any of the first few thousand names, though it decided about none."""
+def _is_overruled(rule: Rule, names: Sequence[str]) -> bool:
+    """Whether a pattern matches any of the first few thousand names, though it decided about none."""
     matches = compile_pattern(rule.text) if rule.kind in ("alias", "match") and not rule.within else None
     return matches is not None and any(matches(name) for name in names[:5000])

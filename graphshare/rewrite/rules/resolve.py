@@ -1,4 +1,4 @@
-"""What rules make of one name, step by step.
+"""Rules applied to one name, step by step.
 
 First sharing, for parameters: an alias, else a scope override, until nothing speaks of the name any more. Then naming: the last
 map or pattern that speaks of the name, the last prefix to strip, the last prefix to put, and the scopes, the first of them
@@ -32,14 +32,14 @@ _State = tuple[str, bool]  # a name, and whether an override has just made it
 
 
 class Resolved(msgspec.Struct, frozen=True, eq=False):
-    """The name that a name became, and how; no steps where no rule speaks of it."""
+    """The name that rules give, and the steps to it; none where no rule matches."""
 
     name: str
     steps: tuple[NameStep, ...] = ()
 
 
 class Resolver:
-    """Rules ready to be asked about names.
+    """Rules prepared for many names.
 
     ``parameters`` are the names of a graph's parameters, or None without a graph: an alias of an alias is followed while its
     target is one of them.
@@ -105,7 +105,7 @@ class Resolver:
         steps: list[NameStep] = []
         state: _State = (name, False)
         while (following := self._next[state][0]) is not None:
-            chain = self._overridden(state[0]) if following[1] else []
+            chain = self._apply_overrides(state[0]) if following[1] else []
             rule = self._next[state][1]
             steps += chain or ([NameStep(rule, state[0], following[0])] if rule else [])
             state = following
@@ -162,7 +162,7 @@ class Resolver:
         block = self._overrides.block(scope)
         for step in self._overrides.chain(scope):
             self._fire(self._rule_of[step.override])
-            mark = (step.override, self._overrides.asked_in(step.override, block))
+            mark = (step.override, self._overrides.block_key(step.override, block))
             if mark in self._marked:
                 break
             self._marked.add(mark)
@@ -170,8 +170,8 @@ class Resolver:
     def _fire(self, rule: Rule) -> None:
         self.fired[rule] = self.fired.get(rule, 0) + 1
 
-    def named(self, name: str, kinds: Collection[Only]) -> Resolved:
-        """The new name of a node that is called ``name`` and is what ``kinds`` say."""
+    def name_node(self, name: str, kinds: Collection[Only]) -> Resolved:
+        """Return the new name of a node with the name ``name`` and these ``kinds``."""
         if not self.names:
             return Resolved(name)
         steps: list[NameStep] = []
@@ -180,7 +180,7 @@ class Resolver:
             steps.append(found)
         for kind in ("strip", "prefix"):
             at = steps[-1].after if steps else name
-            made = next((s for rule in self._affixes[kind] if (s := self._affixed(rule, at, kinds)) is not None), None)
+            made = next((s for rule in self._affixes[kind] if (s := self._apply_affix(rule, at, kinds)) is not None), None)
             if made is not None:
                 steps.append(made)
         for rule in self._scopes:
@@ -188,7 +188,7 @@ class Resolver:
                 continue
             at = steps[-1].after if steps else name
             scope = rule.text.removesuffix(self._separator)
-            made = self._affixed(msgspec.structs.replace(rule, text=f"{scope}{self._separator}", kind="prefix"), at, kinds)
+            made = self._apply_affix(msgspec.structs.replace(rule, text=f"{scope}{self._separator}", kind="prefix"), at, kinds)
             if made is not None:
                 steps.append(NameStep(rule, made.before, made.after))
         for step in steps:
@@ -197,7 +197,7 @@ class Resolver:
         check_length(new, name)
         return Resolved(new, tuple(steps))
 
-    def _overridden(self, name: str) -> list[NameStep]:
+    def _apply_overrides(self, name: str) -> list[NameStep]:
         scope, last = split_name(name, self._separator)
         steps: list[NameStep] = []
         tail: Scope = ()
@@ -209,7 +209,7 @@ class Resolver:
             before = after
         return steps
 
-    def _affixed(self, rule: Rule, name: str, kinds: Collection[Only]) -> NameStep | None:
+    def _apply_affix(self, rule: Rule, name: str, kinds: Collection[Only]) -> NameStep | None:
         rest = inside(rule, name, self._separator)
         if rest is None or not speaks_of(rule, kinds):
             return None
@@ -223,7 +223,7 @@ class Resolver:
 
 
 def _table(ruleset: Ruleset) -> tuple[Overrides, dict[Override, Rule]]:
-    """The scope overrides among the rules, and the rule that each came from."""
+    """Return the scope overrides among the rules, and the rule of each."""
     rule_of: dict[Override, Rule] = {}
     faults: list[Fault] = []
     for rule in ruleset.rules:
@@ -243,8 +243,8 @@ def _table(ruleset: Ruleset) -> tuple[Overrides, dict[Override, Rule]]:
     return Overrides(rule_of, separator=ruleset.separator), rule_of
 
 
-def shadowed(ruleset: Ruleset) -> Iterator[tuple[Rule, Rule]]:
-    """Rules that can never decide, each with the later rule for the very same names that does instead."""
+def find_shadowed(ruleset: Ruleset) -> Iterator[tuple[Rule, Rule]]:
+    """Yield rules that can never decide, each with the later rule for the same names that does instead."""
     last: dict[tuple[object, ...], Rule] = {}
     hidden: list[tuple[Rule, Rule]] = []
     for rule in reversed(ruleset.rules):
@@ -263,7 +263,7 @@ def shadowed(ruleset: Ruleset) -> Iterator[tuple[Rule, Rule]]:
 
 
 def check_length(new: str, old: str) -> None:
-    """Refuses a name that rules made absurdly long.
+    """Refuse a name that rules made absurdly long.
 
     Raises:
         RefusedError: it has more than ``MAX_NAME`` characters more than the name it was made of.

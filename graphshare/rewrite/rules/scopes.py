@@ -223,8 +223,8 @@ class Overrides:
                 everywhere = everywhere and not any(rule.within for rule in place.rules)
         return best, everywhere
 
-    def asked_in(self, rule: Override, block: Scope) -> Scope:
-        """``block``, or ``()`` where ``rule`` leads to the same end in every block."""
+    def block_key(self, rule: Override, block: Scope) -> Scope:
+        """Return ``block``, or ``()`` where ``rule`` leads to the same end in every block."""
         return () if rule in self._everywhere else block
 
     @staticmethod
@@ -233,12 +233,12 @@ class Overrides:
 
     def _resolve_target(self, rule: Override, block: Scope) -> tuple[Scope, Override | None]:
         """What the target of ``rule`` resolves to, and by which rule first."""
-        known = self._known(rule, block)
+        known = self._look_up_resolved(rule, block)
         if known is not None:
             return known
         chain: dict[Override, tuple[Override | None, bool]] = {}
         at: Override | None = rule
-        while at is not None and self._known(at, block) is None:
+        while at is not None and self._look_up_resolved(at, block) is None:
             order = [*chain] if at in chain else []
             fault = self._broken.get((at, block)) or (self._cycle(order[order.index(at) :]) if order else None)
             if fault is not None:
@@ -249,7 +249,7 @@ class Overrides:
         for done, (after, everywhere) in reversed(chain.items()):
             end = done.target
             if after is not None:
-                end = self._resolved[after, self.asked_in(after, block)][0] + done.target[len(after.key) :]
+                end = self._resolved[after, self.block_key(after, block)][0] + done.target[len(after.key) :]
                 everywhere = everywhere and after in self._everywhere
             self._characters += sum(map(len, end)) + len(end) + len(block) + _STEP
             if self._characters > MAX_CHARACTERS:
@@ -259,11 +259,11 @@ class Overrides:
                 raise RefusedError(fault)
             if everywhere:
                 self._everywhere.add(done)
-            self._resolved[done, self.asked_in(done, block)] = (end, after)
-        return self._resolved[rule, self.asked_in(rule, block)]
+            self._resolved[done, self.block_key(done, block)] = (end, after)
+        return self._resolved[rule, self.block_key(rule, block)]
 
-    def _known(self, rule: Override, block: Scope) -> tuple[Scope, Override | None] | None:
-        return self._resolved.get((rule, self.asked_in(rule, block)))
+    def _look_up_resolved(self, rule: Override, block: Scope) -> tuple[Scope, Override | None] | None:
+        return self._resolved.get((rule, self.block_key(rule, block)))
 
     def _cycle(self, rules: Sequence[Override]) -> Fault:
         first = rules.index(min(rules, key=self.rules.index)) if len(rules) <= _SHOWN else 0

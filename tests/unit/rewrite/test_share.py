@@ -12,11 +12,11 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Branch, Graph, Rewrite
 from graphshare.ir.validate import validate
 from graphshare.rewrite.detect import detect
-from graphshare.rewrite.repair import plan_doctor, plan_untie
+from graphshare.rewrite.repeated_names import plan_doctor
 from graphshare.rewrite.rules.model import Rule, Ruleset
 from graphshare.rewrite.share import plan_share
 from graphshare.rewrite.tie import tie
-from graphshare.rewrite.untie import untie
+from graphshare.rewrite.untie import plan_untie, untie
 from tests.symbols import Record, document, mxnet_text, operator, variable
 from tests.unit.rewrite.rules.test_scopes import BREW, CASES, DOCUMENTED
 

@@ -15,7 +15,7 @@ from graphshare.formats.schema import explain as schema_faults
 from graphshare.rewrite.rules import choose, load
 from graphshare.rewrite.rules.load import load_rules, read_rules
 from graphshare.rewrite.rules.model import Only, Rule, Ruleset, matches_of_options, rule_from_option
-from graphshare.rewrite.rules.resolve import Resolver, shadowed
+from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
 from tests.effort import ends, grows_with
 
 PARAMETER = frozenset((Only.VARIABLES, Only.PARAMETERS))
@@ -29,7 +29,7 @@ def ruleset(*rules: dict[str, Any], **more: Any) -> Ruleset:
 def final(found: Ruleset, name: str, kinds: frozenset[Only] = PARAMETER) -> str:
     resolver = Resolver(found)
     shared = resolver.outcome(name)[0] if kinds is PARAMETER else name
-    return resolver.named(shared, kinds).name
+    return resolver.name_node(shared, kinds).name
 
 
 TABLE: list[tuple[str, list[dict[str, Any]], dict[str, str]]] = [
@@ -65,7 +65,7 @@ def test_rules_on_parameters(rules: list[dict[str, Any]], expected: dict[str, st
         steps = resolver.steps(name)
         assert steps.name == resolver.outcome(name)[0]
         assert [step.after for step in steps.steps][-1:] in ([], [steps.name])
-        assert resolver.named(steps.name, PARAMETER).name == end
+        assert resolver.name_node(steps.name, PARAMETER).name == end
 
 
 def test_rules_on_operators() -> None:
@@ -104,7 +104,7 @@ def test_shadowed_rules() -> None:
     found = ruleset({"scope": "a", "to": "b"}, {"scope": "a/", "to": "c"}, {"prefix": "x"}, {"prefix": "y"},
                     {"map": {"n": "o"}}, {"match": "=n", "to": "p"}, {"alias": "q*", "to": "r"}, {"alias": "q*", "to": "s"},
                     {"prefix": "z", "only": ["ops"]}, {"strip": "u"}, {"strip": "v"})  # fmt: skip
-    assert [(str(rule), str(later)) for rule, later in shadowed(found)] == [
+    assert [(str(rule), str(later)) for rule, later in find_shadowed(found)] == [
         ("scope 'a' -> 'b'", "scope 'a/' -> 'c'"),
         ("prefix 'x'", "prefix 'y'"),
         ("map 'n' -> 'o'", "match '=n' -> 'p'"),
@@ -267,6 +267,6 @@ def test_too_many_rules_patterns_and_levels_are_refused(monkeypatch: pytest.Monk
     for text in ("*x{}*", "x{}*", "*[y]{}"):
         resolver = Resolver(Ruleset(tuple(Rule("match", text.format(i), "y") for i in range(5000))))
         with pytest.raises(GraphshareError, match="too many patterns"):
-            [resolver.named(f"n{i}", PARAMETER) for i in range(100_000)]
+            [resolver.name_node(f"n{i}", PARAMETER) for i in range(100_000)]
     with pytest.raises(RefusedError, match="characters"):
-        Resolver(ruleset({"prefix": "p" * 5000})).named("w", PARAMETER)
+        Resolver(ruleset({"prefix": "p" * 5000})).name_node("w", PARAMETER)
