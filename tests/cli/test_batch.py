@@ -199,7 +199,7 @@ COUPLED: dict[str, tuple[Document, str]] = {
     "range": (chain(("_contrib_quantize_v2", {})), "takes the range of all samples"),
     "nobody's": (chain(("Nobody", {})), "it is not a registered operator"),
     "unknown": (chain(("_np_cumsum", {"axis": "0"})), "nothing is known of what it does with a batch"),
-    "rows": (chain(("dot", {}), label=True), "sums over the samples"),
+    "rows": (chain(("dot", {}), label=True), "sums over the batch axis"),
 }
 
 

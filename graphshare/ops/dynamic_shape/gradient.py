@@ -8,7 +8,7 @@ from graphshare.ops.unary.gradient import factor_vjp
 GRADIENTS = (
     Gradient("_CrossDeviceCopy", factor_vjp(1.0), reads_inputs=False, reads_outputs=False),
     *no_gradient(
-        "what it gives is counted, compared or constant",
+        "the result is counted, compared or constant",
         "_npi_bincount",
         "_npi_share_memory",
         "_npi_unique",

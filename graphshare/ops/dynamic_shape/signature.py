@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def unique(signature: Signature, attrs: Attributes) -> Outputs:
-    """The values and one array for each kind of position asked for."""
+    """Return the values and one output for each flag that is set."""
     flags = ("return_index", "return_inverse", "return_counts")
     return number_outputs(1 + sum(bool(signature.value(attrs, flag)) for flag in flags))
 

@@ -1,4 +1,4 @@
-"""Gradients of images on their way to tensors, as in MXNet, where they are not always the derivative."""
+"""Gradients of image operators as in MXNet, where they are not always the derivative."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from graphshare.ops.unary.gradient import factor_vjp
 
 
 def to_tensor(entry: TapeEntry, dy: Array) -> Array:
-    """The numbers in the order in which they are stored: neither divided by 255 nor with the channels moved back."""
+    """Return the gradient reshaped in memory order: neither divided by 255 nor transposed."""
     (x,) = entry.inputs
     result: Array = np.ascontiguousarray(dy).reshape(x.shape).astype(x.dtype, copy=False)
     return result
 
 
 def normalize(entry: TapeEntry, dy: Array) -> Array:
-    """Divided by the channel's spread."""
+    """Return the gradient divided by the standard deviation of the channel."""
     result: Array = dy / by_channel(entry.attrs["std"], dy.shape[-3])
     return result.astype(dy.dtype, copy=False)
 
 
 def adjust_lighting(entry: TapeEntry, dy: Array) -> Array:
-    """As it comes: what is added does not depend on the image."""
+    """Return the gradient unchanged: the added shift does not depend on the image."""
     return dy
 
 

@@ -1,4 +1,4 @@
-"""Images: (H, W, C) or batches (N, H, W, C) on their way to tensors (C, H, W), and tensors normalized."""
+"""Images (H, W, C) or batches (N, H, W, C), their conversion to tensors (C, H, W), and normalization of tensors."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require, with_limits
-from graphshare.ops.unification import same_dtypes, same_shapes, unify
+from graphshare.ops.unification import fixed_dtype, format_shape, output_rule, same_dtypes, same_shapes
+
+Dims = tuple[Dim, ...]
 
 # The main directions of colour in photographs times their spread, red, green and blue by rows (AlexNet's augmentation).
 _COLOURS = np.array(
@@ -22,90 +24,81 @@ _COLOURS = np.array(
 
 
 def to_tensor(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Channels first, as float32 from 0 to 1."""
+    """Return the image with channels first, as float32 from 0 to 1."""
     return np.asarray(np.ascontiguousarray(np.moveaxis(x, -1, -3)).astype(np.float32) / np.float32(255))
 
 
-def _tensor_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    shape = _image(inputs[0])
-    if shape is None:
-        return inputs, outputs
-    return inputs, [unify((*shape[:-3], shape[-1], *shape[-3:-1]), outputs[0])]
+def _tensor_shape(attrs: Attrs, image: Dims) -> Shape:
+    _check_image(image)
+    return (*image[:-3], image[-1], *image[-3:-1])
 
 
-def _image(shape: Shape) -> Shape:
+def _check_image(shape: Shape) -> None:
     if shape is not None and len(shape) not in (3, 4):
-        raise KernelError(f"{len(shape)} axes where an image has 3, a batch 4")
-    return shape
-
-
-def _float32(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return inputs, ["float32"]
+        raise KernelError(f"{format_shape(shape)} has {len(shape)} axes, expected 3 for an image or 4 for a batch")
 
 
 def normalize(context: Context, attrs: Attrs, x: Array) -> Array:
-    """(x - mean) / std by channel, of tensors (C, H, W) or (N, C, H, W). Of one number all channels have the same."""
+    """Return (x - mean) / std by channel for tensors (C, H, W) or (N, C, H, W); one number serves all channels."""
     channels = x.shape[-3]
     with refuse_invalid_call():
         return np.asarray((x - by_channel(attrs["mean"], channels)) / by_channel(attrs["std"], channels))
 
 
 def by_channel(values: Sequence[float], channels: int) -> Array:
-    """One number for each channel: ``(channels, 1, 1)``."""
-    found = np.array(values, np.float32)
-    return (np.resize(found, channels) if len(found) == 1 else found[:channels]).reshape(-1, 1, 1)
+    """Return one number for each channel: ``(channels, 1, 1)``."""
+    numbers = np.array(values, np.float32)
+    return (np.resize(numbers, channels) if len(numbers) == 1 else numbers[:channels]).reshape(-1, 1, 1)
 
 
-def _normalize_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    _image(inputs[0])
+def _infer_normalize_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    _check_image(inputs[0])
     return same_shapes(attrs, inputs, outputs)
 
 
 def flip_left_right(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Columns (axis 1) the other way round; the middle one of an odd number, which MXNet leaves unwritten, as it is."""
+    """Return the columns (axis 1) reversed, also the middle one, which MXNet leaves uninitialised."""
     return np.ascontiguousarray(x[:, ::-1])
 
 
 def flip_top_bottom(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Rows (axis 0) the other way round; the middle one as in :func:`flip_left_right`."""
+    """Return the rows (axis 0) reversed, also the middle one as in :func:`flip_left_right`."""
     return np.ascontiguousarray(x[::-1])
 
 
 def crop(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The part of ``width`` and ``height`` whose upper left corner is ``x``, ``y``."""
+    """Return the part of ``width`` and ``height`` whose upper left corner is ``x``, ``y``."""
     top, left = attrs["y"], attrs["x"]
     return np.ascontiguousarray(x[..., top : top + attrs["height"], left : left + attrs["width"], :])
 
 
-def _crop_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    shape = _image(inputs[0])
-    if shape is None:
-        return inputs, outputs
+def _crop_shape(attrs: Attrs, shape: Dims) -> Shape:
+    _check_image(shape)
     for size, start, length in ((shape[-3], attrs["y"], attrs["height"]), (shape[-2], attrs["x"], attrs["width"])):
         if start < 0 or length < 1 or (size is not None and start + length > size):
-            raise KernelError(f"{length} from {start} on is not inside of an axis of {size}")
-    return inputs, [unify((*shape[:-3], attrs["height"], attrs["width"], shape[-1]), outputs[0])]
+            raise KernelError(f"a part of size {length} from {start} is not inside an axis of size {size}")
+    return (*shape[:-3], attrs["height"], attrs["width"], shape[-1])
 
 
 def adjust_lighting(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Each colour moved along the main directions of colour by ``alpha``; one channel stays as it is."""
+    """Return the colours bright by ``alpha`` along the principal components; a single channel is unchanged."""
     if x.shape[-1] == 1:
         return x
     require(x.shape[-1] == 3, f"{x.shape[-1]} channels, expected 1 or 3")
     shift = (_COLOURS * np.array(attrs["alpha"], np.float32)).sum(axis=1, dtype=np.float32)
-    moved: Array = x.astype(np.float32) + shift
+    bright: Array = x.astype(np.float32) + shift
     if x.dtype.kind == "f":
-        return moved.astype(x.dtype)
+        return bright.astype(x.dtype)
     ends = np.iinfo(x.dtype)
-    return np.clip(moved, ends.min, ends.max).astype(x.dtype)
+    return np.clip(bright, ends.min, ends.max).astype(x.dtype)
 
 
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS, rank=3),
-    Kernel("_image_to_tensor", to_tensor, _tensor_shapes, _float32),
-    Kernel("_image_normalize", normalize, _normalize_shapes, same_dtypes),
+    Kernel("_image_to_tensor", to_tensor, output_rule(_tensor_shape), fixed_dtype("float32")),
+    Kernel("_image_normalize", normalize, _infer_normalize_shapes, same_dtypes),
     Kernel("_image_flip_left_right", flip_left_right, same_shapes, same_dtypes),
     Kernel("_image_flip_top_bottom", flip_top_bottom, same_shapes, same_dtypes),
-    Kernel("_image_crop", crop, _crop_shapes, same_dtypes),
+    Kernel("_image_crop", crop, output_rule(_crop_shape), same_dtypes),
     Kernel("_image_adjust_lighting", adjust_lighting, same_shapes, same_dtypes),
 )

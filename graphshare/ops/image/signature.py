@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from graphshare.ops.signature import define
 
-NO_KERNEL = "it reads, decodes or resizes pictures as OpenCV does"
-
-
+NO_KERNEL = "it reads, decodes or resizes pictures with OpenCV"
 NO_KERNEL_2 = "it draws random numbers in MXNet's own order, so its values cannot be compared"
 
 OPERATORS = (

@@ -6,7 +6,7 @@ from graphshare.ops.batch_axis import At, Outcome, Rule, Use
 
 
 def one_hot(use: Use) -> Outcome:
-    """An axis more, behind those that are there."""
+    """Append an axis."""
     return use.first.with_axis(use.first.axis, 1)
 
 
@@ -17,16 +17,16 @@ def _embedding(use: Use) -> Outcome:
 def _take(use: Use) -> Outcome:
     data, indices, axis = use.input(0), use.input(1), use.value("axis")
     if data is None and indices is not None:
-        return At(indices.axis + axis) if axis >= 0 else "takes along an axis whose place is not known"
+        return At(indices.axis + axis) if axis >= 0 else "takes along an axis whose position is not known"
     if data is None or data.is_axis(axis) or indices is not None or 0 <= axis < data.axis:
-        return "picks among the samples"
+        return "selects elements along the batch axis"
     return At(data.axis)
 
 
 def _pick(use: Use) -> Outcome:
     axis, at = use.value("axis"), use.first
     if axis is None or at.is_axis(axis) or use.axes_differ:
-        return "picks among the samples"
+        return "selects elements along the batch axis"
     return at if use.value("keepdims") else at.with_axis(at.axis - (0 <= axis < at.axis), -1)
 
 

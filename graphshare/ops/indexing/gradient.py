@@ -1,4 +1,4 @@
-"""Gradients of selection by index: added up where the elements were taken from. Indices have none."""
+"""Gradients of selection by index: summed at the selected elements. Indices have none."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import numpy as np
 from graphshare.ops.binary.gradient import fit_to
 from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, no_gradient
-from graphshare.ops.indexing.kernel import within
+from graphshare.ops.indexing.kernel import bound_indices
 from graphshare.ops.kernel import Array
 from graphshare.ops.unification import axis_of
 
 
 def where(entry: TapeEntry, dy: Array) -> Gradients:
-    """To the side that was chosen."""
+    """Return the gradients of both sides, each 0 where the other was chosen."""
     condition, x, y = entry.inputs
     chosen = condition != 0
     if chosen.ndim == 1 and x.ndim > 1 and chosen.shape[0] == x.shape[0] and entry.attrs.get("rows", True):
@@ -21,8 +21,8 @@ def where(entry: TapeEntry, dy: Array) -> Gradients:
     return [None, fit_to(np.where(chosen, dy, 0), x), fit_to(np.where(chosen, 0, dy), y)]
 
 
-def rows_added(shape: tuple[int, ...], index: Array, rows: Array) -> Array:
-    """Zeros of ``shape``, and each of ``rows`` added to the row that ``index`` names."""
+def sum_rows(shape: tuple[int, ...], index: Array, rows: Array) -> Array:
+    """Return zeros of ``shape`` with each of ``rows`` added to the row that ``index`` names."""
     total: Array = np.zeros(shape, rows.dtype)
     if not index.size:
         return total
@@ -34,29 +34,28 @@ def rows_added(shape: tuple[int, ...], index: Array, rows: Array) -> Array:
 
 
 def embedding(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of the weight."""
+    """Return the gradient of the weight."""
     data, weight = entry.inputs
-    index = within(data, weight.shape[0]).reshape(-1)
-    return [None, rows_added(weight.shape, index, dy.reshape(index.size, -1))]
+    index = bound_indices(data, weight.shape[0]).reshape(-1)
+    return [None, sum_rows(weight.shape, index, dy.reshape(index.size, -1))]
 
 
 def take(entry: TapeEntry, dy: Array) -> Array:
-    """Added up along the axis."""
+    """Return the gradient summed at the selected slices."""
     a, indices = entry.inputs
     axis = axis_of(entry.attrs["axis"], a.ndim)
-    index = within(indices, a.shape[axis], entry.attrs["mode"]).reshape(-1)
+    index = bound_indices(indices, a.shape[axis], entry.attrs["mode"]).reshape(-1)
     front = dy.reshape(*a.shape[:axis], index.size, *a.shape[axis + 1 :])
     rows = np.moveaxis(front, axis, 0).reshape(index.size, -1)
-    moved = (a.shape[axis], *a.shape[:axis], *a.shape[axis + 1 :])
-    total = rows_added((a.shape[axis], rows.shape[1]), index, rows)
-    return np.moveaxis(total.reshape(moved), 0, axis)
+    total = sum_rows((a.shape[axis], rows.shape[1]), index, rows)
+    return np.moveaxis(total.reshape(a.shape[axis], *a.shape[:axis], *a.shape[axis + 1 :]), 0, axis)
 
 
 def pick(entry: TapeEntry, dy: Array) -> Array:
-    """To the elements that were picked."""
+    """Return the gradient at the picked elements."""
     data, index = entry.inputs
     axis = axis_of(entry.attrs["axis"], data.ndim)
-    chosen = within(index, data.shape[axis], entry.attrs["mode"])
+    chosen = bound_indices(index, data.shape[axis], entry.attrs["mode"])
     kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
     dx: Array = np.zeros_like(data)
     np.put_along_axis(dx, chosen.reshape(kept), dy.reshape(kept), axis)
@@ -64,16 +63,16 @@ def pick(entry: TapeEntry, dy: Array) -> Array:
 
 
 def batch_take(entry: TapeEntry, dy: Array) -> Array:
-    """To one element of every row."""
+    """Return the gradient at the selected element of each row."""
     a, indices = entry.inputs
     dx: Array = np.zeros_like(a)
     rows = dx.reshape(-1, a.shape[-1])
-    np.put_along_axis(rows, within(indices, rows.shape[1]).reshape(-1, 1), dy.reshape(-1, 1), 1)
+    np.put_along_axis(rows, bound_indices(indices, rows.shape[1]).reshape(-1, 1), dy.reshape(-1, 1), 1)
     return np.asarray(rows.reshape(a.shape))
 
 
 def gather_nd(entry: TapeEntry, dy: Array) -> Array:
-    """Added up at the places."""
+    """Return the gradient summed at the indexed elements."""
     data, indices = entry.inputs
     dx: Array = np.zeros_like(data)
     where = tuple(convert(indices, np.int64))
@@ -82,12 +81,12 @@ def gather_nd(entry: TapeEntry, dy: Array) -> Array:
 
 
 def scatter_nd(entry: TapeEntry, dy: Array) -> Array:
-    """What stands at the places."""
+    """Return the gradient at the indexed elements."""
     return np.asarray(dy[tuple(convert(entry.inputs[1], np.int64))])
 
 
 def index_copy(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of the rows that were kept, and of those put in their places; where a place was named twice, of both."""
+    """Return the gradients of the kept rows and of the new rows; of all new rows if an index occurs twice."""
     places = entry.inputs[1].astype(np.intp)
     dold = dy.copy()
     dold[places] = 0
@@ -95,7 +94,7 @@ def index_copy(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def boolean_mask(entry: TapeEntry, dy: Array) -> Array:
-    """To the rows that were kept."""
+    """Return the gradient at the selected rows."""
     data, index = entry.inputs
     dx: Array = np.zeros_like(data)
     dx[index != 0] = dy
@@ -114,5 +113,5 @@ GRADIENTS = (
     Gradient("_contrib_boolean_mask", boolean_mask, reads_outputs=False),
     *no_gradient("indices have none", "one_hot", "_ravel_multi_index", "_unravel_index"),
     Gradient("where", where, reads_outputs=False),
-    *no_gradient("what it gives is counted, compared or constant", "_contrib_index_array"),
+    *no_gradient("the result is counted, compared or constant", "_contrib_index_array"),
 )

@@ -1,4 +1,4 @@
-"""Selection by index. Indices may be of any type; their fractions are cut off."""
+"""Selection by index. Indices may have any dtype; fractions are truncated."""
 
 from __future__ import annotations
 
@@ -9,32 +9,44 @@ import numpy as np
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
-from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, unify
+from graphshare.ops.unification import (
+    axis_of,
+    dims_of_rank,
+    dtype_from_attribute,
+    first_dtype,
+    fixed_dtype,
+    output_rule,
+    same_dtypes,
+    same_shapes,
+    unify,
+)
 from graphshare.text.format import format_shape
 
+Dims = tuple[Dim, ...]
 
-def within(index: Array, size: int, mode: str = "clip") -> Array:
-    """Indices within ``0 <= i < size``: the nearest one, the remainder, or as they are where all are in range."""
+
+def bound_indices(index: Array, size: int, mode: str = "clip") -> Array:
+    """Return int64 indices within ``0 <= i < size``: clipped, wrapped, or with ``raise`` checked."""
     places = convert(index, np.int64)
     if mode == "wrap":
         return np.mod(places, size)
     if mode == "raise" and places.size and not (places.min() >= 0 and places.max() < size):
-        raise KernelError(f"index {places.min() if places.min() < 0 else places.max()} of {size} elements")
+        raise KernelError(f"index {places.min() if places.min() < 0 else places.max()} is out of range for size {size}")
     return np.clip(places, 0, size - 1)
 
 
 def embedding(context: Context, attrs: Attrs, data: Array, weight: Array) -> Array:
-    """A row of ``weight`` (input_dim, output_dim) for every index; the nearest one for indices out of range."""
-    return np.take(weight, within(data, weight.shape[0]), 0)
+    """Return the row of ``weight`` (input_dim, output_dim) for each index; indices out of range are clipped."""
+    return np.take(weight, bound_indices(data, weight.shape[0]), 0)
 
 
 def embedding_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Rows of the weight in the places of the data."""
+    """Infer the output from data and weight, and the data from the output."""
     size: Shape = (attrs["input_dim"], attrs["output_dim"])
     try:
         weight = unify(inputs[1], size)
     except KernelError:
-        raise KernelError(f"weight {format_shape(inputs[1])} where input_dim and output_dim say {format_shape(size)}") from None
+        raise KernelError(f"weight is {format_shape(inputs[1])}, but (input_dim, output_dim) is {format_shape(size)}") from None
     data = inputs[0]
     if data is None and outputs[0] is not None:
         data = outputs[0][:-1]
@@ -42,36 +54,26 @@ def embedding_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sha
 
 
 def embedding_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """The weight's own type wins over the attribute."""
+    """Infer the dtype of the output from the weight; the attribute counts only if that is unknown."""
     dtype = inputs[1] or outputs[0] or attrs["dtype"]
     return [inputs[0], dtype], [dtype]
 
 
 def take(context: Context, attrs: Attrs, a: Array, indices: Array) -> Array:
-    """Slices of ``a`` along ``axis``; the indices' shape stands in that axis's place."""
+    """Return slices of ``a`` along ``axis``, which the axes of the indices replace."""
     axis = axis_of(attrs["axis"], a.ndim)
-    return np.take(a, within(indices, a.shape[axis], attrs["mode"]), axis)
+    return np.take(a, bound_indices(indices, a.shape[axis], attrs["mode"]), axis)
 
 
-def _take_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    a, indices = inputs
-    if a is None:
-        return inputs, outputs
+def _take_shape(attrs: Attrs, a: Dims, indices: Dims) -> Dims:
     axis = axis_of(attrs["axis"], len(a))
-    if indices is None:
-        return inputs, outputs
-    return inputs, [unify((*a[:axis], *indices, *a[axis + 1 :]), outputs[0])]
-
-
-def _first_type(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    dtype = inputs[0] or outputs[0]
-    return [dtype, *inputs[1:]], [dtype]
+    return (*a[:axis], *indices, *a[axis + 1 :])
 
 
 def batch_take(context: Context, attrs: Attrs, a: Array, indices: Array) -> Array:
-    """One element of every row."""
+    """Return one element of each row."""
     rows = a.reshape(-1, a.shape[-1])
-    places = within(indices, rows.shape[1]).reshape(-1, 1)
+    places = bound_indices(indices, rows.shape[1]).reshape(-1, 1)
     return np.take_along_axis(rows, places, 1).reshape(indices.shape)
 
 
@@ -83,15 +85,15 @@ def _batch_take_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 
 def _batch_take_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     if inputs[1] not in (None, "int32"):
-        raise KernelError(f"indices of type {inputs[1]}; batch_take wants int32")
+        raise KernelError(f"indices are {inputs[1]}, expected int32")
     dtype = inputs[0] or outputs[0]
     return [dtype, "int32"], [dtype]
 
 
 def pick(context: Context, attrs: Attrs, data: Array, index: Array) -> Array:
-    """One element along ``axis`` for every place of the others."""
+    """Return one element along ``axis`` for each index of the other axes."""
     axis = axis_of(attrs["axis"], data.ndim)
-    places = within(index, data.shape[axis], attrs["mode"])
+    places = bound_indices(index, data.shape[axis], attrs["mode"])
     kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
     chosen = np.take_along_axis(data, places.reshape(kept), axis)
     return chosen.reshape(_pick_shapes(attrs, [data.shape, None], [None])[1][0])
@@ -100,28 +102,26 @@ def pick(context: Context, attrs: Attrs, data: Array, index: Array) -> Array:
 def _pick_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     data, index = inputs
     if attrs["axis"] is None:
-        raise KernelError("pick needs an axis")
+        raise KernelError("axis is None, expected a number")
     if data is None:
         return inputs, outputs
     axis = axis_of(attrs["axis"], len(data))
     without = (*data[:axis], *data[axis + 1 :])
     kept: Shape = (*data[:axis], 1, *data[axis + 1 :])
-    wanted = kept if index is not None and len(index) == len(data) else (without or (1,))
+    expected = kept if index is not None and len(index) == len(data) else (without or (1,))
     try:
-        index = unify(index, wanted)
+        index = unify(index, expected)
     except KernelError:
-        raise KernelError(
-            f"index {format_shape(index)} where {format_shape(without)} or {format_shape(kept)} is wanted"
-        ) from None
+        raise KernelError(f"index is {format_shape(index)}, expected {format_shape(without)} or {format_shape(kept)}") from None
     return [data, index], [unify(kept if attrs["keepdims"] else (without or (1,)), outputs[0])]
 
 
 def gather_nd(context: Context, attrs: Attrs, data: Array, indices: Array) -> Array:
-    """What stands at the places whose coordinates are the columns of ``indices`` (M, ...)."""
+    """Return the elements whose coordinates are the columns of ``indices`` (M, ...)."""
     places = convert(indices, np.int64)
     for row, size in zip(places, data.shape, strict=False):
         if row.size and not (row.min() >= -size and row.max() < size):
-            raise KernelError(f"index {row.max() if row.max() >= size else row.min()} of {size} elements")
+            raise KernelError(f"index {row.max() if row.max() >= size else row.min()} is out of range for size {size}")
     return np.asarray(data[tuple(places)])
 
 
@@ -135,7 +135,7 @@ def _gather_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 
 def scatter_nd(context: Context, attrs: Attrs, data: Array, indices: Array) -> Array:
-    """Zeros, and ``data`` at the places whose coordinates are the columns of ``indices``."""
+    """Return zeros with ``data`` at the elements whose coordinates are the columns of ``indices``."""
     result = np.zeros(attrs["shape"], data.dtype)
     with refuse_invalid_call():
         result[tuple(convert(indices, np.int64))] = data
@@ -152,7 +152,7 @@ def _scatter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 
 def one_hot(context: Context, attrs: Attrs, indices: Array) -> Array:
-    """``on_value`` at the index along a new last axis, ``off_value`` elsewhere; nowhere for an index out of range."""
+    """Return ``on_value`` at the index along a new last axis and ``off_value`` elsewhere; indices may be out of range."""
     on, off = (convert(np.asarray(attrs[key]), attrs["dtype"]) for key in ("on_value", "off_value"))
     return np.where(convert(indices, np.int64)[..., None] == np.arange(attrs["depth"]), on, off)
 
@@ -164,12 +164,8 @@ def _one_hot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     return [indices], [None if indices is None else unify((*indices, attrs["depth"]), result)]
 
 
-def _one_hot_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return inputs, [attrs["dtype"]]
-
-
 def where(context: Context, attrs: Attrs, condition: Array, x: Array, y: Array) -> Array:
-    """``x`` where the condition is not 0, else ``y``; a condition with one axis chooses whole rows."""
+    """Return ``x`` where the condition is not 0, otherwise ``y``; a condition with one axis selects whole rows."""
     chosen = condition != 0
     if chosen.ndim == 1:
         chosen = chosen.reshape((-1,) + (1,) * (x.ndim - 1))
@@ -186,7 +182,7 @@ def _where_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
             data, condition = (*(rows or ()), *data[1:]), rows
         else:
             raise KernelError(
-                f"condition {format_shape(condition)}; it has the shape of x, {format_shape(data)}, or one value for each row"
+                f"condition is {format_shape(condition)}, expected the shape of x, {format_shape(data)}, or one value per row"
             )
     return [condition, data, data], [data]
 
@@ -197,29 +193,28 @@ def _where_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Ty
 
 
 def boolean_mask(context: Context, attrs: Attrs, data: Array, index: Array) -> Array:
-    """The rows of ``data`` whose ``index`` is not 0. How many there are only the values tell."""
+    """Return the rows of ``data`` whose ``index`` is not 0. Their number depends on the values."""
     chosen: Array = data[index != 0]
     return chosen
 
 
 def _mask_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if attrs["axis"] != 0:
-        raise KernelError(f"boolean_mask along axis {attrs['axis']}; MXNet has it for axis 0 alone")
+        raise KernelError(f"axis is {attrs['axis']}, but MXNet supports only axis 0")
     data, index = inputs
     if data is None:
         return inputs, outputs
-    count: Dim = None
-    return [data, unify(index, data[:1])], [unify((count, *data[1:]), outputs[0])]
+    return [data, unify(index, data[:1])], [unify((None, *data[1:]), outputs[0])]
 
 
 def ravel(context: Context, attrs: Attrs, data: Array) -> Array:
-    """Places in the flattened array for coordinates (M, N)."""
+    """Return indices into the flattened array for coordinates (M, N)."""
     steps = [prod(attrs["shape"][i + 1 :]) for i in range(len(attrs["shape"]))]
     return convert(np.tensordot(np.asarray(steps, np.int64), convert(data, np.int64), 1), data.dtype)
 
 
 def unravel(context: Context, attrs: Attrs, data: Array) -> Array:
-    """Coordinates (M, N) for places in the flattened array."""
+    """Return coordinates (M, N) for indices into the flattened array."""
     with refuse_invalid_call():
         return np.stack(np.unravel_index(convert(data, np.int64), attrs["shape"])).astype(data.dtype)
 
@@ -237,29 +232,22 @@ def _unravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 
 def index_array(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The place of every element along ``axes``, or all axes: one more axis, last."""
+    """Return the index of each element along ``axes`` (default: all) on a new last axis."""
     axes = range(x.ndim) if attrs["axes"] is None else [axis_of(axis, x.ndim) for axis in attrs["axes"]]
     require(axes, "axes is empty")
     grid = np.indices(x.shape, dtype=np.int64, sparse=True)
     return np.stack([np.broadcast_to(grid[axis], x.shape) for axis in axes], axis=-1)
 
 
-def _index_array_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    shape = inputs[0]
-    if shape is None:
-        return inputs, outputs
-    return inputs, [unify((*shape, len(shape if attrs["axes"] is None else attrs["axes"])), outputs[0])]
-
-
-def _int64(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return inputs, ["int64"]
+def _index_array_shape(attrs: Attrs, x: Dims) -> Dims:
+    return (*x, len(x if attrs["axes"] is None else attrs["axes"]))
 
 
 def index_copy(context: Context, attrs: Attrs, old: Array, index: Array, new: Array) -> Array:
-    """``old`` with the rows of ``new`` in the places that ``index`` names."""
+    """Return ``old`` with the rows of ``new`` at the indices ``index``."""
     places = index.astype(np.intp)
     if places.size and not (places.min() >= 0 and places.max() < len(old)):
-        raise KernelError(f"indices go from {places.min()} to {places.max()}; there are {len(old)} rows")
+        raise KernelError(f"indices are from {places.min()} to {places.max()}, expected 0 to {len(old) - 1}")
     out: Array = old.copy()
     out[places] = new
     return out
@@ -280,17 +268,17 @@ def _index_copy_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Type
 KERNELS = with_limits(
     Limits(rank=1, elements=True, not_negative=("shape",)),
     Kernel("Embedding", embedding, embedding_shapes, embedding_types),
-    Kernel("take", take, _take_shapes, _first_type),
+    Kernel("take", take, output_rule(_take_shape), first_dtype),
     Kernel("batch_take", batch_take, _batch_take_shapes, _batch_take_types),
-    Kernel("pick", pick, _pick_shapes, _first_type),
-    Kernel("gather_nd", gather_nd, _gather_shapes, _first_type),
-    Kernel("scatter_nd", scatter_nd, _scatter_shapes, _first_type),
-    Kernel("one_hot", one_hot, _one_hot_shapes, _one_hot_types),
+    Kernel("pick", pick, _pick_shapes, first_dtype),
+    Kernel("gather_nd", gather_nd, _gather_shapes, first_dtype),
+    Kernel("scatter_nd", scatter_nd, _scatter_shapes, first_dtype),
+    Kernel("one_hot", one_hot, _one_hot_shapes, dtype_from_attribute),
     Kernel("where", where, _where_shapes, _where_types),
-    Kernel("_contrib_boolean_mask", boolean_mask, _mask_shapes, _first_type),
+    Kernel("_contrib_boolean_mask", boolean_mask, _mask_shapes, first_dtype),
     Kernel("_ravel_multi_index", ravel, _ravel_shapes, same_dtypes),
     Kernel("_unravel_index", unravel, _unravel_shapes, same_dtypes),
-    Kernel("_contrib_index_array", index_array, _index_array_shapes, _int64),
+    Kernel("_contrib_index_array", index_array, output_rule(_index_array_shape), fixed_dtype("int64")),
     Kernel("_contrib_index_copy", index_copy, _index_copy_shapes, _index_copy_types),
     Kernel("_contrib_SparseEmbedding", embedding, embedding_shapes, embedding_types),
 )

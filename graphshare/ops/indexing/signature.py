@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphshare.ops.signature import define
 
-NO_KERNEL = "MXNet works on its arguments in place, and its graphs cannot hold it"
+NO_KERNEL = "MXNet runs it only imperatively, in place on its arguments"
 
 
 EMBEDDING = (

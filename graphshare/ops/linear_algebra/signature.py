@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphshare.ops.signature import define
 
-NO_KERNEL = "MXNet has it on GPUs only"
+NO_KERNEL = "MXNet supports it on GPUs only"
 
 OPERATORS = (
     *define(

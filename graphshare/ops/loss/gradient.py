@@ -1,4 +1,4 @@
-"""Gradients of losses. All but ``softmax_cross_entropy`` ignore the gradient of their output."""
+"""Gradients of losses. Output layers ignore the gradient of their output."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import numpy as np
 from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs
-from graphshare.ops.loss.ctc import extend_label, words_of
+from graphshare.ops.loss.ctc import advance_paths, extend_label, read_labels
 from graphshare.ops.softmax.kernel import log_softmax_along
 
 
 def ctc_loss(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
-    """The softmax less the probability that an alignment is at the class, times the head gradient; 0 for a label too long."""
+    """Return the softmax minus the posterior of each class, times the head gradient; 0 if the label is too long."""
     data = entry.inputs[0]
-    times, words, blank = words_of(entry.attrs, *entry.inputs)
+    times, words, blank = read_labels(entry.attrs, *entry.inputs)
     logs = log_softmax_along(data.astype(np.float64), 2)
     dx: Array = np.zeros(data.shape, np.float64)
     for n, (steps, word) in enumerate(zip(times, words, strict=True)):
-        dx[:steps, n] = _of_one(logs[:steps, n], word, blank) * float(dy[n])
+        dx[:steps, n] = _sample_gradient(logs[:steps, n], word, blank) * float(dy[n])
     return dx.astype(data.dtype)
 
 
-def _of_one(logs: Array, word: Array, blank: int) -> Array:
-    """Of one sample, ``logs`` (T, C): forward and backward recursions over the word with blanks between."""
+def _sample_gradient(logs: Array, word: Array, blank: int) -> Array:
+    """Return the gradient of one sample, ``logs`` (T, C), by forward and backward recursions over the extended word."""
     if len(logs) < len(word) + int(np.sum(word[1:] == word[:-1])):
         return np.zeros_like(logs)
     path, may_skip = extend_label(word, blank)
@@ -33,11 +33,11 @@ def _of_one(logs: Array, word: Array, blank: int) -> Array:
     ahead, behind = np.full(here.shape, -np.inf), np.full(here.shape, -np.inf)
     ahead[0, :2], behind[-1, -2:] = here[0, :2], 0
     for t in range(1, len(here)):
-        ahead[t] = _advance_paths(ahead[t - 1], may_skip) + here[t]
+        ahead[t] = advance_paths(ahead[t - 1], may_skip) + here[t]
     for t in reversed(range(len(here) - 1)):
         back = (behind[t + 1] + here[t + 1])[::-1]
         skips = np.concatenate((may_skip[2:][::-1], [False, False]))[: len(path)]
-        behind[t] = _advance_paths(back, np.concatenate(([False, False], skips))[: len(path)])[::-1]
+        behind[t] = advance_paths(back, np.concatenate(([False, False], skips))[: len(path)])[::-1]
     whole = np.logaddexp.reduce(ahead[-1, -2:])
     posterior = np.zeros_like(logs)
     share = np.exp(ahead + behind - whole)
@@ -46,14 +46,8 @@ def _of_one(logs: Array, word: Array, blank: int) -> Array:
     return np.asarray(np.exp(logs) - posterior)
 
 
-def _advance_paths(before: Array, may_skip: Array) -> Array:
-    one = np.concatenate(([-np.inf], before[:-1]))
-    two = np.where(may_skip, np.concatenate(([-np.inf, -np.inf], before))[: len(before)], -np.inf)
-    return np.asarray(np.logaddexp(np.logaddexp(before, one), two))
-
-
 def log_likelihood(entry: TapeEntry, dy: Array, dmemory: Array | None = None) -> Gradients:
-    """Event by event as the forward pass goes, with the derivative of each memory by its decay beside it."""
+    """Return the gradients of rates, branching ratios and decays, event by event in the order of the forward pass."""
     rates, ratios, decays, state, lags, marks, counts, ends = entry.inputs
     number = lags.dtype.type
     drates, dratios, ddecays = (np.zeros_like(x) for x in (rates, ratios, decays))
@@ -85,7 +79,7 @@ def log_likelihood(entry: TapeEntry, dy: Array, dmemory: Array | None = None) ->
 
 
 def make_loss(entry: TapeEntry, dy: Array) -> Array:
-    """``grad_scale`` everywhere, divided by the samples (``batch``) or by the values above ``valid_thresh`` (``valid``)."""
+    """Return ``grad_scale``, divided by the number of samples (``batch``) or of values above ``valid_thresh`` (``valid``)."""
     (x,) = entry.inputs
     scale = entry.attrs["grad_scale"]
     if entry.attrs["normalization"] == "batch":
@@ -96,21 +90,21 @@ def make_loss(entry: TapeEntry, dy: Array) -> Array:
 
 
 def softmax_output(entry: TapeEntry, dy: Array) -> Array:
-    """``p`` less the wished probabilities, scaled; ``out_grad`` multiplies by the output, which is what MXNet does."""
+    """Return ``p`` minus the target probabilities, scaled; ``out_grad`` multiplies by the output, as in MXNet."""
     attrs, (x, label), p = entry.attrs, entry.inputs, entry.outputs[0]
     if label.shape == x.shape:
         result: Array = (p - label) * p.dtype.type(attrs["grad_scale"])
     else:
-        result = _by_class(attrs, p, label)
+        result = _class_gradient(attrs, p, label)
     if attrs["out_grad"]:
         result = result * p
     return result.astype(x.dtype, copy=False)
 
 
-def _by_class(attrs: Attrs, p: Array, label: Array) -> Array:
-    """The softmax's axis is 1 in a view of three: samples, classes, places.
+def _class_gradient(attrs: Attrs, p: Array, label: Array) -> Array:
+    """Return the gradient for labels that are classes, in a view of samples, classes and positions.
 
-    Without a flag a sample is one softmax whatever its axes, and of the labels only as many count as there are samples.
+    Without a flag each sample is one softmax, and only as many labels are used as there are samples.
     """
     if attrs["multi_output"]:
         shape: tuple[int, ...] = (p.shape[0], p.shape[1], -1)
@@ -119,11 +113,11 @@ def _by_class(attrs: Attrs, p: Array, label: Array) -> Array:
     else:
         shape = (p.shape[0], -1, 1)
     view: Array = p.reshape(shape)
-    given = label if attrs["multi_output"] or attrs["preserve_shape"] else label.reshape(-1)[: len(view)]
-    classes = convert(given, np.int64).reshape(view.shape[0], 1, -1)
-    count, smoothed = view.shape[1], 0.0 if attrs["multi_output"] else attrs["smooth_alpha"]  # MXNet has it for one axis only
+    labels = label if attrs["multi_output"] or attrs["preserve_shape"] else label.reshape(-1)[: len(view)]
+    classes = convert(labels, np.int64).reshape(view.shape[0], 1, -1)
+    count, alpha = view.shape[1], 0.0 if attrs["multi_output"] else attrs["smooth_alpha"]  # as in MXNet
     hit = np.arange(count).reshape(1, -1, 1) == classes
-    target = np.where(hit, 1 - smoothed, smoothed / (count - 1) if count > 1 else 0).astype(p.dtype)
+    target = np.where(hit, 1 - alpha, alpha / (count - 1) if count > 1 else 0).astype(p.dtype)
     result: Array = view - target
     ignored = classes == int(attrs["ignore_label"])
     if attrs["use_ignore"]:
@@ -138,7 +132,7 @@ def _by_class(attrs: Attrs, p: Array, label: Array) -> Array:
     return np.asarray((result * p.dtype.type(scale)).reshape(p.shape))
 
 
-def _regression(difference: Any) -> Any:
+def _regression_vjp(difference: Any) -> Any:
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         x, label = entry.inputs
         per_sample = max(1, label.size // max(1, label.shape[0]))
@@ -150,7 +144,7 @@ def _regression(difference: Any) -> Any:
 
 
 def svm_output(entry: TapeEntry, dy: Array) -> Array:
-    """Hinge loss against every other class, squared unless ``use_linear``."""
+    """Return the gradient of the hinge loss, squared unless ``use_linear``."""
     x, label = entry.inputs
     margin, scale = x.dtype.type(entry.attrs["margin"]), x.dtype.type(entry.attrs["regularization_coefficient"])
     hit = np.arange(x.shape[1]) == convert(label, np.int64)[:, None]
@@ -162,7 +156,7 @@ def svm_output(entry: TapeEntry, dy: Array) -> Array:
 
 
 def softmax_cross_entropy(entry: TapeEntry, dy: Array) -> Array:
-    """The head gradient times ``p - onehot``."""
+    """Return the head gradient times ``p - onehot``."""
     from graphshare.ops.softmax.kernel import softmax_along
 
     x, label = entry.inputs
@@ -176,9 +170,9 @@ GRADIENTS = (
     Gradient("_contrib_hawkesll", log_likelihood, reads_outputs=False),
     Gradient("MakeLoss", make_loss, reads_outputs=False, is_loss=True),
     Gradient("SoftmaxOutput", softmax_output, is_loss=True),
-    Gradient("LinearRegressionOutput", _regression(np.subtract), is_loss=True),
-    Gradient("LogisticRegressionOutput", _regression(np.subtract), is_loss=True),
-    Gradient("MAERegressionOutput", _regression(lambda x, y: np.sign(x - y)), is_loss=True),
+    Gradient("LinearRegressionOutput", _regression_vjp(np.subtract), is_loss=True),
+    Gradient("LogisticRegressionOutput", _regression_vjp(np.subtract), is_loss=True),
+    Gradient("MAERegressionOutput", _regression_vjp(lambda x, y: np.sign(x - y)), is_loss=True),
     Gradient("SVMOutput", svm_output, is_loss=True),
     Gradient("softmax_cross_entropy", softmax_cross_entropy, reads_outputs=False),
 )

@@ -10,10 +10,10 @@ from graphshare.ops.unification import dims_of_rank, unify
 
 
 def log_likelihood(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, Array]:
-    """Of each sequence ``(N,)``, and the memory of each mark at the end ``(N, K)``.
+    """Return the log likelihood of each sequence ``(N,)``, and the memory of each mark at the end ``(N, K)``.
 
     Inputs are rates ``(N, K)``, branching ratios and decays ``(K,)``, memories at the start ``(N, K)``, waiting times and marks
-    ``(N, T)``, and for each sequence how many events count and when observation ends.
+    ``(N, T)``, and for each sequence the number of events and the end of the observation.
     """
     rates, ratios, decays, state, lags, marks, counts, ends = inputs
     real = {x.dtype for x in (*inputs[:5], ends)}
@@ -25,7 +25,7 @@ def log_likelihood(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Arra
         last, now = np.zeros(rates.shape[1], lags.dtype), number(0)
         for lag, mark in zip(lags[i, : int(counts[i])], marks[i], strict=False):
             if not 0 <= mark < rates.shape[1]:
-                raise KernelError(f"mark {mark}, but there are {rates.shape[1]}")
+                raise KernelError(f"mark {mark} is out of range for {rates.shape[1]} marks")
             now = now + lag
             wait = now - last[mark]
             fading = np.exp(-decays[mark] * wait)
@@ -41,19 +41,21 @@ def log_likelihood(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Arra
     return likelihood, memory
 
 
-def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     both = unify(unify(inputs[0], inputs[3]), outputs[1])
     count, marks = dims_of_rank(both, 2)
     steps = unify(unify(inputs[4], inputs[5]), (count, None))
     count = dims_of_rank(steps, 2)[0]
     each, by_mark = (count, marks), (marks,)
-    found = [each, by_mark, by_mark, each, steps, steps, (count,), (count,)]
-    return [unify(a, b) for a, b in zip(found, inputs, strict=True)], [unify((count,), outputs[0]), each]
+    shapes = [each, by_mark, by_mark, each, steps, steps, (count,), (count,)]
+    return [unify(a, b) for a, b in zip(shapes, inputs, strict=True)], [unify((count,), outputs[0]), each]
 
 
-def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+def _infer_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     dtype = inputs[0]
     return [dtype, dtype, dtype, dtype, dtype, "int32", dtype, dtype], [dtype, dtype]
 
 
-KERNELS = with_limits(Limits(first=LAPACK, finite=True), Kernel("_contrib_hawkesll", log_likelihood, _shapes, _types))
+KERNELS = with_limits(
+    Limits(first=LAPACK, finite=True), Kernel("_contrib_hawkesll", log_likelihood, _infer_shapes, _infer_dtypes)
+)

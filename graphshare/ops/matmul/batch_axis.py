@@ -10,14 +10,14 @@ def _fully_connected(use: Use) -> Outcome:
         return "has a weight that depends on the batch"
     if use.value("flatten") is False:
         return use.first
-    return At(0, 2) if not use.first.axis else f"takes axis 0 for the samples, which are on axis {use.first.axis}"
+    return At(0, 2) if not use.first.axis else f"takes axis 0 for the batch axis, which is axis {use.first.axis}"
 
 
 def _dot(use: Use) -> Outcome:
     lhs, rhs = use.input(0), use.input(1)
     if lhs is not None and not lhs.axis and rhs is None and not use.value("transpose_a"):
         return At(0)
-    return "sums over the samples"
+    return "sums over the batch axis"
 
 
 RULES: dict[str, Rule] = {

@@ -1,4 +1,4 @@
-"""Gradients of products of matrices."""
+"""Gradients of matrix products."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphshare.ops.windows import to_compute_dtype
 
 
 def fully_connected(entry: TapeEntry, dy: Array) -> tuple[Array | None, ...]:
-    """Of data, weight and bias."""
+    """Return the gradients of data, weight and bias."""
     x, weight = entry.inputs[:2]
     lead = x.shape[:1] if entry.attrs["flatten"] else x.shape[:-1]
     rows = to_compute_dtype(dy).reshape(prod(lead), -1)
@@ -26,7 +26,7 @@ def fully_connected(entry: TapeEntry, dy: Array) -> tuple[Array | None, ...]:
 
 
 def dot(entry: TapeEntry, dy: Array) -> tuple[Array, Array]:
-    """The gradient against the other side, over the axes that the other side brought."""
+    """Return the gradients of both sides: ``dy`` times the other side, summed over its remaining axes."""
     a, b = (to_compute_dtype(x) for x in entry.inputs)
     if a.ndim == b.ndim == 1:
         scalar = dy.reshape(())
@@ -43,8 +43,8 @@ def dot(entry: TapeEntry, dy: Array) -> tuple[Array, Array]:
     )
 
 
-def _matrices(attrs: Attrs, a: Array, b: Array, dy: Array) -> tuple[Array, Array]:
-    """Of both sides of a product over the last two axes."""
+def _matrix_gradients(attrs: Attrs, a: Array, b: Array, dy: Array) -> tuple[Array, Array]:
+    """Return the gradients of both sides of a product over the last two axes."""
     a, b, dy = (to_compute_dtype(x) for x in (a, b, dy))
     left = np.swapaxes(a, -1, -2) if attrs["transpose_a"] else a
     right = np.swapaxes(b, -1, -2) if attrs["transpose_b"] else b
@@ -57,37 +57,37 @@ def _matrices(attrs: Attrs, a: Array, b: Array, dy: Array) -> tuple[Array, Array
 
 
 def batch_dot(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
-    """Of both sides."""
+    """Return the gradients of both sides."""
     a, b = entry.inputs
-    both = _matrices(entry.attrs, a, b, dy)
+    both = _matrix_gradients(entry.attrs, a, b, dy)
     return tuple(np.ascontiguousarray(g, dtype=x.dtype) for g, x in zip(both, entry.inputs, strict=True))
 
 
 def gemm2(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
-    """Of both sides, the rows on ``axis``."""
+    """Return the gradients of both sides, with rows on ``axis``."""
     axis = entry.attrs["axis"]
     a, b, gradient = (np.moveaxis(x, axis, -2) for x in (*entry.inputs[:2], dy))
-    both = _matrices(entry.attrs, a, b, gradient * gradient.dtype.type(entry.attrs["alpha"]))
+    both = _matrix_gradients(entry.attrs, a, b, gradient * gradient.dtype.type(entry.attrs["alpha"]))
     return tuple(np.ascontiguousarray(np.moveaxis(g, -2, axis), dtype=dy.dtype) for g in both)
 
 
 def gemm(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
-    """As :func:`gemm2`, and of what is added."""
+    """Return the gradients of :func:`gemm2` and of the summand."""
     return (*gemm2(entry, dy), dy * dy.dtype.type(entry.attrs["beta"]))
 
 
 def div_sqrt_dim(entry: TapeEntry, dy: Array) -> Array:
-    """Scaled as the data."""
+    """Return the gradient scaled like the data."""
     result: Array = dy / dy.dtype.type(sqrt(dy.shape[-1]))
     return result
 
 
 def khatri_rao(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
-    """Column by column, the gradient against the product of all others."""
+    """Return for each matrix the gradient times the product of all others, column by column."""
     matrices = entry.inputs
     rows = [len(m) for m in matrices]
     whole = dy.reshape(*rows, -1)
-    found = []
+    gradients = []
     for i in range(len(matrices)):
         part = whole
         for j in reversed(range(len(matrices))):
@@ -95,8 +95,8 @@ def khatri_rao(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
                 shape = [1] * part.ndim
                 shape[j], shape[-1] = part.shape[j], part.shape[-1]
                 part = (part * matrices[j].reshape(shape)).sum(axis=j, keepdims=True)
-        found.append(part.reshape(matrices[i].shape))
-    return tuple(found)
+        gradients.append(part.reshape(matrices[i].shape))
+    return tuple(gradients)
 
 
 GRADIENTS = (

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, TypeRule, Types
 from graphshare.ops.limits import LAPACK, Limits, refuse_invalid_call, with_limits
-from graphshare.ops.linear_algebra.kernel import decomposable
+from graphshare.ops.linear_algebra.kernel import check_finite
 from graphshare.ops.unification import axis_of, broadcast_shapes, is_known, same_dtypes, size_of, unify
 from graphshare.ops.windows import unify_dims
 from graphshare.text.format import format_shape
@@ -117,7 +117,7 @@ def _solve(attrs: Attrs, a: Array, b: Array) -> Any:
 def _pinv(attrs: Attrs, a: Array, rcond: Array | None = None) -> Any:
     limit = attrs["rcond"] if rcond is None else rcond
     with refuse_invalid_call():
-        return np.linalg.pinv(decomposable(a), limit, attrs["hermitian"])
+        return np.linalg.pinv(check_finite(a), limit, attrs["hermitian"])
 
 
 def _tensorinv(attrs: Attrs, a: Array) -> Any:
@@ -163,7 +163,7 @@ def svd(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array, Array]:
 
     The largest element of each right vector is positive.
     """
-    left, values, right = np.linalg.svd(decomposable(a), full_matrices=False)
+    left, values, right = np.linalg.svd(check_finite(a), full_matrices=False)
     largest = np.take_along_axis(right, np.abs(right).argmax(axis=-1)[..., None], axis=-1)
     sign = np.where(largest < 0, -1, 1).astype(a.dtype)
     return left * sign.swapaxes(-1, -2), values, right * sign

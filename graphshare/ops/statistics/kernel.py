@@ -10,7 +10,7 @@ import numpy as np
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, with_limits
-from graphshare.ops.linear_algebra.kernel import decomposable
+from graphshare.ops.linear_algebra.kernel import check_finite
 from graphshare.ops.reduction.kernel import np_axes_of, np_shapes
 from graphshare.ops.unification import axis_of, is_known, same_dtypes, size_of, unify
 
@@ -120,7 +120,7 @@ def norm(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
         if order in (2, -2) and (x.dtype == np.float16 or x.shape[axes[0]] > x.shape[axes[1]]):
             raise KernelError("MXNet has singular values of float32 or float64, and of matrices not higher than wide, alone")
         named: Any = "nuc" if flag == 2 and order in (2, -2) else matrix_order(order)
-        found = np.linalg.norm(decomposable(wide) if named in ("nuc", 2, -2) else wide, named, axes, keep)
+        found = np.linalg.norm(check_finite(wide) if named in ("nuc", 2, -2) else wide, named, axes, keep)
     else:
         found = _vector_norm(wide, order, axes, keep)
     nothing = np.zeros((0,), x.dtype)
