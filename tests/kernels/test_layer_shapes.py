@@ -100,7 +100,7 @@ CONTRADICTIONS = [
     ("Deconvolution", {"kernel": (3, 3), "num_filter": 4, "target_shape": (30, 30)},
      [(2, 3, 8, 8), None], [None], "at most .10, 10"),
     ("FullyConnected", {"num_hidden": 4}, [(2, 3, 5), (4, 14), None], [None], "14 where 15 would fit"),
-    ("FullyConnected", {"num_hidden": 4}, [(2, 3, None), (4, 14), None], [None], "cannot hold the 14 inputs"),
+    ("FullyConnected", {"num_hidden": 4}, [(2, 3, None), (4, 14), None], [None], "cannot have the 14 elements"),
     ("FullyConnected", {"num_hidden": 4}, [(2, 3), (5, 3), None], [None], "5 where 4 would fit"),
     ("BatchNorm", {}, [(2, 3, 5), (4,), None, None, None], [None], "4 where 3 would fit"),
     ("BatchNorm", {"axis": 3}, [(2, 3, 5), None, None, None, None], [None], "channel axis is 3"),

@@ -6,7 +6,8 @@ import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
 from graphshare.ops.limits import SIGNED, Limits, refuse_invalid_call, with_limits
-from graphshare.ops.unification import dims_of_rank, format_shape, same_dtypes, unify
+from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
+from graphshare.text.format import format_shape
 
 
 def bipartite_matching(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:

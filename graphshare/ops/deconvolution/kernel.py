@@ -55,7 +55,8 @@ def transpose_convolve(x: Array, weight: Array, window: Window, extra: tuple[int
         for t, tap in enumerate(product(*map(range, kernel))):
             corner = tuple(k * d for k, d in zip(tap, dilate, strict=True))
             cells = (slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(corner, size, stride, strict=True))
-            canvas[(slice(None), *cells)] += products[:, t]
+            index = (slice(None), *cells)
+            canvas[index] += products[:, t]
         target[...] = canvas[inner]
     return result
 

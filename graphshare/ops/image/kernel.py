@@ -8,7 +8,8 @@ import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require, with_limits
-from graphshare.ops.unification import fixed_dtype, format_shape, output_rule, same_dtypes, same_shapes
+from graphshare.ops.unification import fixed_dtype, output_rule, same_dtypes, same_shapes
+from graphshare.text.format import format_shape
 
 Dims = tuple[Dim, ...]
 

@@ -8,7 +8,7 @@ from graphshare.ops.batch_axis import At, Outcome, Rule, Use, default_rule, requ
 def _loss(use: Use) -> Outcome:
     how = use.value("normalization")
     if how in ("batch", "valid"):
-        counted = "all samples" if how == "batch" else "all valid labels of the batch"
+        counted = "all samples" if how == "batch" else "what is valid in all samples"
         return f"divides its gradient by the number of {counted} (normalization {how})"
     return default_rule(use)
 
