@@ -1,7 +1,7 @@
-"""Pooling over windows: one spatial axis after the other, a step of the window at a time.
+"""Pooling over windows: one spatial axis after the other, one tap of the window at a time.
 
-The sum and the largest of a window are those of its rows' sums and largest, so each axis is reduced on its own; the cells of a
-step are a slice of the image. Steps that reach over the border are cut, so nothing is padded.
+The sum and the maximum of a window are those of its rows' sums and maxima, so each axis is reduced separately; the cells of a
+tap are a slice of the image. Taps that reach into the padding are cropped, so nothing is padded.
 """
 
 from __future__ import annotations
@@ -31,17 +31,22 @@ _OR_NAN = "max or NaN"
 
 
 _PART = 1 << 18
-"""How many numbers are reduced at a time."""
+"""Number of elements that are reduced at a time."""
+
+
+def axes_and_window(attrs: Attrs, shape: tuple[int, ...]) -> tuple[range, Window]:
+    """Return the spatial axes of data of this shape and the window, which is all of them for ``global_pool``."""
+    first, rank = 1 if is_channels_last(attrs.get("layout")) else 2, len(shape) - 2
+    axes = range(first, first + rank)
+    if attrs["global_pool"]:
+        return axes, Window(tuple(shape[a] for a in axes), (1,) * rank, (1,) * rank, (0,) * rank)
+    return axes, window_of(attrs)
 
 
 def pooling(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The largest, mean, sum or root of the sum of powers in every window."""
-    first = 1 if is_channels_last(attrs.get("layout")) else 2
-    axes = range(first, first + x.ndim - 2)
-    if attrs["global_pool"]:
-        window = Window(tuple(x.shape[a] for a in axes), (1,) * len(axes), (1,) * len(axes), (0,) * len(axes))
-    else:
-        window = window_of(attrs)
+    """Return the maximum, mean, sum or root of the sum of powers of every window."""
+    axes, window = axes_and_window(attrs, x.shape)
+    first = axes.start
     convention = "valid" if attrs["global_pool"] else attrs["pooling_convention"]
     counts = tuple(_positions(x.shape[a], window, i, convention) for i, a in enumerate(axes))
     result = context.empty((*x.shape[:first], *counts, *x.shape[first + len(axes) :]), x.dtype)
@@ -53,7 +58,7 @@ def pooling(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def _parts(shape: tuple[int, ...], first: int) -> list[tuple[slice, ...]]:
-    """Some channels of a sample at a time, so that what lies between stays in the cache; all if they are last."""
+    """Return slices of some channels of a sample, so that partial results stay in the cache; of all if they are last."""
     inner = prod(shape[2:])
     if first == 1 or inner * shape[1] <= _PART:
         return [(slice(None),)]
@@ -62,7 +67,7 @@ def _parts(shape: tuple[int, ...], first: int) -> list[tuple[slice, ...]]:
 
 
 def pooling_v1(context: Context, attrs: Attrs, x: Array) -> Array:
-    """As Pooling, but the border counts: as zeros for the largest, and a mean is over all cells of a window. NaN is largest."""
+    """Return the result of Pooling, but padding counts: as zeros for the maximum, and for means. NaN is the maximum."""
     if attrs["pool_type"] == "max":
         attrs = {**attrs, "pool_type": _OR_NAN}
     if attrs["global_pool"] or attrs["pool_type"] == "sum":
@@ -83,43 +88,43 @@ def pool(
     axes: range,
     window: Window,
     counts: tuple[int, ...],
-    with_border: bool = True,
+    include_padding: bool = True,
     power: int | None = None,
 ) -> Array:
-    """``kind`` (max, avg, sum, lp) over the windows, ``counts`` of them along each of ``axes``."""
+    """Reduce the windows by ``kind`` (max, avg, sum, lp); there are ``counts`` windows along each of ``axes``."""
     if kind == "max":
-        return _greatest(x, axes, window, counts)
+        return _maximum(x, axes, window, counts)
     if kind == _OR_NAN:
         return _reduce_window(x, np.maximum, -np.inf, axes, window, counts)
-    given = x.dtype
+    dtype = x.dtype
     x = to_compute_dtype(x)
     if kind == "lp":
         if power not in (1, 2, 3):
             raise KernelError(f"p_value is {power}; pool_type lp takes 1, 2 or 3")
         powers = _reduce_window(x if power == 1 else x**power, np.add, 0, axes, window, counts)
         roots = powers if power == 1 else np.sqrt(powers) if power == 2 else np.cbrt(powers)
-        return roots.astype(given, copy=False)
+        return roots.astype(dtype, copy=False)
     total = _reduce_window(x, np.add, 0, axes, window, counts)
     if kind == "avg":
         for i, axis in enumerate(axes):
-            cells = tap_cells(x.shape[axis], window, i, counts[i], with_border).astype(total.dtype)
+            cells = tap_cells(x.shape[axis], window, i, counts[i], include_padding).astype(total.dtype)
             total /= cells.reshape(-1, *(1,) * (total.ndim - 1 - axis))
-    return total.astype(given, copy=False)
+    return total.astype(dtype, copy=False)
 
 
-def _greatest(x: Array, axes: range, window: Window, counts: tuple[int, ...]) -> Array:
-    """The largest in every window; NaN is passed over, and nothing is less than the least finite number."""
+def _maximum(x: Array, axes: range, window: Window, counts: tuple[int, ...]) -> Array:
+    """Return the maximum of every window, which ignores NaN and is at least the smallest finite number."""
     if x.dtype.kind != "f":
         return _reduce_window(x, np.maximum, np.iinfo(x.dtype).min, axes, window, counts)
     low = -np.finfo(x.dtype).max
-    found = _reduce_window(x, np.maximum, low, axes, window, counts)
-    if found.size and not found.min() > low:
-        found = np.fmax(_reduce_window(x, np.fmax, low, axes, window, counts), low)
-    return found
+    result = _reduce_window(x, np.maximum, low, axes, window, counts)
+    if result.size and not result.min() > low:
+        result = np.fmax(_reduce_window(x, np.fmax, low, axes, window, counts), low)
+    return result
 
 
 def _reduce_window(x: Array, combine: Any, start: Any, axes: range, window: Window, counts: tuple[int, ...]) -> Array:
-    """``combine`` over the windows, axis by axis."""
+    """Reduce the windows by ``combine``, axis by axis."""
     for i, axis in enumerate(axes):
         size, count = x.shape[axis], counts[i]
         kernel, stride, pad = window.kernel[i], window.stride[i], window.pad[i]
@@ -131,17 +136,17 @@ def _reduce_window(x: Array, combine: Any, start: Any, axes: range, window: Wind
         if whole is None:
             out = np.full((*x.shape[:axis], count, *x.shape[axis + 1 :]), start, x.dtype)
         else:
-            out = np.array(x[_along(axis, whole[2])], order="C")
+            out = np.array(x[_on_axis(axis, whole[2])], order="C")
         for span in spans:
             first, last, cells = span
             if span is not whole and first < last:
-                part = out[_along(axis, slice(first, last))]
-                combine(part, x[_along(axis, cells)], out=part)
+                part = out[_on_axis(axis, slice(first, last))]
+                combine(part, x[_on_axis(axis, cells)], out=part)
         x = out
     return x
 
 
-def _along(axis: int, cells: slice) -> tuple[slice, ...]:
+def _on_axis(axis: int, cells: slice) -> tuple[slice, ...]:
     return (*(slice(None),) * axis, cells)
 
 
@@ -151,12 +156,12 @@ def _positions(size: int, window: Window, i: int, convention: str) -> int:
         return -(-(size + 2 * pad) // stride)
     room = size + 2 * pad - kernel
     if room < 0:
-        raise KernelError(f"a window of {kernel} cells does not fit into {size} with a border of {pad} on each side")
+        raise KernelError(f"a window of {kernel} cells does not fit into {size} with a padding of {pad} on each side")
     return (-(-room // stride) if convention == "full" else room // stride) + 1
 
 
 def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """The output from the data; samples and channels both ways."""
+    """Infer the output from the data, and samples and channels in both directions."""
     data, out = inputs[0], outputs[0]
     known = out if data is None else data
     if known is None:
@@ -173,10 +178,10 @@ def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     window = None if attrs["global_pool"] else window_of(attrs)
     spatial: list[Dim] = []
     for i, (size, count) in enumerate(zip(data[2:], out[2:], strict=True)):
-        wanted: Dim = 1
+        expected: Dim = 1
         if window is not None:
-            wanted = None if size is None else _positions(size, window, i, attrs["pooling_convention"])
-        spatial.append(unify_dims(count, wanted, "spatial axis of the output"))
+            expected = None if size is None else _positions(size, window, i, attrs["pooling_convention"])
+        spatial.append(unify_dims(count, expected, "spatial axis of the output"))
     front = tuple(unify_dims(a, b, "samples or channels of data and output") for a, b in zip(data[:2], out[:2], strict=True))
     return [to_layout((*front, *data[2:]), last)], [to_layout((*front, *spatial), last)]
 

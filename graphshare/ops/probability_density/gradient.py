@@ -1,6 +1,6 @@
-"""Gradients of densities, of the samples and of the parameters that serve them. MXNet gives samples that are counted none.
+"""Gradients of densities, of the samples and of their parameters. In MXNet samples of discrete distributions have none.
 
-Each slope is the derivative of the density's logarithm by one input; where the density itself was asked for, it is a factor.
+Each slope is the derivative of the density's logarithm by one input; the density is a factor unless ``is_log`` is set.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def _uniform(x: Array, low: Array, high: Array) -> tuple[Array | None, ...]:
 
 
 def _normal(x: Array, mu: Array, sigma: Array) -> tuple[Array | None, ...]:
-    apart, variance = x - mu, sigma * sigma
-    return -apart / variance, apart / variance, (apart * apart - variance) / (variance * sigma)
+    difference, variance = x - mu, sigma * sigma
+    return -difference / variance, difference / variance, (difference * difference - variance) / (variance * sigma)
 
 
 def _gamma(x: Array, alpha: Array, beta: Array) -> tuple[Array | None, ...]:
@@ -41,13 +41,13 @@ def _negative_binomial(x: Array, limit: Array, chance: Array) -> tuple[Array | N
     return None, digamma(x + limit) - digamma(limit) + np.log(chance), limit / chance - x / (1 - chance)
 
 
-def _of_mean_and_dispersion(x: Array, mu: Array, alpha: Array) -> tuple[Array | None, ...]:
+def _generalized_negative_binomial(x: Array, mu: Array, alpha: Array) -> tuple[Array | None, ...]:
     whole = mu * alpha + 1
-    _, of_limit, of_chance = _negative_binomial(x, 1 / alpha, 1 / whole)
-    assert of_limit is not None
-    assert of_chance is not None
-    shrunk = of_chance / (whole * whole)
-    return None, -shrunk * alpha, -of_limit / (alpha * alpha) - shrunk * mu
+    _, limit_slope, chance_slope = _negative_binomial(x, 1 / alpha, 1 / whole)
+    assert limit_slope is not None
+    assert chance_slope is not None
+    scaled = chance_slope / (whole * whole)
+    return None, -scaled * alpha, -limit_slope / (alpha * alpha) - scaled * mu
 
 
 def _dirichlet(x: Array, alpha: Array) -> tuple[Array | None, ...]:
@@ -55,24 +55,23 @@ def _dirichlet(x: Array, alpha: Array) -> tuple[Array | None, ...]:
 
 
 def _vjp(slopes: Slopes, width: int) -> Vjp:
-    """Of densities whose sample has ``width`` axes: each parameter stands for all samples of the axis before."""
+    """Return the gradients of a density whose sample has ``width`` axes; a parameter applies to all samples of a row."""
 
     def vjp(entry: TapeEntry, dy: Array) -> Gradients:
         x, *parameters = entry.inputs
-        along = -1 - width
-        wide = [np.expand_dims(p.astype(np.float64), along) for p in parameters]
+        axis = -1 - width
+        wide = [np.expand_dims(p.astype(np.float64), axis) for p in parameters]
         weight = dy.astype(np.float64)
         if not entry.attrs["is_log"]:
             weight = weight * entry.outputs[0]
         weight = weight.reshape(*weight.shape, *(1,) * width)
         with np.errstate(all="ignore"):
-            of_x, *of_parameters = slopes(x.astype(np.float64), *wide)
-            found: list[Array | None] = [None if of_x is None else (weight * of_x).astype(x.dtype)]
-            for slope, parameter in zip(of_parameters, parameters, strict=True):
+            sample_slope, *parameter_slopes = slopes(x.astype(np.float64), *wide)
+            gradients: list[Array | None] = [None if sample_slope is None else (weight * sample_slope).astype(x.dtype)]
+            for slope, parameter in zip(parameter_slopes, parameters, strict=True):
                 assert slope is not None
-                total = (weight * slope).sum(axis=along)
-                found.append(total.astype(parameter.dtype))
-        return found
+                gradients.append((weight * slope).sum(axis=axis).astype(parameter.dtype))
+        return gradients
 
     return vjp
 
@@ -84,7 +83,7 @@ _SLOPES: dict[str, Slopes] = {
     "exponential": _exponential,
     "poisson": _poisson,
     "negative_binomial": _negative_binomial,
-    "generalized_negative_binomial": _of_mean_and_dispersion,
+    "generalized_negative_binomial": _generalized_negative_binomial,
 }
 
 

@@ -1,4 +1,4 @@
-"""Densities of random distributions at samples ``(..., n)``: each set of parameters ``(...)`` serves the samples of a row."""
+"""Densities of random distributions at samples ``(..., n)``; parameters ``(...)`` apply to the samples of a row."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def _poisson(x: Array, rate: Array) -> Any:
 
 
 def _negative_binomial(x: Array, limit: Array, chance: Array) -> Any:
-    counted = gammaln(x + limit) - gammaln(x + 1) - gammaln(np.broadcast_to(limit, x.shape))
-    return counted + limit * np.log(chance) + x * np.log(1 - chance)
+    combinations = gammaln(x + limit) - gammaln(x + 1) - gammaln(np.broadcast_to(limit, x.shape))
+    return combinations + limit * np.log(chance) + x * np.log(1 - chance)
 
 
-def _of_mean_and_dispersion(x: Array, mu: Array, alpha: Array) -> Any:
+def _generalized_negative_binomial(x: Array, mu: Array, alpha: Array) -> Any:
     return _negative_binomial(x, 1 / alpha, 1 / (mu * alpha + 1))
 
 
@@ -49,18 +49,18 @@ def _forward(density: Density) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array, *parameters: Array) -> Array:
         wide = [p.astype(np.float64)[..., None] for p in parameters]
         with np.errstate(all="ignore"):
-            found = np.asarray(density(x.astype(np.float64), *wide))
-            return convert(found if attrs["is_log"] else np.exp(found), x.dtype)
+            logarithm = np.asarray(density(x.astype(np.float64), *wide))
+            return convert(logarithm if attrs["is_log"] else np.exp(logarithm), x.dtype)
 
     return forward
 
 
 def dirichlet(context: Context, attrs: Attrs, x: Array, alpha: Array) -> Array:
-    """Of samples ``(..., n, k)`` of k shares each, with parameters ``(..., k)``."""
+    """Return the density at samples ``(..., n, k)`` of k shares each, with parameters ``(..., k)``."""
     wide, a = x.astype(np.float64), alpha.astype(np.float64)[..., None, :]
     with np.errstate(all="ignore"):
-        found = ((a - 1) * np.log(wide)).sum(axis=-1) + gammaln(a.sum(axis=-1)) - gammaln(a).sum(axis=-1)
-        return convert(found if attrs["is_log"] else np.exp(found), x.dtype)
+        logarithm = ((a - 1) * np.log(wide)).sum(axis=-1) + gammaln(a.sum(axis=-1)) - gammaln(a).sum(axis=-1)
+        return convert(logarithm if attrs["is_log"] else np.exp(logarithm), x.dtype)
 
 
 def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -68,7 +68,7 @@ def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shap
     if x is None:
         return inputs, outputs
     if not x:
-        raise KernelError("samples have an axis at least")
+        raise KernelError("samples without axes, expected at least one")
     return [x, *(unify(p, x[:-1]) for p in inputs[1:])], [x]
 
 
@@ -77,7 +77,7 @@ def _dirichlet_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     if x is None:
         return inputs, outputs
     if len(x) < 2:
-        raise KernelError(f"samples {format_shape(x)} have two axes at least")
+        raise KernelError(f"samples {format_shape(x)}, expected at least two axes")
     return [x, unify(inputs[1], (*x[:-2], x[-1]))], [unify(x[:-1], outputs[0])]
 
 
@@ -88,7 +88,7 @@ _DENSITIES: dict[str, Density] = {
     "exponential": _exponential,
     "poisson": _poisson,
     "negative_binomial": _negative_binomial,
-    "generalized_negative_binomial": _of_mean_and_dispersion,
+    "generalized_negative_binomial": _generalized_negative_binomial,
 }
 
 

@@ -1,11 +1,11 @@
-"""LSTM layers of 8-bit integers as the oneDNN build computes them: data and hidden states are uint8, weights int8.
+"""LSTM layers of 8-bit integers as oneDNN computes them: data and hidden states are uint8, weights int8.
 
-``(q - shift) / scale`` is what an integer of data or hidden state stands for; all layers hand integers on, and only the results
-are floats again. Cell states, biases and gates are float32. Rounding is half to even, and what is beyond a type's ends becomes
-the end. Each row of each gate has one number of steps per 1, the same in all layers and directions.
+An integer of data or hidden state represents ``(q - shift) / scale``; layers pass integers on, and only the results are floats
+again. Cell states, biases and gates are float32. Rounding is half to even, and values beyond the limits of a dtype become the
+limit. Each row of each gate has one number of steps per 1.0, the same in all layers and directions.
 
-MXNet 1.9.1 refuses to run it on processors with instructions of their own for such products (VNNI), unless oneDNN is told to
-leave these alone (``DNNL_MAX_CPU_ISA=AVX2``). What it computes without them is what is computed here.
+MXNet 1.9.1 refuses to run it on processors with special instructions for such products (VNNI), unless oneDNN must not use
+them (``DNNL_MAX_CPU_ISA=AVX2``). This kernel computes what MXNet computes without them.
 """
 
 from __future__ import annotations
@@ -27,30 +27,28 @@ _HALF = (-(1 << 15), (1 << 15) - 1)
 
 
 _BLOCK = 1 << 20
-"""How many sums of two products are held at a time."""
+"""Number of sums of two products that are in memory at a time."""
 
 
 class Steps(NamedTuple):
-    """How floats become uint8: steps per 1, and what stands for 0."""
+    """How floats become uint8: steps per 1.0, and the zero point."""
 
     scale: Any
     shift: Any
 
     def whole(self, x: Array) -> Array:
-        """Floats as integers from 0 to 255, in float32."""
-        result: Array = np.clip(np.rint(x * self.scale + self.shift), 0, 255)
-        return result
+        """Return floats as integers from 0 to 255, in float32."""
+        return np.asarray(np.clip(np.rint(x * self.scale + self.shift), 0, 255))
 
     def floats(self, whole: Array) -> Array:
-        """What integers stand for."""
-        result: Array = (whole - self.shift) / self.scale
-        return result
+        """Return the floats that integers represent."""
+        return np.asarray((whole - self.shift) / self.scale)
 
 
 def rnn_int8(
     context: Context, attrs: Attrs, x: Array, parameters: Array, state: Array, cell: Array, scale: Array, shift: Array
 ) -> Array | tuple[Array, ...]:
-    """All layers over uint8 ``(T, N, in)``: float32 ``(T, N, directions*H)``, with ``state_outputs`` the last states as well.
+    """Run all layers over uint8 ``(T, N, in)``: float32 ``(T, N, directions*H)``, and the last states on request.
 
     Raises:
         KernelError: MXNet would read beyond the parameters.
@@ -76,32 +74,32 @@ def rnn_int8(
 
 
 def _run(cell: Cell, units: Array, steps: Steps, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
-    """One layer in one direction: the hidden states ``(T, N, H)`` as integers, and the last cell state."""
+    """Run one layer in one direction: return hidden states ``(T, N, H)`` as integers, and the last cell state."""
     w, u = (_weights(weight, units) for weight in (cell.w_input, cell.w_state))
-    # What the shift adds to every sum is taken off in the bias.
+    # The bias subtracts the share of the shift in every sum.
     shifted = (w.whole.sum(axis=1) + u.whole.sum(axis=1)).astype(np.float32) * steps.shift
     product = units * steps.scale
     bias = (cell.b_input + cell.b_state) - shifted / product
     out: Array = np.empty((*x.shape[:2], h.shape[1]), np.float32)
     for t, step in enumerate(x):
         sums = (w.times(step) + u.times(h)).astype(np.float32)
-        taken, kept, new, shown = np.split(sums / product + bias, 4, axis=1)
-        c = sigmoid(kept) * c + sigmoid(taken) * np.tanh(new)
-        h = out[t] = steps.whole(sigmoid(shown) * np.tanh(c))
+        input_gate, forget_gate, new, output_gate = np.split(sums / product + bias, 4, axis=1)
+        c = sigmoid(forget_gate) * c + sigmoid(input_gate) * np.tanh(new)
+        h = out[t] = steps.whole(sigmoid(output_gate) * np.tanh(c))
     return out, c
 
 
 class Weights(NamedTuple):
-    """Rows of weights as integers, in float64; and of which pairs of neighbours in which rows 16 bits may not hold the sum."""
+    """Rows of weights as integers, in float64, and the neighbouring pairs whose sum of products may overflow 16 bits."""
 
     whole: Array
     rows: Array
     pairs: Array
 
     def times(self, x: Array) -> Array:
-        """``x`` ``(N, in)`` times the rows, in float64.
+        """Return ``x`` ``(N, in)`` times the rows, in float64.
 
-        Without instructions of their own for it, processors add products by twos in 16 bits and cut the sum off at their ends.
+        Without special instructions, processors add products in pairs in 16 bits and clip the sum.
         """
         x = x.astype(np.float64)
         sums: Array = x @ self.whole.T
@@ -116,7 +114,7 @@ class Weights(NamedTuple):
 
 
 def _weights(weight: Array, units: Array) -> Weights:
-    """As integers. Rows of nothing but zeros have no steps, and stay zeros."""
+    """Return the weights as integers; rows of zeros, which have no steps, stay zeros."""
     whole = np.nan_to_num(np.clip(np.rint(weight * units[:, None]), -128, 127)).astype(np.float64)
     even = whole.shape[1] // 2 * 2
     left, right = whole[:, :even:2], whole[:, 1:even:2]
@@ -126,7 +124,7 @@ def _weights(weight: Array, units: Array) -> Weights:
 
 
 def _units(attrs: Attrs, inputs: int, vector: Array) -> Array:
-    """Steps per 1 of the rows of weights ``(4*H,)``: the largest weight becomes 127."""
+    """Return the steps per 1.0 of the rows of weights ``(4*H,)``: the largest weight becomes 127."""
     size = attrs["state_size"]
     largest = np.zeros(4 * size, np.float32)
     for part in _weights_in_range(attrs, inputs, vector):
@@ -137,10 +135,10 @@ def _units(attrs: Attrs, inputs: int, vector: Array) -> Array:
 
 
 def _weights_in_range(attrs: Attrs, inputs: int, vector: Array) -> Iterator[Array]:
-    """The numbers, by rows, that MXNet looks at for the largest weight.
+    """Yield the numbers, by rows, among which MXNet searches the largest weight.
 
-    In the first layer these are its weights. After it MXNet takes as many numbers as the state has weights, from where each
-    matrix begins or, as it reckons, should begin; layers that are run as one count with their first alone.
+    In the first layer these are its weights. In later layers MXNet reads as many numbers as the state has weights, from where
+    it computes each matrix to begin; of layers that run as one only the first counts.
     """
     size, sides = attrs["state_size"], directions(attrs)
     rows, width = 4 * size, size * size * 4
@@ -172,7 +170,7 @@ def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
 def _refuses(attrs: Attrs, bodies: Bodies) -> str | None:
     if attrs["mode"] == "lstm" and not attrs["projection_size"] and not attrs["use_sequence_length"]:
         return None
-    return "MXNet computes it for an LSTM without projection and sequence lengths only"
+    return "MXNet computes it only for an LSTM without projection and sequence lengths"
 
 
 KERNELS = with_limits(

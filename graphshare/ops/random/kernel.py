@@ -1,7 +1,7 @@
 """Random numbers from ``context.rng``.
 
-The distributions are MXNet's, the stream is not: no run gives the numbers that MXNet would draw. Without a generator each run
-draws afresh.
+The distributions are MXNet's, the stream is not: no run gives the numbers that MXNet would draw. Without a generator in the
+context each run has a new one.
 """
 
 from __future__ import annotations
@@ -22,82 +22,51 @@ def _generator(context: Context) -> np.random.Generator:
     return context.rng or np.random.default_rng()
 
 
-def _uniform(rng: np.random.Generator, size: Any, low: Any, high: Any) -> Array:
-    result: Array = low + rng.random(size) * (high - low)
-    return result
-
-
-def _normal(rng: np.random.Generator, size: Any, loc: Any, scale: Any) -> Array:
-    result: Array = loc + rng.standard_normal(size) * scale
-    return result
-
-
-def _exponential(rng: np.random.Generator, size: Any, lam: Any) -> Array:
-    result: Array = rng.standard_exponential(size) / lam
-    return result
-
-
-def _gamma(rng: np.random.Generator, size: Any, alpha: Any, beta: Any) -> Array:
-    result: Array = rng.gamma(alpha, beta, size)
-    return result
-
-
-def _poisson(rng: np.random.Generator, size: Any, lam: Any) -> Array:
-    result: Array = np.asarray(rng.poisson(lam, size))
-    return result
-
-
-def _negative_binomial(rng: np.random.Generator, size: Any, k: Any, p: Any) -> Array:
-    result: Array = np.asarray(rng.negative_binomial(k, p, size))
-    return result
-
-
 def _generalized_negative_binomial(rng: np.random.Generator, size: Any, mu: Any, alpha: Any) -> Array:
-    """Poisson numbers whose mean is drawn too: of mean ``mu`` and variance ``mu + alpha * mu**2``."""
+    """Draw Poisson numbers whose mean is random: their mean is ``mu`` and their variance ``mu + alpha * mu**2``."""
     alpha = np.maximum(alpha, 1e-12)
-    return _poisson(rng, size, rng.gamma(1 / alpha, alpha * mu, size))
+    return np.asarray(rng.poisson(rng.gamma(1 / alpha, alpha * mu, size), size))
 
 
 def _randint(rng: np.random.Generator, size: Any, low: Any, high: Any) -> Array:
-    result: Array = np.asarray(rng.integers(low, high, size))
-    return result
+    return np.asarray(rng.integers(low, high, size))
 
 
-# The distribution, its parameters as attributes of _random_*.
-_DISTRIBUTIONS: dict[str, tuple[Draw, tuple[str, ...]]] = {
-    "uniform": (_uniform, ("low", "high")),
-    "normal": (_normal, ("loc", "scale")),
-    "exponential": (_exponential, ("lam",)),
-    "gamma": (_gamma, ("alpha", "beta")),
-    "poisson": (_poisson, ("lam",)),
-    "negative_binomial": (_negative_binomial, ("k", "p")),
+# By distribution: the function (rng, size, *parameters), and the parameters as attributes of _random_*.
+DISTRIBUTIONS: dict[str, tuple[Draw, tuple[str, ...]]] = {
+    "uniform": (lambda rng, size, low, high: low + rng.random(size) * (high - low), ("low", "high")),
+    "normal": (lambda rng, size, loc, scale: loc + rng.standard_normal(size) * scale, ("loc", "scale")),
+    "exponential": (lambda rng, size, lam: rng.standard_exponential(size) / lam, ("lam",)),
+    "gamma": (lambda rng, size, alpha, beta: rng.gamma(alpha, beta, size), ("alpha", "beta")),
+    "poisson": (lambda rng, size, lam: np.asarray(rng.poisson(lam, size)), ("lam",)),
+    "negative_binomial": (lambda rng, size, k, p: np.asarray(rng.negative_binomial(k, p, size)), ("k", "p")),
     "generalized_negative_binomial": (_generalized_negative_binomial, ("mu", "alpha")),
 }
 
 
-def _type(attrs: Attrs, otherwise: str) -> str:
-    named: str = attrs["dtype"]
-    return otherwise if named == "None" else named
+def _dtype_of(attrs: Attrs, otherwise: str) -> str:
+    dtype: str = attrs["dtype"]
+    return otherwise if dtype == "None" else dtype
 
 
-def _plain(operator: str, draw: Draw, keys: tuple[str, ...], otherwise: str = "float32") -> Kernel:
-    """Numbers of a given shape, the distribution's parameters being attributes."""
+def _random_kernel(operator: str, draw: Draw, keys: tuple[str, ...], otherwise: str = "float32") -> Kernel:
+    """Return the kernel for numbers of a given shape, with the parameters as attributes."""
 
     def forward(context: Context, attrs: Attrs) -> Array:
         size = complete_shape(context, attribute_shape(attrs))
-        return draw(_generator(context), size, *(attrs[key] for key in keys)).astype(_type(attrs, otherwise))
+        return draw(_generator(context), size, *(attrs[key] for key in keys)).astype(_dtype_of(attrs, otherwise))
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         return inputs, [unify(attribute_shape(attrs), outputs[0])]
 
     def types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-        return inputs, same_dtypes(attrs, [_type(attrs, otherwise)], outputs)[1]
+        return inputs, same_dtypes(attrs, [_dtype_of(attrs, otherwise)], outputs)[1]
 
     return Kernel(operator, forward, shapes, types)
 
 
-def _like(operator: str, draw: Draw, keys: tuple[str, ...]) -> Kernel:
-    """Numbers in the shape and type of an array."""
+def _random_like_kernel(operator: str, draw: Draw, keys: tuple[str, ...]) -> Kernel:
+    """Return the kernel for numbers in the shape and dtype of an array."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         return draw(_generator(context), x.shape, *(attrs[key] for key in keys)).astype(x.dtype)
@@ -105,13 +74,13 @@ def _like(operator: str, draw: Draw, keys: tuple[str, ...]) -> Kernel:
     return Kernel(operator, forward, same_shapes, same_dtypes)
 
 
-def _each(operator: str, draw: Draw) -> Kernel:
-    """Numbers of shape ``shape`` for each element of the arrays of parameters."""
+def _sample_kernel(operator: str, draw: Draw) -> Kernel:
+    """Return the kernel for numbers of shape ``shape`` for each element of the arrays of parameters."""
 
     def forward(context: Context, attrs: Attrs, *parameters: Array) -> Array:
         inner = tuple(attrs["shape"] or ())
-        spread = [x.reshape(x.shape + (1,) * len(inner)) for x in parameters]
-        return draw(_generator(context), parameters[0].shape + inner, *spread).astype(_type(attrs, "float32"))
+        expanded = [x.reshape(x.shape + (1,) * len(inner)) for x in parameters]
+        return draw(_generator(context), parameters[0].shape + inner, *expanded).astype(_dtype_of(attrs, "float32"))
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         inner = tuple(attrs["shape"] or ())
@@ -124,19 +93,19 @@ def _each(operator: str, draw: Draw) -> Kernel:
         return [shape] * len(inputs), [output]
 
     def types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-        return same_dtypes(attrs, inputs, [])[0], same_dtypes(attrs, [_type(attrs, "float32")], outputs)[1]
+        return same_dtypes(attrs, inputs, [])[0], same_dtypes(attrs, [_dtype_of(attrs, "float32")], outputs)[1]
 
     return Kernel(operator, forward, shapes, types)
 
 
 def sample_multinomial(context: Context, attrs: Attrs, x: Array) -> Array | tuple[Array, ...]:
-    """Classes by the probabilities on the last axis, ``shape`` for each row; with ``get_prob`` also the logarithms of these."""
+    """Draw ``shape`` classes by the probabilities of each row (last axis); with ``get_prob`` return their logarithms too."""
     inner = tuple(attrs["shape"] or ())
     rows = x.reshape(-1, x.shape[-1])
     count = int(np.prod(inner))
     sums = np.cumsum(rows.astype(np.float64), axis=1)
     if not (sums[:, -1] > 0).all():
-        raise KernelError("probabilities that sum up to 0")
+        raise KernelError("the probabilities of a row sum up to 0")
     drawn = _generator(context).random((len(rows), count)) * sums[:, -1:]
     chosen = np.stack([np.searchsorted(row, numbers, side="right") for row, numbers in zip(sums, drawn, strict=True)])
     chosen = chosen.clip(0, x.shape[-1] - 1)
@@ -159,16 +128,18 @@ def _multinomial_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Typ
 
 
 def shuffle(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The rows along axis 0 in any order."""
+    """Return the rows along axis 0 in random order."""
     result: Array = _generator(context).permutation(x, axis=0)
     return result
 
 
 KERNELS = (
-    *(_plain(f"_random_{name}", *how) for name, how in _DISTRIBUTIONS.items()),
-    *(_like(f"_random_{name}_like", *how) for name, how in _DISTRIBUTIONS.items()),
-    *(_each(f"_sample_{name}", draw) for name, (draw, _) in _DISTRIBUTIONS.items()),
-    _plain("_random_randint", _randint, ("low", "high"), "int32"),
+    *(_random_kernel(f"_random_{name}", *how) for name, how in DISTRIBUTIONS.items()),
+    *(_random_like_kernel(f"_random_{name}_random_like_kernel", *how) for name, how in DISTRIBUTIONS.items()),
+    *(_sample_kernel(f"_sample_{name}", draw) for name, (draw, _) in DISTRIBUTIONS.items()),
+    _random_kernel(
+        "_random_randint", lambda rng, size, low, high: np.asarray(rng.integers(low, high, size)), ("low", "high"), "int32"
+    ),
     Kernel("_sample_multinomial", sample_multinomial, _multinomial_shapes, _multinomial_types),
     Kernel("_shuffle", shuffle, same_shapes, same_dtypes),
 )

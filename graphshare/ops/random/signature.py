@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 NO_KERNEL = "it draws random numbers in MXNet's own order, so its values cannot be compared"
 
 
-def standing_in(*keys: str) -> InputRule:
-    """``input1``, ``input2``: one for each of these parameters that is None, numbered without gaps."""
+def inputs_for_missing(*keys: str) -> InputRule:
+    """Return the rule for inputs ``input1``, ``input2``, one for each of these parameters that is None, without gaps."""
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
         missing = [key for key in keys if signature.value(attrs, key) is None]
@@ -49,13 +49,13 @@ OPERATORS = (
     ),
     *define(
         "_npi_gamma",
-        standing_in("shape", "scale"),
+        inputs_for_missing("shape", "scale"),
         "shape:float?=!; scale:float?=!; size:tuple32?=None; ctx:string=cpu; dtype:{float16/float32/float64}=float32",
         no_kernel=NO_KERNEL,
     ),
     *define(
         "_npi_gumbel _npi_logistic",
-        standing_in("loc", "scale"),
+        inputs_for_missing("loc", "scale"),
         "loc:float?=!; scale:float?=!; size:tuple32?=None; ctx:string=cpu",
         results="output0 output1",
         visible=1,
@@ -66,7 +66,7 @@ OPERATORS = (
     ),
     *define(
         "_npi_normal _npi_normal_n",
-        standing_in("loc", "scale"),
+        inputs_for_missing("loc", "scale"),
         "loc:float?=!; scale:float?=!; size:tuple32?=None; ctx:string=cpu; dtype:{float16/float32/float64}=float32",
         results="output0 output1",
         visible=1,
@@ -83,7 +83,7 @@ OPERATORS = (
     *define("_npi_powerd", "input1[a=None]", "a:float?=None; size:tuple32?=None", no_kernel=NO_KERNEL),
     *define(
         "_npi_uniform _npi_uniform_n",
-        standing_in("low", "high"),
+        inputs_for_missing("low", "high"),
         "low:float?=!; high:float?=!; size:tuple32?=None; ctx:string=cpu; dtype:{float16/float32/float64}=float32",
         no_kernel=NO_KERNEL,
     ),

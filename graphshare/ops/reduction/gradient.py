@@ -1,4 +1,4 @@
-"""Gradients of reductions: the output's gradient, stretched over what was reduced."""
+"""Gradients of reductions: the output's gradient, broadcast over the reduced axes."""
 
 from __future__ import annotations
 
@@ -14,72 +14,72 @@ from graphshare.ops.reduction.kernel import axes_of, np_axes_of
 AxesRule = Callable[..., tuple[int, ...]]
 
 
-def _spread(entry: TapeEntry, reduced: Array, named: AxesRule = axes_of) -> Array:
-    """An output (or its gradient) with the vanished axes back, as 1."""
+def _restore_axes(entry: TapeEntry, reduced: Array, axes_rule: AxesRule = axes_of) -> Array:
+    """Return an output (or its gradient) with the reduced axes as 1."""
     x = entry.inputs[0]
-    axes = named(entry.attrs, x.ndim, "axes" if "axes" in entry.attrs else "axis")
+    axes = axes_rule(entry.attrs, x.ndim, "axes" if "axes" in entry.attrs else "axis")
     return reduced.reshape([1 if axis in axes else size for axis, size in enumerate(x.shape)])
 
 
-def total(entry: TapeEntry, dy: Array, *, named: AxesRule = axes_of) -> Array:
-    """To every element."""
+def sum_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = axes_of) -> Array:
+    """Return ``dy`` for every element."""
     x = entry.inputs[0]
-    return np.broadcast_to(_spread(entry, dy, named), x.shape).astype(x.dtype, copy=False)
+    return np.broadcast_to(_restore_axes(entry, dy, axes_rule), x.shape).astype(x.dtype, copy=False)
 
 
-def mean(entry: TapeEntry, dy: Array, *, named: AxesRule = axes_of) -> Array:
-    """To every element its share."""
+def mean(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = axes_of) -> Array:
+    """Return ``dy`` divided by the number of elements of each mean."""
     x = entry.inputs[0]
-    share = _spread(entry, dy, named) / max(1, x.size // max(1, dy.size))
+    share = _restore_axes(entry, dy, axes_rule) / max(1, x.size // max(1, dy.size))
     return np.broadcast_to(share, x.shape).astype(x.dtype, copy=False)
 
 
-def extreme(entry: TapeEntry, dy: Array, *, named: AxesRule = axes_of) -> Array:
-    """To every element that is the greatest (or least): where several are, each gets all of it."""
+def extremum_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = axes_of) -> Array:
+    """Return ``dy`` for every element that is the maximum (or minimum); each of several gets all of it."""
     x = entry.inputs[0]
-    result: Array = _spread(entry, dy, named) * (x == _spread(entry, entry.outputs[0], named))
+    result: Array = _restore_axes(entry, dy, axes_rule) * (x == _restore_axes(entry, entry.outputs[0], axes_rule))
     return result.astype(x.dtype, copy=False)
 
 
-def product(entry: TapeEntry, dy: Array, *, named: AxesRule = axes_of) -> Array:
-    """The product without the element, by division: NaN for one that is 0, as in MXNet."""
+def product_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = axes_of) -> Array:
+    """Return the product of the other elements, by division: NaN for an element that is 0, as in MXNet."""
     x = entry.inputs[0]
-    result: Array = _spread(entry, dy, named) * (_spread(entry, entry.outputs[0], named) / x)
+    result: Array = _restore_axes(entry, dy, axes_rule) * (_restore_axes(entry, entry.outputs[0], axes_rule) / x)
     return result.astype(x.dtype, copy=False)
 
 
-def total_without_nan(entry: TapeEntry, dy: Array) -> Array:
-    """To every element that is a number."""
+def nansum_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return ``dy`` for every element that is not NaN."""
     x = entry.inputs[0]
-    return np.where(np.isnan(x), x.dtype.type(0), total(entry, dy))
+    return np.where(np.isnan(x), x.dtype.type(0), sum_gradient(entry, dy))
 
 
-def product_without_nan(entry: TapeEntry, dy: Array) -> Array:
-    """As :func:`product`, to every element that is a number."""
+def nanprod_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the gradient of :func:`product_gradient` for every element that is not NaN."""
     x = entry.inputs[0]
-    return np.where(np.isnan(x), x.dtype.type(0), product(entry, dy))
+    return np.where(np.isnan(x), x.dtype.type(0), product_gradient(entry, dy))
 
 
 def norm(entry: TapeEntry, dy: Array) -> Array:
-    """The sign (``ord`` 1), or the element divided by the norm."""
+    """Return ``dy`` times the sign (``ord`` 1), or times the element divided by the norm."""
     x = entry.inputs[0]
-    slope = np.sign(x) if entry.attrs["ord"] == 1 else x / _spread(entry, entry.outputs[0])
-    result: Array = _spread(entry, dy) * slope
+    slope = np.sign(x) if entry.attrs["ord"] == 1 else x / _restore_axes(entry, entry.outputs[0])
+    result: Array = _restore_axes(entry, dy) * slope
     return result.astype(x.dtype, copy=False)
 
 
 def moments(entry: TapeEntry, dmean: Array, dvariance: Array | None) -> Array:
-    """Of the mean, and of the variance: ``2 (x - mean) / n``."""
+    """Return the gradient from those of the mean and of the variance, ``2 (x - mean) / n``."""
     x = entry.inputs[0]
     count = x.size // max(1, dmean.size)
-    result: Array = _spread(entry, dmean) / count
+    result: Array = _restore_axes(entry, dmean) / count
     if dvariance is not None:
-        result = result + _spread(entry, dvariance) * 2 * (x - _spread(entry, entry.outputs[0])) / count
+        result = result + _restore_axes(entry, dvariance) * 2 * (x - _restore_axes(entry, entry.outputs[0])) / count
     return np.broadcast_to(result, x.shape).astype(x.dtype, copy=False)
 
 
 def cumsum(entry: TapeEntry, dy: Array) -> Array:
-    """The running sum from the end."""
+    """Return the running sum of ``dy`` from the end."""
     x, axis = entry.inputs[0], entry.attrs["axis"]
     if axis is None:
         dy = dy.reshape(-1)
@@ -87,26 +87,26 @@ def cumsum(entry: TapeEntry, dy: Array) -> Array:
     return np.asarray(result.reshape(x.shape).astype(x.dtype, copy=False))
 
 
-def np_product(entry: TapeEntry, dy: Array) -> Array:
-    """As :func:`product`, of the numpy interface."""
+def np_product_gradient(entry: TapeEntry, dy: Array) -> Array:
+    """Return the gradient of :func:`product_gradient` in the numpy interface."""
     if entry.inputs[0].dtype.kind != "f":
-        raise GradientError("it is of whole numbers")
-    return product(entry, dy, named=np_axes_of)
+        raise GradientError("the product of integers has no gradient")
+    return product_gradient(entry, dy, axes_rule=np_axes_of)
 
 
 GRADIENTS = (
-    Gradient("sum", total, reads_outputs=False),
-    Gradient("_np_sum", partial(total, named=np_axes_of), reads_outputs=False),
+    Gradient("sum", sum_gradient, reads_outputs=False),
+    Gradient("_np_sum", partial(sum_gradient, axes_rule=np_axes_of), reads_outputs=False),
     Gradient("mean", mean, reads_outputs=False),
-    Gradient("_npi_mean", partial(mean, named=np_axes_of), reads_outputs=False),
-    *(Gradient(name, extreme) for name in ("max", "min")),
-    *(Gradient(name, partial(extreme, named=np_axes_of)) for name in ("_np_max", "_np_min")),
-    Gradient("prod", product),
-    Gradient("_np_prod", np_product),
-    Gradient("nansum", total_without_nan, reads_outputs=False),
-    Gradient("nanprod", product_without_nan),
+    Gradient("_npi_mean", partial(mean, axes_rule=np_axes_of), reads_outputs=False),
+    *(Gradient(name, extremum_gradient) for name in ("max", "min")),
+    *(Gradient(name, partial(extremum_gradient, axes_rule=np_axes_of)) for name in ("_np_max", "_np_min")),
+    Gradient("prod", product_gradient),
+    Gradient("_np_prod", np_product_gradient),
+    Gradient("nansum", nansum_gradient, reads_outputs=False),
+    Gradient("nanprod", nanprod_gradient),
     Gradient("norm", norm),
     Gradient("moments", moments),
     Gradient("_np_cumsum", cumsum, reads_outputs=False),
-    *no_gradient("a place is no value", "argmax", "argmin", "argmax_channel", "_npi_argmax", "_npi_argmin"),
+    *no_gradient("an index has no derivative", "argmax", "argmin", "argmax_channel", "_npi_argmax", "_npi_argmin"),
 )

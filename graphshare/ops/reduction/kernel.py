@@ -1,4 +1,4 @@
-"""Reductions over axes. What is reduced over everything has the shape ``(1,)``; the numpy interface gives ``()``."""
+"""Reductions over axes. A reduction over all axes has the shape ``(1,)``; in the numpy interface ``()``."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ import numpy as np
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Forward, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import NUMBERS, Limits, with_limits
-from graphshare.ops.unification import axis_of, same_dtypes, unify
+from graphshare.ops.unification import axis_of, same_dtypes, size_of, unify
 
 Reduce = Callable[[Array, tuple[int, ...], bool], Array]
 
 
 def axes_of(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
-    """The axes that vanish: those named, all when none is, with ``exclude`` all others."""
-    given = attrs[key]
-    if given is None or given == ():
+    """Return the reduced axes: those of the attribute, all if there are none, with ``exclude`` all others."""
+    axes = attrs[key]
+    if axes is None or axes == ():
         return tuple(range(rank))
-    named = _axis_set((given,) if isinstance(given, int) else given, rank)
-    return tuple(axis for axis in range(rank) if (axis in named) != attrs.get("exclude", False))
+    distinct = _axis_set((axes,) if isinstance(axes, int) else axes, rank)
+    return tuple(axis for axis in range(rank) if (axis in distinct) != attrs.get("exclude", False))
 
 
 def np_axes_of(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
-    """The axes that vanish in the numpy interface: those named, which may be none at all; all where nothing is said."""
-    given = attrs[key]
-    if given is None:
+    """Return the reduced axes in the numpy interface: those of the attribute, which may be empty; all for None."""
+    axes = attrs[key]
+    if axes is None:
         return tuple(range(rank))
-    return tuple(sorted(_axis_set((given,) if isinstance(given, int) else given, rank)))
+    return tuple(sorted(_axis_set((axes,) if isinstance(axes, int) else axes, rank)))
 
 
-def _axis_set(given: Sequence[int], rank: int) -> set[int]:
-    if not rank and tuple(given) in ((0,), (-1,)):  # a number without axes lets itself be reduced along its first
+def _axis_set(axes: Sequence[int], rank: int) -> set[int]:
+    if not rank and tuple(axes) in ((0,), (-1,)):  # an array without axes may be reduced along its first
         return set()
-    named = {axis_of(axis, rank) for axis in given}
-    if len(named) < len(given):
-        raise KernelError(f"axes {tuple(given)} of an array with {rank} axes name one of them twice")
-    return named
+    distinct = {axis_of(axis, rank) for axis in axes}
+    if len(distinct) < len(axes):
+        raise KernelError(f"axes {tuple(axes)} of an array with {rank} axes name one of them twice")
+    return distinct
 
 
 def _reduce_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool, scalar: tuple[Dim, ...]) -> Shape:
@@ -57,7 +57,7 @@ def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shap
 
 
 def np_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """What is left after reduced axes; over everything the shape ``()``."""
+    """Infer the shape without the reduced axes; ``()`` for a reduction over all of them."""
     shape = inputs[0]
     if shape is None:
         return inputs, outputs
@@ -74,24 +74,24 @@ def _forward(reduce: Reduce, shapes: Any = _shapes, axes_named: Any = axes_of) -
     return forward
 
 
-def _wide(x: Array) -> Any:
-    """The type to add up in: integers wrap in their own."""
+def _accumulator_dtype(x: Array) -> Any:
+    """Return the dtype to accumulate in: integers wrap in their own."""
     return np.float64 if x.dtype.kind == "f" else x.dtype
 
 
-def add_up(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """The sum."""
-    return convert(np.asarray(np.sum(x, axis=axes, keepdims=keepdims, dtype=_wide(x))), x.dtype)
+def reduce_sum(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    """Return the sum."""
+    return convert(np.asarray(np.sum(x, axis=axes, keepdims=keepdims, dtype=_accumulator_dtype(x))), x.dtype)
 
 
-def multiply_up(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """The product."""
-    return convert(np.asarray(np.prod(x, axis=axes, keepdims=keepdims, dtype=_wide(x))), x.dtype)
+def reduce_product(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    """Return the product."""
+    return convert(np.asarray(np.prod(x, axis=axes, keepdims=keepdims, dtype=_accumulator_dtype(x))), x.dtype)
 
 
-def average(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """The mean; of integers the (wrapped) sum divided without the fraction."""
-    total = np.asarray(np.sum(x, axis=axes, keepdims=keepdims, dtype=_wide(x)))
+def reduce_mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    """Return the mean; of integers the (wrapped) sum divided without the fraction."""
+    total = np.asarray(np.sum(x, axis=axes, keepdims=keepdims, dtype=_accumulator_dtype(x)))
     count = x.size // total.size if total.size else 1
     if x.dtype.kind in "iu":
         return np.asarray(np.sign(total) * (np.abs(total) // count)).astype(x.dtype)
@@ -106,7 +106,7 @@ def _smallest(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     return np.asarray(np.min(x, axis=axes, keepdims=keepdims))
 
 
-def _without_nan(reduce: Reduce, neutral: int) -> Reduce:
+def _ignore_nan(reduce: Reduce, neutral: int) -> Reduce:
     def forward(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
         known = np.where(np.isnan(x), x.dtype.type(neutral), x) if x.dtype.kind == "f" else x
         return reduce(known, axes, keepdims)
@@ -115,14 +115,14 @@ def _without_nan(reduce: Reduce, neutral: int) -> Reduce:
 
 
 def norm(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The sum of absolute values (``ord`` 1) or the root of the sum of squares (2).
+    """Return the sum of absolute values (``ord`` 1) or the root of the sum of squares (2).
 
-    MXNet adds squares relative to the largest, so of integers only those as large as the largest count.
+    MXNet adds squares relative to the largest, so only those integers count that are as large as the largest.
     """
     axes, keep = axes_of(attrs, x.ndim), attrs["keepdims"]
     size = np.abs(x)
     if attrs["ord"] == 1:
-        result = add_up(size, axes, keep)
+        result = reduce_sum(size, axes, keep)
     elif x.dtype.kind == "f":
         square = np.square(size, dtype=np.float64)
         result = convert(np.sqrt(np.asarray(np.sum(square, axis=axes, keepdims=keep))), x.dtype)
@@ -136,7 +136,7 @@ def norm(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def _norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if attrs["ord"] not in (1, 2):
-        raise KernelError(f"norm of order {attrs['ord']}; there are 1 and 2")
+        raise KernelError(f"ord is {attrs['ord']}, expected 1 or 2")
     return _shapes(attrs, inputs, outputs)
 
 
@@ -145,18 +145,18 @@ def _norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Typ
 
 
 def moments(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
-    """Mean and (biased) variance."""
+    """Return the mean and the (biased) variance."""
     axes = axes_of(attrs, x.ndim, "axes")
     wide = x.astype(np.float64) if x.dtype.kind == "f" else x
-    mean = average(wide, axes, True)
-    variance = average(np.square(wide - mean), axes, True)
+    mean = reduce_mean(wide, axes, True)
+    variance = reduce_mean(np.square(wide - mean), axes, True)
     shape = _moments_shapes(attrs, [x.shape], [None, None])[1][0]
     return convert(mean, x.dtype).reshape(shape), convert(variance, x.dtype).reshape(shape)
 
 
 def _moments_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if not attrs["axes"]:
-        raise KernelError("moments needs axes; all of them for moments over everything")
+        raise KernelError("moments needs axes, also for moments over all of them")
     shape = inputs[0]
     if shape is None:
         return inputs, outputs
@@ -164,20 +164,20 @@ def _moments_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     return inputs, [unify(result, known) for known in outputs]
 
 
-def _position(function: Any, dtype: Any = None) -> Forward:
-    """The place of the greatest or least, along an axis or in the whole; NaN is both."""
+def _arg_extremum(function: Any, dtype: Any = None) -> Forward:
+    """Return the kernel for the index of the maximum or minimum, along an axis or of all elements; NaN is both."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         axis = attrs["axis"]
-        found = np.asarray(function(x.reshape(-1) if axis is None else x, axis=0 if axis is None else axis))
+        index = np.asarray(function(x.reshape(-1) if axis is None else x, axis=0 if axis is None else axis))
         shapes = np_shapes if dtype else _shapes
-        return found.astype(dtype or x.dtype).reshape(shapes(attrs, [x.shape], [None])[1][0])
+        return index.astype(dtype or x.dtype).reshape(shapes(attrs, [x.shape], [None])[1][0])
 
     return forward
 
 
 def argmax_channel(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The place of the greatest along axis 1."""
+    """Return the index of the maximum along axis 1."""
     return np.asarray(np.argmax(x, axis=1)).astype(x.dtype)
 
 
@@ -186,7 +186,7 @@ def _channel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 
 def cumsum(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The running sum along an axis, or of the flattened array."""
+    """Return the running sum along an axis, or of the flattened array."""
     (dtype,) = _np_types(attrs, [str(x.dtype)], [None])[1]
     return np.cumsum(x, axis=attrs["axis"], dtype=dtype)
 
@@ -198,19 +198,16 @@ def _cumsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     if axis is not None:
         axis_of(axis, len(shape))
         return inputs, [unify(shape, outputs[0])]
-    size: Dim = 1
-    for d in shape:
-        size = None if size is None or d is None else size * d
-    return inputs, [(size,)]
+    return inputs, [(size_of(shape),)]
 
 
 def _np_reduction(reduce: Reduce, *, floating: bool = False) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         if attrs["initial"] is not None:
-            raise KernelError("MXNet has no initial value for reductions")
+            raise KernelError("MXNet does not support an initial value of reductions")
         rule = _np_mean_types if floating else _np_types
         (dtype,) = rule(attrs, [str(x.dtype)], [None])[1]
-        if not x.size:  # of nothing also the product is 0
+        if not x.size:  # in MXNet an empty product is 0 too
             return np.zeros(np_shapes(attrs, [x.shape], [None])[1][0], dtype)  # type: ignore[arg-type]
         return _forward(reduce, np_shapes, np_axes_of)(context, attrs, convert(x, dtype))
 
@@ -233,13 +230,13 @@ def _int64(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
 
 
 _REDUCTIONS: dict[str, Reduce] = {
-    "sum": add_up,
-    "mean": average,
+    "sum": reduce_sum,
+    "mean": reduce_mean,
     "max": _largest,
     "min": _smallest,
-    "prod": multiply_up,
-    "nansum": _without_nan(add_up, 0),
-    "nanprod": _without_nan(multiply_up, 1),
+    "prod": reduce_product,
+    "nansum": _ignore_nan(reduce_sum, 0),
+    "nanprod": _ignore_nan(reduce_product, 1),
 }
 
 
@@ -248,15 +245,15 @@ KERNELS = with_limits(
     *(Kernel(operator, _forward(reduce), _shapes, same_dtypes) for operator, reduce in _REDUCTIONS.items()),
     Kernel("norm", norm, _norm_shapes, _norm_types),
     Kernel("moments", moments, _moments_shapes, same_dtypes),
-    Kernel("argmax", _position(np.argmax), _shapes, same_dtypes),
-    Kernel("argmin", _position(np.argmin), _shapes, same_dtypes),
+    Kernel("argmax", _arg_extremum(np.argmax), _shapes, same_dtypes),
+    Kernel("argmin", _arg_extremum(np.argmin), _shapes, same_dtypes),
     Kernel("argmax_channel", argmax_channel, _channel_shapes, same_dtypes),
-    Kernel("_npi_argmax", _position(np.argmax, np.int64), np_shapes, _int64),
-    Kernel("_npi_argmin", _position(np.argmin, np.int64), np_shapes, _int64),
+    Kernel("_npi_argmax", _arg_extremum(np.argmax, np.int64), np_shapes, _int64),
+    Kernel("_npi_argmin", _arg_extremum(np.argmin, np.int64), np_shapes, _int64),
     Kernel("_np_cumsum", cumsum, _cumsum_shapes, _np_types),
-    Kernel("_np_sum", _np_reduction(add_up), np_shapes, _np_types),
-    Kernel("_np_prod", _np_reduction(multiply_up), np_shapes, _np_types),
+    Kernel("_np_sum", _np_reduction(reduce_sum), np_shapes, _np_types),
+    Kernel("_np_prod", _np_reduction(reduce_product), np_shapes, _np_types),
     Kernel("_np_max", _forward(_largest, np_shapes, np_axes_of), np_shapes, same_dtypes),
     Kernel("_np_min", _forward(_smallest, np_shapes, np_axes_of), np_shapes, same_dtypes),
-    Kernel("_npi_mean", _np_reduction(average, floating=True), np_shapes, _np_mean_types),
+    Kernel("_npi_mean", _np_reduction(reduce_mean, floating=True), np_shapes, _np_mean_types),
 )
