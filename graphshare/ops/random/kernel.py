@@ -28,10 +28,6 @@ def _generalized_negative_binomial(rng: np.random.Generator, size: Any, mu: Any,
     return np.asarray(rng.poisson(rng.gamma(1 / alpha, alpha * mu, size), size))
 
 
-def _randint(rng: np.random.Generator, size: Any, low: Any, high: Any) -> Array:
-    return np.asarray(rng.integers(low, high, size))
-
-
 # By distribution: the function (rng, size, *parameters), and the parameters as attributes of _random_*.
 DISTRIBUTIONS: dict[str, tuple[Draw, tuple[str, ...]]] = {
     "uniform": (lambda rng, size, low, high: low + rng.random(size) * (high - low), ("low", "high")),
@@ -135,7 +131,7 @@ def shuffle(context: Context, attrs: Attrs, x: Array) -> Array:
 
 KERNELS = (
     *(_random_kernel(f"_random_{name}", *how) for name, how in DISTRIBUTIONS.items()),
-    *(_random_like_kernel(f"_random_{name}_random_like_kernel", *how) for name, how in DISTRIBUTIONS.items()),
+    *(_random_like_kernel(f"_random_{name}_like", *how) for name, how in DISTRIBUTIONS.items()),
     *(_sample_kernel(f"_sample_{name}", draw) for name, (draw, _) in DISTRIBUTIONS.items()),
     _random_kernel(
         "_random_randint", lambda rng, size, low, high: np.asarray(rng.integers(low, high, size)), ("low", "high"), "int32"

@@ -1,4 +1,4 @@
-"""Images brought to another size by means or by interpolation: a product along the height and one along the width."""
+"""Images resized by means or by interpolation: a product along the height and one along the width."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from graphshare.ops.deconvolution.kernel import deconvolution, deconvolution_sha
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
 from graphshare.ops.limits import Limits, require, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
-from graphshare.ops.windows import (
-    to_compute_dtype,
-    unify_dims,
-)
+from graphshare.ops.windows import to_compute_dtype, unify_dims
 from graphshare.text.format import format_shape
 
 
 def bilinear_attrs(attrs: Attrs) -> dict[str, object]:
-    """The attributes of the Deconvolution that bilinear upsampling is."""
+    """Return the attributes of the Deconvolution that computes bilinear upsampling."""
     scale, filters = attrs["scale"], attrs["num_filter"]
     kernel, pad = 2 * scale - scale % 2, -(-(scale - 1) // 2)
     return {
@@ -32,7 +29,7 @@ def bilinear_attrs(attrs: Attrs) -> dict[str, object]:
 
 
 def upsampling(context: Context, attrs: Attrs, *arrays: Array) -> Array:
-    """Each image (N, C, H, W) brought to ``scale`` times the first one's size; several are concatenated or summed."""
+    """Resize each image (N, C, H, W) to ``scale`` times the first one's size; several are concatenated or summed."""
     if attrs["sample_type"] == "bilinear":
         return deconvolution(context, bilinear_attrs(attrs), *arrays)
     height = arrays[0].shape[2] * attrs["scale"]
@@ -46,9 +43,9 @@ def upsampling(context: Context, attrs: Attrs, *arrays: Array) -> Array:
     for x in arrays:
         factor = height // x.shape[2]
         require(factor * x.shape[3] == out.shape[3], f"{format_shape(x.shape)} is not 1/n of {format_shape(out.shape[2:])}")
-        goal = out if total else out[:, first : first + x.shape[1]]
+        target = out if total else out[:, first : first + x.shape[1]]
         first += x.shape[1]
-        blocks = goal.reshape(*goal.shape[:2], x.shape[2], factor, x.shape[3], factor)
+        blocks = target.reshape(*target.shape[:2], x.shape[2], factor, x.shape[3], factor)
         wide = x[:, :, :, None, :, None]
         if total and len(arrays) > 1:
             blocks += wide
@@ -58,7 +55,7 @@ def upsampling(context: Context, attrs: Attrs, *arrays: Array) -> Array:
 
 
 def upsampling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """The output from the images, and the weight of the bilinear kind."""
+    """Infer the output from the images, and the weight of bilinear upsampling."""
     if attrs["sample_type"] == "bilinear":
         return deconvolution_shapes(bilinear_attrs(attrs), inputs, outputs)
     shapes = [dims_of_rank(shape, 4) for shape in inputs]
@@ -81,39 +78,40 @@ def upsampling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
 
 
 def adaptive_average(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Means over ``output_size`` bins (N, C, H, W), which overlap where they do not divide the image."""
+    """Return means over ``output_size`` bins (N, C, H, W), which overlap where they do not divide the image."""
     height, width = bin_counts(attrs)
-    return along_both(x, means(x.shape[2], height), means(x.shape[3], width))
+    return apply_separable(x, averaging_matrix(x.shape[2], height), averaging_matrix(x.shape[3], width))
 
 
 def bilinear_resize(context: Context, attrs: Attrs, x: Array, like: Array | None = None) -> Array:
-    """Interpolation between the four nearest pixels (N, C, H, W)."""
+    """Interpolate between the four nearest pixels (N, C, H, W)."""
     height, width = _output_size(attrs, x.shape, None if like is None else like.shape)
     assert height is not None
     assert width is not None
     corners = attrs["align_corners"]
-    return along_both(x, between(x.shape[2], height, corners), between(x.shape[3], width, corners))
+    return apply_separable(
+        x, interpolation_matrix(x.shape[2], height, corners), interpolation_matrix(x.shape[3], width, corners)
+    )
 
 
-def along_both(x: Array, rows: Array, columns: Array) -> Array:
-    """``rows`` @ x @ ``columns`` transposed, for each image."""
+def apply_separable(x: Array, rows: Array, columns: Array) -> Array:
+    """Return ``rows`` @ x @ ``columns`` transposed, for each image."""
     wide = to_compute_dtype(x)
     out: Array = np.matmul(np.matmul(rows.astype(wide.dtype), wide), columns.T.astype(wide.dtype))
     return out.astype(x.dtype, copy=False)
 
 
 @lru_cache(maxsize=64)
-def means(size: int, bins: int) -> Array:
-    """(bins, size): what each cell contributes to each mean."""
+def averaging_matrix(size: int, bins: int) -> Array:
+    """Return the weight of each cell in each mean: (bins, size)."""
     cell, bin_ = np.arange(size), np.arange(bins)[:, None]
     inside = (cell >= bin_ * size // bins) & (cell < -(-(bin_ + 1) * size // bins))
-    shares: Array = inside / inside.sum(axis=1, keepdims=True)
-    return shares
+    return np.asarray(inside / inside.sum(axis=1, keepdims=True))
 
 
 @lru_cache(maxsize=64)
-def between(size: int, count: int, corners: bool) -> Array:
-    """(count, size): what each cell contributes to each interpolated one."""
+def interpolation_matrix(size: int, count: int, corners: bool) -> Array:
+    """Return the weight of each cell in each interpolated one: (count, size)."""
     if count == 1:
         place = np.zeros(1, dtype=np.float32)
     elif corners:
@@ -132,44 +130,44 @@ def between(size: int, count: int, corners: bool) -> Array:
 
 
 def bin_counts(attrs: Attrs) -> tuple[int, int]:
-    """The bins along height and width."""
+    """Return the bins along height and width."""
     size = attrs["output_size"] or (1,)
     if len(size) > 2 or min(size) < 1:
-        raise KernelError(f"reached is {size}; one or two sizes of at least 1 are wanted")
+        raise KernelError(f"output_size is {size}, expected one or two sizes of at least 1")
     return size[0], size[-1]
 
 
 def _output_size(attrs: Attrs, shape: tuple[Dim, ...], like: tuple[Dim, ...] | None) -> tuple[Dim, Dim]:
     mode = attrs["mode"]
-    found: list[Dim] = []
+    sizes: list[Dim] = []
     for axis, name in ((2, "height"), (3, "width")):
         size, scale = shape[axis], attrs[f"scale_{name}"]
         if mode == "like":
-            found.append(None if like is None else like[axis])
+            sizes.append(None if like is None else like[axis])
         elif mode == "size" and scale is None:
-            found.append(attrs[name])
+            sizes.append(attrs[name])
         elif size is None:
-            found.append(None)
+            sizes.append(None)
         elif mode in ("size", "odd_scale"):
             if scale is None:
                 raise KernelError(f"mode odd_scale needs scale_{name}")
             odd = mode == "odd_scale" and size % 2
-            found.append(
+            sizes.append(
                 int(np.float32(size - 1) * np.float32(scale)) + 1 if odd else int(np.float32(scale) * np.float32(size))
             )
         else:
-            wanted = 0 if "even" in mode else 1
-            found.append(size if size % 2 == wanted else size + (-1 if mode.endswith("down") else 1))
-    return found[0], found[1]
+            remainder = 0 if "even" in mode else 1
+            sizes.append(size if size % 2 == remainder else size + (-1 if mode.endswith("down") else 1))
+    return sizes[0], sizes[1]
 
 
 def adaptive_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """The output from ``output_size``; samples and channels both ways."""
+    """Infer the output from ``output_size``, and samples and channels in both directions."""
     return _resize_shapes(inputs, outputs, bin_counts(attrs))
 
 
 def resize_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """The output from the mode; samples and channels both ways."""
+    """Infer the output from the mode, and samples and channels in both directions."""
     like = dims_of_rank(inputs[1], 4) if len(inputs) > 1 else None
     return _resize_shapes(inputs, outputs, _output_size(attrs, dims_of_rank(inputs[0], 4), like))
 

@@ -1,4 +1,4 @@
-"""Gradients of recurrent layers: back through time, from states that are computed once more.
+"""Gradients of recurrent layers: backpropagation through time, from states that are computed again.
 
 The parameters' gradient has the layout of the vector itself; see :mod:`graphshare.ops.rnn.kernel`.
 """
@@ -15,8 +15,8 @@ from graphshare.ops.kernel import Array
 from graphshare.ops.rnn.kernel import Cell, cells, directions, sigmoid
 
 
-class Kept(NamedTuple):
-    """What the way back needs of one layer in one direction: its inputs, the states before each step, and the gates."""
+class Trace(NamedTuple):
+    """What the backward pass needs of one layer in one direction: its inputs, the states before each step, and the gates."""
 
     x: Array
     h: Array
@@ -26,51 +26,51 @@ class Kept(NamedTuple):
     more: Array
 
 
-Forward = Callable[[Cell, Array, Array, Array], Kept]
+Forward = Callable[[Cell, Array, Array, Array], Trace]
 
 
-Backward = Callable[[Cell, Cell, Kept, Array, Array, Array], "tuple[Array, Array, Array]"]
+Backward = Callable[[Cell, Cell, Trace, Array, Array, Array], "tuple[Array, Array, Array]"]
 
 
 def _plain_forward(act: Callable[[Array], Array]) -> Forward:
-    def run(cell: Cell, x: Array, h: Array, c: Array) -> Kept:
+    def run(cell: Cell, x: Array, h: Array, c: Array) -> Trace:
         out = x @ cell.w_input.T + (cell.b_input + cell.b_state)
         before = np.empty((len(x), *h.shape), x.dtype)
         for t, step in enumerate(out):
             before[t] = h
             step += h @ cell.w_state.T
             h = step[...] = act(step)
-        return Kept(x, before, c, out, out, c)
+        return Trace(x, before, c, out, out, c)
 
     return run
 
 
 def _plain_backward(slope: Callable[[Array], Array]) -> Backward:
-    def run(cell: Cell, into: Cell, kept: Kept, dout: Array, dh: Array, dc: Array) -> tuple[Array, Array, Array]:
-        dgates = np.empty_like(kept.gates)
-        for t in reversed(range(len(kept.x))):
-            dgates[t] = (dout[t] + dh) * slope(kept.out[t])
+    def run(cell: Cell, into: Cell, trace: Trace, dout: Array, dh: Array, dc: Array) -> tuple[Array, Array, Array]:
+        dgates = np.empty_like(trace.gates)
+        for t in reversed(range(len(trace.x))):
+            dgates[t] = (dout[t] + dh) * slope(trace.out[t])
             dh = dgates[t] @ cell.w_state
-        return _weights(cell, into, kept, dgates, dgates), dh, dc
+        return _weight_gradients(cell, into, trace, dgates, dgates), dh, dc
 
     return run
 
 
-def _weights(cell: Cell, into: Cell, kept: Kept, dgates: Array, dstate: Array) -> Array:
-    """Writes the gradients of weights and biases, and gives that of the inputs.
+def _weight_gradients(cell: Cell, into: Cell, trace: Trace, dgates: Array, dstate: Array) -> Array:
+    """Write the gradients of weights and biases, and return that of the inputs.
 
     ``dgates`` are those of the gates' input side, ``dstate`` those of their state side.
     """
     flat, state = dgates.reshape(-1, dgates.shape[2]), dstate.reshape(-1, dstate.shape[2])
-    into.w_input[...] = flat.T @ kept.x.reshape(len(flat), -1)
-    into.w_state[...] = state.T @ kept.h.reshape(len(state), -1)
+    into.w_input[...] = flat.T @ trace.x.reshape(len(flat), -1)
+    into.w_state[...] = state.T @ trace.h.reshape(len(state), -1)
     into.b_input[...] = flat.sum(axis=0)
     into.b_state[...] = state.sum(axis=0)
     dx: Array = dgates @ cell.w_input
     return dx
 
 
-def _lstm_forward(cell: Cell, x: Array, h: Array, c: Array) -> Kept:
+def _lstm_forward(cell: Cell, x: Array, h: Array, c: Array) -> Trace:
     gates = x @ cell.w_input.T + (cell.b_input + cell.b_state)
     size = c.shape[1]
     before = np.empty((len(x), *h.shape), x.dtype)
@@ -88,30 +88,30 @@ def _lstm_forward(cell: Cell, x: Array, h: Array, c: Array) -> Kept:
             h = h @ cell.w_projection.T
         out[t] = h
     cells_before[len(x)] = c
-    return Kept(x, before, cells_before, gates, out, c)
+    return Trace(x, before, cells_before, gates, out, c)
 
 
-def _lstm_backward(cell: Cell, into: Cell, kept: Kept, dout: Array, dh: Array, dc: Array) -> tuple[Array, Array, Array]:
-    size = kept.c.shape[2]
-    dgates = np.empty_like(kept.gates)
-    for t in reversed(range(len(kept.x))):
-        taken, forgot, new, shown = (kept.gates[t][:, i * size : (i + 1) * size] for i in range(4))
-        spread = np.tanh(kept.c[t + 1])
+def _lstm_backward(cell: Cell, into: Cell, trace: Trace, dout: Array, dh: Array, dc: Array) -> tuple[Array, Array, Array]:
+    size = trace.c.shape[2]
+    dgates = np.empty_like(trace.gates)
+    for t in reversed(range(len(trace.x))):
+        i, f, new, o = (trace.gates[t][:, gate * size : (gate + 1) * size] for gate in range(4))
+        squashed = np.tanh(trace.c[t + 1])
         total = dout[t] + dh
         if cell.w_projection is not None and into.w_projection is not None:
-            into.w_projection[...] += total.T @ (shown * spread)
+            into.w_projection[...] += total.T @ (o * squashed)
             total = total @ cell.w_projection
-        dc = dc + total * shown * (1 - spread * spread)
-        dgates[t][:, :size] = dc * new * taken * (1 - taken)
-        dgates[t][:, size : 2 * size] = dc * kept.c[t] * forgot * (1 - forgot)
-        dgates[t][:, 2 * size : 3 * size] = dc * taken * (1 - new * new)
-        dgates[t][:, 3 * size :] = total * spread * shown * (1 - shown)
-        dc = dc * forgot
+        dc = dc + total * o * (1 - squashed * squashed)
+        dgates[t][:, :size] = dc * new * i * (1 - i)
+        dgates[t][:, size : 2 * size] = dc * trace.c[t] * f * (1 - f)
+        dgates[t][:, 2 * size : 3 * size] = dc * i * (1 - new * new)
+        dgates[t][:, 3 * size :] = total * squashed * o * (1 - o)
+        dc = dc * f
         dh = dgates[t] @ cell.w_state
-    return _weights(cell, into, kept, dgates, dgates), dh, dc
+    return _weight_gradients(cell, into, trace, dgates, dgates), dh, dc
 
 
-def _gru_forward(cell: Cell, x: Array, h: Array, c: Array) -> Kept:
+def _gru_forward(cell: Cell, x: Array, h: Array, c: Array) -> Trace:
     gates = x @ cell.w_input.T + cell.b_input
     size = h.shape[1]
     before, out, inner = (np.empty((len(x), *h.shape), x.dtype) for _ in range(3))
@@ -123,23 +123,23 @@ def _gru_forward(cell: Cell, x: Array, h: Array, c: Array) -> Kept:
         inner[t] = state[:, 2 * size :]
         step[:, 2 * size :] = np.tanh(step[:, 2 * size :] + step[:, :size] * inner[t])
         h = out[t] = (1 - step[:, size : 2 * size]) * step[:, 2 * size :] + step[:, size : 2 * size] * h
-    return Kept(x, before, c, gates, out, inner)
+    return Trace(x, before, c, gates, out, inner)
 
 
-def _gru_backward(cell: Cell, into: Cell, kept: Kept, dout: Array, dh: Array, dc: Array) -> tuple[Array, Array, Array]:
-    size = kept.h.shape[2]
-    dgates, dstate = np.empty_like(kept.gates), np.empty_like(kept.gates)
-    for t in reversed(range(len(kept.x))):
-        reset, update, new = (kept.gates[t][:, i * size : (i + 1) * size] for i in range(3))
+def _gru_backward(cell: Cell, into: Cell, trace: Trace, dout: Array, dh: Array, dc: Array) -> tuple[Array, Array, Array]:
+    size = trace.h.shape[2]
+    dgates, dstate = np.empty_like(trace.gates), np.empty_like(trace.gates)
+    for t in reversed(range(len(trace.x))):
+        reset, update, new = (trace.gates[t][:, i * size : (i + 1) * size] for i in range(3))
         total = dout[t] + dh
         dnew = total * (1 - update) * (1 - new * new)
-        dgates[t][:, :size] = dnew * kept.more[t] * reset * (1 - reset)
-        dgates[t][:, size : 2 * size] = total * (kept.h[t] - new) * update * (1 - update)
+        dgates[t][:, :size] = dnew * trace.more[t] * reset * (1 - reset)
+        dgates[t][:, size : 2 * size] = total * (trace.h[t] - new) * update * (1 - update)
         dgates[t][:, 2 * size :] = dnew
         dstate[t] = dgates[t]
         dstate[t][:, 2 * size :] = dnew * reset
         dh = total * update + dstate[t] @ cell.w_state
-    return _weights(cell, into, kept, dgates, dstate), dh, dc
+    return _weight_gradients(cell, into, trace, dgates, dstate), dh, dc
 
 
 _LAYERS: dict[str, tuple[Forward, Backward]] = {
@@ -151,11 +151,11 @@ _LAYERS: dict[str, tuple[Forward, Backward]] = {
 
 
 def rnn(entry: TapeEntry, dy: Array, *dstates: Array | None) -> Gradients:
-    """Of data, parameters and first states."""
+    """Return the gradients of data, parameters and initial states."""
     attrs, (x, vector, state, *more) = entry.attrs, entry.inputs
     lstm, sides = attrs["mode"] == "lstm", directions(attrs)
     forward, backward = _LAYERS[attrs["mode"]]
-    layers, masks, kept = cells(attrs, x.shape[2], vector), _masks(entry), []
+    layers, masks, traces = cells(attrs, x.shape[2], vector), _masks(entry), []
     source, c_state = x, more[0] if lstm else state
     for first in range(0, len(layers), sides):
         if first and masks:
@@ -164,36 +164,36 @@ def rnn(entry: TapeEntry, dy: Array, *dstates: Array | None) -> Gradients:
         for side in range(sides):
             number = first + side
             steps = source[::-1] if side else source
-            kept.append(forward(layers[number], np.ascontiguousarray(steps), state[number], c_state[number]))
-        source = _beside([k.out for k in kept[first:]])
+            traces.append(forward(layers[number], np.ascontiguousarray(steps), state[number], c_state[number]))
+        source = _concatenate_directions([k.out for k in traces[first:]])
     flat = np.zeros_like(vector)
     into = cells(attrs, x.shape[2], flat)
-    dh, dc = _last(state, dstates, 0), _last(c_state, dstates, 1)
+    dh, dc = _last_state_gradient(state, dstates, 0), _last_state_gradient(c_state, dstates, 1)
     gradient = dy
     for first in reversed(range(0, len(layers), sides)):
-        below = np.zeros(kept[first].x.shape, x.dtype)
+        below = np.zeros(traces[first].x.shape, x.dtype)
         width = gradient.shape[2] // sides
         for side in range(sides):
             number = first + side
             part = np.ascontiguousarray(gradient[:, :, side * width : (side + 1) * width][:: -1 if side else 1])
-            dx, dh[number], dc[number] = backward(layers[number], into[number], kept[number], part, dh[number], dc[number])
+            dx, dh[number], dc[number] = backward(layers[number], into[number], traces[number], part, dh[number], dc[number])
             below += dx[::-1] if side else dx
         gradient = below * masks[first] if first and masks else below
     return [gradient, flat, dh, *([dc] if lstm else [])]
 
 
-def _beside(outputs: list[Array]) -> Array:
-    """Both directions' outputs, in the order of time, side by side."""
+def _concatenate_directions(outputs: list[Array]) -> Array:
+    """Concatenate the outputs of both directions, in the order of time."""
     return outputs[0] if len(outputs) == 1 else np.concatenate((outputs[0], outputs[1][::-1]), axis=2)
 
 
-def _last(state: Array, dstates: tuple[Array | None, ...], number: int) -> Array:
-    given = dstates[number] if number < len(dstates) else None
-    return np.zeros_like(state) if given is None else given.copy()
+def _last_state_gradient(state: Array, dstates: tuple[Array | None, ...], number: int) -> Array:
+    dstate = dstates[number] if number < len(dstates) else None
+    return np.zeros_like(state) if dstate is None else dstate.copy()
 
 
 def _masks(entry: TapeEntry) -> dict[int, Any]:
-    """What draws the masks between layers, at 0, as the forward pass drew them; empty where there are none."""
+    """Return at 0 the function that draws the masks between layers like the forward pass; empty without dropout."""
     p = entry.attrs["p"]
     if not entry.training or p == 0 or entry.attrs["num_layers"] == 1:
         return {}

@@ -2,9 +2,9 @@
 
 The parameter vector holds, for every layer and then for every direction, the weights of the input ``(gates*H, in)``, of the
 state ``(gates*H, R)`` and, with a projection, of the projection ``(R, H)``; after all weights, in the same order, the two
-biases ``(gates*H,)``. ``H`` is ``state_size`` and ``R`` the size of what is handed on: ``projection_size``, else ``H``. Gates
-are i, f, c, o of an LSTM and r, z, n of a GRU. MXNet's CPU kernels take no notice of ``lstm_state_clip_*`` and
-``use_sequence_length``, and neither does this one.
+biases ``(gates*H,)``. ``H`` is ``state_size`` and ``R`` the size of the output: ``projection_size``, else ``H``. Gates are
+i, f, c, o of an LSTM and r, z, n of a GRU. MXNet's CPU kernels ignore ``lstm_state_clip_*`` and ``use_sequence_length``, and
+so does this one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Cell(NamedTuple):
 
 
 def directions(attrs: Attrs) -> int:
-    """2 for a layer that runs both ways, else 1."""
+    """Return 2 for a bidirectional layer, else 1."""
     return 2 if attrs["bidirectional"] else 1
 
 
@@ -43,7 +43,7 @@ def _output_width(attrs: Attrs) -> int:
 
 
 def parameter_size(attrs: Attrs, inputs: int) -> int:
-    """How long the parameter vector is for inputs of this size."""
+    """Return the length of the parameter vector for inputs of this size."""
     hidden, layers, sides, out = attrs["state_size"], attrs["num_layers"], directions(attrs), _output_width(attrs)
     rows = GATES[attrs["mode"]] * hidden * sides
     size: int = rows * (inputs + out + 2) + (layers - 1) * rows * (sides * out + out + 2)
@@ -51,7 +51,7 @@ def parameter_size(attrs: Attrs, inputs: int) -> int:
 
 
 def input_size(attrs: Attrs, size: int) -> int:
-    """The way back: the input size that a parameter vector of this length is for.
+    """Return the input size for a parameter vector of this length.
 
     Raises:
         KernelError: there is none.
@@ -59,16 +59,16 @@ def input_size(attrs: Attrs, size: int) -> int:
     least = parameter_size(attrs, 1)
     step = least - parameter_size(attrs, 0)
     require(step, "state_size must not be 0")
-    found, rest = divmod(size - least, step)
-    if rest or found < 0:
-        raise KernelError(f"{size} parameters fit no input size; size 1 takes {least}, and each further one {step} more")
-    return found + 1
+    more, rest = divmod(size - least, step)
+    if rest or more < 0:
+        raise KernelError(f"{size} parameters do not fit any input size; size 1 needs {least}, each further one {step} more")
+    return more + 1
 
 
 def cells(attrs: Attrs, inputs: int, vector: Array) -> list[Cell]:
-    """The cells by layer, then by direction."""
+    """Return the cells by layer, then by direction."""
     if vector.shape != (parameter_size(attrs, inputs),):
-        raise KernelError(f"{vector.size} parameters where inputs of size {inputs} take {parameter_size(attrs, inputs)}")
+        raise KernelError(f"{vector.size} parameters, expected {parameter_size(attrs, inputs)} for inputs of size {inputs}")
     hidden, sides, out = attrs["state_size"], directions(attrs), _output_width(attrs)
     rows, at = GATES[attrs["mode"]] * hidden, 0
 
@@ -87,7 +87,7 @@ def cells(attrs: Attrs, inputs: int, vector: Array) -> list[Cell]:
 
 
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(-x)), in place."""
+    """Compute 1 / (1 + exp(-x)) in place."""
     np.negative(x, out=x)
     np.exp(x, out=x)
     x += 1
@@ -99,7 +99,7 @@ Layer = Callable[[Cell, Array, Array, Array], tuple[Array, Array]]
 
 
 def _plain(act: Callable[[Array], Array]) -> Layer:
-    """``h = act(W x + b + U h + c)``."""
+    """Return the layer ``h = act(W x + b + U h + c)``."""
 
     def run(cell: Cell, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
         steps = x @ cell.w_input.T + (cell.b_input + cell.b_state)
@@ -118,8 +118,8 @@ def _lstm(cell: Cell, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
     out: Array = np.empty((*x.shape[:2], h.shape[1]), x.dtype)
     for t, step in enumerate(steps):
         step += h @ u
-        taken, kept = np.split(sigmoid(step[:, : 2 * size]), 2, axis=1)
-        c = kept * c + taken * np.tanh(step[:, 2 * size : 3 * size])
+        i, f = np.split(sigmoid(step[:, : 2 * size]), 2, axis=1)
+        c = f * c + i * np.tanh(step[:, 2 * size : 3 * size])
         h = sigmoid(step[:, 3 * size :]) * np.tanh(c)
         if cell.w_projection is not None:
             h = h @ cell.w_projection.T
@@ -128,7 +128,7 @@ def _lstm(cell: Cell, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
 
 
 def _gru(cell: Cell, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
-    """``n = tanh(W x + b + r * (U h + c))`` and ``h = (1 - z) * n + z * h``."""
+    """Compute ``n = tanh(W x + b + r * (U h + c))`` and ``h = (1 - z) * n + z * h``."""
     steps = x @ cell.w_input.T + cell.b_input
     u, size = cell.w_state.T, h.shape[1]
     out: Array = np.empty((*x.shape[:2], size), x.dtype)
@@ -149,9 +149,9 @@ _LAYERS: dict[str, Layer] = {
 
 
 def rnn(context: Context, attrs: Attrs, x: Array, parameters: Array, state: Array, *more: Array) -> Array | tuple[Array, ...]:
-    """All layers over ``(T, N, in)``: ``(T, N, directions*R)``, with ``state_outputs`` the last states as well.
+    """Run all layers over ``(T, N, in)``: ``(T, N, directions*R)``, with ``state_outputs`` the last states as well.
 
-    While training, ``p`` drops values between layers by ``context.rng``, another stream than MXNet's.
+    In training, ``p`` is the share of values dropped between layers by ``context.rng``, another stream than MXNet's.
     """
     run, sides = _LAYERS[attrs["mode"]], directions(attrs)
     c_state = more[0] if attrs["mode"] == "lstm" else state
@@ -185,7 +185,7 @@ def _drop_out(context: Context, p: float, x: Array) -> Array:
 
 
 def rnn_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Data, parameters, states and results tell of each other; so do sequence lengths."""
+    """Infer data, parameters, states, results and sequence lengths from each other."""
     lstm, sides, out = attrs["mode"] == "lstm", directions(attrs), _output_width(attrs)
     stacked, hidden = attrs["num_layers"] * sides, attrs["state_size"]
     steps, batch, width = dims_of_rank(inputs[0], 3)
@@ -206,13 +206,15 @@ def rnn_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, S
         *[(batch,)] * attrs["use_sequence_length"],
     ]
     require(len(known) == len(inputs), f"{len(inputs)} inputs, expected {len(known)}")
-    found = [unify(a, b) for a, b in zip(known, inputs, strict=True)]
-    wanted = [(steps, batch, out * sides), state, cell][: len(outputs)]
-    return found, [unify(a, b) for a, b in zip(wanted, outputs, strict=True)]
+    results = [(steps, batch, out * sides), state, cell][: len(outputs)]
+    return (
+        [unify(a, b) for a, b in zip(known, inputs, strict=True)],
+        [unify(a, b) for a, b in zip(results, outputs, strict=True)],
+    )
 
 
 def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """One type; sequence lengths have their own."""
+    """Infer one dtype for all but sequence lengths, which have their own."""
     count = len(inputs) - attrs["use_sequence_length"]
     known, results = same_dtypes(attrs, inputs[:count], outputs)
     return [*known, *inputs[count:]], results
@@ -220,10 +222,8 @@ def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
 
 def rnn_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     """Count each weight of the flat vector once for each step and sample; its biases are two rows a gate."""
-    steps, batch = inputs[0][0], inputs[0][1]
-    gates = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}[str(attrs["mode"])]
-    directions = 2 if attrs.get("bidirectional") else 1
-    biases = int(attrs["num_layers"]) * directions * 2 * gates * int(attrs["state_size"])
+    steps, batch = inputs[0][:2]
+    biases: int = attrs["num_layers"] * directions(attrs) * 2 * GATES[attrs["mode"]] * attrs["state_size"]
     return steps * batch * (prod(inputs[1]) - biases)
 
 

@@ -1,4 +1,4 @@
-"""Gradients of regions pooled to one size, of the feature maps. Regions have none."""
+"""Gradients of the feature maps of region pooling. Regions have none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphshare.ops.roi.kernel import align_axes, bins_of, round_half_away, sens
 
 
 def roi_pooling(entry: TapeEntry, dy: Array) -> Array:
-    """To the first greatest value of each bin."""
+    """Return ``dy`` at the first maximum of each bin."""
     x, rois = entry.inputs
     height, width = entry.attrs["pooled_size"]
     dx = np.zeros_like(x)
@@ -31,7 +31,7 @@ def roi_pooling(entry: TapeEntry, dy: Array) -> Array:
 
 
 def roi_align(entry: TapeEntry, dy: Array) -> Array:
-    """To the pixels that each sample lay between."""
+    """Return ``dy`` shared among the pixels that each sample was interpolated from."""
     x, rois = entry.inputs
     height, width = entry.attrs["pooled_size"]
     dx = np.zeros_like(x)
@@ -42,18 +42,18 @@ def roi_align(entry: TapeEntry, dy: Array) -> Array:
         whole = gradient
         if entry.attrs["position_sensitive"]:
             i, j = np.indices((height, width))
-            spread = np.zeros((gradient.shape[0], height, width, height, width), gradient.dtype)
-            spread[:, i, j, i, j] = gradient
-            whole = spread.reshape(-1, height, width)
+            by_bin = np.zeros((gradient.shape[0], height, width, height, width), gradient.dtype)
+            by_bin[:, i, j, i, j] = gradient
+            whole = by_bin.reshape(-1, height, width)
         rows, columns = len(down) // height, len(along) // width
-        seen = np.repeat(np.repeat(whole, rows, axis=1), columns, axis=2) / x.dtype.type(rows * columns)
+        share = np.repeat(np.repeat(whole, rows, axis=1), columns, axis=2) / x.dtype.type(rows * columns)
         part = dx[int(region[0]), :, top : top + down.shape[1], left : left + along.shape[1]]
-        part += down.T @ seen @ along
+        part += down.T @ share @ along
     return np.asarray(dx)
 
 
 def ps_roi_pooling(entry: TapeEntry, dy: Array) -> Array:
-    """To all pixels of a bin alike, of the bin's own channels."""
+    """Return ``dy`` shared equally among the pixels of each bin, in the bin's own channels."""
     x, rois = entry.inputs
     size, count = entry.attrs["pooled_size"], entry.attrs["output_dim"]
     group = entry.attrs["group_size"] or size
@@ -70,5 +70,5 @@ GRADIENTS = (
     Gradient("ROIPooling", roi_pooling, reads_outputs=False),
     Gradient("_contrib_ROIAlign", roi_align, reads_outputs=False),
     Gradient("_contrib_PSROIPooling", ps_roi_pooling, reads_outputs=False),
-    *no_gradient("MXNet registers none and refuses to go back through it", "_contrib_RROIAlign", is_zero=False),
+    *no_gradient("MXNet registers no gradient of it and refuses its backward pass", "_contrib_RROIAlign", is_zero=False),
 )

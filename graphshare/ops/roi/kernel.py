@@ -1,4 +1,4 @@
-"""Regions of feature maps pooled to one size. A region is a row (sample, x1, y1, x2, y2) in the coordinates of the image."""
+"""Regions of feature maps, pooled to one size. A region is a row (sample, x1, y1, x2, y2) in image coordinates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Span = tuple[int, int]
 
 
 def round_half_away(x: Array) -> Array:
-    """Half away from 0."""
+    """Round to the nearest integer, half away from 0."""
     result: Array = np.copysign(np.floor(np.abs(x) + 0.5), x)
     return result
 
@@ -24,20 +24,20 @@ def round_half_away(x: Array) -> Array:
 def _sample(x: Array, region: Array) -> Array:
     number = int(region[0])
     if not 0 <= number < x.shape[0]:
-        raise KernelError(f"a region names sample {number}, but there are {x.shape[0]}")
+        raise KernelError(f"a region has sample {number}, but there are {x.shape[0]} samples")
     sample: Array = x[number]
     return sample
 
 
 def bins_of(start: float, size: float, count: int, limit: int) -> list[tuple[int, int]]:
-    """Where each of ``count`` bins begins and ends, cut off at 0 and ``limit``."""
+    """Return the begin and end of each of ``count`` bins, clipped to 0 and ``limit``."""
     each = np.float32(size) / np.float32(count)
     edges = [(np.floor(np.float32(i) * each) + start, np.ceil(np.float32(i + 1) * each) + start) for i in range(count)]
     return [(int(min(max(a, 0), limit)), int(min(max(b, 0), limit))) for a, b in edges]
 
 
 def roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
-    """The greatest value of each bin, 0 in an empty one: ``(R, C, h, w)``. Corners are rounded to whole pixels."""
+    """Return the maximum of each bin, 0 in an empty one: ``(R, C, h, w)``. Corners are rounded to whole pixels."""
     height, width = attrs["pooled_size"]
     out: Array = np.zeros((len(rois), x.shape[1], height, width), x.dtype)
     corners = round_half_away(rois[:, 1:] * x.dtype.type(attrs["spatial_scale"]))
@@ -54,7 +54,7 @@ def roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
 
 
 def ps_roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
-    """The mean of each bin, every bin from channels of its own: ``(R, output_dim, p, p)``."""
+    """Return the mean of each bin, every bin from its own channels: ``(R, output_dim, p, p)``."""
     size, count = attrs["pooled_size"], attrs["output_dim"]
     group = attrs["group_size"] or size
     out: Array = np.zeros((len(rois), count, size, size), x.dtype)
@@ -67,7 +67,7 @@ def ps_roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Arr
 
 
 def sensitive_bins(attrs: Attrs, region: Array, limits: tuple[int, ...]) -> Iterator[tuple[Span, Span, Span, Span]]:
-    """The bins of a region that are not empty: row and column, each of the bin and of its channels, and the pixels of both."""
+    """Yield the nonempty bins of a region: row and column, each of the bin and its channels, and the pixels of both."""
     size, scale = attrs["pooled_size"], attrs["spatial_scale"]
     group = attrs["group_size"] or size
     cells = [min(max(i * group // size, 0), group - 1) for i in range(size)]
@@ -87,9 +87,9 @@ def _fractional_bins(start: float, size: float, count: int, limit: int) -> list[
 
 
 def roi_align(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
-    """The mean of evenly spread bilinear samples of each bin: ``(R, C, h, w)``; zeros for sample -1.
+    """Return the mean of evenly spaced bilinear samples of each bin: ``(R, C, h, w)``; zeros for sample -1.
 
-    ``position_sensitive`` takes each bin from channels of its own: ``(R, C / (h*w), h, w)``.
+    ``position_sensitive`` takes each bin from its own channels: ``(R, C / (h*w), h, w)``.
     """
     height, width = attrs["pooled_size"]
     sensitive = attrs["position_sensitive"]
@@ -101,14 +101,16 @@ def roi_align(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
         pooled = _align_region(attrs, _sample(x, region), region)
         if sensitive:
             i, j = np.indices((height, width))
-            require(len(pooled) == channels * height * width, f"{len(pooled)} channels are no multiple of {height} * {width}")
+            require(
+                len(pooled) == channels * height * width, f"{len(pooled)} channels are not a multiple of {height} * {width}"
+            )
             pooled = pooled.reshape(channels, height, width, height, width)[:, i, j, i, j]
         result[...] = pooled
     return out
 
 
 def align_axes(attrs: Attrs, size: tuple[int, ...], region: Array, dtype: Any) -> tuple[tuple[Array, int], tuple[Array, int]]:
-    """For both axes of an image, what each pixel gives to each sample of a region's bins, and the first pixel that counts."""
+    """Return for both axes the weight of each pixel in each sample of a region's bins, and the first pixel used."""
     shift = 0.5 if attrs["aligned"] else 0.0
     start_x, start_y, end_x, end_y = (
         region[1:].astype(np.float32) * np.float32(attrs["spatial_scale"]) - np.float32(shift)
@@ -116,7 +118,7 @@ def align_axes(attrs: Attrs, size: tuple[int, ...], region: Array, dtype: Any) -
     size_x, size_y = end_x - start_x, end_y - start_y
     if attrs["aligned"]:
         if size_x < 0 or size_y < 0:
-            raise KernelError("a region ends before it begins")
+            raise KernelError("a region has a negative size")
     else:
         size_x, size_y = max(size_x, 1.0), max(size_y, 1.0)
     height, width = attrs["pooled_size"]
@@ -126,29 +128,28 @@ def align_axes(attrs: Attrs, size: tuple[int, ...], region: Array, dtype: Any) -
 
 
 def _align_region(attrs: Attrs, sample: Array, region: Array) -> Array:
-    """All bins of one region: ``(C, h, w)``."""
+    """Return all bins of one region: ``(C, h, w)``."""
     (down, top), (along, left) = align_axes(attrs, sample.shape[1:], region, sample.dtype)
     height, width = attrs["pooled_size"]
-    seen = down @ sample[:, top : top + down.shape[1], left : left + along.shape[1]] @ along.T
-    bins = seen.reshape(sample.shape[0], height, len(down) // height, width, len(along) // width)
+    samples = down @ sample[:, top : top + down.shape[1], left : left + along.shape[1]] @ along.T
+    bins = samples.reshape(sample.shape[0], height, len(down) // height, width, len(along) // width)
     result: Array = bins.mean(axis=(2, 4), dtype=np.float64).astype(sample.dtype)
     return result
 
 
 def _samples(start: float, size: float, count: int, ratio: int) -> Array:
-    """Where along one axis the samples of all bins lie, ``ratio`` a bin (else as many as it has pixels, rounded up)."""
+    """Return the coordinates of all samples along one axis, ``ratio`` in each bin (else one for each pixel, rounded up)."""
     each = size / count
     number = ratio if ratio > 0 else int(np.ceil(each))
-    found: Array = start + np.arange(count * number).reshape(count, number) // number * each
+    starts = start + np.arange(count * number).reshape(count, number) // number * each
     inner = (np.arange(number) + 0.5) * each / max(number, 1)
-    result: Array = (found + inner).reshape(-1)
-    return result
+    return np.asarray((starts + inner).reshape(-1))
 
 
 def _interpolation(places: Array, size: int, dtype: np.dtype[np.generic]) -> tuple[Array, int]:
-    """A matrix that interpolates at ``places`` between the pixels it needs, and the first of these.
+    """Return a matrix that interpolates at ``places`` between the pixels it needs, and the first of these.
 
-    There are ``size`` pixels; a place more than 1 outside counts as 0.
+    There are ``size`` pixels; a coordinate more than 1 outside gives 0.
     """
     inside = (places >= -1) & (places <= size)
     places = places.clip(0, size - 1)
@@ -166,14 +167,14 @@ def _pool_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     channels = dims_of_rank(inputs[0], 4)[1]
     if channels is not None and attrs.get("position_sensitive"):
         channels //= height * width
-    return _of_regions(inputs, outputs, (channels, height, width))
+    return _infer_regions(inputs, outputs, (channels, height, width))
 
 
 def _ps_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return _of_regions(inputs, outputs, (attrs["output_dim"], attrs["pooled_size"], attrs["pooled_size"]))
+    return _infer_regions(inputs, outputs, (attrs["output_dim"], attrs["pooled_size"], attrs["pooled_size"]))
 
 
-def _of_regions(inputs: Shapes, outputs: Shapes, rest: tuple[int | None, ...]) -> tuple[Shapes, Shapes]:
+def _infer_regions(inputs: Shapes, outputs: Shapes, rest: tuple[int | None, ...]) -> tuple[Shapes, Shapes]:
     regions = dims_of_rank(unify(inputs[1], (None, 5)), 2)
     output = dims_of_rank(unify((regions[0], *rest), outputs[0]), 4)
     return [dims_of_rank(inputs[0], 4), (output[0], 5)], [output]

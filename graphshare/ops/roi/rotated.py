@@ -1,4 +1,4 @@
-"""Regions that are turned by an angle, pooled to one size: a row (sample, x, y, width, height, degrees) by its centre."""
+"""Regions rotated by an angle, pooled to one size: a row (sample, x, y, width, height, degrees) by its centre."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 
 
 def roi_align_rotated(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
-    """The mean of points sampled in each bin of every region: ``(R, C, h, w)``. Beyond the border by more than 1 all is 0."""
+    """Return the mean of points sampled in each bin: ``(R, C, h, w)``; points more than 1 outside the image give 0."""
     rows, columns = attrs["pooled_size"]
     height, width = x.shape[2:]
     scale = x.dtype.type(attrs["spatial_scale"])
@@ -21,7 +21,7 @@ def roi_align_rotated(context: Context, attrs: Attrs, x: Array, rois: Array) -> 
     for result, region in zip(out, rois, strict=True):
         number = int(region[0])
         if not 0 <= number < len(x):
-            raise KernelError(f"a region names sample {number}, but there are {len(x)}")
+            raise KernelError(f"a region has sample {number}, but there are {len(x)} samples")
         middle, size = region[1:3] * scale, np.maximum(region[3:5] * scale, 1)
         angle = x.dtype.type(np.float64(region[5]) * np.pi / 180)
         down, right = _points(size[1], rows, attrs["sampling_ratio"]), _points(size[0], columns, attrs["sampling_ratio"])
@@ -29,16 +29,16 @@ def roi_align_rotated(context: Context, attrs: Attrs, x: Array, rois: Array) -> 
         across = xx * np.cos(angle) + yy * np.sin(angle) + middle[0]
         along = yy * np.cos(angle) - xx * np.sin(angle) + middle[1]
         inside = (along >= -1) & (along <= height) & (across >= -1) & (across <= width)
-        seen = sample_bilinear(x[number], along.clip(0, height - 1), across.clip(0, width - 1)) * inside
-        parts = seen.reshape(x.shape[1], rows, len(down) // rows, columns, len(right) // columns)
+        samples = sample_bilinear(x[number], along.clip(0, height - 1), across.clip(0, width - 1)) * inside
+        parts = samples.reshape(x.shape[1], rows, len(down) // rows, columns, len(right) // columns)
         result[...] = parts.mean(axis=(2, 4))
     return out
 
 
 def _points(size: Any, bins: int, ratio: int) -> Array:
-    """Where along an axis samples are taken, from the centre of the region: equally many in each bin.
+    """Return the coordinates of samples along an axis from the centre of the region, equally many in each bin.
 
-    Reckoned in the type of ``size`` step by step as MXNet does: a point on the very border is in or out by its last bit.
+    Each step is computed in the dtype of ``size``, as in MXNet: the last bit decides whether a point on the edge is inside.
     """
     number = size.dtype.type
     each = ratio if ratio > 0 else int(np.ceil(size / bins))

@@ -11,7 +11,7 @@ from graphshare.ops.permutation import permutation_vjp
 
 
 def sequence_mask(entry: TapeEntry, dy: Array) -> Array:
-    """Through before each sample's length."""
+    """Return ``dy`` before each sample's length, zeros from there on."""
     if len(entry.inputs) == 1:
         return dy
     axis = entry.attrs["axis"]

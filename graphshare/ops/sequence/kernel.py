@@ -15,12 +15,12 @@ from graphshare.text.format import format_shape
 def _lengths(length: Array, steps: int, least: int) -> Array:
     counts = convert(length, np.int64)
     if counts.size and not (counts.min() >= least and counts.max() <= steps):
-        raise KernelError(f"lengths of {counts.min()} to {counts.max()} in sequences of {steps} steps")
+        raise KernelError(f"lengths are {counts.min()} to {counts.max()}, but sequences have {steps} steps")
     return counts
 
 
 def sequence_mask(context: Context, attrs: Attrs, data: Array, length: Array | None = None) -> Array:
-    """``value`` from each sample's length on."""
+    """Return ``data`` with ``value`` from each sample's length on."""
     if length is None:
         return data
     axis = attrs["axis"]
@@ -34,7 +34,7 @@ def sequence_mask(context: Context, attrs: Attrs, data: Array, length: Array | N
 
 
 def sequence_last(context: Context, attrs: Attrs, data: Array, length: Array | None = None) -> Array:
-    """The last step of each sample."""
+    """Return the last step of each sample."""
     axis = attrs["axis"]
     if length is None:
         return np.asarray(np.take(data, -1, axis))
@@ -44,7 +44,7 @@ def sequence_last(context: Context, attrs: Attrs, data: Array, length: Array | N
 
 
 def sequence_reverse(context: Context, attrs: Attrs, data: Array, length: Array | None = None) -> Array:
-    """Each sample's steps in reverse, what is behind its length as it was."""
+    """Return each sample's steps in reverse, those behind its length unchanged."""
     if length is None:
         return np.asarray(data[::-1].copy())
     counts = _lengths(length, data.shape[0], 0)
@@ -68,14 +68,14 @@ def _last_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 def _reverse_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if attrs["axis"] != 0:
-        raise KernelError(f"SequenceReverse along axis {attrs['axis']}; MXNet has it for axis 0 alone")
+        raise KernelError(f"SequenceReverse along axis {attrs['axis']}; MXNet supports only axis 0")
     return _mask_shapes(attrs, inputs, outputs)
 
 
 def _with_lengths(attrs: Attrs, inputs: Shapes) -> Shapes:
     data = inputs[0]
     if attrs["axis"] not in (0, 1):
-        raise KernelError(f"time along axis {attrs['axis']}; it is 0 or 1")
+        raise KernelError(f"time is along axis {attrs['axis']}, expected 0 or 1")
     if data is None:
         return inputs
     if len(data) < 2:
@@ -84,11 +84,11 @@ def _with_lengths(attrs: Attrs, inputs: Shapes) -> Shapes:
     try:
         return [data, *(unify(length, samples) for length in inputs[1:])]
     except KernelError:
-        raise KernelError(f"sequence_length {format_shape(inputs[1])} where {format_shape(samples)} is wanted") from None
+        raise KernelError(f"sequence_length is {format_shape(inputs[1])}, expected {format_shape(samples)}") from None
 
 
 def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Lengths are of the data's type unless something else is known."""
+    """Infer the dtype of the data also for lengths that have no other."""
     dtype = inputs[0] or outputs[0]
     return [dtype, *(length or dtype for length in inputs[1:])], [dtype]
 

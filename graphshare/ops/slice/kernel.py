@@ -13,7 +13,7 @@ from graphshare.text.format import format_shape
 Dims = tuple[Dim, ...]
 
 
-def _forwards(inputs: Shapes, outputs: Shapes, shape: Shape) -> tuple[Shapes, Shapes]:
+def _infer_output(inputs: Shapes, outputs: Shapes, shape: Shape) -> tuple[Shapes, Shapes]:
     return inputs, [unify(shape, outputs[0])]
 
 
@@ -22,50 +22,50 @@ def _member(values: Sequence[int | None], axis: int) -> int | None:
 
 
 def slices(attrs: Attrs, rank: int) -> tuple[slice, ...]:
-    """What begin, end and step cut out of an array with this many axes.
+    """Return the slices of begin, end and step in an array with this many axes.
 
     Raises:
         KernelError: there are more of them than axes, or a step is 0.
     """
     begin, end, step = (attrs[key] or () for key in ("begin", "end", "step"))
     if len(begin) != len(end) or len(begin) > rank or (step and len(step) != len(begin)):
-        raise KernelError(f"begin {begin}, end {end} and step {step} must be equally long, {rank} at most")
+        raise KernelError(f"begin {begin}, end {end} and step {step} must have the same length, at most {rank}")
     if 0 in step:
-        raise KernelError(f"step {step} holds a 0")
+        raise KernelError(f"step {step} contains 0")
     return tuple(slice(_member(begin, i), _member(end, i), _member(step, i)) for i in range(rank))
 
 
-def _cut(size: Dim, part: slice) -> Dim:
+def _cut_dim(size: Dim, part: slice) -> Dim:
     if size is None:
         return None
     return len(range(*part.indices(size)))
 
 
 def slice_shape(attrs: Attrs, shape: Dims) -> Dims:
-    """The shape of the part."""
-    return tuple(map(_cut, shape, slices(attrs, len(shape))))
+    """Return the shape of the part."""
+    return tuple(map(_cut_dim, shape, slices(attrs, len(shape))))
 
 
 def slice_(context: Context, attrs: Attrs, x: Array) -> Array:
-    """From ``begin`` to ``end`` by ``step`` along the first axes."""
+    """Return the part from ``begin`` to ``end`` by ``step`` along the first axes."""
     result: Array = x[slices(attrs, x.ndim)]
     return result
 
 
 def _slice_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     x = inputs[0]
-    return _forwards(inputs, outputs, None if x is None else slice_shape(attrs, x))
+    return _infer_output(inputs, outputs, None if x is None else slice_shape(attrs, x))
 
 
 def slice_assign(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
-    """``x`` with ``y`` in the place of the part."""
+    """Return ``x`` with ``y`` in the place of the part."""
     out = x if context.reusable[:1] == (True,) and x.flags.writeable else x.copy()
     out[slices(attrs, x.ndim)] = y
     return out
 
 
 def slice_assign_scalar(context: Context, attrs: Attrs, x: Array) -> Array:
-    """``x`` with ``scalar`` everywhere in the part."""
+    """Return ``x`` with ``scalar`` in every element of the part."""
     return slice_assign(context, attrs, x, np.asarray(attrs["scalar"]).astype(x.dtype))
 
 
@@ -77,16 +77,16 @@ def _slice_assign_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
 
 
 def axis_span(attrs: Attrs, size: int) -> tuple[int, int]:
-    """Where slice_axis begins and ends on an axis of this size."""
+    """Return where slice_axis begins and ends on an axis of this size."""
     begin, end = attrs["begin"], size if attrs["end"] is None else attrs["end"]
     first, last = begin + size * (begin < 0), end + size * (end < 0)
     if not 0 <= first < last <= size:
-        raise KernelError(f"there is nothing from {begin} to {attrs['end']} on an axis of size {size}")
+        raise KernelError(f"begin {begin} and end {attrs['end']} select nothing on an axis of size {size}")
     return first, last
 
 
 def slice_axis(context: Context, attrs: Attrs, x: Array) -> Array:
-    """From ``begin`` to ``end`` along one axis."""
+    """Return the part from ``begin`` to ``end`` along one axis."""
     axis = axis_of(attrs["axis"], x.ndim)
     result: Array = x[(slice(None),) * axis + (slice(*axis_span(attrs, x.shape[axis])),)]
     return result
@@ -105,29 +105,29 @@ def _slice_axis_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     return [(*y[:axis], x[axis], *y[axis + 1 :])], [y]
 
 
-def _like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
-    """``x`` cut to the sizes of ``y`` along ``axes``, or along all axes."""
+def _cut_like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
+    """Return ``x`` cut to the sizes of ``y`` along ``axes``, or along all axes."""
     if not attrs["axes"] and len(x) != len(y):
         raise KernelError(f"{format_shape(x)} and {format_shape(y)} have different numbers of axes; name the axes to cut")
-    found = list(x)
+    result = list(x)
     for axis in attrs["axes"] or range(len(x)):
-        here = axis_of(axis, len(x))  # the same from the front in both
-        size, wanted = x[here], y[axis_of(here, len(y))]
-        if size is not None and wanted is not None and wanted > size:
-            raise KernelError(f"axis {axis} of size {size} cannot be cut to {wanted}")
-        found[here] = wanted
-    return tuple(found)
+        here = axis_of(axis, len(x))  # counted from the front in both
+        size, length = x[here], y[axis_of(here, len(y))]
+        if size is not None and length is not None and length > size:
+            raise KernelError(f"axis {axis} of size {size} cannot be cut to {length}")
+        result[here] = length
+    return tuple(result)
 
 
 def slice_like(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
-    """The beginning of ``x``, as long as ``y`` along ``axes``."""
-    result: Array = x[tuple(slice(0, size) for size in _like(attrs, x.shape, y.shape))]
+    """Return the beginning of ``x``, as long as ``y`` along ``axes``."""
+    result: Array = x[tuple(slice(0, size) for size in _cut_like(attrs, x.shape, y.shape))]
     return result
 
 
 def _slice_like_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     x, y = inputs
-    return _forwards(inputs, outputs, None if x is None or y is None else _like(attrs, x, y))
+    return _infer_output(inputs, outputs, None if x is None or y is None else _cut_like(attrs, x, y))
 
 
 KERNELS = (

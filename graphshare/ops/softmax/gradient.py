@@ -23,7 +23,7 @@ def _member(*, sign: int = 1, logarithm: bool = False) -> Vjp:
 
 
 def softmax_activation(entry: TapeEntry, dy: Array) -> Array:
-    """As over the channels at each place, which is MXNet's also where the output was over the last axis."""
+    """Return the gradient of a softmax over channels, which is MXNet's behaviour even where it was over the last axis."""
     y = entry.outputs[0]
     result: Array = y * (dy - (dy * y).sum(axis=min(1, y.ndim - 1), keepdims=True))
     return result

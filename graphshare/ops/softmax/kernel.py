@@ -7,11 +7,11 @@ import numpy as np
 from graphshare.ops.buffers import result_buffer, reuse_buffer
 from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shapes, Types
-from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, unify
+from graphshare.ops.unification import axis_of, same_dtypes, same_shapes, unify
 
 
 def softmax_along(x: Array, axis: int, out: Array | None = None, temperature: float = 1.0) -> Array:
-    """``exp(x / temperature)`` divided by its sum along an axis; zeros where all of it is minus infinity."""
+    """Return ``exp(x / temperature)`` divided by its sum along an axis; zeros where all of it is minus infinity."""
     if not x.size:
         return x
     with np.errstate(all="ignore"):
@@ -28,7 +28,7 @@ def softmax_along(x: Array, axis: int, out: Array | None = None, temperature: fl
 
 
 def log_softmax_along(x: Array, axis: int, out: Array | None = None, temperature: float = 1.0) -> Array:
-    """The logarithm of :func:`softmax_along`."""
+    """Return the logarithm of :func:`softmax_along`."""
     if not x.size:
         return x
     with np.errstate(all="ignore"):
@@ -40,16 +40,16 @@ def log_softmax_along(x: Array, axis: int, out: Array | None = None, temperature
 
 
 def _prepare(context: Context, attrs: Attrs, x: Array, sign: int) -> tuple[Array, Array | None]:
-    """What goes into the exponential, in a type to compute in, and a buffer for the result."""
-    wanted = np.dtype(attrs["dtype"] or x.dtype)
-    data = x.astype(np.float64) if wanted == np.float64 else to_floating(x)
+    """Return the input of the exponential, in a dtype to compute in, and a buffer for the result."""
+    dtype = np.dtype(attrs["dtype"] or x.dtype)
+    data = x.astype(np.float64) if dtype == np.float64 else to_floating(x)
     if sign != 1:
         data = np.asarray(np.negative(data))
         return data, data
     return data, result_buffer(context, data) if data is x else None
 
 
-def _member(along: Forward, sign: int = 1) -> Forward:
+def _softmax_member(along: Forward, sign: int = 1) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         data, out = _prepare(context, attrs, x, sign)
         result: Array = along(data, attrs["axis"], out, _temperature(attrs))  # type: ignore[assignment]
@@ -63,9 +63,9 @@ def _temperature(attrs: Attrs) -> float:
 
 
 def softmax(context: Context, attrs: Attrs, x: Array, length: Array | None = None) -> Array:
-    """Along ``axis``; with ``use_length`` over as many first elements as ``length`` says, 0 for the others."""
+    """Compute softmax along ``axis``; with ``use_length`` over the first ``length`` elements, 0 for the others."""
     if length is None:
-        return np.asarray(_member(softmax_along)(context, attrs, x))
+        return np.asarray(_softmax_member(softmax_along)(context, attrs, x))
     data, _ = _prepare(context, attrs, x, 1)
     axis = axis_of(attrs["axis"], x.ndim)
     places = np.arange(x.shape[axis]).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
@@ -74,7 +74,7 @@ def softmax(context: Context, attrs: Attrs, x: Array, length: Array | None = Non
 
 
 def softmax_activation(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Over the channels at each place, or over the last axis."""
+    """Compute softmax over the channels at each position, or over the last axis."""
     axis = 1 if attrs["mode"] == "channel" else -1
     return convert(softmax_along(to_floating(x), axis, reuse_buffer(context, x) if x.dtype != np.float16 else None), x.dtype)
 
@@ -90,28 +90,26 @@ def _softmax_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     try:
         return [shape, unify(inputs[1], rest)], [shape]
     except KernelError as error:
-        raise KernelError(f"length has a number for each row that is not along axis {attrs['axis']}: {error}") from None
+        raise KernelError(f"length needs the shape of data without axis {attrs['axis']}: {error}") from None
 
 
 def _single_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if attrs["use_length"]:
-        raise KernelError("use_length is for softmax alone; this operator takes no length")
+        raise KernelError("use_length is supported only by softmax; this operator does not take a length")
     return _softmax_shapes(attrs, inputs, outputs)
 
 
 def _channel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     (shape,), _ = same_shapes(attrs, inputs, outputs)
     if attrs["mode"] == "channel" and shape is not None and len(shape) < 3:
-        raise KernelError(
-            f"softmax over channels of an array with {len(dims_of_rank(shape, len(shape)))} axes; it takes 3 or more"
-        )
+        raise KernelError(f"softmax over channels of an array with {len(shape)} axes, expected 3 or more")
     return [shape], [shape]
 
 
 def _softmax_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     for dtype, kinds, words in zip(inputs, (("float",), ("int", "uint")), ("floating point", "integers"), strict=False):
         if dtype is not None and not dtype.startswith(kinds):
-            raise KernelError(f"{dtype} where {words} are wanted")
+            raise KernelError(f"{dtype} is not supported, expected {words}")
     if attrs["dtype"] is not None:
         return inputs, [attrs["dtype"]]
     known = inputs[0] if inputs[0] is not None else outputs[0]
@@ -120,7 +118,7 @@ def _softmax_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, 
 
 KERNELS = (
     Kernel("softmax", softmax, _softmax_shapes, _softmax_types),
-    Kernel("log_softmax", _member(log_softmax_along), _single_shapes, _softmax_types),
-    Kernel("softmin", _member(softmax_along, -1), _single_shapes, _softmax_types),
+    Kernel("log_softmax", _softmax_member(log_softmax_along), _single_shapes, _softmax_types),
+    Kernel("softmin", _softmax_member(softmax_along, -1), _single_shapes, _softmax_types),
     Kernel("SoftmaxActivation", softmax_activation, _channel_shapes, same_dtypes),
 )

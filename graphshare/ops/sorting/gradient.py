@@ -1,4 +1,4 @@
-"""Gradients of sorting: to the elements that the values are."""
+"""Gradients of sorting: to the original positions of the values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphshare.ops.sorting.kernel import topk as forward
 
 
 def topk(entry: TapeEntry, dy: Array, *_: Array | None) -> Array | None:
-    """Of the values; places and masks have none."""
+    """Return ``dy`` at the original positions of the values; indices and masks have no gradient."""
     if entry.attrs["ret_typ"] not in ("value", "both"):
         return None
     x = entry.inputs[0]
@@ -25,7 +25,7 @@ def topk(entry: TapeEntry, dy: Array, *_: Array | None) -> Array | None:
 
 
 def sort(entry: TapeEntry, dy: Array) -> Array | None:
-    """To where the values were."""
+    """Return ``dy`` at the original positions of the values."""
     attrs = {**entry.attrs, "ret_typ": "value", "k": 0, "dtype": "int64"}
     return topk(TapeEntry(attrs, entry.inputs, ()), dy)
 
@@ -33,5 +33,5 @@ def sort(entry: TapeEntry, dy: Array) -> Array | None:
 GRADIENTS = (
     Gradient("topk", topk, reads_outputs=False),
     Gradient("sort", sort, reads_outputs=False),
-    *no_gradient("a place is no value", "argsort"),
+    *no_gradient("an index has no derivative", "argsort"),
 )

@@ -1,6 +1,6 @@
 """Sorting. Equal values keep their order.
 
-In MXNet they do so up to 16 values; beyond, their order is an accident of its C++ library.
+In MXNet they do so up to 16 values; beyond, their order depends on its C++ library.
 """
 
 from __future__ import annotations
@@ -12,48 +12,47 @@ from graphshare.ops.unification import axis_of, same_dtypes, size_of, unify
 
 
 def _order(x: Array, axis: int, ascending: bool) -> Array:
-    """The places of the values in order, along one axis."""
+    """Return the indices of the values in order, along one axis."""
     if ascending:
         return np.asarray(np.argsort(x, axis=axis, kind="stable"))
     backwards = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
     return np.asarray(x.shape[axis] - 1 - np.flip(backwards, axis))
 
 
-def _along(attrs: Attrs, x: Array) -> tuple[Array, int]:
-    """The array to order and its axis: without one, all values in a row."""
+def _with_axis(attrs: Attrs, x: Array) -> tuple[Array, int]:
+    """Return the array to sort and its axis: the flattened array without an axis."""
     return (x.reshape(-1), 0) if attrs["axis"] is None else (x, axis_of(attrs["axis"], x.ndim))
 
 
 def sort(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The values in order."""
-    data, axis = _along(attrs, x)
+    """Return the values in order."""
+    data, axis = _with_axis(attrs, x)
     return np.take_along_axis(data, _order(data, axis, attrs["is_ascend"]), axis)
 
 
 def argsort(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The places of the values in order."""
-    data, axis = _along(attrs, x)
+    """Return the indices of the values in order."""
+    data, axis = _with_axis(attrs, x)
     return _order(data, axis, attrs["is_ascend"]).astype(attrs["dtype"])
 
 
 def topk(context: Context, attrs: Attrs, x: Array) -> Array | tuple[Array, Array]:
-    """The ``k`` greatest or least values, their places, both, or a mask of them."""
-    data, axis = _along(attrs, x)
+    """Return the ``k`` largest or smallest values, their indices, both, or a mask of them."""
+    data, axis = _with_axis(attrs, x)
     count = _count(attrs, data.shape[axis])
     places = np.take(_order(data, axis, attrs["is_ascend"]), range(count or 0), axis)
-    wanted = attrs["ret_typ"]
-    if wanted == "mask":
+    if attrs["ret_typ"] == "mask":
         mask = np.zeros_like(data)
         np.put_along_axis(mask, places, 1, axis)
         return mask.reshape(x.shape)
     indices = places.astype(attrs["dtype"])
-    return indices if wanted == "indices" else (np.take_along_axis(data, places, axis), indices)
+    return indices if attrs["ret_typ"] == "indices" else (np.take_along_axis(data, places, axis), indices)
 
 
 def _count(attrs: Attrs, size: Dim) -> Dim:
     k: int = attrs["k"]
     if size is not None and k > size:
-        raise KernelError(f"the {k} first of {size} values; k may be at most {size}, and 0 for all")
+        raise KernelError(f"k is {k}, expected at most {size}, or 0 for all")
     return k if k > 0 else size
 
 

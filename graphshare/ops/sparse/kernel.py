@@ -1,4 +1,4 @@
-"""Operators for sparse arrays on the dense ones that there are here: what they compute of those."""
+"""Operators for sparse arrays, applied to dense arrays."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from graphshare.ops.unification import same_dtypes, same_shapes
 
 
 def divide(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
-    """x / y, of a row-sparse x only in its rows."""
+    """Return x / y, of a row-sparse x only in its rows."""
     return ARITHMETIC["div"](context, x, y)
 
 
 def cast_storage(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The array as it is; there are no sparse ones."""
+    """Return the array itself, which is always dense."""
     if attrs["stype"] != "default":
-        raise KernelError(f"an array cannot become {attrs['stype']}: only dense arrays are computed with")
+        raise KernelError(f"stype {attrs['stype']} is not supported: only dense arrays can be computed")
     return x
 
 

@@ -13,34 +13,34 @@ if TYPE_CHECKING:
 
     from graphshare.ops.signature import Attributes, OutputRule, Signature
 
-NO_KERNEL = "it takes sparse arrays, and only dense ones are computed with"
+NO_KERNEL = "it takes sparse arrays, and only dense ones can be computed"
 
 
 def sample_outputs(arrays: int, others: int) -> OutputRule:
-    """Graph sampling: ``arrays`` outputs for every seed; ``others`` inputs are no seeds."""
+    """Return the rule of graph sampling: ``arrays`` outputs for every seed; ``others`` inputs are not seeds."""
     return lambda signature, attrs: number_outputs(arrays * max(0, read_count(signature, attrs, "num_args") - others))
 
 
 def subgraph_outputs(signature: Signature, attrs: Attributes) -> Outputs:
-    """One subgraph for every list of vertices, and its mapping on request."""
+    """Return one subgraph for every list of vertices, and its mapping on request."""
     graphs = max(0, read_count(signature, attrs, "num_args") - 1)
     return number_outputs(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)
 
 
 def compact_outputs(signature: Signature, attrs: Attributes) -> Outputs:
-    """One graph for every graph given, and its mapping on request."""
+    """Return one graph for every input graph, and its mapping on request."""
     graphs = read_count(signature, attrs, "num_args") // 2
     return number_outputs(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)
 
 
 def compact_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
-    """The graphs, then the vertices of each."""
+    """Return the graphs, then the vertices of each."""
     graphs = range(read_count(signature, attrs, "num_args") // 2)
     return (*(f"graph{i}" for i in graphs), *(f"varray{i}" for i in graphs))
 
 
 def subgraph_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
-    """The graph, then a list of vertices for every subgraph."""
+    """Return the graph, then a list of vertices for every subgraph."""
     return ("graph", *(f"varray{i}" for i in range(read_count(signature, attrs, "num_args") - 1)))
 
 

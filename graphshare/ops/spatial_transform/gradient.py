@@ -1,4 +1,4 @@
-"""Gradients of sampling at any point, of what is sampled and of the places."""
+"""Gradients of bilinear sampling, of the sampled maps and of the coordinates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphshare.ops.spatial_transform.kernel import affine_grid, correlation_siz
 
 
 def bilinear_gradient(x: Array, rows: Array, columns: Array, dy: Array) -> tuple[Array, Array, Array]:
-    """Of ``x`` (C, H, W), and of the places that it was sampled at."""
+    """Return the gradients of ``x`` (C, H, W), and of the coordinates of the samples."""
     height, width = x.shape[1:]
     top, left = np.floor(rows), np.floor(columns)
     dx: Array = np.zeros_like(x)
@@ -23,11 +23,11 @@ def bilinear_gradient(x: Array, rows: Array, columns: Array, dy: Array) -> tuple
             inside = (r >= 0) & (r < height) & (c >= 0) & (c < width)
             near_row, near_column = 1 - np.abs(rows - r), 1 - np.abs(columns - c)
             r, c = np.where(inside, r, 0).astype(np.intp), np.where(inside, c, 0).astype(np.intp)
-            weighed = dy * np.where(inside, near_row * near_column, 0).astype(x.dtype)
-            np.add.at(dx, (channels, r[None], c[None]), weighed)
-            seen = (dy * x[:, r, c]).sum(axis=0) * inside
-            drows += (seen * near_column * (1 if down else -1)).astype(x.dtype)
-            dcolumns += (seen * near_row * (1 if right else -1)).astype(x.dtype)
+            weighted = dy * np.where(inside, near_row * near_column, 0).astype(x.dtype)
+            np.add.at(dx, (channels, r[None], c[None]), weighted)
+            product = (dy * x[:, r, c]).sum(axis=0) * inside
+            drows += (product * near_column * (1 if down else -1)).astype(x.dtype)
+            dcolumns += (product * near_row * (1 if right else -1)).astype(x.dtype)
     return dx, drows, dcolumns
 
 
@@ -42,20 +42,20 @@ def _sample_gradient(x: Array, grid: Array, dy: Array) -> tuple[Array, Array]:
 
 
 def bilinear_sampler(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of data and grid."""
+    """Return the gradients of data and grid."""
     x, grid = entry.inputs
     return _sample_gradient(x, grid, dy)
 
 
 def _affine_gradient(dgrid: Array, height: int, width: int) -> Array:
-    """Of the matrices (N, 6) that a grid was made with."""
+    """Return the gradient of the matrices (N, 6) of a grid."""
     flat = dgrid.reshape(len(dgrid), 2, -1)
     result: Array = (flat @ unit_grid(height, width, flat.dtype).T).reshape(-1, 6)
     return result
 
 
 def grid_generator(entry: TapeEntry, dy: Array) -> Array:
-    """Of the matrices, or of the flow."""
+    """Return the gradient of the matrices, or of the flow."""
     if entry.attrs["transform_type"] == "affine":
         return _affine_gradient(dy, *entry.attrs["target_shape"])
     height, width = dy.shape[2:]
@@ -65,7 +65,7 @@ def grid_generator(entry: TapeEntry, dy: Array) -> Array:
 
 
 def spatial_transformer(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of data and matrices."""
+    """Return the gradients of data and matrices."""
     x, theta = entry.inputs
     size = target_of(entry.attrs)
     dx, dgrid = _sample_gradient(x, affine_grid(theta, *size), dy)
@@ -73,7 +73,7 @@ def spatial_transformer(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def correlation(entry: TapeEntry, dy: Array) -> Gradients:
-    """Of both images."""
+    """Return the gradients of both images."""
     (x, y), attrs = entry.inputs, entry.attrs
     kernel, stride, pad, step = (attrs[key] for key in ("kernel_size", "stride1", "pad_size", "stride2"))
     height, width = correlation_size(attrs, *x.shape[2:])

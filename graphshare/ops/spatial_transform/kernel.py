@@ -1,4 +1,4 @@
-"""Sampling feature maps at any point: grids, bilinear sampling, deformable convolution, correlation."""
+"""Sampling of feature maps at any coordinates: grids, bilinear sampling, spatial transformers, correlation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 
 
 def sample_bilinear(x: Array, rows: Array, columns: Array) -> Array:
-    """``x`` ``(C, H, W)`` at fractional places ``(...)``: ``(C, ...)``. What lies outside counts as 0."""
+    """Return ``x`` ``(C, H, W)`` at fractional coordinates ``(...)``: ``(C, ...)``, with zeros outside."""
     height, width = x.shape[1:]
     top, left = np.floor(rows), np.floor(columns)
     out: Array = np.zeros((x.shape[0], *rows.shape), x.dtype)
@@ -25,15 +25,15 @@ def sample_bilinear(x: Array, rows: Array, columns: Array) -> Array:
 
 
 def sample_clamped(x: Array, rows: Array, columns: Array) -> Array:
-    """As :func:`sample_bilinear`, but the last row and column reach on to the array's end, and before the first all is 0."""
+    """Return the samples of :func:`sample_bilinear` with the last row and column extended by one, and 0 before the first."""
     height, width = x.shape[1:]
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
     return np.where(inside, sample_bilinear(x, rows.clip(0, height - 1), columns.clip(0, width - 1)), x.dtype.type(0))
 
 
 def unit_grid(height: int, width: int, dtype: np.dtype[np.generic]) -> Array:
-    """x, y and 1 of every pixel, -1 to 1 with both ends: ``(3, H*W)``."""
-    with np.errstate(all="ignore"):  # one place has no distance to a next one, and MXNet makes it NaN
+    """Return x, y and 1 of every pixel, from -1 to 1 inclusive: ``(3, H*W)``."""
+    with np.errstate(all="ignore"):  # a single pixel has no distance to the next, and becomes NaN as in MXNet
         x = -1 + np.arange(width) * np.divide(2, width - 1)
         y = -1 + np.arange(height) * np.divide(2, height - 1)
     grid: Array = np.stack([*(a.reshape(-1) for a in np.meshgrid(x, y)), np.ones(height * width)]).astype(dtype)
@@ -41,13 +41,13 @@ def unit_grid(height: int, width: int, dtype: np.dtype[np.generic]) -> Array:
 
 
 def affine_grid(theta: Array, height: int, width: int) -> Array:
-    """The grid ``(N, 2, H, W)`` of matrices ``(N, 6)``."""
+    """Return the grid ``(N, 2, H, W)`` of matrices ``(N, 6)``."""
     grid: Array = theta.reshape(-1, 2, 3) @ unit_grid(height, width, theta.dtype)
     return grid.reshape(-1, 2, height, width)
 
 
 def grid_generator(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Places to sample at, x before y, -1 to 1: of affine matrices ``(N, 6)``, or of a flow ``(N, 2, H, W)`` in pixels."""
+    """Return x and y, from -1 to 1, of samples by affine matrices ``(N, 6)`` or a flow ``(N, 2, H, W)`` in pixels."""
     if attrs["transform_type"] == "affine":
         return affine_grid(x, *attrs["target_shape"])
     height, width = x.shape[2:]
@@ -67,7 +67,11 @@ def _grid_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def target_of(attrs: Attrs) -> tuple[int, int]:
-    """Height and width of ``target_shape``. Raises KernelError where it is none."""
+    """Return height and width of ``target_shape``.
+
+    Raises:
+        KernelError: it is not a height and a width.
+    """
     height, width = attrs["target_shape"] if len(attrs["target_shape"] or ()) == 2 else (0, 0)
     if height <= 0 or width <= 0:
         raise KernelError(f"target_shape {attrs['target_shape']} must be a height and a width")
@@ -83,7 +87,7 @@ def _sample_grid(x: Array, grid: Array) -> Array:
 
 
 def bilinear_sampler(context: Context, attrs: Attrs, x: Array, grid: Array) -> Array:
-    """``(N, C, H, W)`` at the places of a grid ``(N, 2, h, w)``: ``(N, C, h, w)``."""
+    """Sample ``(N, C, H, W)`` at the coordinates of a grid ``(N, 2, h, w)``: ``(N, C, h, w)``."""
     return _sample_grid(x, grid)
 
 
@@ -95,7 +99,7 @@ def _sampler_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 
 def spatial_transformer(context: Context, attrs: Attrs, x: Array, theta: Array) -> Array:
-    """``(N, C, H, W)`` at the places that affine matrices ``(N, 6)`` give."""
+    """Sample ``(N, C, H, W)`` at the coordinates of affine matrices ``(N, 6)``."""
     return _sample_grid(x, affine_grid(theta, *target_of(attrs)))
 
 
@@ -107,19 +111,23 @@ def _transformer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 
 
 def correlation_size(attrs: Attrs, height: Dim, width: Dim) -> tuple[Dim, Dim]:
-    """Height and width of the result. Raises KernelError where there is none."""
-    border = attrs["max_displacement"] + (attrs["kernel_size"] - 1) // 2
+    """Return height and width of the result.
+
+    Raises:
+        KernelError: the images are too small.
+    """
+    margin = attrs["max_displacement"] + (attrs["kernel_size"] - 1) // 2
     found: list[Dim] = []
     for size in (height, width):
-        room = None if size is None else size + 2 * attrs["pad_size"] - 2 * border
+        room = None if size is None else size + 2 * attrs["pad_size"] - 2 * margin
         if room is not None and room < 1:
-            raise KernelError(f"an axis of size {size} is too small for this displacement and kernel; pad_size would help")
+            raise KernelError(f"an axis of size {size} is too small for this displacement and kernel without a larger pad_size")
         found.append(None if room is None else -(-room // attrs["stride1"]))
     return found[0], found[1]
 
 
 def correlation(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
-    """How patches of ``x`` match those of ``y`` moved by each displacement: ``(N, D*D, h, w)``, rows of displacements first.
+    """Return the correlation of patches of ``x`` and of displaced patches of ``y``: ``(N, D*D, h, w)``, by row first.
 
     The sum over patch and channels of products (of absolute differences unless ``is_multiply``), divided by their number.
     """
@@ -128,8 +136,8 @@ def correlation(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
         raise KernelError(f"kernel_size {kernel} must be odd")
     height, width = correlation_size(attrs, *x.shape[2:])
     reach = attrs["max_displacement"] // attrs["stride2"]
-    borders = ((0, 0), (0, 0), (pad, pad), (pad, pad))
-    x, y = np.pad(x, borders), np.pad(y, borders)
+    widths = ((0, 0), (0, 0), (pad, pad), (pad, pad))
+    x, y = np.pad(x, widths), np.pad(y, widths)
     h, w = (height or 0) * stride, (width or 0) * stride
     out: Array = np.zeros((x.shape[0], (2 * reach + 1) ** 2, height or 0, width or 0), x.dtype)
     first = attrs["max_displacement"]
@@ -156,7 +164,7 @@ _WINDOW = ("kernel", "stride", "dilate", "pad")
 
 
 def window_pairs(attrs: Attrs) -> tuple[tuple[int, int], ...]:
-    """Kernel, stride, dilate and pad, each by height and width."""
+    """Return kernel, stride, dilate and pad, each by height and width."""
     pairs = tuple(tuple(attrs[key] or (0, 0) if key == "pad" else attrs[key] or (1, 1)) for key in _WINDOW)
     for key, pair in zip(_WINDOW, pairs, strict=True):
         require(len(pair) == 2, f"{key} {pair} must be a height and a width")

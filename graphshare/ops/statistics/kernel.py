@@ -1,4 +1,4 @@
-"""The numpy interface's means, spreads, norms, counts and differences."""
+"""The numpy interface's means, deviations, norms, counts and differences."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def _boolean(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]
     return inputs, ["bool"]
 
 
-def _spread(*, root: bool) -> Any:
-    """Mean square of what is left of the mean, ``ddof`` fewer counted, or its root; and the mean, of integers an integer."""
+def _deviation(*, root: bool) -> Any:
+    """Return the kernel for the variance with ``ddof``, or its root, and the mean, which is truncated for integers."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
         (dtype, *_) = _attribute_dtype(attrs, [str(x.dtype)], [None, None])[1]
@@ -36,17 +36,17 @@ def _spread(*, root: bool) -> Any:
         mean = np.asarray(np.mean(wide, axis=axis, keepdims=True))
         if x.dtype.kind != "f":
             mean = np.trunc(mean)
-        found = np.asarray(np.square(wide - mean).sum(axis=axis, keepdims=keep))
-        found = found / (x.size // max(1, found.size) - attrs["ddof"])
-        mean = mean.reshape(found.shape)
-        return convert(np.sqrt(found) if root else found, dtype), convert(mean, dtype)
+        squares = np.asarray(np.square(wide - mean).sum(axis=axis, keepdims=keep))
+        variance = squares / (x.size // max(1, squares.size) - attrs["ddof"])
+        mean = mean.reshape(squares.shape)
+        return convert(np.sqrt(variance) if root else variance, dtype), convert(mean, dtype)
 
     return forward
 
 
-def _spread_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    _, (found,) = np_shapes(attrs, inputs, outputs[:1])
-    return inputs, [found] * len(outputs)
+def _deviation_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    _, (result,) = np_shapes(attrs, inputs, outputs[:1])
+    return inputs, [result] * len(outputs)
 
 
 def _attribute_dtype(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
@@ -55,9 +55,7 @@ def _attribute_dtype(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types
 
 
 def average(context: Context, attrs: Attrs, x: Array, weights: Array | None = None) -> Array | tuple[Array, ...]:
-    """The mean, each number as often as its weight says; with ``returned`` the sum of weights too, one number unless all have
-    weights of their own.
-    """
+    """Return the weighted mean; with ``returned`` also the sum of weights, one number unless each element has a weight."""
     axis = np_axes_of(attrs, x.ndim)
     of_axis = weights is not None and weights.ndim != x.ndim
     if weights is None:
@@ -71,22 +69,22 @@ def average(context: Context, attrs: Attrs, x: Array, weights: Array | None = No
             wide = np.broadcast_to(weights, x.shape).astype(np.float64)
         count = np.asarray(wide.sum(axis=axis))
         mean = (x * wide).sum(axis=axis) / count
-    found = convert(np.asarray(mean), x.dtype)
+    result = convert(np.asarray(mean), x.dtype)
     if not attrs["returned"]:
-        return found
-    return found, convert(count.reshape(-1)[:1].reshape(()) if of_axis else count, x.dtype)
+        return result
+    return result, convert(count.reshape(-1)[:1].reshape(()) if of_axis else count, x.dtype)
 
 
 def _average_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    _, (found,) = np_shapes({**attrs, "keepdims": False}, inputs[:1], [None])
-    if found is None:
+    _, (result,) = np_shapes({**attrs, "keepdims": False}, inputs[:1], [None])
+    if result is None:
         return inputs, outputs
     each = len(inputs) > 1 and inputs[1] is not None and len(inputs[1]) == len(inputs[0] or ())
-    return inputs, [unify(a, b) for a, b in zip((found, found if each else ()), outputs, strict=False)]
+    return inputs, [unify(a, b) for a, b in zip((result, result if each else ()), outputs, strict=False)]
 
 
 def norm_axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
-    """The axes of a norm: all of them for flag -2, else those named, or the last two, or the only one."""
+    """Return the axes of a norm: all for flag -2, else those of ``axis``, or the last two, or the only one."""
     axis = attrs["axis"]
     if attrs["flag"] == -2:
         return tuple(range(rank))
@@ -94,53 +92,53 @@ def norm_axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
 
 
 def matrix_order(order: float) -> float:
-    """The order of a matrix norm: MXNet takes every other one above 0 for inf, all that is left for -inf."""
+    """Return the order of a matrix norm: MXNet reads every other one above 0 as inf, the rest as -inf."""
     return order if order in (1, -1, 2, -2) else inf if order > 0 else -inf
 
 
 def _vector_norm(x: Array, order: float, axes: tuple[int, ...], keep: bool) -> Array:
-    """Zeros are passed over, so that an order below 0 is not 0 because of one."""
+    """Return the norm of vectors without their zeros, so that an order below 0 is not 0 because of one."""
     if isinf(order) or len(axes) != 1:
         with refuse_invalid_call():
             return np.asarray(np.linalg.norm(x, order, axes[0] if len(axes) == 1 else axes, keep))
     if order == 0:
         return np.asarray(np.count_nonzero(x, axis=axes, keepdims=keep))
     powers = np.power(np.abs(x), order, where=x != 0, out=np.zeros_like(x))
-    found = np.asarray(powers.sum(axis=axes, keepdims=keep))
-    return np.asarray(np.power(found, 1 / order, where=found != 0, out=np.zeros_like(found)))
+    result = np.asarray(powers.sum(axis=axes, keepdims=keep))
+    return np.asarray(np.power(result, 1 / order, where=result != 0, out=np.zeros_like(result)))
 
 
 def norm(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
-    """A norm of vectors along one axis or of matrices over two; what else it outputs serves a gradient."""
+    """Return a norm of vectors along one axis or of matrices over two; the other outputs are for the gradient."""
     axes, keep, flag, order = norm_axes(attrs, x.ndim), attrs["keepdims"], attrs["flag"], attrs["ord"]
     wide = x.astype(np.float64)
     if flag == -2 or (flag == 1 and len(axes) == 2):
-        found = np.sqrt(np.square(wide).sum(axis=axes, keepdims=keep))
+        result = np.sqrt(np.square(wide).sum(axis=axes, keepdims=keep))
     elif len(axes) == 2:
         if order in (2, -2) and (x.dtype == np.float16 or x.shape[axes[0]] > x.shape[axes[1]]):
-            raise KernelError("MXNet has singular values of float32 or float64, and of matrices not higher than wide, alone")
+            raise KernelError("singular values need float32 or float64 matrices with at most as many rows as columns")
         named: Any = "nuc" if flag == 2 and order in (2, -2) else matrix_order(order)
-        found = np.linalg.norm(check_finite(wide) if named in ("nuc", 2, -2) else wide, named, axes, keep)
+        result = np.linalg.norm(check_finite(wide) if named in ("nuc", 2, -2) else wide, named, axes, keep)
     else:
-        found = _vector_norm(wide, order, axes, keep)
-    nothing = np.zeros((0,), x.dtype)
-    return convert(np.asarray(found), x.dtype), nothing, nothing, nothing
+        result = _vector_norm(wide, order, axes, keep)
+    empty = np.zeros((0,), x.dtype)
+    return convert(np.asarray(result), x.dtype), empty, empty, empty
 
 
 def percentile(context: Context, attrs: Attrs, x: Array, q: Array | None = None) -> Array:
-    """What ``q`` percent of the numbers are not above; in float32 but of float64."""
-    wanted: Any = attrs["q_scalar"] if q is None else q
+    """Return the value that ``q`` percent of the elements do not exceed; float32 for all dtypes but float64."""
+    percent: Any = attrs["q_scalar"] if q is None else q
     with refuse_invalid_call():
-        found = np.percentile(x, wanted, np_axes_of(attrs, x.ndim), method=attrs["interpolation"], keepdims=attrs["keepdims"])
-    return np.asarray(found).astype(x.dtype if x.dtype == np.float64 else np.float32)
+        result = np.percentile(x, percent, np_axes_of(attrs, x.ndim), method=attrs["interpolation"], keepdims=attrs["keepdims"])
+    return np.asarray(result).astype(x.dtype if x.dtype == np.float64 else np.float32)
 
 
 def _percentile_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    _, (found,) = np_shapes(attrs, inputs[:1], [None])
+    _, (result,) = np_shapes(attrs, inputs[:1], [None])
     lead: Shape = () if len(inputs) == 1 else inputs[1]
-    if found is None or lead is None:
+    if result is None or lead is None:
         return inputs, outputs
-    return inputs, [unify((*lead, *found), outputs[0])]
+    return inputs, [unify((*lead, *result), outputs[0])]
 
 
 def _percentile_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
@@ -148,7 +146,7 @@ def _percentile_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Type
 
 
 def diff(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Each number less the one before, ``n`` times over."""
+    """Return each element less the one before, ``n`` times."""
     return np.diff(x, attrs["n"], attrs["axis"])
 
 
@@ -163,12 +161,12 @@ def _diff_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def ediff1d(context: Context, attrs: Attrs, x: Array, *ends: Array) -> Array:
-    """Each number of the flattened array less the one before, between what ``to_begin`` and ``to_end`` say."""
-    given = list(ends)
+    """Return each element of the flattened array less the one before, between ``to_begin`` and ``to_end``."""
+    arrays = list(ends)
     parts = []
     for key in ("to_begin", "to_end"):
         scalar = attrs[f"{key}_scalar"]
-        part = given.pop(0) if attrs[f"{key}_arr_given"] else [] if scalar is None else [scalar]
+        part = arrays.pop(0) if attrs[f"{key}_arr_given"] else [] if scalar is None else [scalar]
         parts.append(np.ravel(part).astype(x.dtype))
     return np.concatenate([parts[0], np.diff(x.reshape(-1)), parts[1]])
 
@@ -183,10 +181,10 @@ def _ediff1d_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 
 def histogram(context: Context, attrs: Attrs, x: Array, bins: Array | None = None) -> tuple[Array, Array]:
-    """How many numbers fall between edges, the last edge included; and the edges."""
+    """Return the number of elements between edges, the last edge included, and the edges."""
     if bins is None:
         if attrs["bin_cnt"] is None or attrs["range"] is None:
-            raise KernelError("without bins, bin_cnt and range are wanted")
+            raise KernelError("bin_cnt and range are required without bins")
         low, high = attrs["range"]
         bins = np.linspace(low, high, attrs["bin_cnt"] + 1).astype(x.dtype)
     with refuse_invalid_call():
@@ -211,7 +209,7 @@ def _histogram_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types
 
 
 def allclose(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
-    """1 where all numbers are close, else 0."""
+    """Return 1 where all elements are close, else 0."""
     close = np.allclose(a, b, attrs["rtol"], attrs["atol"], attrs["equal_nan"])
     return np.asarray(close, np.uint8)
 
@@ -229,16 +227,16 @@ def _allclose_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types,
 def _norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if inputs[0] is None:
         return inputs, outputs
-    _, (found,) = np_shapes({**attrs, "axis": norm_axes(attrs, len(inputs[0]))}, inputs, outputs[:1])
-    return inputs, [found, *outputs[1:]]
+    _, (result,) = np_shapes({**attrs, "axis": norm_axes(attrs, len(inputs[0]))}, inputs, outputs[:1])
+    return inputs, [result, *outputs[1:]]
 
 
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS, rank=1, elements=True, not_negative=("bin_cnt", "n")),
     Kernel("_np_all", _reduce_truth(np.all), np_shapes, _boolean),
     Kernel("_np_any", _reduce_truth(np.any), np_shapes, _boolean),
-    Kernel("_npi_std", _spread(root=True), _spread_shapes, _attribute_dtype),
-    Kernel("_npi_var", _spread(root=False), _spread_shapes, _attribute_dtype),
+    Kernel("_npi_std", _deviation(root=True), _deviation_shapes, _attribute_dtype),
+    Kernel("_npi_var", _deviation(root=False), _deviation_shapes, _attribute_dtype),
     Kernel("_npi_average", average, _average_shapes, same_dtypes),
     Kernel("_npi_norm", norm, _norm_shapes, same_dtypes),
     Kernel("_npi_percentile", percentile, _percentile_shapes, _percentile_types),

@@ -8,13 +8,13 @@ import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import Limits, refuse_invalid_call, with_limits
-from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, unify
+from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, unify
 
 Order = Callable[[Attrs, int], Sequence[int]]
 
 
-def _permuting(operator: str, order: Order, rank_of: Callable[[Attrs], int | None]) -> Kernel:
-    """A kernel whose output axis ``i`` is the input's axis ``order(attrs, rank)[i]``."""
+def _transpose_kernel(operator: str, order: Order, rank_of: Callable[[Attrs], int | None]) -> Kernel:
+    """Return the kernel whose output axis ``i`` is the input's axis ``order(attrs, rank)[i]``."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         result: Array = x.transpose(order(attrs, x.ndim))
@@ -38,7 +38,7 @@ def _transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
         return range(rank)[::-1]
     axes = [axis_of(axis, rank) for axis in attrs["axes"]]
     if sorted(axes) != list(range(rank)):
-        raise KernelError(f"axes {attrs['axes']} are not those of an array with {rank} axes, each once")
+        raise KernelError(f"axes {attrs['axes']} are not a permutation of the axes of an array with {rank} axes")
     return axes
 
 
@@ -50,15 +50,10 @@ def _swap_axes(attrs: Attrs, rank: int) -> Sequence[int]:
 
 
 def reverse(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The other way round along ``axis``."""
+    """Reverse the array along ``axis``."""
     with refuse_invalid_call():
         result: Array = np.flip(x, tuple(axis_of(axis, x.ndim) for axis in attrs["axis"]))
     return result
-
-
-def _pass_shape(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    shape = unify(inputs[0], outputs[0])
-    return [shape], [shape]
 
 
 def _axis_count(attrs: Attrs) -> int | None:
@@ -70,7 +65,7 @@ def _any_rank(attrs: Attrs) -> int | None:
 
 
 def depth_to_space(context: Context, attrs: Attrs, x: Array) -> Array:
-    """``(N, b*b*C, H, W)`` to ``(N, C, b*H, b*W)``: channel ``(i*b + j)*C + c`` is pixel ``(i, j)`` of the block."""
+    """Return ``(N, C, b*H, b*W)``: channel ``(i*b + j)*C + c`` of ``(N, b*b*C, H, W)`` is pixel ``(i, j)`` of a block."""
     b, (n, c, h, w) = attrs["block_size"], x.shape
     blocks = x.reshape(n, b, b, c // (b * b), h, w)
     result: Array = blocks.transpose(0, 3, 4, 1, 5, 2).reshape(n, c // (b * b), h * b, w * b)
@@ -78,49 +73,49 @@ def depth_to_space(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def space_to_depth(context: Context, attrs: Attrs, x: Array) -> Array:
-    """``(N, C, b*H, b*W)`` to ``(N, b*b*C, H, W)``, the way back of :func:`depth_to_space`."""
+    """Return ``(N, b*b*C, H, W)`` of ``(N, C, b*H, b*W)``, the inverse of :func:`depth_to_space`."""
     b, (n, c, h, w) = attrs["block_size"], x.shape
     blocks = x.reshape(n, c, h // b, b, w // b, b)
     result: Array = blocks.transpose(0, 3, 5, 1, 2, 4).reshape(n, c * b * b, h // b, w // b)
     return result
 
 
-def _times(size: Dim, factor: int) -> Dim:
+def _multiply_dim(size: Dim, factor: int) -> Dim:
     return None if size is None else size * factor
 
 
-def _part(size: Dim, factor: int, what: str) -> Dim:
+def _divide_dim(size: Dim, factor: int, what: str) -> Dim:
     if size is not None and size % factor:
         raise KernelError(f"{what} of size {size} cannot be divided into blocks of {factor}")
     return None if size is None else size // factor
 
 
-def _deep(shape: Shape, b: int) -> tuple[Dim, ...]:
+def _depth_shape(shape: Shape, b: int) -> tuple[Dim, ...]:
     n, c, h, w = dims_of_rank(shape, 4)
-    return n, _times(c, b * b), _part(h, b, "axis 2"), _part(w, b, "axis 3")
+    return n, _multiply_dim(c, b * b), _divide_dim(h, b, "axis 2"), _divide_dim(w, b, "axis 3")
 
 
-def _wide(shape: Shape, b: int) -> tuple[Dim, ...]:
+def _space_shape(shape: Shape, b: int) -> tuple[Dim, ...]:
     n, c, h, w = dims_of_rank(shape, 4)
-    return n, _part(c, b * b, "axis 1"), _times(h, b), _times(w, b)
+    return n, _divide_dim(c, b * b, "axis 1"), _multiply_dim(h, b), _multiply_dim(w, b)
 
 
 def _depth_to_space_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    y = unify(_wide(inputs[0], attrs["block_size"]), outputs[0])
-    return [unify(inputs[0], _deep(y, attrs["block_size"]))], [y]
+    y = unify(_space_shape(inputs[0], attrs["block_size"]), outputs[0])
+    return [unify(inputs[0], _depth_shape(y, attrs["block_size"]))], [y]
 
 
 def _space_to_depth_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    y = unify(_deep(inputs[0], attrs["block_size"]), outputs[0])
-    return [unify(inputs[0], _wide(y, attrs["block_size"]))], [y]
+    y = unify(_depth_shape(inputs[0], attrs["block_size"]), outputs[0])
+    return [unify(inputs[0], _space_shape(y, attrs["block_size"]))], [y]
 
 
 KERNELS = with_limits(
     Limits(positive=("block_size",)),
-    _permuting("transpose", _transpose_axes, _axis_count),
-    _permuting("_np_transpose", _transpose_axes, _axis_count),
-    _permuting("SwapAxis", _swap_axes, _any_rank),
-    Kernel("reverse", reverse, _pass_shape, same_dtypes),
+    _transpose_kernel("transpose", _transpose_axes, _axis_count),
+    _transpose_kernel("_np_transpose", _transpose_axes, _axis_count),
+    _transpose_kernel("SwapAxis", _swap_axes, _any_rank),
+    Kernel("reverse", reverse, same_shapes, same_dtypes),
     Kernel("depth_to_space", depth_to_space, _depth_to_space_shapes, same_dtypes),
     Kernel("space_to_depth", space_to_depth, _space_to_depth_shapes, same_dtypes),
 )

@@ -1,4 +1,4 @@
-"""Gradients of mathematics on one array: the derivative at each element, from the input ``x`` or the output ``y``."""
+"""Gradients of functions of one array: the derivative at each element, from the input ``x`` or the output ``y``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 
 from graphshare.ops.gradient import Gradient, TapeEntry, Vjp, no_gradient
 from graphshare.ops.kernel import Array
+from graphshare.ops.special_functions import gamma
+from graphshare.ops.unary.kernel import sign
 
 Slope = Callable[[Array], Array]
 
 
 def digamma(x: Array) -> Array:
-    """The derivative of the logarithm of the gamma function, in float64; infinite at 0 and whole numbers below."""
+    """Return the derivative of the logarithm of the gamma function, in float64; infinite at 0 and negative integers."""
     x = x.astype(np.float64)
     low = x <= 0
     pole = low & (x == np.floor(x))
@@ -30,14 +32,7 @@ def digamma(x: Array) -> Array:
     return np.where(pole, np.inf, np.where(low, result - math.pi / np.tan(math.pi * x), result))
 
 
-def sign(x: Array) -> Array:
-    """-1, 0 or 1; 0 for NaN."""
-    return np.subtract(x > 0, x < 0, dtype=np.int8).astype(x.dtype)
-
-
 def _gamma(x: Array) -> Array:
-    from graphshare.ops.special_functions import gamma
-
     return np.asarray(gamma(x.astype(np.float64)) * digamma(x))
 
 
@@ -123,39 +118,39 @@ def factor_vjp(factor: float) -> Vjp:
 
 
 def ones(entry: TapeEntry, dy: Array) -> Array:
-    """1 everywhere: a loss."""
+    """Return ones: the operator is a loss."""
     return np.ones_like(entry.inputs[0])
 
 
 def multiply_scalar(entry: TapeEntry, dy: Array) -> Array:
-    """``scalar`` times the output's gradient, of an operator that is the identity."""
+    """Return ``scalar`` times ``dy``."""
     result: Array = dy * dy.dtype.type(entry.attrs["scalar"])
     return result
 
 
 def clip(entry: TapeEntry, dy: Array) -> Array:
-    """Through between the bounds, and at them, and for NaN."""
+    """Return ``dy`` between the bounds, at them, and for NaN."""
     (x,) = entry.inputs
     outside = (x < np.float32(entry.attrs["a_min"])) | (x > np.float32(entry.attrs["a_max"]))
     return np.where(outside, dy.dtype.type(0), dy)
 
 
 def hard_sigmoid(entry: TapeEntry, dy: Array) -> Array:
-    """``alpha`` where neither bound is reached."""
+    """Return ``alpha`` times ``dy`` strictly between the bounds."""
     y = entry.outputs[0]
     result: Array = dy * dy.dtype.type(entry.attrs["alpha"]) * ((y > 0) & (y < 1))
     return result
 
 
 def quadratic(entry: TapeEntry, dy: Array) -> Array:
-    """``2 a x + b``."""
+    """Return ``dy`` times ``2 a x + b``."""
     x = entry.inputs[0]
     result: Array = dy * (2 * x.dtype.type(entry.attrs["a"]) * x + x.dtype.type(entry.attrs["b"]))
     return result
 
 
 def smooth_l1(entry: TapeEntry, dy: Array) -> Array:
-    """``sigma^2 x``, within -1 and 1."""
+    """Return ``dy`` times ``sigma^2 x``, clipped to -1 and 1."""
     x = entry.inputs[0]
     result: Array = dy * np.clip(x.dtype.type(entry.attrs["scalar"]) ** 2 * x, -1, 1)
     return result
@@ -179,6 +174,6 @@ GRADIENTS = (
     Gradient("_contrib_quadratic", quadratic, reads_outputs=False),
     Gradient("smooth_l1", smooth_l1, reads_outputs=False),
     *no_gradient("its derivative is 0 wherever there is one", *_STEPS.split(), "logical_not"),
-    *no_gradient("it is there to stop gradients", "BlockGrad"),
-    *no_gradient("it reads no values", "zeros_like", "ones_like", "shape_array", "size_array"),
+    *no_gradient("it stops gradients", "BlockGrad"),
+    *no_gradient("it does not read the values of its input", "zeros_like", "ones_like", "shape_array", "size_array"),
 )

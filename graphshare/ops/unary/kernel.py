@@ -1,6 +1,6 @@
-"""Mathematics on one array, element by element.
+"""Functions of one array, element by element.
 
-Of integers MXNet computes in float32 what is not a whole number by nature, and cuts the fraction off.
+MXNet computes the real functions of integers in float32, and truncates the result.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from graphshare.ops.unification import same_dtypes, same_shapes
 Function = Callable[[Array], Array]
 
 
-_DEGREE = np.float32(np.pi) / np.float32(180)  # in float32 whatever the type, as in MXNet
+_DEGREE = np.float32(np.pi) / np.float32(180)  # in float32 for every dtype, as in MXNet
 
 
 _RADIAN = np.float32(180) / np.float32(np.pi)
 
 
-def _in_place(function: Any) -> Forward:
-    """A numpy function that knows the type as it is, whole numbers included."""
+def _own_dtype_function(function: Any) -> Forward:
+    """Return the kernel of a numpy function that computes in the array's own dtype, integers included."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -37,8 +37,8 @@ def _in_place(function: Any) -> Forward:
     return forward
 
 
-def _real(function: Any) -> Forward:
-    """A numpy function of real numbers."""
+def _real_function(function: Any) -> Forward:
+    """Return the kernel of a numpy function of real numbers."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -50,8 +50,8 @@ def _real(function: Any) -> Forward:
     return forward
 
 
-def _by_block(function: Function) -> Forward:
-    """A function of our own, of float32 and float64."""
+def _float_function(function: Function) -> Forward:
+    """Return the kernel of a function for float32 and float64."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -60,8 +60,8 @@ def _by_block(function: Function) -> Forward:
     return forward
 
 
-def _precise(function: Function) -> Forward:
-    """A function of our own, of float64 alone."""
+def _double_function(function: Function) -> Forward:
+    """Return the kernel of a function for float64 only."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         return convert(function(x.astype(np.float64)), x.dtype)
@@ -70,7 +70,7 @@ def _precise(function: Function) -> Forward:
 
 
 def erfinv(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The inverse of the error function; outside ``[-1, 1]`` NaN, of integers 0."""
+    """Return the inverse of the error function; NaN outside ``[-1, 1]``, 0 for integers."""
     result = special.erfinv(x.astype(np.float64))
     return convert(result if x.dtype.kind == "f" else np.nan_to_num(result, nan=0.0, posinf=np.inf, neginf=-np.inf), x.dtype)
 
@@ -83,8 +83,8 @@ def _scale_by(factor: np.float32) -> Any:
     return scale
 
 
-def _whole(function: Function) -> Forward:
-    """A rounding, which leaves integers alone."""
+def _rounding(function: Function) -> Forward:
+    """Return the kernel of a rounding, which leaves integers unchanged."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         with np.errstate(invalid="ignore"):
@@ -93,20 +93,24 @@ def _whole(function: Function) -> Forward:
     return forward
 
 
-def _away_from_zero(x: Array) -> Array:
+def _round_half_away(x: Array) -> Array:
     whole = np.trunc(x)
     return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(x.dtype.type(1), x), whole)
 
 
-def _to_nearest(x: Array) -> Array:
-    """To the nearest whole number; of two equally near ones the lower."""
+def _round_half_down(x: Array) -> Array:
+    """Round to the nearest integer, half down."""
     low, high = np.floor(x), np.ceil(x)
     return np.where(x - low <= high - x, low, high)
 
 
-def _sign(context: Context, attrs: Attrs, x: Array) -> Array:
-    """-1, 0 or 1; 0 for NaN."""
+def sign(x: Array) -> Array:
+    """Return -1, 0 or 1; 0 for NaN."""
     return np.subtract(x > 0, x < 0, dtype=np.int8).astype(x.dtype)
+
+
+def _sign(context: Context, attrs: Attrs, x: Array) -> Array:
+    return sign(x)
 
 
 def _logical_not(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -159,23 +163,23 @@ _REAL: dict[str, Any] = {
 
 
 FORWARD: dict[str, Forward] = {
-    **{name: _real(function) for name, function in _REAL.items()},
-    "abs": _in_place(np.absolute),
-    "negative": _in_place(np.negative),
-    "square": _in_place(np.square),
-    "ceil": _whole(np.ceil),
-    "fix": _whole(np.trunc),
-    "floor": _whole(np.floor),
-    "rint": _whole(_to_nearest),
-    "round": _whole(_away_from_zero),
-    "trunc": _whole(np.trunc),
-    "_contrib_round_ste": _whole(_away_from_zero),
-    "erf": _by_block(special.erf),
+    **{name: _real_function(function) for name, function in _REAL.items()},
+    "abs": _own_dtype_function(np.absolute),
+    "negative": _own_dtype_function(np.negative),
+    "square": _own_dtype_function(np.square),
+    "ceil": _rounding(np.ceil),
+    "fix": _rounding(np.trunc),
+    "floor": _rounding(np.floor),
+    "rint": _rounding(_round_half_down),
+    "round": _rounding(_round_half_away),
+    "trunc": _rounding(np.trunc),
+    "_contrib_round_ste": _rounding(_round_half_away),
+    "erf": _float_function(special.erf),
     "erfinv": erfinv,
-    "gamma": _precise(special.gamma),
-    "gammaln": _precise(special.gammaln),
-    "rcbrt": _by_block(_invert_root(np.cbrt)),
-    "rsqrt": _by_block(_invert_root(np.sqrt)),
+    "gamma": _double_function(special.gamma),
+    "gammaln": _double_function(special.gammaln),
+    "rcbrt": _float_function(_invert_root(np.cbrt)),
+    "rsqrt": _float_function(_invert_root(np.sqrt)),
     "sign": _sign,
     "_contrib_sign_ste": _sign,
     "logical_not": _logical_not,
@@ -190,7 +194,7 @@ FORWARD: dict[str, Forward] = {
 
 
 def clip(context: Context, attrs: Attrs, x: Array) -> Array:
-    """``a_min <= x <= a_max``; for integers the fractions of the bounds are cut off."""
+    """Clip to ``a_min`` and ``a_max``, which are truncated for integers."""
     low, high = np.float32(attrs["a_min"]), np.float32(attrs["a_max"])
     if x.dtype.kind == "f" and low <= high:
         result: Array = np.clip(x, x.dtype.type(low), x.dtype.type(high), out=result_buffer(context, x))
@@ -200,21 +204,21 @@ def clip(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def hard_sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
-    """``alpha * x + beta`` within 0 and 1."""
+    """Return ``alpha * x + beta``, clipped to 0 and 1."""
     result = np.asarray(to_floating(x) * np.float32(attrs["alpha"]))
     result += np.float32(attrs["beta"])
     return convert(np.clip(result, 0, 1, out=result), x.dtype)
 
 
 def quadratic(context: Context, attrs: Attrs, x: Array) -> Array:
-    """``a x^2 + b x + c``."""
+    """Return ``a x^2 + b x + c``."""
     a, b, c = (convert(np.asarray(attrs[key]), x.dtype) for key in "abc")
     result: Array = (a * x + b) * x + c
     return result
 
 
 def smooth_l1(context: Context, attrs: Attrs, x: Array) -> Array:
-    """``(sigma x)^2 / 2`` near 0, ``|x| - 1 / (2 sigma^2)`` from ``1 / sigma^2`` on; ``scalar`` is sigma."""
+    """Return ``(sigma x)^2 / 2`` near 0, ``|x| - 1 / (2 sigma^2)`` beyond ``1 / sigma^2``; ``scalar`` is sigma."""
     data = to_floating(x)
     sigma = data.dtype.type(convert(np.asarray(attrs["scalar"]), x.dtype))
     with np.errstate(all="ignore"):
@@ -225,12 +229,12 @@ def smooth_l1(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def shape_array(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The shape."""
+    """Return the shape as an int64 array."""
     return np.array(x.shape, np.int64)
 
 
 def size_array(context: Context, attrs: Attrs, x: Array) -> Array:
-    """The number of elements."""
+    """Return the number of elements as an int64 array."""
     return np.array([x.size], np.int64)
 
 
