@@ -130,7 +130,7 @@ def same_floating_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[T
     return inputs, outputs
 
 
-def fixed_dtype(dtype: str) -> TypeRule:
+def dtype_rule(dtype: str) -> TypeRule:
     """Return a rule that infers ``dtype`` for the only output, whatever the inputs have."""
     return lambda attrs, inputs, outputs: (inputs, [dtype])
 

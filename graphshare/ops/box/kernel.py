@@ -100,7 +100,7 @@ def _convert_format(attrs: Attrs, rows: Array) -> None:
     boxes[...] = np.where(boxes[..., :1] < 0, boxes, other)
 
 
-def _nms_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_nms_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     shape = unify(inputs[0], outputs[0])
     if shape is not None:
         width = shape[-1] if len(shape) >= 2 else 0
@@ -148,7 +148,7 @@ def box_decode(context: Context, attrs: Attrs, x: Array, anchors: Array) -> Arra
     return decode_offsets(boxes, x, (attrs["std0"], attrs["std1"], attrs["std2"], attrs["std3"]), attrs["clip"])
 
 
-def _decode_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_decode_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     output = dims_of_rank(unify(unify(inputs[0], outputs[0]), (None, None, 4)), 3)
     anchors = dims_of_rank(unify(inputs[1], (1, output[1], 4)), 3)
     output = (output[0], anchors[1], 4)
@@ -173,7 +173,7 @@ def multi_box_prior(context: Context, attrs: Attrs, x: Array) -> Array:
     return result
 
 
-def _prior_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_prior_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     height, width = dims_of_rank(inputs[0], 4)[2:]
     each = len(attrs["sizes"]) + len(attrs["ratios"]) - 1
     count: Dim = None if height is None or width is None else height * width * each
@@ -182,9 +182,9 @@ def _prior_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
 
 KERNELS = with_limits(
     Limits(dtypes=SIGNED, elements=True, finite=True),
-    Kernel("_contrib_box_nms", box_nms, _nms_shapes, same_dtypes),
+    Kernel("_contrib_box_nms", box_nms, _infer_nms_shapes, same_dtypes),
     Kernel("_contrib_box_iou", box_iou, output_rule(_iou_shape), same_dtypes),
-    Kernel("_contrib_box_decode", box_decode, _decode_shapes, same_dtypes),
-    Kernel("_contrib_MultiBoxPrior", multi_box_prior, _prior_shapes, same_dtypes),
+    Kernel("_contrib_box_decode", box_decode, _infer_decode_shapes, same_dtypes),
+    Kernel("_contrib_MultiBoxPrior", multi_box_prior, _infer_prior_shapes, same_dtypes),
     *MATCHING_KERNELS,
 )

@@ -34,7 +34,7 @@ def bipartite_matching(context: Context, attrs: Attrs, x: Array) -> tuple[Array,
     return of_rows.reshape(*x.shape[:-2], rows), of_columns.reshape(*x.shape[:-2], columns)
 
 
-def _matching_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_matching_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     shape = inputs[0]
     if shape is None:
         return inputs, outputs
@@ -63,7 +63,7 @@ def box_encode(
     return np.where(positive, offsets, 0).astype(anchors.dtype), masks
 
 
-def _encode_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_encode_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     samples = unify(inputs[0], inputs[1])
     batch, count = dims_of_rank(samples, 2)
     anchors = dims_of_rank(unify(inputs[2], (batch, count, 4)), 3)
@@ -75,6 +75,6 @@ def _encode_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 KERNELS = with_limits(
     Limits(dtypes=SIGNED, elements=True, finite=True),
-    Kernel("_contrib_bipartite_matching", bipartite_matching, _matching_shapes, same_dtypes),
-    Kernel("_contrib_box_encode", box_encode, _encode_shapes, same_dtypes),
+    Kernel("_contrib_bipartite_matching", bipartite_matching, _infer_matching_shapes, same_dtypes),
+    Kernel("_contrib_box_encode", box_encode, _infer_encode_shapes, same_dtypes),
 )

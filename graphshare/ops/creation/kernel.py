@@ -14,7 +14,7 @@ import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import Limits, require, with_limits
-from graphshare.ops.unification import axis_of, fixed_dtype, is_known, output_rule, same_dtypes, same_shapes, unify
+from graphshare.ops.unification import axis_of, dtype_rule, is_known, output_rule, same_dtypes, same_shapes, unify
 from graphshare.text.format import format_shape
 
 
@@ -229,7 +229,7 @@ KERNELS = with_limits(
     _creation_kernel("_npi_hamming", _window_shape, _window(np.hamming)),
     _creation_kernel("_npi_hanning", _window_shape, _window(np.hanning)),
     _creation_kernel("_npi_indices", _indices_shape, _indices),
-    Kernel("_npi_diag_indices_from", diagonal_indices, output_rule(_diagonal_shape), fixed_dtype("int64")),
+    Kernel("_npi_diag_indices_from", diagonal_indices, output_rule(_diagonal_shape), dtype_rule("int64")),
     Kernel("_contrib_arange_like", arange_like, _infer_arange_like_shapes, same_dtypes),
     Kernel("_npi_full_like", full_like, same_shapes, _infer_full_like_dtypes),
 )

@@ -15,10 +15,10 @@ from graphshare.ops.windows import is_channels_last, to_compute_dtype
 
 def deconvolution(entry: TapeEntry, dy: Array) -> Gradients:
     """Return the gradients of data, weight and bias."""
-    return transposed_gradients(entry.attrs, entry, dy)
+    return deconvolution_gradients(entry.attrs, entry, dy)
 
 
-def transposed_gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradients:
+def deconvolution_gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradients:
     """Return the gradients of a transposed convolution with attributes that may differ from those of the node."""
     x, weight, dy = to_compute_dtype(entry.inputs[0]), to_compute_dtype(entry.inputs[1]), to_compute_dtype(dy)
     dtype, last, groups = entry.inputs[0].dtype, is_channels_last(attrs["layout"]), attrs["num_group"]

@@ -67,7 +67,7 @@ def _gradients(
         r, c = rows + places[sample, group, :, :, 0], columns + places[sample, group, :, :, 1]
         back = dcells[sample, part]
         if masks is None or dmasks is None:
-            cells[sample, part], gradients = _clamped_gradient(x[sample, part], r, c, back)
+            cells[sample, part], gradients = _clamp_gradient(x[sample, part], r, c, back)
         else:
             whole, factor = sample_bilinear(x[sample, part], r, c), masks[sample, group]
             dmasks[sample, group] = (back * whole).sum(axis=0)
@@ -79,7 +79,7 @@ def _gradients(
     return dx, doffset.reshape(offset.shape), None if dmasks is None or mask is None else dmasks.reshape(mask.shape), dweight
 
 
-def _clamped_gradient(x: Array, rows: Array, columns: Array, dy: Array) -> tuple[Array, tuple[Array, Array, Array]]:
+def _clamp_gradient(x: Array, rows: Array, columns: Array, dy: Array) -> tuple[Array, tuple[Array, Array, Array]]:
     """Return the result of ``sample_clamped``, and the gradients of ``x`` and of the positions."""
     height, width = x.shape[1:]
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)

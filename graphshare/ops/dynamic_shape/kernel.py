@@ -6,7 +6,7 @@ import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import Limits, refuse_invalid_call, with_limits
-from graphshare.ops.unification import axis_of, fixed_dtype, output_rule, same_dtypes, same_shapes, unify, with_dim
+from graphshare.ops.unification import axis_of, dtype_rule, output_rule, same_dtypes, same_shapes, unify, with_dim
 
 
 def unique(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
@@ -80,9 +80,9 @@ def _infer_scalar_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
 KERNELS = with_limits(
     Limits(not_negative=("minlength",), ranks=(1,)),
     Kernel("_npi_unique", unique, _infer_unique_shapes, _infer_unique_dtypes),
-    Kernel("_npx_nonzero", nonzero, output_rule(lambda attrs, x: (None, len(x))), fixed_dtype("int64")),
+    Kernel("_npx_nonzero", nonzero, output_rule(lambda attrs, x: (None, len(x))), dtype_rule("int64")),
     Kernel("_npi_bincount", bincount, _infer_bincount_shapes, _infer_bincount_dtypes),
-    Kernel("_npx_constraint_check", constraint_check, _infer_scalar_shapes, fixed_dtype("bool")),
-    Kernel("_npi_share_memory", shares_memory, _infer_scalar_shapes, fixed_dtype("bool")),
+    Kernel("_npx_constraint_check", constraint_check, _infer_scalar_shapes, dtype_rule("bool")),
+    Kernel("_npi_share_memory", shares_memory, _infer_scalar_shapes, dtype_rule("bool")),
     Kernel("_CrossDeviceCopy", cross_device_copy, same_shapes, same_dtypes),
 )

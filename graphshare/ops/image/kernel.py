@@ -8,7 +8,7 @@ import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require, with_limits
-from graphshare.ops.unification import fixed_dtype, output_rule, same_dtypes, same_shapes
+from graphshare.ops.unification import dtype_rule, output_rule, same_dtypes, same_shapes
 from graphshare.text.format import format_shape
 
 Dims = tuple[Dim, ...]
@@ -96,7 +96,7 @@ def adjust_lighting(context: Context, attrs: Attrs, x: Array) -> Array:
 
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS, rank=3),
-    Kernel("_image_to_tensor", to_tensor, output_rule(_tensor_shape), fixed_dtype("float32")),
+    Kernel("_image_to_tensor", to_tensor, output_rule(_tensor_shape), dtype_rule("float32")),
     Kernel("_image_normalize", normalize, _infer_normalize_shapes, same_dtypes),
     Kernel("_image_flip_left_right", flip_left_right, same_shapes, same_dtypes),
     Kernel("_image_flip_top_bottom", flip_top_bottom, same_shapes, same_dtypes),

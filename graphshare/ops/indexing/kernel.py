@@ -13,8 +13,8 @@ from graphshare.ops.unification import (
     axis_of,
     dims_of_rank,
     dtype_from_attribute,
+    dtype_rule,
     first_dtype,
-    fixed_dtype,
     output_rule,
     same_dtypes,
     same_shapes,
@@ -77,13 +77,13 @@ def batch_take(context: Context, attrs: Attrs, a: Array, indices: Array) -> Arra
     return np.take_along_axis(rows, places, 1).reshape(indices.shape)
 
 
-def _batch_take_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_batch_take_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     a, indices = dims_of_rank(inputs[0], 2), dims_of_rank(unify(inputs[1], outputs[0]), 1)
     rows = unify((a[0],), indices)
     return [(None if rows is None else rows[0], a[1]), rows], [rows]
 
 
-def _batch_take_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+def _infer_batch_take_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     if inputs[1] not in (None, "int32"):
         raise KernelError(f"indices are {inputs[1]}, expected int32")
     dtype = inputs[0] or outputs[0]
@@ -96,10 +96,10 @@ def pick(context: Context, attrs: Attrs, data: Array, index: Array) -> Array:
     places = bound_indices(index, data.shape[axis], attrs["mode"])
     kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
     chosen = np.take_along_axis(data, places.reshape(kept), axis)
-    return chosen.reshape(_pick_shapes(attrs, [data.shape, None], [None])[1][0])
+    return chosen.reshape(_infer_pick_shapes(attrs, [data.shape, None], [None])[1][0])
 
 
-def _pick_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_pick_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     data, index = inputs
     if attrs["axis"] is None:
         raise KernelError("axis is None, expected a number")
@@ -125,7 +125,7 @@ def gather_nd(context: Context, attrs: Attrs, data: Array, indices: Array) -> Ar
     return np.asarray(data[tuple(places)])
 
 
-def _gather_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_gather_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     data, indices = inputs
     if data is None or indices is None or indices[0] is None:
         return inputs, outputs
@@ -142,7 +142,7 @@ def scatter_nd(context: Context, attrs: Attrs, data: Array, indices: Array) -> A
     return result
 
 
-def _scatter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_scatter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     indices, result = inputs[1], unify(attrs["shape"], outputs[0])
     if indices is None or indices[0] is None or result is None:
         return inputs, [result]
@@ -157,7 +157,7 @@ def one_hot(context: Context, attrs: Attrs, indices: Array) -> Array:
     return np.where(convert(indices, np.int64)[..., None] == np.arange(attrs["depth"]), on, off)
 
 
-def _one_hot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_one_hot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     indices, result = inputs[0], outputs[0]
     if indices is None and result is not None:
         indices = result[:-1]
@@ -172,7 +172,7 @@ def where(context: Context, attrs: Attrs, condition: Array, x: Array, y: Array) 
     return np.where(chosen, x, y)
 
 
-def _where_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_where_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     condition, data = inputs[0], unify(unify(inputs[1], inputs[2]), outputs[0])
     if data is not None and condition is not None:
         if len(condition) == len(data):
@@ -187,7 +187,7 @@ def _where_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     return [condition, data, data], [data]
 
 
-def _where_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+def _infer_where_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     data, results = same_dtypes(attrs, inputs[1:], outputs)
     return [inputs[0], *data], results
 
@@ -198,7 +198,7 @@ def boolean_mask(context: Context, attrs: Attrs, data: Array, index: Array) -> A
     return chosen
 
 
-def _mask_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_mask_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if attrs["axis"] != 0:
         raise KernelError(f"axis is {attrs['axis']}, but MXNet supports only axis 0")
     data, index = inputs
@@ -219,13 +219,13 @@ def unravel(context: Context, attrs: Attrs, data: Array) -> Array:
         return np.stack(np.unravel_index(convert(data, np.int64), attrs["shape"])).astype(data.dtype)
 
 
-def _ravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_ravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     require(attrs["shape"] is not None, "shape is missing")
     _, count = dims_of_rank(inputs[0], 2)
     return [(len(attrs["shape"]), count)], [(count,)]
 
 
-def _unravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_unravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     require(attrs["shape"] is not None, "shape is missing")
     (count,) = dims_of_rank(inputs[0], 1)
     return [(count,)], [(len(attrs["shape"]), count)]
@@ -253,14 +253,14 @@ def index_copy(context: Context, attrs: Attrs, old: Array, index: Array, new: Ar
     return out
 
 
-def _index_copy_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_index_copy_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     (old,), _ = same_shapes(attrs, inputs[:1], outputs)
     (count,) = dims_of_rank(inputs[1], 1)
     new = inputs[2] if old is None else unify(inputs[2], (count, *old[1:]))
     return [old, (new[0],) if new else (count,), new], [old]
 
 
-def _index_copy_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+def _infer_index_copy_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     (old, new), (out,) = same_dtypes(attrs, [inputs[0], inputs[2]], outputs)
     return [old, inputs[1], new], [out]
 
@@ -269,16 +269,16 @@ KERNELS = with_limits(
     Limits(rank=1, elements=True, not_negative=("shape",)),
     Kernel("Embedding", embedding, embedding_shapes, embedding_types),
     Kernel("take", take, output_rule(_take_shape), first_dtype),
-    Kernel("batch_take", batch_take, _batch_take_shapes, _batch_take_types),
-    Kernel("pick", pick, _pick_shapes, first_dtype),
-    Kernel("gather_nd", gather_nd, _gather_shapes, first_dtype),
-    Kernel("scatter_nd", scatter_nd, _scatter_shapes, first_dtype),
-    Kernel("one_hot", one_hot, _one_hot_shapes, dtype_from_attribute),
-    Kernel("where", where, _where_shapes, _where_types),
-    Kernel("_contrib_boolean_mask", boolean_mask, _mask_shapes, first_dtype),
-    Kernel("_ravel_multi_index", ravel, _ravel_shapes, same_dtypes),
-    Kernel("_unravel_index", unravel, _unravel_shapes, same_dtypes),
-    Kernel("_contrib_index_array", index_array, output_rule(_index_array_shape), fixed_dtype("int64")),
-    Kernel("_contrib_index_copy", index_copy, _index_copy_shapes, _index_copy_types),
+    Kernel("batch_take", batch_take, _infer_batch_take_shapes, _infer_batch_take_dtypes),
+    Kernel("pick", pick, _infer_pick_shapes, first_dtype),
+    Kernel("gather_nd", gather_nd, _infer_gather_shapes, first_dtype),
+    Kernel("scatter_nd", scatter_nd, _infer_scatter_shapes, first_dtype),
+    Kernel("one_hot", one_hot, _infer_one_hot_shapes, dtype_from_attribute),
+    Kernel("where", where, _infer_where_shapes, _infer_where_dtypes),
+    Kernel("_contrib_boolean_mask", boolean_mask, _infer_mask_shapes, first_dtype),
+    Kernel("_ravel_multi_index", ravel, _infer_ravel_shapes, same_dtypes),
+    Kernel("_unravel_index", unravel, _infer_unravel_shapes, same_dtypes),
+    Kernel("_contrib_index_array", index_array, output_rule(_index_array_shape), dtype_rule("int64")),
+    Kernel("_contrib_index_copy", index_copy, _infer_index_copy_shapes, _infer_index_copy_dtypes),
     Kernel("_contrib_SparseEmbedding", embedding, embedding_shapes, embedding_types),
 )

@@ -177,13 +177,13 @@ def _square(shape: Shape) -> tuple[Dim, ...]:
     return (*shape[:-2], side, side)
 
 
-def _matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     both, _ = same_shapes(attrs, inputs, outputs[:1])
     shape = None if both[0] is None else _square(both[0])
     return [shape], [shape]
 
 
-def _number_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_number_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if inputs[0] is None:
         return inputs, outputs
     shape = _square(inputs[0])
@@ -195,7 +195,7 @@ def _syrk_shape(attrs: Attrs, shape: tuple[Dim, ...]) -> Shape:
     return (*shape[:-2], side, side)
 
 
-def _triangular_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_triangular_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     a, b = inputs
     b = unify(b, outputs[0])
     if b is not None and len(b) > 1:
@@ -204,7 +204,7 @@ def _triangular_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     return [a, b], [b]
 
 
-def _gelqf_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_gelqf_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     shape = unify(inputs[0], outputs[0])
     if shape is None:
         return inputs, outputs
@@ -213,8 +213,8 @@ def _gelqf_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     return [shape], [shape, (*shape[:-2], shape[-2], shape[-2])]
 
 
-def _syevd_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    (shape,), _ = _matrix_shapes(attrs, inputs, outputs)
+def _infer_syevd_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    (shape,), _ = _infer_matrix_shapes(attrs, inputs, outputs)
     return [shape], outputs if shape is None else [shape, shape[:-1]]
 
 
@@ -227,7 +227,7 @@ def _side_without_offset(attrs: Attrs, size: Dim) -> Dim:
     return side
 
 
-def _extract_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_extract_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if inputs[0] is None:
         return inputs, outputs
     shape = _square(inputs[0])
@@ -246,19 +246,19 @@ def _make_shape(attrs: Attrs, shape: tuple[Dim, ...]) -> Shape:
 
 KERNELS = with_limits(
     Limits(dtypes=LAPACK, rank=2, elements=True, finite=True),
-    Kernel("_linalg_det", det, _number_shapes, same_dtypes),
-    Kernel("_linalg_slogdet", slogdet, _number_shapes, same_dtypes),
-    Kernel("_linalg_inverse", inverse, _matrix_shapes, same_dtypes),
-    Kernel("_linalg_potrf", potrf, _matrix_shapes, same_dtypes),
-    Kernel("_linalg_potri", potri, _matrix_shapes, same_dtypes),
-    Kernel("_linalg_gelqf", gelqf, _gelqf_shapes, same_dtypes),
-    Kernel("_linalg_syevd", syevd, _syevd_shapes, same_dtypes),
-    Kernel("_linalg_sumlogdiag", sumlogdiag, _number_shapes, same_dtypes),
+    Kernel("_linalg_det", det, _infer_number_shapes, same_dtypes),
+    Kernel("_linalg_slogdet", slogdet, _infer_number_shapes, same_dtypes),
+    Kernel("_linalg_inverse", inverse, _infer_matrix_shapes, same_dtypes),
+    Kernel("_linalg_potrf", potrf, _infer_matrix_shapes, same_dtypes),
+    Kernel("_linalg_potri", potri, _infer_matrix_shapes, same_dtypes),
+    Kernel("_linalg_gelqf", gelqf, _infer_gelqf_shapes, same_dtypes),
+    Kernel("_linalg_syevd", syevd, _infer_syevd_shapes, same_dtypes),
+    Kernel("_linalg_sumlogdiag", sumlogdiag, _infer_number_shapes, same_dtypes),
     Kernel("_linalg_syrk", syrk, output_rule(_syrk_shape), same_dtypes),
-    Kernel("_linalg_trmm", trmm, _triangular_shapes, same_dtypes),
-    Kernel("_linalg_trsm", trsm, _triangular_shapes, same_dtypes),
-    Kernel("_linalg_extractdiag", extractdiag, _extract_shapes, same_dtypes),
+    Kernel("_linalg_trmm", trmm, _infer_triangular_shapes, same_dtypes),
+    Kernel("_linalg_trsm", trsm, _infer_triangular_shapes, same_dtypes),
+    Kernel("_linalg_extractdiag", extractdiag, _infer_extract_shapes, same_dtypes),
     Kernel("_linalg_makediag", makediag, output_rule(_make_shape), same_dtypes),
-    Kernel("_linalg_extracttrian", extracttrian, _extract_shapes, same_dtypes),
+    Kernel("_linalg_extracttrian", extracttrian, _infer_extract_shapes, same_dtypes),
     Kernel("_linalg_maketrian", maketrian, output_rule(_make_shape), same_dtypes),
 )

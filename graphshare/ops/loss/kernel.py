@@ -38,7 +38,7 @@ def _softmax(context: Context, x: Array, axis: int) -> Array:
     return convert(softmax_along(data, axis, reuse_buffer(context, x) if data is x else None), x.dtype)
 
 
-def _softmax_output_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_softmax_output_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the label: the shape of the data (probabilities) or one class for each softmax."""
     data, label = unify(inputs[0], outputs[0]), inputs[1]
     if data is None:
@@ -83,7 +83,7 @@ def _logistic(context: Context, attrs: Attrs, x: Array, label: Array) -> Array:
     return sigmoid(context, attrs, x)
 
 
-def _regression_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_regression_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the shape of the data for the label; for ``(N, 1)`` infer ``(N,)``."""
     data, label = unify(inputs[0], outputs[0]), inputs[1]
     if data is None:
@@ -95,7 +95,7 @@ def _regression_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     return [data, _unify_label(label, data)], [data]
 
 
-def _svm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_svm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     data = unify(inputs[0], outputs[0])
     return [data, inputs[1] if data is None else _unify_label(inputs[1], data[:-1])], [data]
 
@@ -115,7 +115,7 @@ def softmax_cross_entropy(context: Context, attrs: Attrs, x: Array, label: Array
     return convert(-np.sum(np.maximum(chosen, least), dtype=np.float64).reshape(1), x.dtype)
 
 
-def _cross_entropy_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_cross_entropy_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     data, label = dims_of_rank(inputs[0], 2), dims_of_rank(inputs[1], 1)
     (samples,) = _unify_label(label, data[:1]) or (None,)
     return [(samples, data[1]), (samples,)], [(1,)]
@@ -127,13 +127,13 @@ def _kernel(operator: str, forward: Forward, shapes: Any) -> Kernel:
 
 KERNELS = with_limits(
     Limits(rank=1, elements=True),
-    _kernel("SoftmaxOutput", softmax_output, _softmax_output_shapes),
-    _kernel("LinearRegressionOutput", _return_data, _regression_shapes),
-    _kernel("MAERegressionOutput", _return_data, _regression_shapes),
-    _kernel("LogisticRegressionOutput", _logistic, _regression_shapes),
-    _kernel("SVMOutput", _return_data, _svm_shapes),
+    _kernel("SoftmaxOutput", softmax_output, _infer_softmax_output_shapes),
+    _kernel("LinearRegressionOutput", _return_data, _infer_regression_shapes),
+    _kernel("MAERegressionOutput", _return_data, _infer_regression_shapes),
+    _kernel("LogisticRegressionOutput", _logistic, _infer_regression_shapes),
+    _kernel("SVMOutput", _return_data, _infer_svm_shapes),
     _kernel("MakeLoss", make_loss, same_shapes),
-    _kernel("softmax_cross_entropy", softmax_cross_entropy, _cross_entropy_shapes),
+    _kernel("softmax_cross_entropy", softmax_cross_entropy, _infer_cross_entropy_shapes),
     *CTC_KERNELS,
     *HAWKES_KERNELS,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphshare.ops.deconvolution.gradient import transposed_gradients
+from graphshare.ops.deconvolution.gradient import deconvolution_gradients
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array
 from graphshare.ops.resize.kernel import apply_separable, averaging_matrix, bilinear_attrs, bin_counts, interpolation_matrix
@@ -11,7 +11,7 @@ from graphshare.ops.resize.kernel import apply_separable, averaging_matrix, bili
 def upsampling(entry: TapeEntry, dy: Array) -> Gradients:
     """Return the gradient of each image: the sum of ``dy`` over the cells of each pixel."""
     if entry.attrs["sample_type"] == "bilinear":
-        return transposed_gradients(bilinear_attrs(entry.attrs), entry, dy)
+        return deconvolution_gradients(bilinear_attrs(entry.attrs), entry, dy)
     gradients, first = [], 0
     total = entry.attrs["multi_input_mode"] == "sum" and len(entry.inputs) > 1
     for x in entry.inputs:
