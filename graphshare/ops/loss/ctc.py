@@ -89,4 +89,4 @@ def _infer_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, T
     return inputs, [inputs[0]]
 
 
-KERNELS = with_limits(Limits(first=FLOATS), Kernel("CTCLoss", ctc_loss, _infer_shapes, _infer_dtypes))
+KERNELS = with_limits(Limits(first=FLOATS, elements=True), Kernel("CTCLoss", ctc_loss, _infer_shapes, _infer_dtypes))

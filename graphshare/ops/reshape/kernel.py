@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
-from graphshare.ops.limits import require
+from graphshare.ops.limits import refuse_invalid_call, require
 from graphshare.ops.unification import axis_of, dims_of_rank, first_dtype, is_known, same_dtypes, size_of, unify
 from graphshare.text.format import format_shape
 
@@ -158,7 +158,8 @@ def reshape(context: Context, attrs: Attrs, x: Array) -> Array:
         wanted = infer_shape(x.shape, attrs["shape"], reverse=attrs["reverse"])
     else:
         wanted = _by_target_shape(x.shape, attrs) if attrs["target_shape"] else x.shape
-    return x.reshape([d or 0 for d in wanted])
+    with refuse_invalid_call():
+        return x.reshape([d or 0 for d in wanted])
 
 
 def flatten(context: Context, attrs: Attrs, x: Array) -> Array:

@@ -181,7 +181,13 @@ def _infer_regions(inputs: Shapes, outputs: Shapes, rest: tuple[int | None, ...]
 
 
 KERNELS = with_limits(
-    Limits(dtypes=FLOATS, elements=True, finite=True, positive=("pooled_size", "group_size", "output_dim")),
+    Limits(
+        dtypes=FLOATS,
+        elements=True,
+        finite=True,
+        positive=("pooled_size", "group_size", "output_dim"),
+        above=("spatial_scale",),
+    ),
     Kernel("ROIPooling", roi_pooling, _pool_shapes, same_dtypes),
     Kernel("_contrib_PSROIPooling", ps_roi_pooling, _ps_shapes, same_dtypes),
     Kernel("_contrib_ROIAlign", roi_align, _pool_shapes, same_dtypes),

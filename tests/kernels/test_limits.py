@@ -1,0 +1,47 @@
+"""Kernels refuse what lies outside of their limits: no attribute, shape, dtype or value makes one fail like a bug."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from graphshare.ops.limits import FLOATS, Limits
+from tests.oracle.probed import Refusal, backward, forward
+from tests.oracle.probing import probes, recorded_cases
+
+SEED, EACH = 31, 8
+RECORDED = recorded_cases()
+
+
+@pytest.mark.parametrize("op", sorted(RECORDED))
+def test_what_a_kernel_does_not_compute_is_refused(op: str) -> None:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for case, inputs in probes(op, RECORDED[op], EACH, SEED):
+            for compute in (forward, lambda case, inputs: backward(case, inputs, 0)):
+                # An AssertionError says that inference differs, which is checked elsewhere.
+                with suppress(Refusal, AssertionError):
+                    compute(case, [x.copy() for x in inputs])
+
+
+@pytest.mark.parametrize(
+    ("limits", "attrs", "shape", "array", "violation"),
+    [
+        (Limits(dtypes=FLOATS), {}, (2,), np.ones(2, "int8"), "int8 is not supported, expected float16, float32, float64"),
+        (Limits(rank=2), {}, (2,), np.ones(2), "(2) has 1 axes, expected at least 2"),
+        (Limits(ranks=(1, 3)), {}, (2, 2), np.ones((2, 2)), "(2,2) has 2 axes, expected 1 or 3"),
+        (Limits(elements=True), {}, (0, 2), np.ones((0, 2)), "(0,2) has no elements"),
+        (Limits(finite=True), {}, (1,), np.array([np.nan]), "expected finite numbers"),
+        (Limits(positive=("stride",)), {"stride": (1, 0)}, (1,), np.ones(1), "stride is (1, 0), expected at least 1"),
+        (Limits(not_negative=("pad",)), {"pad": -1}, (1,), np.ones(1), "pad is -1, expected at least 0"),
+        (Limits(above=("scale",)), {"scale": 0.0}, (1,), np.ones(1), "scale is 0.0, expected more than 0"),
+        (Limits(dtypes=FLOATS, rank=1, elements=True, finite=True), {}, (1,), np.ones(1), None),
+    ],
+)
+def test_a_violation_names_what_is_expected(
+    limits: Limits, attrs: dict[str, object], shape: tuple[int, ...], array: np.ndarray, violation: str | None
+) -> None:  # type: ignore[type-arg]
+    assert limits.violation(attrs, [shape], [str(array.dtype)], [array]) == violation
