@@ -77,8 +77,7 @@ def l2_normalization(entry: TapeEntry, dy: Array) -> Array:
 
 def dropout(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
     """Return ``dy`` times the mask of the forward pass, which is 0 for dropped elements."""
-    result: Array = dy * entry.outputs[1] if len(entry.outputs) > 1 else dy
-    return result
+    return np.asarray(dy * entry.outputs[1] if len(entry.outputs) > 1 else dy)
 
 
 def sparse_regularization(entry: TapeEntry, dy: Array) -> Array:
@@ -91,8 +90,7 @@ def sparse_regularization(entry: TapeEntry, dy: Array) -> Array:
     target = x.dtype.type(attrs["sparseness_target"])
     slope = x.dtype.type(attrs["penalty"]) * (-target / mean + (1 - target) / (1 - mean))
     shape = (1, -1, *(1,) * (x.ndim - 2))
-    result: Array = dy + (slope.reshape(shape) if slope.size == x.shape[1] else slope.reshape(1, *x.shape[1:]))
-    return result
+    return np.asarray(dy + (slope.reshape(shape) if slope.size == x.shape[1] else slope.reshape(1, *x.shape[1:])))
 
 
 GRADIENTS = (

@@ -13,7 +13,8 @@ from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp, no_grad
 from graphshare.ops.kernel import Array
 from graphshare.ops.numpy_elementwise.kernel import ARITHMETIC, COMPARISONS
 from graphshare.ops.numpy_elementwise.scalar import has_sign_of
-from graphshare.ops.unary.gradient import FACTORS, SLOPES_BY_INPUT, SLOPES_BY_OUTPUT, factor_vjp, sign, slope_gradient
+from graphshare.ops.unary.gradient import FACTORS, SLOPES_BY_INPUT, SLOPES_BY_OUTPUT, factor_vjp, slope_gradient
+from graphshare.ops.unary.kernel import sign
 
 
 def broadcast_where(entry: TapeEntry, dy: Array) -> Gradients:

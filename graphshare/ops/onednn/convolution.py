@@ -158,20 +158,17 @@ def _units_by_group(units: Array, groups: int) -> Array:
     """Return the steps that oneDNN uses for each filter's weights: filters of group g get those of filter g."""
     if groups == 1 or len(units) == 1:
         return units
-    result: Array = np.repeat(units[:groups], len(units) // groups)
-    return result
+    return np.asarray(np.repeat(units[:groups], len(units) // groups))
 
 
 def quantize_weight(weight: Array, units: Array) -> Array:
     """Return the weights as integers, in float64."""
-    result: Array = np.clip(np.rint(weight * units.reshape(-1, *(1,) * (weight.ndim - 1))), -128, 127).astype(np.float64)
-    return result
+    return np.asarray(np.clip(np.rint(weight * units.reshape(-1, *(1,) * (weight.ndim - 1))), -128, 127).astype(np.float64))
 
 
 def quantize_bias(bias: Array, units: Array, data_unit: Any) -> Array:
     """Return the bias in steps of the products."""
-    result: Array = np.rint(bias * (units * data_unit))
-    return result
+    return np.asarray(np.rint(bias * (units * data_unit)))
 
 
 def add_bias(rows: Array, dtype: Any, bias: Array | None, whole: Array) -> Array:

@@ -70,8 +70,7 @@ def quantize(context: Context, attrs: Attrs, x: Array) -> Ranged:
 
 def dequantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Array:
     """Return the floats that integers represent."""
-    result: Array = x * np.float32(reach_of(low, high) / _LEVELS[str(x.dtype)])
-    return result
+    return np.asarray(x * np.float32(reach_of(low, high) / _LEVELS[str(x.dtype)]))
 
 
 def requantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
@@ -131,8 +130,7 @@ def _product_range(data_levels: float, data: float, weight: float) -> tuple[Arra
 
 def _int32(sums: Array) -> Array:
     """Return whole numbers in float64, which holds sums of products below 2**53 exactly, as int32 modulo 2**32."""
-    result: Array = sums.astype(np.int64).astype(np.int32)
-    return result
+    return np.asarray(sums.astype(np.int64).astype(np.int32))
 
 
 def convolve_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:

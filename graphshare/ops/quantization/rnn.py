@@ -130,8 +130,7 @@ def _units(attrs: Attrs, inputs: int, vector: Array) -> Array:
     for part in _weights_in_range(attrs, inputs, vector):
         largest = np.maximum(largest, np.abs(part).max(axis=1, initial=0))
     with np.errstate(divide="ignore"):
-        units: Array = np.float32(127) / largest
-    return units
+        return np.asarray(np.float32(127) / largest)
 
 
 def _weights_in_range(attrs: Attrs, inputs: int, vector: Array) -> Iterator[Array]:

@@ -125,8 +125,7 @@ def _multinomial_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Typ
 
 def shuffle(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the rows along axis 0 in random order."""
-    result: Array = _generator(context).permutation(x, axis=0)
-    return result
+    return np.asarray(_generator(context).permutation(x, axis=0))
 
 
 KERNELS = (

@@ -209,8 +209,7 @@ def _reshape_like_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
 
 def expand_dims(context: Context, attrs: Attrs, x: Array) -> Array:
     """A new axis of size 1 before axis ``axis``; negative ones count in the result."""
-    result: Array = np.expand_dims(x, axis_of(attrs["axis"], x.ndim + 1))
-    return result
+    return np.asarray(np.expand_dims(x, axis_of(attrs["axis"], x.ndim + 1)))
 
 
 def _expand_dims_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

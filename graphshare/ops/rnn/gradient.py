@@ -66,8 +66,7 @@ def _weight_gradients(cell: Cell, into: Cell, trace: Trace, dgates: Array, dstat
     into.w_state[...] = state.T @ trace.h.reshape(len(state), -1)
     into.b_input[...] = flat.sum(axis=0)
     into.b_state[...] = state.sum(axis=0)
-    dx: Array = dgates @ cell.w_input
-    return dx
+    return np.asarray(dgates @ cell.w_input)
 
 
 def _lstm_forward(cell: Cell, x: Array, h: Array, c: Array) -> Trace:

@@ -91,8 +91,7 @@ def sigmoid(x: Array) -> Array:
     np.negative(x, out=x)
     np.exp(x, out=x)
     x += 1
-    result: Array = np.reciprocal(x, out=x)
-    return result
+    return np.asarray(np.reciprocal(x, out=x))
 
 
 Layer = Callable[[Cell, Array, Array, Array], tuple[Array, Array]]
@@ -180,8 +179,7 @@ def _drop_out(context: Context, p: float, x: Array) -> Array:
     if not context.training or p == 0:
         return x
     rng = context.rng or np.random.default_rng()
-    result: Array = x * ((rng.random(x.shape) >= p) / (1 - p)).astype(x.dtype)
-    return result
+    return np.asarray(x * ((rng.random(x.shape) >= p) / (1 - p)).astype(x.dtype))
 
 
 def rnn_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

@@ -17,16 +17,14 @@ Span = tuple[int, int]
 
 def round_half_away(x: Array) -> Array:
     """Round to the nearest integer, half away from 0."""
-    result: Array = np.copysign(np.floor(np.abs(x) + 0.5), x)
-    return result
+    return np.asarray(np.copysign(np.floor(np.abs(x) + 0.5), x))
 
 
 def _sample(x: Array, region: Array) -> Array:
     number = int(region[0])
     if not 0 <= number < x.shape[0]:
         raise KernelError(f"a region has sample {number}, but there are {x.shape[0]} samples")
-    sample: Array = x[number]
-    return sample
+    return np.asarray(x[number])
 
 
 def bins_of(start: float, size: float, count: int, limit: int) -> list[tuple[int, int]]:
@@ -133,8 +131,7 @@ def _align_region(attrs: Attrs, sample: Array, region: Array) -> Array:
     height, width = attrs["pooled_size"]
     samples = down @ sample[:, top : top + down.shape[1], left : left + along.shape[1]] @ along.T
     bins = samples.reshape(sample.shape[0], height, len(down) // height, width, len(along) // width)
-    result: Array = bins.mean(axis=(2, 4), dtype=np.float64).astype(sample.dtype)
-    return result
+    return np.asarray(bins.mean(axis=(2, 4), dtype=np.float64).astype(sample.dtype))
 
 
 def _samples(start: float, size: float, count: int, ratio: int) -> Array:

@@ -48,8 +48,7 @@ def slice_shape(attrs: Attrs, shape: Dims) -> Dims:
 
 def slice_(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the part from ``begin`` to ``end`` by ``step`` along the first axes."""
-    result: Array = x[slices(attrs, x.ndim)]
-    return result
+    return np.asarray(x[slices(attrs, x.ndim)])
 
 
 def _slice_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -88,8 +87,7 @@ def axis_span(attrs: Attrs, size: int) -> tuple[int, int]:
 def slice_axis(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the part from ``begin`` to ``end`` along one axis."""
     axis = axis_of(attrs["axis"], x.ndim)
-    result: Array = x[(slice(None),) * axis + (slice(*axis_span(attrs, x.shape[axis])),)]
-    return result
+    return np.asarray(x[(slice(None),) * axis + (slice(*axis_span(attrs, x.shape[axis])),)])
 
 
 def _slice_axis_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -121,8 +119,7 @@ def _cut_like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
 
 def slice_like(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
     """Return the beginning of ``x``, as long as ``y`` along ``axes``."""
-    result: Array = x[tuple(slice(0, size) for size in _cut_like(attrs, x.shape, y.shape))]
-    return result
+    return np.asarray(x[tuple(slice(0, size) for size in _cut_like(attrs, x.shape, y.shape))])
 
 
 def _slice_like_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

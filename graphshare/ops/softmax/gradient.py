@@ -25,8 +25,7 @@ def _member(*, sign: int = 1, logarithm: bool = False) -> Vjp:
 def softmax_activation(entry: TapeEntry, dy: Array) -> Array:
     """Return the gradient of a softmax over channels, which is MXNet's behaviour even where it was over the last axis."""
     y = entry.outputs[0]
-    result: Array = y * (dy - (dy * y).sum(axis=min(1, y.ndim - 1), keepdims=True))
-    return result
+    return np.asarray(y * (dy - (dy * y).sum(axis=min(1, y.ndim - 1), keepdims=True)))
 
 
 GRADIENTS = (

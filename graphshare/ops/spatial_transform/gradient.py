@@ -50,8 +50,7 @@ def bilinear_sampler(entry: TapeEntry, dy: Array) -> Gradients:
 def _affine_gradient(dgrid: Array, height: int, width: int) -> Array:
     """Return the gradient of the matrices (N, 6) of a grid."""
     flat = dgrid.reshape(len(dgrid), 2, -1)
-    result: Array = (flat @ unit_grid(height, width, flat.dtype).T).reshape(-1, 6)
-    return result
+    return np.asarray((flat @ unit_grid(height, width, flat.dtype).T).reshape(-1, 6))
 
 
 def grid_generator(entry: TapeEntry, dy: Array) -> Array:
@@ -60,8 +59,7 @@ def grid_generator(entry: TapeEntry, dy: Array) -> Array:
         return _affine_gradient(dy, *entry.attrs["target_shape"])
     height, width = dy.shape[2:]
     half = np.array([(width - 1) / 2, (height - 1) / 2], dy.dtype).reshape(1, 2, 1, 1)
-    result: Array = dy / half
-    return result
+    return np.asarray(dy / half)
 
 
 def spatial_transformer(entry: TapeEntry, dy: Array) -> Gradients:

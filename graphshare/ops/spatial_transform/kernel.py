@@ -36,8 +36,7 @@ def unit_grid(height: int, width: int, dtype: np.dtype[np.generic]) -> Array:
     with np.errstate(all="ignore"):  # a single pixel has no distance to the next, and becomes NaN as in MXNet
         x = -1 + np.arange(width) * np.divide(2, width - 1)
         y = -1 + np.arange(height) * np.divide(2, height - 1)
-    grid: Array = np.stack([*(a.reshape(-1) for a in np.meshgrid(x, y)), np.ones(height * width)]).astype(dtype)
-    return grid
+    return np.asarray(np.stack([*(a.reshape(-1) for a in np.meshgrid(x, y)), np.ones(height * width)]).astype(dtype))
 
 
 def affine_grid(theta: Array, height: int, width: int) -> Array:
@@ -53,8 +52,7 @@ def grid_generator(context: Context, attrs: Attrs, x: Array) -> Array:
     height, width = x.shape[2:]
     flow = x + np.stack(np.meshgrid(np.arange(width), np.arange(height))).astype(x.dtype)
     half = np.array([(width - 1) / 2, (height - 1) / 2], x.dtype).reshape(1, 2, 1, 1)
-    result: Array = flow / half - 1
-    return result
+    return np.asarray(flow / half - 1)
 
 
 def _grid_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

@@ -17,8 +17,7 @@ def _transpose_kernel(operator: str, order: Order, rank_of: Callable[[Attrs], in
     """Return the kernel whose output axis ``i`` is the input's axis ``order(attrs, rank)[i]``."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        result: Array = x.transpose(order(attrs, x.ndim))
-        return result
+        return np.asarray(x.transpose(order(attrs, x.ndim)))
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         x, y = inputs[0], outputs[0]
@@ -52,8 +51,7 @@ def _swap_axes(attrs: Attrs, rank: int) -> Sequence[int]:
 def reverse(context: Context, attrs: Attrs, x: Array) -> Array:
     """Reverse the array along ``axis``."""
     with refuse_invalid_call():
-        result: Array = np.flip(x, tuple(axis_of(axis, x.ndim) for axis in attrs["axis"]))
-    return result
+        return np.asarray(np.flip(x, tuple(axis_of(axis, x.ndim) for axis in attrs["axis"])))
 
 
 def _axis_count(attrs: Attrs) -> int | None:
@@ -68,16 +66,14 @@ def depth_to_space(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return ``(N, C, b*H, b*W)``: channel ``(i*b + j)*C + c`` of ``(N, b*b*C, H, W)`` is pixel ``(i, j)`` of a block."""
     b, (n, c, h, w) = attrs["block_size"], x.shape
     blocks = x.reshape(n, b, b, c // (b * b), h, w)
-    result: Array = blocks.transpose(0, 3, 4, 1, 5, 2).reshape(n, c // (b * b), h * b, w * b)
-    return result
+    return np.asarray(blocks.transpose(0, 3, 4, 1, 5, 2).reshape(n, c // (b * b), h * b, w * b))
 
 
 def space_to_depth(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return ``(N, b*b*C, H, W)`` of ``(N, C, b*H, b*W)``, the inverse of :func:`depth_to_space`."""
     b, (n, c, h, w) = attrs["block_size"], x.shape
     blocks = x.reshape(n, c, h // b, b, w // b, b)
-    result: Array = blocks.transpose(0, 3, 5, 1, 2, 4).reshape(n, c * b * b, h // b, w // b)
-    return result
+    return np.asarray(blocks.transpose(0, 3, 5, 1, 2, 4).reshape(n, c * b * b, h // b, w // b))
 
 
 def _multiply_dim(size: Dim, factor: int) -> Dim:

@@ -124,8 +124,7 @@ def ones(entry: TapeEntry, dy: Array) -> Array:
 
 def multiply_scalar(entry: TapeEntry, dy: Array) -> Array:
     """Return ``scalar`` times ``dy``."""
-    result: Array = dy * dy.dtype.type(entry.attrs["scalar"])
-    return result
+    return np.asarray(dy * dy.dtype.type(entry.attrs["scalar"]))
 
 
 def clip(entry: TapeEntry, dy: Array) -> Array:
@@ -138,22 +137,19 @@ def clip(entry: TapeEntry, dy: Array) -> Array:
 def hard_sigmoid(entry: TapeEntry, dy: Array) -> Array:
     """Return ``alpha`` times ``dy`` strictly between the bounds."""
     y = entry.outputs[0]
-    result: Array = dy * dy.dtype.type(entry.attrs["alpha"]) * ((y > 0) & (y < 1))
-    return result
+    return np.asarray(dy * dy.dtype.type(entry.attrs["alpha"]) * ((y > 0) & (y < 1)))
 
 
 def quadratic(entry: TapeEntry, dy: Array) -> Array:
     """Return ``dy`` times ``2 a x + b``."""
     x = entry.inputs[0]
-    result: Array = dy * (2 * x.dtype.type(entry.attrs["a"]) * x + x.dtype.type(entry.attrs["b"]))
-    return result
+    return np.asarray(dy * (2 * x.dtype.type(entry.attrs["a"]) * x + x.dtype.type(entry.attrs["b"])))
 
 
 def smooth_l1(entry: TapeEntry, dy: Array) -> Array:
     """Return ``dy`` times ``sigma^2 x``, clipped to -1 and 1."""
     x = entry.inputs[0]
-    result: Array = dy * np.clip(x.dtype.type(entry.attrs["scalar"]) ** 2 * x, -1, 1)
-    return result
+    return np.asarray(dy * np.clip(x.dtype.type(entry.attrs["scalar"]) ** 2 * x, -1, 1))
 
 
 def slope_gradient(name: str, slope: Slope, *, by_input: bool) -> Gradient:

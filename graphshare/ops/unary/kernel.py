@@ -31,8 +31,7 @@ def _own_dtype_function(function: Any) -> Forward:
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         with np.errstate(all="ignore"):
-            result: Array = function(x, out=result_buffer(context, x))
-        return result
+            return np.asarray(function(x, out=result_buffer(context, x)))
 
     return forward
 
@@ -43,8 +42,7 @@ def _real_function(function: Any) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         with np.errstate(all="ignore"):
             if x.dtype.kind == "f":
-                result: Array = function(x, out=result_buffer(context, x))
-                return result
+                return np.asarray(function(x, out=result_buffer(context, x)))
             return convert(function(x.astype(np.float64)).astype(np.float32), x.dtype)
 
     return forward
@@ -77,8 +75,7 @@ def erfinv(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def _scale_by(factor: np.float32) -> Any:
     def scale(x: Array, out: Array | None = None) -> Array:
-        result: Array = np.multiply(x, x.dtype.type(factor), out=out)
-        return result
+        return np.asarray(np.multiply(x, x.dtype.type(factor), out=out))
 
     return scale
 
@@ -130,8 +127,7 @@ def _fill_with(value: int) -> Forward:
 
 def _invert_root(root: Any) -> Function:
     def inverse(x: Array) -> Array:
-        result: Array = 1 / root(x)
-        return result
+        return np.asarray(1 / root(x))
 
     return inverse
 
@@ -197,8 +193,7 @@ def clip(context: Context, attrs: Attrs, x: Array) -> Array:
     """Clip to ``a_min`` and ``a_max``, which are truncated for integers."""
     low, high = np.float32(attrs["a_min"]), np.float32(attrs["a_max"])
     if x.dtype.kind == "f" and low <= high:
-        result: Array = np.clip(x, x.dtype.type(low), x.dtype.type(high), out=result_buffer(context, x))
-        return result
+        return np.asarray(np.clip(x, x.dtype.type(low), x.dtype.type(high), out=result_buffer(context, x)))
     first, last = convert(np.asarray(low), x.dtype), convert(np.asarray(high), x.dtype)
     return np.where(x > high, last, np.where(x < low, first, x))
 
@@ -213,8 +208,7 @@ def hard_sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
 def quadratic(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return ``a x^2 + b x + c``."""
     a, b, c = (convert(np.asarray(attrs[key]), x.dtype) for key in "abc")
-    result: Array = (a * x + b) * x + c
-    return result
+    return np.asarray((a * x + b) * x + c)
 
 
 def smooth_l1(context: Context, attrs: Attrs, x: Array) -> Array:
