@@ -7,6 +7,7 @@ is the only form that MXNet trains as tied.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -23,6 +24,8 @@ from graphshare.rewrite.choices import Choice, Duplication, Mode, check_variable
 from graphshare.rewrite.naming import check_collisions, check_prefixes
 from graphshare.text.names import did_you_mean
 from graphshare.text.patterns import compile_pattern
+
+_BARRIER_OP, _BARRIER_KEY = BARRIER
 
 
 def plan_duplicate(
@@ -154,16 +157,15 @@ def _copy_branch(
     ``mutations`` counts how often earlier branches mutate a shared variable.
     """
     redirect = (lambda entry, _: _raise_version(entry, mutations)) if mutations else None
-    return rebuild(
-        source, lambda node: node if node in shared else add_prefix(node, prefix), redirect=redirect, task="duplicating"
-    )
+
+    change = (lambda node: node if node in shared else add_prefix(prefix, node)) if shared else partial(add_prefix, prefix)
+    return rebuild(source, change, redirect=redirect, task="duplicating")
 
 
-def add_prefix(node: Node, prefix: str) -> Node:
+def add_prefix(prefix: str, node: Node) -> Node:
     """Return a copy of ``node`` with ``prefix`` before its names, and before the key of a barrier."""
-    op, key = BARRIER
-    if node.op == op and key in node.attrs:
-        node = replace(node, attrs={**node.attrs, key: prefix + node.attrs[key]})
+    if node.op == _BARRIER_OP and _BARRIER_KEY in node.attrs:
+        node = replace(node, attrs={**node.attrs, _BARRIER_KEY: prefix + node.attrs[_BARRIER_KEY]})
     return prefix_node(node, prefix)
 
 

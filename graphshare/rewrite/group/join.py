@@ -218,7 +218,7 @@ class _Work:
             return self.images[tied[0]][tied[1]]
         prefix = self._parts[number].prefix
         if prefix:
-            return add_prefix(node, prefix)
+            return add_prefix(prefix, node)
         return replace(node) if node in self._placed else node  # two parts may have one node
 
     def _redirect(self, number: int, entry: Entry, _: Node | None = None) -> Entry | None:
