@@ -3,7 +3,8 @@
 ORACLE_PYTHON tests/training/record.py [CORPUS [OUT.npz]]    all nets, in summaries; zoo symbols where they are missing
 ORACLE_PYTHON tests/training/record.py CORPUS NET FOLDER DTYPE    every array of one net after one step and after ten
 
-It runs on one thread, for sums over parts round differently. So do processors: oneDNN chooses its kernels by what they can do.
+It runs on one thread, for sums over parts round differently. So do processors: oneDNN and OpenBLAS choose their kernels by what
+they can do. Without variables that say otherwise they compute as for a processor with AVX2.
 """
 
 import gzip
@@ -14,6 +15,8 @@ from pathlib import Path
 
 os.environ["MXNET_SUBGRAPH_BACKEND"] = "NONE"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("DNNL_MAX_CPU_ISA", "AVX2")
+os.environ.setdefault("OPENBLAS_CORETYPE", "Haswell")
 
 import mxnet as mx
 import numpy as np
