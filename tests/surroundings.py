@@ -55,7 +55,8 @@ ORACLE_PROCESSOR = {"DNNL_MAX_CPU_ISA": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
 
 def oracle_environment() -> dict[str, str]:
     """Return the environment of a process with MXNet: that of :data:`ORACLE_PROCESSOR`, unless the variables say otherwise."""
-    return {**ORACLE_PROCESSOR, **os.environ}
+    inherited = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}  # it is that of another Python
+    return {**ORACLE_PROCESSOR, **inherited}
 
 
 def run_oracle(python: str, *arguments: str | Path, check: bool = True, **options: Any) -> subprocess.CompletedProcess[Any]:

@@ -24,10 +24,10 @@ class Coupling(msgspec.Struct, frozen=True, eq=False):
 
 
 def follow_batch(nodes: Sequence[Node], inputs: Mapping[Node, int]) -> tuple[dict[tuple[Node, int], At], list[Coupling]]:
-    """Where the samples are in every output of ``nodes`` that depends on the batch, and every operator that mixes samples.
+    """Return the batch axis of every output of ``nodes`` that depends on the batch, and every operator that mixes samples.
 
-    ``nodes`` stand in topological order; ``inputs`` are the variables that bear a batch, with its axis. Behind an operator that
-    mixes samples they are taken to lie on axis 0, so that one coupling does not accuse all that follows.
+    ``nodes`` stand in topological order; ``inputs`` are the variables that hold a batch, with its axis. After an operator that
+    mixes samples the batch axis is assumed to be 0, so that one coupling is not reported for everything that follows.
     """
     found: dict[tuple[Node, int], At] = {(node, 0): At(axis, _declared_rank(node)) for node, axis in inputs.items()}
     couplings = []

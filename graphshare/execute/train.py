@@ -99,7 +99,7 @@ def _check_names(variables: Sequence[Node], trained: Sequence[Node]) -> None:
     twice = [name for name, count in Counter(node.name for node in variables).items() if count > 1]
     if twice:
         raise RefusedError(
-            [Fault(f"several variables bear the name {n!r}", hint="tie them, or give them names of their own") for n in twice]
+            [Fault(f"several variables have the name {n!r}", hint="tie them, or give them names of their own") for n in twice]
         )
     if not trained:
         raise RefusedError(Fault("there is no parameter to train", hint="--params FILE tells which variables are parameters"))

@@ -37,7 +37,7 @@ class At(NamedTuple):
 
 
 class Use:
-    """One operator with where the samples are in its inputs; ``first`` is the first input that has any."""
+    """One operator with the batch axis of each input, None without samples; ``first`` is the first input that has samples."""
 
     def __init__(self, node: Node, signature: Signature, inputs: Sequence[At | None]) -> None:
         self.node = node

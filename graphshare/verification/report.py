@@ -36,7 +36,7 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
 
 
 class Report(ShortRepr, msgspec.Struct, frozen=True):
-    """All branches. Nothing compared is no success."""
+    """All branches. A report without comparisons is a failure."""
 
     branches: tuple[BranchReport, ...]
     notes: tuple[str, ...] = ()

@@ -193,7 +193,7 @@ COUPLED: dict[str, tuple[Document, str]] = {
     "slice": (chain(("slice", {"begin": "(1,)", "end": "(2,)"})), "takes a part of the samples"),
     "slice_axis": (chain(("slice_axis", {"axis": "0", "begin": "0", "end": "1"})), "takes a part of the samples"),
     "split": (chain(("SliceChannel", {"axis": "0", "num_outputs": "2"})), "splits the batch axis"),
-    "squeeze": (chain(("squeeze", {})), "drops the axis of the samples"),
+    "squeeze": (chain(("squeeze", {})), "drops the batch axis"),
     "reverse": (chain(("reverse", {"axis": "0"})), "works along the samples"),
     "size": (chain(("shape_array", {})), "tells how large the batch is"),
     "range": (chain(("_contrib_quantize_v2", {})), "takes the range of all samples"),

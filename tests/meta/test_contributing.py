@@ -69,7 +69,8 @@ def read_sources(root: Path) -> dict[str, bytes]:
 
 def run_line(line: str, root: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "GRAPHSHARE"))}
-    environment["PYTHONPATH"] = str(root)
+    # The copy comes first; what the running tests were installed into follows, made absolute.
+    environment["PYTHONPATH"] = os.pathsep.join([str(root), *(str(Path(entry).resolve()) for entry in sys.path if entry)])
     line = re.sub(r"^python\b", lambda _: f'"{sys.executable}"', line)
     run = subprocess.run(["sh", "-ec", line], cwd=root, env=environment, capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, f"{line}\n{run.stdout}{run.stderr}"

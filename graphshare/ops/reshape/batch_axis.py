@@ -18,9 +18,9 @@ def expand_dims(use: Use) -> Outcome:
 def _squeeze(use: Use) -> Outcome:
     axes, at = use.value("axis"), use.first
     if axes is None:
-        return "drops the axis of the samples where there is one sample"
+        return "drops the batch axis where there is one sample"
     if any(map(at.is_axis, axes)):
-        return "drops the axis of the samples"
+        return "drops the batch axis"
     return at.with_axis(at.axis - sum(0 <= axis < at.axis for axis in axes), -len(axes))
 
 

@@ -105,7 +105,7 @@ def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> 
             found.append(code)
             at += 1
         else:
-            raise KernelError(f"{code} is no code of Reshape; there are 0, -1, -2, -3 and -4")
+            raise KernelError(f"{code} is not a code of Reshape; the codes are 0, -1, -2, -3 and -4")
         i += 1
     if inferred >= 0:
         found[inferred] = _ratio(_product([d for axis, d in enumerate(shape) if axis not in covered]), stated)

@@ -175,7 +175,7 @@ def test_a_refusal_of_graphviz_is_reported(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(GraphshareError, match="refuses"):
         svg.render_svg("digraph {")
     monkeypatch.setattr(svg, "LIMIT", 0.0)
-    with pytest.raises(GraphshareError, match="has not drawn"):
+    with pytest.raises(GraphshareError, match="did not finish"):
         svg.render_svg("digraph { a }")
 
 
