@@ -28,7 +28,7 @@ PHRASES = {
     r"\bturned again\b": "rotated",
     r"\b(what|which|that) (is|are) (?-i:no|none)\b(?! longer)": "is not a ..., none of ...",
     r"(?<!there )\bis no (?!longer|less|more|different|need|other way)\w+": "is not a ...",
-    r"\bbatch axis\b|\bwhere the samples are\b": "batch axis",
+    r"\baxis of the samples\b|\bwhere the samples are\b": "batch axis",
     r"\binner graphs?\b": "subgraph body",
     r"\bno other is wanted\b": "expected exactly one of ...",
     r"\bone behind the other\b": "in a row, joined",
