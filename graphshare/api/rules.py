@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 import msgspec
@@ -69,6 +70,4 @@ def check_rules(path: StrPath, *, model: Model | None = None) -> RulesReport:
 
 
 def _text(path: StrPath) -> str:
-    import os
-
     return os.fspath(path)

@@ -144,7 +144,7 @@ def _stage_graph(graph: Graph, target: str, stage: OutputTransaction) -> list[by
 
 
 def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputTransaction, verify_bytes: bool) -> None:
-    from graphshare.checkpoint.parameters import split_by_origin
+    from graphshare.checkpoint.parameters import split_by_origin  # start-up: only this path needs it
     from graphshare.formats.params.convert import stage_params
     from graphshare.formats.params.registry import SUFFIXES
 
@@ -160,7 +160,7 @@ def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputT
 
 def _stage_arrays(arrays: Mapping[str, Any], target: str, stage: OutputTransaction) -> list[bytes]:
     """Write arrays as ``.npz`` beside their target; what goes to stdout is returned instead."""
-    from graphshare.formats.params.array_files import write_arrays
+    from graphshare.formats.params.array_files import write_arrays  # start-up: only this path needs it
     from graphshare.formats.params.registry import FORMATS
 
     if target != "-":

@@ -79,7 +79,7 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         given = [*(ctx.params.get(name) for name in ("graph", "file", "source", "left")), *ctx.args]
         path = next((text for text in given if isinstance(text, str)), None)
         if "--select" in self._flags:
-            from graphshare.formats.params.registry import read_index
+            from graphshare.formats.params.registry import read_index  # start-up: only this path needs it
             from graphshare.text.names import split_key
 
             yield from (split_key(r.key)[1] for r in (read_index(path).records if path else ()) if r.key)
@@ -88,12 +88,12 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         if graph is None:
             return
         if self._flags & {*_OUTPUTS}:
-            from graphshare.analysis.name_lists import internals
+            from graphshare.analysis.name_lists import internals  # start-up: only this path needs it
 
             yield from (name for name, _ in internals([node for node in graph.nodes if not node.is_variable]))
             yield from (node.name for node in graph.nodes if not node.is_variable)
         elif self._flags & {*_PAIRS}:
-            from graphshare.analysis.roles import assign_roles
+            from graphshare.analysis.roles import assign_roles  # start-up: only this path needs it
 
             yield from (f"{node.name}=" for node, role in assign_roles(graph).items() if not role.is_parameter)
         else:
@@ -104,7 +104,7 @@ def _graph(source: str | None) -> Graph | None:
     """Return the graph on the line; stdin is not read."""
     if source is None or source == "-":
         return None
-    from graphshare.formats.mxnet.symbol import read_symbol
+    from graphshare.formats.mxnet.symbol import read_symbol  # start-up: only this path needs it
 
     path = source if os.path.isfile(source) else f"{source}-symbol.json"
     with open(path, "rb") as file:

@@ -38,7 +38,7 @@ def put_report(report: Report, format_: str | None, *, out: str | None = None) -
     format_ = format_ or default_format()
     report = msgspec.structs.replace(report, tool_version=graphshare.__version__)
     if out is not None and out != "-":
-        from graphshare.checkpoint.save import write_text
+        from graphshare.checkpoint.save import write_text  # start-up: only this path needs it
 
         write_text(out, render(report, format_).encode("utf-8", "backslashreplace"))
     elif format_ == "text" and is_colored(sys.stdout):
@@ -48,10 +48,10 @@ def put_report(report: Report, format_: str | None, *, out: str | None = None) -
 
 
 def _put_colored(report: Report) -> None:
-    from rich.console import Console
+    from rich.console import Console  # start-up: plain output needs no rich
     from rich.text import Text
 
-    from graphshare.reports.text import style_report
+    from graphshare.reports.text import style_report  # start-up: only this path needs it
 
     console = Console(highlight=False, soft_wrap=True)
     for line in style_report(report):

@@ -135,7 +135,7 @@ def _find_shapes(graph: Graph, given: Mapping[str, PartialShape], params: Parame
 def _read_stored_shapes(graph: Graph, params: ParameterFile | None) -> Shapes:
     if params is None:
         return {}
-    from graphshare.formats.params.lookup import RecordsByName
+    from graphshare.formats.params.lookup import RecordsByName  # start-up: only this path needs it
 
     records = RecordsByName(params)
     by_node = {(node, 0): records.of(node) for node in graph.variables()}

@@ -139,7 +139,7 @@ def _family_items(family: str, file: str, table: str) -> dict[str, Any]:
 
 @cache
 def _has_file(family: str, file: str) -> bool:
-    from importlib.util import find_spec
+    from importlib.util import find_spec  # start-up: only this path needs it
 
     return find_spec(f"graphshare.ops.{family}.{file}") is not None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
@@ -85,8 +86,6 @@ def _group_by_value(
     nodes: Iterable[Node], auxiliary: Collection[Node], records: Mapping[str, Record], params: ParameterFile | None
 ) -> dict[tuple[str, bool], list[Node]]:
     """Group parameters of equal bytes; the key is their form, and whether all their numbers are equal."""
-    import hashlib
-
     if params is None:
         return {}
     groups: dict[tuple[str, bool], list[Node]] = {}

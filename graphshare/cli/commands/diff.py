@@ -90,7 +90,7 @@ def command(
     elif format_ == "text":
         put_colored(_lines(found))
     else:
-        from graphshare.cli.diff_findings import make_diff_report
+        from graphshare.cli.diff_findings import make_diff_report  # start-up: only this path needs it
 
         put_report(make_diff_report(found, left.where, right.where), format_)
     return 1 if found else 0
@@ -120,7 +120,7 @@ def _as_driver(paths: Sequence[str]) -> None:
 
 def _driver_lines(old: str, new: str) -> list[Line]:
     if all(_is_parameters(path) for path in (old, new)):
-        from graphshare.formats.params.diff import diff_params
+        from graphshare.formats.params.diff import diff_params  # start-up: only this path needs it
 
         return list(format_parameter_diff(diff_params(old, new)))
     return list(_lines(diff(old, new)))

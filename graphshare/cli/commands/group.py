@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -118,8 +119,6 @@ def _check_counts(graphs: Sequence[str], prefixes: Sequence[str], params: Sequen
 
 
 def _is_stem(graph: str) -> bool:
-    import os
-
     return graph != "-" and not os.path.isfile(graph)
 
 

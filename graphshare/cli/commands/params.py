@@ -69,7 +69,7 @@ def show(file: str, select: tuple[str, ...], format_: str) -> None:
 
     "tied to" means one array under two names; "same as" means equal arrays that are stored twice.
     """
-    from graphshare.inspection.params_show import show_params
+    from graphshare.inspection.params_show import show_params  # start-up: only this path needs it
 
     found = show_params(file, select=select)
     if format_ == "json":
@@ -97,7 +97,7 @@ def show(file: str, select: tuple[str, ...], format_: str) -> None:
 @options.format_
 def stats(file: str, select: tuple[str, ...], format_: str) -> None:
     """Show extremes, mean, deviation, norm, zeros and NaN of each array."""
-    from graphshare.inspection.params_show import measure_params
+    from graphshare.inspection.params_show import measure_params  # start-up: only this path needs it
 
     found = measure_params(file, select=select)
     if format_ == "json":
@@ -136,7 +136,7 @@ def diff_(left: str, right: str, prefix: str, atol: float, rtol: float, select: 
 
     The exit code is 0 when nothing differs, 1 when something does. The formats may differ: values are compared.
     """
-    from graphshare.cli.parameter_lines import format_parameter_diff
+    from graphshare.cli.parameter_lines import format_parameter_diff  # start-up: only this path needs it
     from graphshare.formats.params.diff import diff_params
 
     found = diff_params(left, right, prefix=prefix, select=select, atol=atol, rtol=rtol)

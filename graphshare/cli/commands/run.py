@@ -164,7 +164,7 @@ def _put_table(summaries: Sequence[OutputSummary]) -> None:
     if sys.stdout is None or not is_colored(sys.stdout):
         put(align([_TITLES, *rows]))
     else:
-        from rich.console import Console
+        from rich.console import Console  # start-up: plain output needs no rich
         from rich.table import Table
 
         table = Table(*_TITLES, box=None)

@@ -43,7 +43,7 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
         try:
             return _link(*document.parse_whole(data), style)
         except _UNFIT:
-            from graphshare.formats.mxnet.tolerant import parse_tolerantly
+            from graphshare.formats.mxnet.tolerant import parse_tolerantly  # start-up: only this path needs it
 
             return _link(*parse_tolerantly(data), style, checked=True)
     except InputError as error:

@@ -39,7 +39,7 @@ def parse_tolerantly(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]
         raise InputError(Fault("is nested far deeper than any symbol file")) from None
     except ValueError as error:
         raise InputError(Fault(f"is not JSON: {error}")) from None
-    from graphshare.formats.schema import explain
+    from graphshare.formats.schema import explain  # start-up: only this path needs it
 
     try:
         faults = explain(loaded, "symbol")

@@ -42,7 +42,7 @@ def read_arrays(path: str) -> dict[str, Array]:
 
 def _read_npy(source: ByteSource) -> Array:
     """Return the array in native byte order; a read-only view of the file where that is its own order."""
-    import numpy as np
+    import numpy as np  # start-up: headers are read without numpy
 
     try:
         header = read_npy_header(io.BufferedReader(SourceFile(source)))
@@ -84,7 +84,7 @@ def _record(key: str, array: Array) -> Record:
 
 def _bytes(array: Array) -> Iterable[memoryview]:
     """Return the array's bytes in C order, little endian."""
-    import numpy as np
+    import numpy as np  # start-up: headers are read without numpy
 
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     return (little.reshape(-1).view(np.uint8).data,)

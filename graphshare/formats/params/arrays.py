@@ -53,7 +53,7 @@ def record_in_memory(key: str, value: Any, default_dtype: str) -> Record:
     Raises:
         RefusedError: no parameter file can hold its dtype.
     """
-    import numpy as np
+    import numpy as np  # start-up: headers are read without numpy
 
     plain = "float32" if default_dtype == "bfloat16" else default_dtype
     array = np.asarray(value) if hasattr(value, "dtype") else np.asarray(value, plain)
@@ -135,7 +135,7 @@ class ArrayReader:
             return reader.chunks(record)
         if record.origin is None and record.storage == "default" and not record.fortran_order and not record.big_endian:
             return self._chunks(record)
-        import numpy as np
+        import numpy as np  # start-up: headers are read without numpy
 
         little = self._raw(record).astype(np.dtype(_storage_dtype(record)).newbyteorder("<"), order="C", copy=False)
         return _split(little.reshape(-1).view(np.uint8).data)
@@ -156,7 +156,7 @@ class ArrayReader:
             raise self._fault(f"cannot be held in memory as {record.shape}: {error}", record) from error
 
     def _dense(self, record: Record) -> Array:
-        import numpy as np
+        import numpy as np  # start-up: headers are read without numpy
 
         sparse = self.read_sparse(msgspec.structs.replace(record, dtype=_storage_dtype(record)))
         dense = np.zeros(sparse.shape, sparse.values.dtype)
@@ -168,7 +168,7 @@ class ArrayReader:
         return dense
 
     def _decode(self, record: Record) -> Array:
-        import numpy as np
+        import numpy as np  # start-up: headers are read without numpy
 
         shape, dtype = record.shape_and_dtype()
         raw = np.empty(record.data_size, np.uint8)
@@ -182,7 +182,7 @@ class ArrayReader:
         return array.astype(np.dtype(dtype), copy=False)
 
     def _view(self, offset: int | None, shape: tuple[int, ...], dtype: str, record: Record) -> Array:
-        import numpy as np
+        import numpy as np  # start-up: headers are read without numpy
 
         little = np.dtype(dtype).newbyteorder("<")
         count = int(np.prod(shape, dtype=object)) if shape else 1
@@ -208,7 +208,7 @@ def _by_value(array: Array, dtype: str | None) -> Array:
     """Return bfloat16 bits as float32: they are the upper half of the float32 of the same value."""
     if dtype != "bfloat16":
         return array
-    import numpy as np
+    import numpy as np  # start-up: headers are read without numpy
 
     bits: NDArray[np.uint32] = array.astype(np.uint32) << np.uint32(16)
     return bits.view(np.float32)

@@ -82,7 +82,7 @@ class Npz(ParameterFormat):
         return chunks
 
     def write(self, plan: Plan, out: BinaryIO, chunks: Chunks, options: WriteOptions) -> None:
-        import zipfile
+        import zipfile  # start-up: only npz files need it
 
         with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
             for record, key in plan:
@@ -110,7 +110,7 @@ class Npz(ParameterFormat):
 
 
 def _open_archive(source: ByteSource) -> zipfile.ZipFile:
-    import zipfile
+    import zipfile  # start-up: only npz files need it
 
     try:
         return zipfile.ZipFile(io.BufferedReader(SourceFile(source)))
@@ -120,7 +120,7 @@ def _open_archive(source: ByteSource) -> zipfile.ZipFile:
 
 def _read_errors() -> tuple[type[Exception], ...]:
     """Return what zipfile raises for a damaged archive."""
-    import zipfile
+    import zipfile  # start-up: only npz files need it
     import zlib
 
     return (

@@ -10,6 +10,7 @@ import numpy as np
 from graphshare.ops.conversion import to_floating
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, sum_to_shape
 from graphshare.ops.kernel import Array
+from graphshare.ops.special_functions import erf
 from graphshare.ops.windows import to_compute_dtype
 
 
@@ -84,8 +85,6 @@ def selu(entry: TapeEntry, dy: Array) -> Array:
 
 def gelu(entry: TapeEntry, dy: Array) -> Array:
     """Return ``dy`` times the normal distribution function plus ``x`` times its density."""
-    from graphshare.ops.special_functions import erf
-
     x = to_floating(entry.inputs[0])
     slope = (1 + erf(x * x.dtype.type(math.sqrt(0.5)))) * x.dtype.type(0.5)
     slope += x * np.exp(-x * x / 2) * x.dtype.type(1 / math.sqrt(2 * math.pi))

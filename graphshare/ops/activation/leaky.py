@@ -11,6 +11,7 @@ from graphshare.ops.buffers import reuse_buffer
 from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
+from graphshare.ops.special_functions import BLOCK, erf_of_block
 from graphshare.ops.unification import same_floating_dtypes, same_shapes, unify
 from graphshare.text.format import format_shape
 
@@ -41,8 +42,6 @@ def selu(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def gelu(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return ``x`` times its normal distribution function."""
-    from graphshare.ops.special_functions import BLOCK, erf_of_block
-
     data = to_floating(x)
     values = np.ascontiguousarray(data).reshape(-1)
     over = reuse_buffer(context, x) if data is x and x.flags.c_contiguous else None

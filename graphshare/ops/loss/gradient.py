@@ -10,7 +10,7 @@ from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs
 from graphshare.ops.loss.ctc import advance_paths, extend_label, read_labels
-from graphshare.ops.softmax.kernel import log_softmax_along
+from graphshare.ops.softmax.kernel import log_softmax_along, softmax_along
 
 
 def ctc_loss(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
@@ -157,8 +157,6 @@ def svm_output(entry: TapeEntry, dy: Array) -> Array:
 
 def softmax_cross_entropy(entry: TapeEntry, dy: Array) -> Array:
     """Return the head gradient times ``p - onehot``."""
-    from graphshare.ops.softmax.kernel import softmax_along
-
     x, label = entry.inputs
     p = softmax_along(x, 1)
     np.subtract.at(p, (np.arange(len(p)), convert(label, np.int64)), x.dtype.type(1))

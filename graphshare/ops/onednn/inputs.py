@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphshare.ops.registry import lookup
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -55,8 +57,6 @@ def dense_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[An
 
 def inner_slots(signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]) -> tuple[int, ...]:
     """Return the outer inputs at the positions of the subgraph's auxiliary variables."""
-    from graphshare.ops.registry import lookup
-
     nodes = _walk(subgraphs)
     auxiliary: set[int] = set()
     for node in nodes:

@@ -22,7 +22,7 @@ def equal_parameters(
     Names are those of the graphs' own files. Equal means the same kind, attributes, shape, type and bytes. The reasons are by
     the name in the result. Arrays are compared piece by piece.
     """
-    from graphshare.formats.params.arrays import ArrayReader
+    from graphshare.formats.params.arrays import ArrayReader  # start-up: only this path needs it
     from graphshare.formats.params.lookup import RecordsByName, describe_difference
 
     records = [RecordsByName(file) if file is not None else None for file in params]
