@@ -27,10 +27,10 @@ def say(message: str, *, style: str = "note") -> None:
         click.echo(prefix + escape_message(message), err=True, color=True)
 
 
-def put(lines: Iterable[str]) -> None:
-    """Print lines of text on stdout, with control characters escaped: a name may hold a line break."""
+def put(lines: Iterable[str], *, keep: str = "") -> None:
+    """Print lines on stdout, with control characters other than ``keep`` escaped: a name may hold a line break."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    _put_bytes("".join(f"{escape_control(line)}\n" for line in lines).encode(encoding, "backslashreplace"))
+    _put_bytes("".join(f"{escape_control(line, keep=keep)}\n" for line in lines).encode(encoding, "backslashreplace"))
 
 
 def put_text(text: str) -> None:

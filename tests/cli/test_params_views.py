@@ -155,3 +155,8 @@ def test_no_more_than_pieces_are_in_memory(tmp_path: Path) -> None:
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
         )  # fmt: skip
         assert run.returncode == 0, run.stderr
+
+
+def test_list_separates_columns_by_tabs(folder: Path) -> None:
+    first = done(graphshare("params", "list", "lenet-0000.params", cwd=folder)).stdout.splitlines()[0]
+    assert first == "arg:conv1_weight\tfloat32\t8x1x5x5\tV2"

@@ -126,7 +126,7 @@ CONTRADICTIONS = [
     ("Reshape", {"shape": "(4, 4)"}, [(3, 5)], [N], "has 16 elements where 15 are wanted"),
     ("Reshape", {"shape": "(-4, 2, 2)"}, [(5,)], [N], "cannot be split into 2 and 2"),
     ("Reshape", {"shape": "(0, 0, 0)"}, [(3, 5)], [N], "finds no axis left"),
-    ("Reshape", {"shape": "(-5,)"}, [(3, 5)], [N], "no code of Reshape"),
+    ("Reshape", {"shape": "(-5,)"}, [(3, 5)], [N], "not a code of Reshape"),
     ("reshape_like", {"lhs_begin": "1", "lhs_end": "1"}, [(3, 5), (5,)], [N], "axes 1 to 1"),
     ("transpose", {"axes": "(0, 0)"}, [(3, 5)], [N], "not a permutation"),
     ("squeeze", {"axis": "0"}, [(3, 5)], [N], "only axes of size 1"),

@@ -171,7 +171,7 @@ def convert(
 
 
 def _print_table(found: ParameterListing) -> None:
-    put(
+    rows = (
         "\t".join(
             (
                 "(no name)" if array.key is None else escape_control(array.key),
@@ -182,4 +182,5 @@ def _print_table(found: ParameterListing) -> None:
         )
         for array in found.arrays
     )
+    put(rows, keep="\t")
     say(f"{len(found.arrays)} arrays, {found.data_size:,} bytes of data in {found.size:,}")

@@ -38,7 +38,8 @@ def read_index(path: str | os.PathLike[str]) -> ParameterFile:
 def recognize_format(source: ByteSource) -> ParameterFormat:
     """Return the format of a file, by its first bytes. Raises InputError when no format has such a start."""
     start = source.read_at(0, min(16, source.size))
-    for format_ in FORMATS.values():
+    by_magic = sorted(FORMATS.values(), key=lambda format_: not format_.starts)  # a magic number decides before any other sign
+    for format_ in by_magic:
         if format_.sniff(start):
             return format_
     *most, last = (format_.description or format_.suffix for format_ in FORMATS.values())

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.formats.byte_source import open_source
 from graphshare.formats.params import registry
 from graphshare.formats.params.array_files import read_arrays, write_arrays
 from graphshare.formats.params.convert import convert_params
 from graphshare.formats.params.diff import diff_params
 from graphshare.formats.params.format import ParameterFormat
 from graphshare.formats.params.records import ParameterFile, Record
-from graphshare.formats.params.registry import FORMATS, choose_format, read_index
+from graphshare.formats.params.registry import FORMATS, choose_format, read_index, recognize_format
 
 
 class Plain(ParameterFormat):
@@ -91,6 +92,17 @@ def test_no_two_formats_have_the_same_start_or_suffix() -> None:
     for format_ in FORMATS.values():
         for start in format_.starts:
             assert [other.name for other in FORMATS.values() if other.sniff(start.ljust(16, b"\0"))] == [format_.name]
+
+
+def test_a_magic_number_decides_before_a_format_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"PLAI\x20\0\0\0{" + b" " * 40)  # safetensors would read a header length and a brace
+    plain = Plain()
+    monkeypatch.setattr(plain, "starts", (b"PLAI",), raising=False)
+    monkeypatch.setitem(FORMATS, plain.name, plain)
+    with open_source(path, endings=()) as source:
+        assert FORMATS["safetensors"].sniff(source.read_at(0, 16))
+        assert recognize_format(source).name == plain.name
 
 
 def test_the_command_line_offers_every_format() -> None:
