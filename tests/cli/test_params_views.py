@@ -159,4 +159,4 @@ def test_no_more_than_pieces_are_in_memory(tmp_path: Path) -> None:
 
 def test_list_separates_columns_by_tabs(folder: Path) -> None:
     first = done(graphshare("params", "list", "lenet-0000.params", cwd=folder)).stdout.splitlines()[0]
-    assert first == "arg:conv1_weight\tfloat32\t8x1x5x5\tV2"
+    assert first == b"arg:conv1_weight\tfloat32\t8x1x5x5\tV2"
