@@ -68,8 +68,6 @@ class Shapes:
             return infer(self.graph, shapes, dtypes, nodes=self._nodes, default_type=None)
         except GraphshareError as error:
             return error.faults[0]
-        except (ArithmeticError, LookupError, TypeError, ValueError):
-            return None  # readable attributes without meaning, as a kernel without axes: nothing is known
 
     @cached_property
     def alone(self) -> Inference | Fault | None:
