@@ -12,14 +12,14 @@ import pytest
 
 from graphshare.errors import InputError, OutputError, RefusedError, SelfCheckError
 from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.params import mxnet_params
+from graphshare.formats.params import mxnet_params, registry
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import convert_params, stage_params
 from graphshare.formats.params.registry import read_index
 from graphshare.inspection.params_list import list_params
 from tests import params_bytes as build
 
-FORMATS = ("params", "npz", "safetensors")
+FORMATS = tuple(registry.FORMATS)
 PLAIN = ["float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool"]
 
 
