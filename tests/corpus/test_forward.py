@@ -158,17 +158,17 @@ def test_counts(corpus: Path, shared: Path, capsys: pytest.CaptureFixture[str]) 
             blocking.update(found["unsupported"])
         else:
             counts["run"] += 1
-            counts[f"equal within {LIMIT:g}"] += found["difference"] <= LIMIT
-            counts["equal within their own limit"] += found["difference"] <= LIMITS.get(stem, (LIMIT, ""))[0]
+            limit = LIMITS.get(stem, (LIMIT, ""))[0]
+            counts[f"equal within {limit:g}"] += found["difference"] <= limit
             counts[f"compared {found['compared']}"] += 1
     lines = [f"{len(STEMS):5} graphs with a recorded, deterministic forward"]
     lines += [f"{count:5} {what}" for what, count in counts.items()]
     lines += [f"{count:5} blocked: {what}" for what, count in blocking.most_common()]
     with capsys.disabled():
         print("\n" + "\n".join(lines))
-    # With some processors' products a graph of LIMITS is within LIMIT as well.
-    assert counts[f"equal within {LIMIT:g}"] >= len(STEMS) - len(LIMITS) - len(UNSUPPORTED)
-    assert counts["equal within their own limit"] == len(STEMS) - len(UNSUPPORTED)
+    assert counts[f"equal within {LIMIT:g}"] == len(STEMS) - len(LIMITS) - len(UNSUPPORTED)
+    for limit, stems in Counter(limit for limit, _ in LIMITS.values()).items():
+        assert counts[f"equal within {limit:g}"] == stems
     assert counts["unsupported"] == len(UNSUPPORTED)
 
 

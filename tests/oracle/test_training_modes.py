@@ -123,16 +123,12 @@ def trained(
         return {"values": values, "after": [out[name].ravel().tolist() for name in theirs["outputs"]]}, theirs
 
 
-def assert_same(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
-    assert ours["after"] == [approximately(output) for output in theirs["after"]]
+def assert_same(ours: dict[str, Any], theirs: dict[str, Any], rounding: float = 1e-6) -> None:
+    """Compare outputs and trained values; ``rounding`` is the absolute difference that outputs may have."""
+    assert ours["after"] == [pytest.approx(output, rel=1e-5, abs=rounding) for output in theirs["after"]]
     assert set(ours["values"]) == set(theirs["values"])
     for name, values in theirs["values"].items():
-        assert ours["values"][name] == approximately(values), name
-
-
-def approximately(values: list[float]) -> Any:
-    """Return an array to compare with: its numbers are sums of 5 products in 3 steps, of the size of the largest of them."""
-    return pytest.approx(values, rel=1e-5, abs=max(1e-6, sum_rounding(5 + STEPS, max(map(abs, values)))))
+        assert ours["values"][name] == pytest.approx(values, rel=1e-5, abs=1e-6), name
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -165,7 +161,8 @@ def test_head_gradients(oracle: Oracle, tmp_path: Path) -> None:
     graph = net(Case(FREE, {}, (), {}), loss=False)
     given = [head.astype("float32").tolist() for head in heads.values()]
     ours, theirs = trained(oracle, tmp_path, graph, tuple(options), optimizer=FAST, heads=given)
-    assert_same(ours, theirs)
+    # Some outputs are differences of numbers about 9, which MXNet rounds in another way with AVX2 than with AVX-512.
+    assert_same(ours, theirs, rounding=sum_rounding(2, 9.0))
     ones = [np.ones_like(head).tolist() for head in heads.values()]
     ours_of_ones, theirs_of_ones = trained(oracle, tmp_path, graph, FASTER, optimizer=FAST, heads=ones)
     assert_same(ours_of_ones, theirs_of_ones)

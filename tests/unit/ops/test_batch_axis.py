@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
 from graphshare.analysis.batch_axis import At, Coupling, follow_batch
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.walk import reachable
+from graphshare.ops.index import FAMILY_OF
+from graphshare.ops.make_index import FOLDER
 from graphshare.ops.registry import find_batch_rule, registered_signatures
 from tests.symbols import document, mxnet_text, operator, variable
 
@@ -153,7 +157,14 @@ def test_what_does_not_depend_on_the_batch_is_left_alone() -> None:
     assert follow("_contrib_arange_like", {"axis": "1"}, 0) == ([None, None, None], [])
 
 
-def test_every_rule_is_of_an_operator_and_every_class_of_the_table_is_answered() -> None:
+def test_every_rule_is_of_an_operator_of_its_family() -> None:
+    files = sorted(FOLDER.glob("*/batch_axis.py"))
+    rules = {path.parent.name: import_module(f"graphshare.ops.{path.parent.name}.batch_axis").RULES for path in files}
+    assert len(rules) > 20
+    assert [(family, name) for family, names in rules.items() for name in names if FAMILY_OF.get(name) != family] == []
+
+
+def test_every_class_of_the_table_is_answered() -> None:
     answered = {None, "elementwise", "never", "always"}
     left = {
         name

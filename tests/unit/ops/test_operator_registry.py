@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ import pytest
 
 from graphshare.ops.attributes import KINDS
 from graphshare.ops.index import ALIASES, FAMILY_OF
-from graphshare.ops.registry import canonical, foreign_signatures, known_names, lookup, registered_signatures
+from graphshare.ops.registry import canonical, foreign_signatures, lookup, registered_signatures
+from graphshare.ops.signature import define
 
 CORPUS = Path(os.environ.get("GRAPHSHARE_CORPUS") or Path(__file__).resolve().parents[4] / "shared" / "corpus") / "graphs"
 
@@ -25,10 +28,19 @@ def test_counts() -> None:
     assert sum(row.parameters is None for row in registered_signatures().values()) == 200
 
 
+def find_repeats(names: Iterable[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
+
+
 def test_no_name_is_given_twice() -> None:
-    names = [name for name in FAMILY_OF if FAMILY_OF[name] != "foreign"]
-    assert len(names) == len(set(names))
-    assert len(list(known_names())) == len(set(known_names()))
+    rows = [row for family in set(FAMILY_OF.values()) for row in import_module(f"graphshare.ops.{family}.signature").OPERATORS]
+    assert len(rows) == len(FAMILY_OF)
+    assert find_repeats(name for row in rows for name in (row.name, *row.aliases)) == []
+
+
+def test_a_name_given_twice_is_found() -> None:
+    rows = [*define("a(b) c", "data"), *define("b", "data")]
+    assert find_repeats(name for row in rows for name in (row.name, *row.aliases)) == ["b"]
 
 
 def test_aliases_lead_to_operators() -> None:
