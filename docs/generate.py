@@ -2,9 +2,9 @@
 
     python docs/generate.py
 
-writes ``docs/commands/``, ``man/graphshare.1``, the tables of commands and functions, the commands in ``mkdocs.yml``, and the
-output of every console block (``--no-run`` leaves that unchanged). A test compares the files with the generated texts, so the
-documentation is never out of date.
+writes ``docs/commands/``, ``man/graphshare.1``, the tables of commands and functions, the commands in ``mkdocs.yml``, the
+formats in the schemas of parameter reports, and the output of every console block (``--no-run`` leaves that unchanged). A test
+compares the files with the generated texts, so none is out of date.
 
 The blocks of a page run in one folder that contains the checkpoints ``lenet`` and ``nin``; a block with ``title="name"`` is
 written to a file there, and a Python block is run.
@@ -13,6 +13,7 @@ written to a file there, and a Python block is run.
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 import shlex
@@ -186,7 +187,17 @@ def _roff_options(command: click.Command) -> list[str]:
 
 def render_generated() -> dict[Path, str]:
     """Return every generated file, and the pages with generated tables."""
-    return {**render_command_pages(), **render_tables(), ROOT / "man" / "graphshare.1": render_manual()}
+    pages = {**render_command_pages(), **render_tables(), ROOT / "man" / "graphshare.1": render_manual()}
+    return {**pages, **render_format_schemas()}
+
+
+def render_format_schemas() -> dict[Path, str]:
+    """Return the schemas of reports on a parameter file, with the formats that there are."""
+    from graphshare.formats.params.registry import FORMATS
+
+    schemas = [ROOT / "schemas" / f"params-{report}.schema.json" for report in ("list", "show", "stats")]
+    names = f'"format": {{"enum": {json.dumps(list(FORMATS))}}}'
+    return {path: re.sub(r'"format": \{"enum": \[.*?\]\}', names, path.read_text(encoding="utf-8")) for path in schemas}
 
 
 def written_pages() -> list[Path]:
