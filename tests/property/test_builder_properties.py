@@ -30,7 +30,7 @@ from graphshare.errors import RefusedError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
-from graphshare.ir.validate import validate
+from tests.validate import validate
 
 SCOPES = st.lists(st.sampled_from(["a", "b", "fc"]), max_size=3)
 STEP = st.tuples(

@@ -13,7 +13,6 @@ from graphshare.errors import RefusedError
 from graphshare.execute.interpreter import run_graph
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Entry, Graph
-from graphshare.ir.validate import validate
 from graphshare.ir.walk import reachable
 from graphshare.rewrite.batch import plan_batch
 from graphshare.rewrite.batched_graph import find_batch, single_run
@@ -24,6 +23,7 @@ from graphshare.rewrite.rename import set_names
 from tests.property.documents import documents
 from tests.property.test_transform_properties import read, sound, written
 from tests.symbols import Document, Record, document, operator, variable
+from tests.validate import validate
 
 
 def same_text(a: Graph, b: Graph) -> bool:

@@ -19,7 +19,6 @@ from graphshare.errors import GraphshareError, RefusedError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
-from graphshare.ir.validate import validate
 from graphshare.rewrite.rename import rename, rename_by_rules
 from graphshare.rewrite.rules.model import Rule, Ruleset
 from graphshare.rewrite.rules.resolve import Resolver
@@ -28,6 +27,7 @@ from graphshare.rewrite.tie import tie
 from graphshare.rewrite.untie import plan_untie
 from tests.property.documents import documents
 from tests.symbols import LAYOUTS, Document, mxnet_text
+from tests.validate import validate
 
 INHERITED = ("refers to output", "a variable has inputs", "has the version")
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from graphshare.formats.mxnet.graph_differences import find_differences
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.ir.validate import validate
 from tests.property.documents import documents
 from tests.symbols import LAYOUTS, Document
+from tests.validate import validate
 
 
 def rewritten(data: bytes) -> bytes:

@@ -14,12 +14,12 @@ from graphshare.errors import RefusedError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Rewrite
-from graphshare.ir.validate import validate
 from graphshare.rewrite.duplicate import add_branches
 from graphshare.rewrite.extract import extract_entries
 from graphshare.rewrite.rename import rename
 from tests.property.documents import documents
 from tests.symbols import Document, mxnet_text
+from tests.validate import validate
 
 PREFIXES = st.lists(st.sampled_from(["x-", "y/", 'é"\n', "x-x-"]), min_size=1, max_size=3, unique=True)
 

@@ -8,8 +8,8 @@ from graphshare.builder import Session, placeholder
 from graphshare.builder.operators import apply
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Graph
-from graphshare.ir.validate import validate
 from graphshare.ops.registry import registered_signatures
+from tests.validate import validate
 
 # What required attributes are given, by kind.
 SAMPLES = {

@@ -26,9 +26,9 @@ from graphshare.builder import operators as op
 from graphshare.errors import GraphshareError, OutputError, RefusedError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.ir.validate import validate
 from tests.processes import files_in
 from tests.processes import graphshare as command
+from tests.validate import validate
 
 
 def net(naming: Naming = MXNET) -> Session:

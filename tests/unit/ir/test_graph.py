@@ -12,10 +12,10 @@ import pytest
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
 from graphshare.formats.mxnet.source import MxnetSource
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rename, Rewrite, Source
-from graphshare.ir.validate import validate
 from graphshare.ir.walk import consumers, is_topological, post_order, reachable, topological
 from tests.processes import environment
 from tests.surroundings import size_of_day
+from tests.validate import validate
 
 X = Node("", "x")
 

@@ -6,11 +6,11 @@ import pytest
 
 from graphshare.errors import RefusedError
 from graphshare.ir.compare import compare_structure
-from graphshare.ir.validate import validate
 from graphshare.rewrite.batch import plan_batch
 from graphshare.rewrite.batched_graph import find_batch, single_run
 from tests.symbols import document, operator, siamese, variable
 from tests.unit.rewrite.graphs import heads, read, wiring
+from tests.validate import validate
 
 
 def test_inputs_are_concatenated_and_outputs_split() -> None:

@@ -6,11 +6,11 @@ import pytest
 
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Kept
-from graphshare.ir.validate import validate
 from graphshare.rewrite.choices import Choice
 from graphshare.rewrite.duplicate import add_branches, plan_duplicate
 from tests.symbols import document, operator, siamese, two_layers, variable
 from tests.unit.rewrite.graphs import heads, named, read, wiring
+from tests.validate import validate
 
 
 def test_a_copied_branch_has_nodes_of_its_own() -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Entry
-from graphshare.ir.validate import validate
 from graphshare.rewrite.extract import extract, extract_entries
 from tests.symbols import two_layers
 from tests.unit.rewrite.graphs import heads, named, read, wiring
+from tests.validate import validate
 
 
 def test_what_a_target_needs_keeps_its_identity() -> None:

@@ -10,7 +10,6 @@ from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import RefusedError, SelfCheckError
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Branch, Graph, Rewrite
-from graphshare.ir.validate import validate
 from graphshare.rewrite.detect import detect
 from graphshare.rewrite.repeated_names import plan_doctor
 from graphshare.rewrite.rules.model import Rule, Ruleset
@@ -19,6 +18,7 @@ from graphshare.rewrite.tie import tie
 from graphshare.rewrite.untie import plan_untie, untie
 from tests.symbols import Record, document, mxnet_text, operator, variable
 from tests.unit.rewrite.rules.test_scopes import BREW, CASES, DOCUMENTED
+from tests.validate import validate
 
 
 def layers(*names: str, hidden: dict[str, str] | None = None, **attrs: dict[str, Any]) -> Graph:

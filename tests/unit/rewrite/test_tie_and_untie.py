@@ -6,11 +6,11 @@ import pytest
 
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Graph
-from graphshare.ir.validate import validate
 from graphshare.rewrite.tie import tie
 from graphshare.rewrite.untie import untie
 from tests.symbols import document, operator, variable
 from tests.unit.rewrite.graphs import named, read, wiring
+from tests.validate import validate
 
 
 def twins() -> Graph:

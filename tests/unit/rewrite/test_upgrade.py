@@ -6,10 +6,10 @@ import pytest
 
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Graph
-from graphshare.ir.validate import validate
 from graphshare.rewrite.upgrade import upgrade
 from tests.symbols import document, old_batch_norm, operator, siamese, two_layers, variable
 from tests.unit.rewrite.graphs import heads, named, read, wiring
+from tests.validate import validate
 
 
 def upgraded(nodes: list[dict[str, object]], version: int | None = 10901) -> Graph:
