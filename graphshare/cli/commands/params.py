@@ -9,10 +9,11 @@ from graphshare.cli import options
 from graphshare.cli.console import put, put_colored, put_json, say
 from graphshare.cli.suggest import SuggestingGroup
 from graphshare.cli.tables import put_table
-from graphshare.formats.params.convert import convert_params
+from graphshare.formats.params.cast import FLOATS
+from graphshare.formats.params.convert import Conversion, convert_params
 from graphshare.formats.params.registry import FORMATS
 from graphshare.inspection.params_list import ParameterListing, list_params
-from graphshare.text.format import escape_control, format_bytes, format_dims, format_number
+from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_number
 
 _TIED = ", ".join(format_.suffix for format_ in FORMATS.values() if format_.has_ties)
 select = click.option("--select", metavar="PATTERN", multiple=True, help="Only what this glob or =name matches; repeatable.")
@@ -34,6 +35,7 @@ EXAMPLES = {
     "params convert": [
         ("for other tools", "graphshare params convert lenet-0000.params lenet.safetensors"),
         ("one layer", "graphshare params convert lenet-0000.params conv1.npz --select 'conv1*'"),
+        ("half the size", "graphshare params convert lenet-0000.params half.params --dtype float16 --keep 'bn*'"),
     ],
 }
 
@@ -154,20 +156,41 @@ def diff_(left: str, right: str, prefix: str, atol: float, rtol: float, select: 
 @click.option("--densify", is_flag=True, help="Write sparse arrays in dense form where the target has no sparse one.")
 @click.option("--np-shape", is_flag=True, help="Write V3 records, which MXNet reads with np-shape on.")
 @click.option("--tie", is_flag=True, help=f"Write equal arrays once, under several names ({_TIED}).")
+@click.option("--dtype", type=click.Choice(FLOATS), help="Write floating-point arrays in this type; integers keep theirs.")
+@click.option("--keep", metavar="PATTERN", multiple=True, help="With --dtype: this glob or =name keeps its type; repeatable.")
 @select
 def convert(
-    source: str, target: str, to: str | None, densify: bool, np_shape: bool, tie: bool, select: tuple[str, ...]
+    source: str,
+    target: str,
+    to: str | None,
+    densify: bool,
+    np_shape: bool,
+    tie: bool,
+    dtype: str | None,
+    keep: tuple[str, ...],
+    select: tuple[str, ...],
 ) -> None:
     """Convert a parameter file; keys keep their arg: and aux: in every format.
 
     Ties of .safetensors (names that its metadata map to others, as safetensors.torch.save_model writes them) stay ties there.
     """
-    done = convert_params(source, target, to=to, densify=densify, np_shape=np_shape, select=select, tie=tie)
+    done = convert_params(
+        source, target, to=to, densify=densify, np_shape=np_shape, select=select, tie=tie, dtype=dtype, keep=keep
+    )
     say(f"wrote {target}: {done.arrays} arrays as {done.format}" + (f", {len(done.tied)} of them tied" if done.tied else ""))
     for key in done.densified:
         say(f"{key!r} was sparse and is dense now", style="warning")
     for key in done.untied:
         say(f"{key!r} was tied and has an array of its own now", style="warning")
+    if dtype is not None:
+        _say_cast(done, dtype)
+
+
+def _say_cast(done: Conversion, dtype: str) -> None:
+    """Print how many arrays have another dtype now, what that means for the graph, and what overflowed."""
+    say(f"{len(done.cast)} of {done.arrays} arrays are {dtype} now; the graph is unchanged")
+    for key, count in done.overflows.items():
+        say(f"{key!r}: {format_count(count, 'number')} beyond the range of {dtype} became infinite", style="warning")
 
 
 def _print_table(found: ParameterListing) -> None:

@@ -8,16 +8,17 @@ Converting back gives a file with these names.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import BinaryIO
 
 import msgspec
 
-from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
+from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError, UsageError
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.byte_source import open_source
 from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.cast import FLOATS, Cast
 from graphshare.formats.params.format import ParameterFormat, Parts, Plan, WriteOptions
 from graphshare.formats.params.records import ParameterFile, Record, format_record
 from graphshare.formats.params.registry import FORMATS, choose_format, read_index
@@ -30,7 +31,8 @@ class Conversion(ShortRepr, msgspec.Struct, frozen=True):
     """What :func:`convert_params` did; ``arrays`` counts what was written.
 
     ``densified``, ``named_by_position``, ``tied`` (written as second names of others) and ``untied`` (such names written as
-    arrays of their own) hold keys as they are in ``target``.
+    arrays of their own) hold keys as they are in ``target``, and so do ``cast`` (written with another dtype) and ``overflows``:
+    how many finite numbers of an array became infinite in it.
     """
 
     source: ParameterFile
@@ -41,6 +43,8 @@ class Conversion(ShortRepr, msgspec.Struct, frozen=True):
     arrays: int = 0
     tied: tuple[str, ...] = ()
     untied: tuple[str, ...] = ()
+    cast: tuple[str, ...] = ()
+    overflows: Mapping[str, int] = {}
 
 
 def convert_params(
@@ -52,16 +56,24 @@ def convert_params(
     np_shape: bool = False,
     select: Sequence[str] = (),
     tie: bool = False,
+    dtype: str | None = None,
+    keep: Sequence[str] = (),
 ) -> Conversion:
     """Convert the parameter file ``source`` (format by content) to ``target`` (format ``to``, or by its suffix).
 
     ``.params`` from another format is what ``mx.nd.save`` writes: V3 records when ``np_shape``, else V2; a scalar needs V3.
     Within ``.params`` records are copied as they are, sparse ones too, unless ``densify`` makes those dense; the other formats
     have no sparse form, so that they need ``densify``. ``select`` limits the conversion to what these patterns match. With
-    ``tie`` equal arrays become one where the format has ties, under the first of their names.
+    ``tie`` equal arrays become one where the format has ties, under the first of their names. With ``dtype`` (``float16``,
+    ``float32`` or ``float64``) floating-point arrays get that dtype; integers, booleans and what the patterns ``keep`` match
+    keep theirs.
     Streams one array at a time. Raises InputError, RefusedError (naming every record that the target cannot hold),
     OutputError or SelfCheckError; ``target`` is then as it was.
     """
+    if dtype not in (None, *FLOATS):
+        raise UsageError(Fault(f"cannot convert to {dtype}", hint=f"the dtypes are {', '.join(FLOATS)}"))
+    if keep and dtype is None:
+        raise UsageError(Fault("--keep needs --dtype", hint="without --dtype every array keeps its type"))
     target = os.fspath(target)
     format_ = choose_format(target) if to is None else FORMATS[to]
     file = read_index(source)
@@ -71,10 +83,15 @@ def convert_params(
         plan = [(record, key) for record, key in plan if record.key in chosen]
     if tie:
         plan = _tie_equal_arrays(file, plan, format_)
+    cast = Cast(dtype, select_keys(file, keep, option="--keep") if keep else ()) if dtype is not None else None
+    if cast is not None and not any(cast.changes(record) for record, _ in plan):
+        cast = None
+    if cast is not None and file.format == format_.name:  # records are written anew, and only V3 holds a scalar
+        np_shape |= any(record.layout == "V3" for record, _ in plan)
     with OutputTransaction() as stage:
-        stage_params([(file, plan)], stage, target, to=format_.name, densify=densify, np_shape=np_shape)
+        stage_params([(file, plan)], stage, target, to=format_.name, densify=densify, np_shape=np_shape, cast=cast)
         stage.commit()
-    copies = _can_copy(file, plan, format_, densify)
+    copies = cast is None and _can_copy(file, plan, format_, densify)
     tied = tuple(key or "" for record, key in plan if record.tied_to is not None)
     return Conversion(
         source=file,
@@ -85,6 +102,8 @@ def convert_params(
         arrays=len(plan),
         tied=tied if format_.has_ties else (),
         untied=() if format_.has_ties else tied,
+        cast=tuple(key or "" for record, key in plan if cast is not None and cast.changes(record)),
+        overflows=cast.overflows if cast is not None else {},
     )
 
 
@@ -97,24 +116,25 @@ def stage_params(
     densify: bool = False,
     np_shape: bool = False,
     verify_bytes: bool = False,
+    cast: Cast | None = None,
 ) -> ParameterFile | None:
     """Stage one file with the planned records of several, file by file; return its index as read back.
 
     The format is the first file's unless ``to`` names another. Within ``.params`` byte ranges are copied and nothing is
     decoded; else one array at a time is in memory. None is returned for an output that cannot be read back (a pipe). Nothing
-    is in place before the caller commits ``stage``. ``verify_bytes`` compares the data too, where records were copied. Raises
-    RefusedError, InputError, OutputError, SelfCheckError.
+    is in place before the caller commits ``stage``. ``verify_bytes`` compares the data too, where records were copied. ``cast``
+    gives arrays another dtype. Raises RefusedError, InputError, OutputError, SelfCheckError.
     """
     format_ = FORMATS[to or parts[0][0].format]
-    refused = [fault for part in parts for fault in _refuse_plan(*part, format_, densify=densify, np_shape=np_shape)]
+    copies = cast is None and all(_can_copy(*part, format_, densify) for part in parts)
+    refused = [fault for part in parts for fault in _refuse_plan(*part, format_, cast, densify=densify, np_shape=np_shape)]
     if refused:
         raise RefusedError(refused)
     out = stage.open(target)
-    copies = all(_can_copy(*part, format_, densify) for part in parts)
     if copies:
         format_.copy(parts, out)
     else:
-        _convert(parts, out, format_, np_shape)
+        _convert(parts, out, format_, np_shape, cast)
     out.flush()
     if out.direct:
         return None
@@ -123,7 +143,7 @@ def stage_params(
             with open_source(out.name) as source:
                 written = format_.verify_copy(source, parts, verify_bytes=verify_bytes)
         else:
-            written = verify_written(out.name, [item for _, plan in parts for item in plan], format_)
+            written = verify_written(out.name, [item for _, plan in parts for item in _cast_plan(plan, cast)], format_)
     except SelfCheckError as error:  # name the file that was asked for, not the temporary one
         raise SelfCheckError([msgspec.structs.replace(fault, where=out.target) for fault in error.faults]) from error
     return msgspec.structs.replace(written, path=out.target)
@@ -205,8 +225,14 @@ def _can_copy(source: ParameterFile, plan: Plan, format_: ParameterFormat, densi
     return format_.copies_records and source.format == format_.name and not changed
 
 
-def _convert(parts: Parts, out: BinaryIO, format_: ParameterFormat, np_shape: bool) -> None:
-    plan = [item for _, items in parts for item in items]
+def _cast_plan(plan: Plan, cast: Cast | None) -> Plan:
+    """Return the plan with the dtypes that are written."""
+    return plan if cast is None else [(cast.record(record), key) for record, key in plan]
+
+
+def _convert(parts: Parts, out: BinaryIO, format_: ParameterFormat, np_shape: bool, cast: Cast | None) -> None:
+    stored = [item for _, items in parts for item in items]
+    plan = _cast_plan(stored, cast)
     options = WriteOptions(
         np_shape=np_shape,
         metadata={key: value for source, _ in reversed(parts) for key, value in source.metadata.items()},
@@ -216,23 +242,28 @@ def _convert(parts: Parts, out: BinaryIO, format_: ParameterFormat, np_shape: bo
         readers = [(files.enter_context(ArrayReader(source)), plan) for source, plan in parts]
         # Records of two files may be equal; which file an object is of is known by its identity.
         of = {id(record): reader for reader, items in readers for record, _ in items}
+        sources = {id(record): source for (record, _), source in zip(plan, stored, strict=True)}
         advance = files.enter_context(task("converting", sum(record.dense_size for record, _ in plan), "B"))
 
         def chunks(record: Record) -> Iterable[bytes | memoryview]:
-            for chunk in of[id(record)].chunks(record):
+            source, key = sources[id(record)]
+            pieces = of[id(source)].chunks(source)
+            for chunk in pieces if cast is None else cast.chunks(source, key or "", pieces):
                 yield chunk
                 advance(len(chunk))
 
         format_.write(plan, out, chunks, options)
 
 
-def _refuse_plan(file: ParameterFile, plan: Plan, format_: ParameterFormat, *, densify: bool, np_shape: bool) -> list[Fault]:
+def _refuse_plan(
+    file: ParameterFile, plan: Plan, format_: ParameterFormat, cast: Cast | None, *, densify: bool, np_shape: bool
+) -> list[Fault]:
     """Return every reason why the format cannot hold a planned record; none when it can hold all."""
-    if _can_copy(file, plan, format_, densify):
+    if cast is None and _can_copy(file, plan, format_, densify):
         return []
     options = WriteOptions(np_shape=np_shape)
     faults = list(_find_repeated_names(plan)) if format_.unique_names else []
-    for number, (record, key) in enumerate(plan):
+    for number, (record, key) in enumerate(_cast_plan(plan, cast)):
         fault = refuse_record(record, key, format_, options, densify=densify)
         if fault is not None:
             faults.append(msgspec.structs.replace(fault, path=format_record(key, number)))

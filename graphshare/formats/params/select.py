@@ -10,10 +10,12 @@ from graphshare.text.names import did_you_mean, split_key
 from graphshare.text.patterns import compile_pattern
 
 
-def select_keys(file: ParameterFile, patterns: Sequence[str], *, others: Collection[str] = ()) -> set[str]:
+def select_keys(
+    file: ParameterFile, patterns: Sequence[str], *, others: Collection[str] = (), option: str = "--select"
+) -> set[str]:
     """Return the keys that any of ``patterns`` matches, with or without ``arg:`` or ``aux:``; without patterns all.
 
-    ``others`` are keys of another file, in which a pattern may find its match instead.
+    ``others`` are keys of another file, in which a pattern may find its match instead. ``option`` gave the patterns.
 
     Raises:
         RefusedError: a pattern matches nothing; all such are listed.
@@ -29,7 +31,7 @@ def select_keys(file: ParameterFile, patterns: Sequence[str], *, others: Collect
         hits = {key for key in keys if matches(key) or matches(split_key(key)[1])}
         if not hits and not any(matches(key) or matches(split_key(key)[1]) for key in others):
             near = did_you_mean(pattern, [split_key(key)[1] for key in keys])
-            faults.append(Fault(f"--select {pattern!r} matches no parameter", where=file.path, hint=near))
+            faults.append(Fault(f"{option} {pattern!r} matches no parameter", where=file.path, hint=near))
         selected |= hits
     if faults:
         raise RefusedError(faults)
