@@ -222,7 +222,21 @@ class CheckContext:
 
     @cached_property
     def misfiled_records(self) -> list[tuple[NamedRecord, str]]:
-        """Records whose prefix does not fit their variable, each with its right key.
+        """Records whose prefix does not fit their variable, each with its right key."""
+        return [
+            (record, key)
+            for record, key in self._keys_by_graph
+            if record.prefix and record.prefix not in self.prefixes[record.name]
+        ]
+
+    @cached_property
+    def bare_records(self) -> list[tuple[NamedRecord, str]]:
+        """Records of variables under a key without ``arg:`` and ``aux:``, each with its right key."""
+        return [(record, key) for record, key in self._keys_by_graph if not record.prefix]
+
+    @cached_property
+    def _keys_by_graph(self) -> list[tuple[NamedRecord, str]]:
+        """The records of variables, each with the key that the graph gives it.
 
         Variables of operators whose auxiliary states are unknown are left out.
         """
@@ -234,12 +248,11 @@ class CheckContext:
             if node.op == "Custom" or not self.facts(node).known
             for entry in node.inputs
         }
-        misfiled = []
-        for record in self.records:
-            prefixes = self.prefixes.get(record.name)
-            if record.prefix and prefixes and record.prefix not in prefixes and record.name not in undecided:
-                misfiled.append((record, join_key(min(prefixes), record.name)))
-        return misfiled
+        return [
+            (record, join_key(min(self.prefixes[record.name]), record.name))
+            for record in self.records
+            if self.prefixes.get(record.name) and record.name not in undecided
+        ]
 
     @cached_property
     def can_infer_shapes(self) -> bool:

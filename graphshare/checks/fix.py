@@ -123,11 +123,13 @@ def fix_graph(context: CheckContext, codes: Collection[str]) -> bytes | None:
 
 def fix_records(context: CheckContext, codes: Collection[str]) -> list[tuple[Record, str | None]] | None:
     """Return the records of the parameter file with their right keys; None where no key changes."""
-    if "GS404" not in codes or context.params is None:
+    if context.params is None:
         return None
-    keys = {record.number: key for record, key in context.misfiled_records}
+    misfiled = context.misfiled_records if "GS404" in codes else []
+    bare = context.bare_records if "GS405" in codes else []
+    keys = {record.number: key for record, key in (*misfiled, *bare)}
     taken = {record.key for record in context.params.records}
-    if not keys or taken.intersection(keys.values()):
+    if not keys or taken.intersection(keys.values()) or len(set(keys.values())) < len(keys):
         return None
     return [(record, keys.get(i, record.key)) for i, record in enumerate(context.params.records)]
 

@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from graphshare.checks.document import BOM
 from graphshare.checks.engine import run_rules
 from graphshare.checks.registry import RULES
-from graphshare.checks.rule import Example
+from graphshare.checks.rule import Example, ExampleRecord
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.schema import explain
 from graphshare.ir.compare import compare_structure
@@ -197,6 +198,18 @@ def test_a_fix_of_keys(tmp_path: Path) -> None:
     (tmp_path / "a-0000.params").write_bytes(params_file(example))
     check("a", "--fix", cwd=tmp_path)
     assert keys_of(tmp_path / "a-0000.params") == ["arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var"]
+
+
+def test_bare_keys_get_the_prefixes_that_the_graph_decides(tmp_path: Path) -> None:
+    example = RULES["GS404"].passes
+    bare = [msgspec.structs.replace(record, key=record.key[4:]) for record in example.params or ()]
+    (tmp_path / "a-symbol.json").write_bytes(graph_bytes(example))
+    (tmp_path / "a-0000.params").write_bytes(params_file(msgspec.structs.replace(example, params=(*bare, ExampleRecord("x")))))
+    assert "GS405 all keys have neither" in check("a", cwd=tmp_path)
+    left = check("a", "--fix", cwd=tmp_path)
+    assert "GS405 1 of 5 keys have neither arg: nor aux:, 'x' first" in left
+    fixed = ["arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var", "x"]
+    assert keys_of(tmp_path / "a-0000.params") == fixed
 
 
 def test_rules_explain_themselves(tmp_path: Path) -> None:
