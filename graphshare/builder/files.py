@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from graphshare.analysis.roles import Kind
 from graphshare.builder.session import Session, Target
-from graphshare.errors import Fault, RefusedError, SelfCheckError
+from graphshare.errors import Fault, RefusedError, SelfCheckError, UsageError
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.mxnet.graph_differences import find_differences
 from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.output_paths import is_directory
 from graphshare.formats.params.array_files import write_arrays
 from graphshare.formats.params.registry import FORMATS
 from graphshare.text.names import join_key
@@ -21,10 +23,13 @@ def save(session: Session, targets: Target | Sequence[Target], stem: str, *, epo
     The files are those that MXNet 1.9.1 writes. Returns the two paths. Parameters without a value get their initial one.
 
     Raises:
+        UsageError: ``stem`` is a directory: the graph has no name to go there under.
         RefusedError: a parameter's shape is not known, or the file format has no place for its dtype.
         OutputError: a file could not be written; the earlier files are unchanged.
         SelfCheckError: the written graph does not read back equal.
     """
+    if is_directory(stem):
+        raise UsageError(Fault("is a directory", where=stem, hint=f"name the model in it: {os.path.join(stem, 'NAME')}"))
     if epoch < 0:
         raise RefusedError(Fault(f"there is no epoch {epoch}", hint="epochs count from 0"))
     graph = session.graph(targets)

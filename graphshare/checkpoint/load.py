@@ -17,8 +17,8 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.nearby import GRAPHS, suggest_files
+from graphshare.formats.output_paths import STDIN
 
-STDIN = "<stdin>"
 _EPOCH = re.compile(r"-(\d{4,})\.params$")
 # A symbol file of a million nodes takes 0.2 GB. A pipe or a device (/dev/zero) may have no end at all.
 MAX_STREAM = 1 << 30

@@ -8,39 +8,22 @@ from __future__ import annotations
 import errno
 import io
 import os
-import re
 import sys
 from collections.abc import Iterable, Mapping
 from mmap import ACCESS_READ, mmap
 from typing import Any, BinaryIO
 
-import msgspec
-
-from graphshare.checkpoint.load import StrPath, locate_refusals, params_path
+from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.outputs import Outputs, check_outputs, resolve_outputs
 from graphshare.checkpoint.self_check import check_written
 from graphshare.errors import Fault, OutputError, UsageError
 from graphshare.formats.atomic import OutputTransaction, output_error
 from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.output_paths import STDOUT, Content, UsedFile, refuse_inputs_as_outputs
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
 from graphshare.progress import task
-
-STDOUT = "<stdout>"
-_SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
-
-
-class Outputs(msgspec.Struct, frozen=True):
-    """Where results go; ``-`` is stdout, for the graph or for arrays, and an empty text means nowhere."""
-
-    graph: str = ""
-    params: str = ""
-    map: str = ""
-    arrays: str = ""
-
-    def files(self) -> list[str]:
-        """Return the files among them."""
-        return [path for path in (self.graph, self.params, self.map, self.arrays) if path and path != "-"]
 
 
 def save(
@@ -49,52 +32,25 @@ def save(
     *,
     params: StrPath | None = None,
     map: StrPath | None = None,
+    in_place: bool = False,
     verify_bytes: bool = False,
 ) -> Outputs:
-    """Write a model to ``out``, a path or a stem, with its parameters and the map of its rewrites; all of them or none.
+    """Write a model to ``out`` with its parameters and the map of its rewrites; all of them or none.
 
-    A stem (``siam``) names both files (``siam-symbol.json``, ``siam-0000.params``); for a path, ``params`` says where the
-    parameters go, and its suffix chooses their format. ``map`` is a file for the map: which node became which. With
-    ``verify_bytes`` the written parameters are read again and compared with their source.
+    A stem (``siam``) names both files (``siam-symbol.json``, ``siam-0000.params``); in a directory they have the model's own
+    name. For a path, ``params`` says where the parameters go, and its suffix chooses their format. ``map`` is a file for the
+    map: which node became which. With ``in_place`` the files that the model was loaded from may be replaced. With
+    ``verify_bytes`` the written parameters are read again and compared with their source. Returns where everything went.
 
     Raises:
         UsageError: the parameters have new names and no file to go to, or there are none to write.
-        RefusedError: a parameter has no place in the format; all are listed.
+        RefusedError: an output is an input, or a parameter has no place in the format; all are listed.
         OutputError: a file could not be written; what it held before is still there.
         SelfCheckError: the result does not read back as it should.
     """
-    outputs = resolve_outputs(model, out, params, map)
+    outputs = resolve_outputs(model, out, params, map, in_place=in_place)
     write_outputs(outputs, model, verify_bytes=verify_bytes)
     return outputs
-
-
-def resolve_outputs(
-    model: Checkpoint, out: StrPath | None, params: StrPath | None = None, map: StrPath | None = None, *, dry_run: bool = False
-) -> Outputs:
-    """Return where ``model`` goes: ``out`` is a path, ``-`` (or None) for stdout, or a stem, which names the parameters too.
-
-    Raises:
-        UsageError: see :func:`save`; a ``dry_run`` needs no place for the parameters.
-    """
-    out, params, map = ("" if path is None else os.fspath(path) for path in (out, params, map))
-    has_params = model.parameter_file is not None
-    if is_stem(out):
-        params = params or (params_path(out, model.epoch) if has_params else "")
-        out = f"{out}-symbol.json"
-    if map == "-":
-        raise UsageError(Fault("the map cannot go to stdout", hint="name a file with --map-out"))
-    if params and not has_params:
-        hint = "name the parameter file with --params"
-        raise UsageError(Fault("--params-out has nothing to write: there is no parameter file", hint=hint))
-    if has_params and model.needs_params and not params and not dry_run:
-        hint = "add --params-out FILE, or write both under a stem (-o siam)"
-        raise UsageError(Fault("the parameters get new names, and nothing says where to write them", hint=hint))
-    return Outputs(out or "-", params, map)
-
-
-def is_stem(out: str) -> bool:
-    """Return whether ``-o`` names a checkpoint rather than a file: it has no suffix and is not an existing file or device."""
-    return out not in ("", "-") and _SUFFIX.search(out) is None and not (os.path.exists(out) and not os.path.isdir(out))
 
 
 def write_outputs(
@@ -105,9 +61,11 @@ def write_outputs(
     The graph is read back and checked before anything is in place. What goes to stdout is flushed before a file is replaced.
 
     Raises:
+        RefusedError: an output is an input, or a parameter has no place in the format; all are listed.
         OutputError: a file could not be written; what it held before is still there.
         SelfCheckError: the result does not read back as it should.
     """
+    check_outputs(outputs, model)
     with locate_refusals(model), OutputTransaction() as stage:
         to_stdout = _stage_graph(model.graph, outputs.graph, stage) if outputs.graph else []
         if model.parameter_file is not None and outputs.params:
@@ -199,8 +157,14 @@ def _write_whole(file: BinaryIO, piece: bytes) -> None:
         rest = rest[written:]
 
 
-def write_text(path: str, text: bytes) -> None:
-    """Write a report or picture to the file ``path``. Raises OutputError; what the file held before is then still there."""
+def write_text(path: str, text: bytes, *, content: Content = "report", inputs: Iterable[UsedFile] = ()) -> None:
+    """Write a report or picture to the file ``path``.
+
+    Raises:
+        RefusedError: ``path`` is one of ``inputs``, the files from which it was made.
+        OutputError: the file could not be written; what it held before is still there.
+    """
+    refuse_inputs_as_outputs([UsedFile(path, content)], inputs)
     with OutputTransaction() as stage:
         stage.open(path).write(text)
         stage.commit()

@@ -7,7 +7,6 @@ from functools import partial
 
 import msgspec
 
-from graphshare.checkpoint.load import STDIN
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checks.baseline import drop_known, read_baseline
 from graphshare.checks.config import CheckOptions
@@ -18,6 +17,7 @@ from graphshare.checks.registry import RULES, select_codes
 from graphshare.checks.targets import Target, read_context
 from graphshare.errors import Fault, GraphshareError, InputError
 from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.output_paths import STDIN
 from graphshare.progress import task
 from graphshare.reports.model import Finding, Report
 

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from graphshare.checkpoint.load import STDIN, graph_path, read_source, sibling_params
+from graphshare.checkpoint.load import graph_path, read_source, sibling_params
 from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
 from graphshare.errors import Fault, GraphshareError, InputError, UsageError
+from graphshare.formats.output_paths import STDIN
 
 
 class Target(msgspec.Struct, frozen=True):

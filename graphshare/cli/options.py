@@ -18,7 +18,8 @@ def _option(*names: str, **settings: Any) -> Callable[[F], F]:
 
 epoch = _option("--epoch", type=click.IntRange(min=0), metavar="N", help="Which parameter file of a stem: STEM-000N.params.")
 params = _option("--params", metavar="FILE", help="The graph's parameter file, in any format that `params` reads.")
-out = _option("-o", "--out", metavar="OUT", help="A path, - for stdout, or a stem (siam for siam-symbol.json).")
+out = _option("-o", "--out", metavar="OUT", help="A path, - for stdout, a directory, or a stem (siam for siam-symbol.json).")
+in_place = _option("--in-place", is_flag=True, help="Replace the files that are read, or allow an output to be one of them.")
 params_out = _option("--params-out", metavar="FILE", help="Where the rewritten parameters go; the suffix chooses the format.")
 map_out = _option("--map-out", metavar="FILE", help="Write which node became which, as JSON.")
 dry_run = _option("--dry-run", is_flag=True, help="Print the plan on stdout and write nothing.")
@@ -38,7 +39,7 @@ shapes = _option(
 
 def rewriting(command: F) -> F:
     """Add the options of every command that reads a graph and writes another."""
-    for option in reversed((GRAPH, epoch, params, out, params_out, map_out, dry_run, format_, verify_bytes, strict)):
+    for option in reversed((GRAPH, epoch, params, out, params_out, map_out, in_place, dry_run, format_, verify_bytes, strict)):
         command = option(command)
     return command
 
@@ -47,6 +48,6 @@ def grouping(command: F) -> F:
     """Add the options of a command that reads several graphs and writes one."""
     graphs = click.argument("graphs", metavar="GRAPH...", nargs=-1)
     many = _option("--params", metavar="FILE", multiple=True, help="Once for each GRAPH, in order: its parameters; may be ''.")
-    for option in reversed((graphs, epoch, many, out, params_out, map_out, dry_run, format_, verify_bytes, strict)):
+    for option in reversed((graphs, epoch, many, out, params_out, map_out, in_place, dry_run, format_, verify_bytes, strict)):
         command = option(command)
     return command

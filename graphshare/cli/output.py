@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.save import Outputs, resolve_outputs, write_outputs
+from graphshare.checkpoint.outputs import Outputs, resolve_outputs
+from graphshare.checkpoint.save import write_outputs
 from graphshare.cli.console import put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.formats.output_paths import Content, UsedFile
 
 
 class OutputOptions(msgspec.Struct, frozen=True):
@@ -21,6 +23,7 @@ class OutputOptions(msgspec.Struct, frozen=True):
     out: str | None
     params_out: str | None
     map_out: str | None
+    in_place: bool
     dry_run: bool
     format: str
     verify_bytes: bool
@@ -28,17 +31,30 @@ class OutputOptions(msgspec.Struct, frozen=True):
 
 
 def write_result(
-    model: Checkpoint, given: Mapping[str, Any], *, report: Mapping[str, Any] = MappingProxyType({})
+    model: Checkpoint,
+    given: Mapping[str, Any],
+    *,
+    inputs: Sequence[UsedFile] = (),
+    report: Mapping[str, Any] = MappingProxyType({}),
 ) -> Outputs | None:
     """Write what a command made, or print it as a plan and return None.
 
     ``given`` has the command's output options as click gives them. The model's notes become warnings, or refusals with
-    ``--strict``. ``report`` is what a plan as JSON holds beside the map.
+    ``--strict``. ``inputs`` are the files that were read beside the model's. ``report`` is what a plan as JSON holds beside the
+    map.
     """
     options = OutputOptions(
         **{name: given[f"{name}_" if name == "format" else name] for name in OutputOptions.__struct_fields__}
     )
-    outputs = resolve_outputs(model, options.out, options.params_out, options.map_out, dry_run=options.dry_run)
+    outputs = resolve_outputs(
+        model,
+        options.out,
+        options.params_out,
+        options.map_out,
+        dry_run=options.dry_run,
+        in_place=options.in_place,
+        inputs=inputs,
+    )
     if options.strict and model.notes:
         raise RefusedError([Fault(note) for note in model.notes])
     warn(model.notes)
@@ -49,6 +65,11 @@ def write_result(
         refuse_terminal()
     write_outputs(outputs, model, verify_bytes=options.verify_bytes)
     return outputs
+
+
+def list_inputs(content: Content, *paths: str | None) -> list[UsedFile]:
+    """Return the files among the values of options that name files."""
+    return [UsedFile(path, content) for path in paths if path]
 
 
 def warn(notes: Sequence[str]) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
 import graphshare
-from graphshare.cli.console import is_colored, put_text
+from graphshare.cli.console import is_colored, put_text, say
+from graphshare.formats.output_paths import UsedFile
 from graphshare.reports.formats import FORMATS, default_format, render
 from graphshare.reports.model import Report
 from graphshare.text.format import escape_control
@@ -33,14 +34,20 @@ def report_format(command: F) -> F:
     return decorated
 
 
-def put_report(report: Report, format_: str | None, *, out: str | None = None) -> None:
-    """Print ``report``, or write it to the file ``out``. Raises OutputError if that cannot be written."""
+def put_report(report: Report, format_: str | None, *, out: str | None = None, inputs: Sequence[UsedFile] = ()) -> None:
+    """Print ``report``, or write it to the file ``out``.
+
+    Raises:
+        RefusedError: ``out`` is one of ``inputs``, the files that the report is about.
+        OutputError: ``out`` cannot be written.
+    """
     format_ = format_ or default_format()
     report = msgspec.structs.replace(report, tool_version=graphshare.__version__)
     if out is not None and out != "-":
         from graphshare.checkpoint.save import write_text  # start-up: only this path needs it
 
-        write_text(out, render(report, format_).encode("utf-8", "backslashreplace"))
+        write_text(out, render(report, format_).encode("utf-8", "backslashreplace"), inputs=inputs)
+        say(f"wrote {out}")
     elif format_ == "text" and is_colored(sys.stdout):
         _put_colored(report)
     else:

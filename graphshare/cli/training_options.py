@@ -14,6 +14,7 @@ from graphshare.execute.feeds import load_feeds, parse_feeds
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.summary import OutputSummary, summarize
 from graphshare.execute.train import Trained
+from graphshare.formats.output_paths import is_directory
 from graphshare.formats.params.registry import choose_format
 from graphshare.text.format import escape_control, format_count, format_number
 
@@ -35,6 +36,7 @@ _OPTIONS = (
         help="With --sgd-steps: gradient of an output that is not a loss [ones].",
     ),
     click.option("--params-out", metavar="FILE", help="With --sgd-steps: where the trained parameters go."),
+    click.option("--in-place", is_flag=True, help="With --sgd-steps: replace the parameter file by the trained parameters."),
 )
 _NAMES = {"learning_rate": "learning_rate", "momentum": "momentum", "wd": "wd", "clip_gradient": "clip"}
 
@@ -44,6 +46,8 @@ class TrainingOptions(msgspec.Struct, frozen=True):
 
     arguments: Mapping[str, Any]
     params_out: str
+    in_place: bool
+    gradient_files: tuple[str, ...]
 
 
 def options(command: F) -> F:
@@ -61,7 +65,7 @@ def parse_training(given: Mapping[str, Any], *, profile: bool) -> TrainingOption
         RefusedError: the suffix of ``--params-out`` is of no format.
     """
     if given["sgd_steps"] is None:
-        idle = [name for name, value in given.items() if value not in (None, ())]
+        idle = [name for name, value in given.items() if value not in (None, (), False)]
         if idle:
             names = {"head_gradients": "head-gradient"}
             raise UsageError(
@@ -73,15 +77,16 @@ def parse_training(given: Mapping[str, Any], *, profile: bool) -> TrainingOption
     target = given["params_out"] or ""
     if target == "-":
         raise UsageError(Fault("parameters cannot go to stdout", hint="name a file with --params-out"))
-    if target:
+    if target and not is_directory(target):
         choose_format(target)
+    gradients = parse_feeds(given["head_gradients"])
     arguments = {
         "steps": given["sgd_steps"],
         "settings": Sgd(**{field: given[name] for name, field in _NAMES.items() if given[name] is not None}),
         "rescale": given["rescale_grad"],
-        "head_gradients": load_feeds(parse_feeds(given["head_gradients"])),
+        "head_gradients": load_feeds(gradients),
     }
-    return TrainingOptions(arguments, target)
+    return TrainingOptions(arguments, target, given["in_place"], tuple(path for _, path in gradients))
 
 
 def report(trained: Trained, summaries: list[OutputSummary]) -> dict[str, Any]:

@@ -447,7 +447,7 @@ def test_a_path_that_is_no_text(tmp_path: Path) -> None:
     path = bytes(tmp_path) + b"/\xff.json"
     Path(path.decode("utf-8", "surrogateescape")).write_text(json.dumps(siamese()))
     run = subprocess.run(
-        [*COMMAND, "duplicate", path, "--prefix", "b-", "-o", path, "--map-out", bytes(tmp_path) + b"/\xfe.map"],
+        [*COMMAND, "duplicate", path, "--prefix", "b-", "--in-place", "--map-out", bytes(tmp_path) + b"/\xfe.map"],
         capture_output=True,
         env=environment(),
         check=False,
@@ -511,7 +511,7 @@ def test_an_npz_under_the_name_params(folder: Path) -> None:
 def test_format_and_its_check(folder: Path) -> None:
     run = graphshare("format", "siamese.json", "--layout", "mxnet", "--check", cwd=folder)
     assert (run.returncode, run.stdout) == (1, b"")
-    done(graphshare("format", "siamese.json", "--layout", "mxnet", "-o", "siamese.json", cwd=folder))
+    done(graphshare("format", "siamese.json", "--layout", "mxnet", "--in-place", cwd=folder))
     done(graphshare("format", "siamese.json", "--layout", "mxnet", "--check", cwd=folder))
     done(graphshare("format", "siamese.json", "--check", cwd=folder))
     text = (folder / "siamese.json").read_bytes()

@@ -15,9 +15,11 @@ from graphshare.checks.fix import format_fix, plan_fixes
 from graphshare.checks.targets import Target, find_targets
 from graphshare.cli import options
 from graphshare.cli.console import put, say
+from graphshare.cli.output import list_inputs
 from graphshare.cli.report import put_report, report_format
 from graphshare.cli.rule_pages import explain_rule, list_rules
 from graphshare.errors import Fault, UsageError
+from graphshare.formats.output_paths import UsedFile
 from graphshare.reports.model import Finding
 
 EXAMPLES = {
@@ -88,11 +90,12 @@ def command(
     targets = find_targets(graphs, params=params, epoch=epoch)
     if diff:
         return _show_fixes(targets, checked)
+    inputs = _list_inputs(targets, baseline)
     known = None if write_baseline else baseline or checked.config.baseline or None
     report = check_targets(targets, checked, jobs=jobs, fix=fix, baseline=known)
     if write_baseline is not None:
-        return _write_baseline(report.findings, write_baseline)
-    put_report(report, format_, out=out)
+        return _write_baseline(report.findings, write_baseline, inputs)
+    put_report(report, format_, out=out, inputs=inputs)
     return report.exit_code(strict=strict or checked.config.strict)
 
 
@@ -116,7 +119,12 @@ def _show_fixes(targets: list[Target], options: CheckOptions) -> int:
     return int(bool(fixes))
 
 
-def _write_baseline(findings: Sequence[Finding], path: str) -> int:
-    write_text(path, format_baseline(findings, path).encode())
+def _list_inputs(targets: Sequence[Target], baseline: str | None) -> list[UsedFile]:
+    files = list_inputs("graph", *(target.graph for target in targets if target.graph != "-"))
+    return [*files, *list_inputs("parameters", *(target.params for target in targets)), *list_inputs("baseline", baseline)]
+
+
+def _write_baseline(findings: Sequence[Finding], path: str, inputs: Sequence[UsedFile]) -> int:
+    write_text(path, format_baseline(findings, path).encode(), content="baseline", inputs=inputs)
     say(f"wrote {path}: {len(findings)} findings")
     return 0

@@ -9,11 +9,14 @@ import click
 
 from graphshare.api.draw import draw
 from graphshare.checkpoint.load import load
+from graphshare.checkpoint.outputs import input_files, place_result
 from graphshare.checkpoint.save import write_stdout, write_text
 from graphshare.cli import options
 from graphshare.cli.console import say
+from graphshare.cli.output import list_inputs
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.feeds import parse_shapes
+from graphshare.formats.output_paths import is_directory
 
 _LANGUAGES: dict[str, Any] = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
 
@@ -61,13 +64,15 @@ def command(
     share are drawn once, in a colour of their own. With --shape lines show shapes and boxes say how many weights they hold.
     """
     suffix = os.path.splitext(out or "")[1].lower()
-    if to is None and out not in (None, "-") and suffix not in _LANGUAGES:
+    if to is None and out not in (None, "-") and suffix not in _LANGUAGES and not is_directory(out or ""):
         hint = f"end it in {', '.join(_LANGUAGES)}, or give --to"
         raise UsageError(Fault(f"the suffix {suffix!r} names no language for pictures", where=out or "", hint=hint))
     model = load(graph, epoch=epoch, params=params)
+    language = to or _LANGUAGES.get(suffix, "dot")
+    out = place_result(out or "-", model, next(ending for ending, name in _LANGUAGES.items() if name == language))
     drawn = draw(
         model,
-        to=to or _LANGUAGES.get(suffix, "dot"),
+        to=language,
         depth=depth,
         shapes=parse_shapes(shapes),
         prefixes=prefixes,
@@ -80,8 +85,8 @@ def command(
     for note in drawn.notes:
         say(note)
     text = drawn.text.encode("utf-8", "backslashreplace")
-    if out is None or out == "-":
+    if out == "-":
         write_stdout([text])
         return
-    write_text(out, text)
+    write_text(out, text, content="picture", inputs=[*input_files(model), *list_inputs("map", highlight)])
     say(f"wrote {out}: {len(drawn.picture.boxes)} boxes for {len(model.graph.nodes)} nodes")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
 from graphshare.api.upgrade import format as lay_out
 from graphshare.checkpoint.load import load, locate_refusals
-from graphshare.checkpoint.save import Outputs, is_stem, write_outputs
+from graphshare.checkpoint.outputs import resolve_outputs
+from graphshare.checkpoint.save import write_outputs
 from graphshare.cli import options
 from graphshare.cli.console import say
 from graphshare.cli.output import refuse_terminal, say_written
@@ -26,10 +28,11 @@ EXAMPLES = {
 @click.command("format")
 @options.GRAPH
 @options.out
+@options.in_place
 @click.option("--layout", metavar="LAYOUT", help="mxnet, compact or indent:N; without it the file's own.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if the file would change.")
 @report_format
-def command(graph: str, out: str | None, layout: str | None, check: bool, format_: str | None) -> int:
+def command(graph: str, out: str | None, in_place: bool, layout: str | None, check: bool, format_: str | None) -> int:
     """Lay the file out anew, or check its layout.
 
     The graph stays as it is, unknown keys and order of nodes included. --layout mxnet is MXNet's own layout to the byte.
@@ -46,7 +49,8 @@ def command(graph: str, out: str | None, layout: str | None, check: bool, format
             return report.exit_code()
         say(f"{source.where}: {'would change' if changes else 'has this layout already'}")
         return int(changes)
-    outputs = Outputs(f"{out}-symbol.json" if out and is_stem(out) else out or "-")
+    result = msgspec.structs.replace(result, parameter_file=None)  # the parameters stay where they are
+    outputs = resolve_outputs(result, out, in_place=in_place)
     if outputs.graph == "-":
         refuse_terminal()
     write_outputs(outputs, result)

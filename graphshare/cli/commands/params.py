@@ -159,6 +159,7 @@ def diff_(left: str, right: str, prefix: str, atol: float, rtol: float, select: 
 @click.option("--dtype", type=click.Choice(FLOATS), help="Write floating-point arrays in this type; integers keep theirs.")
 @click.option("--keep", metavar="PATTERN", multiple=True, help="With --dtype: this glob or =name keeps its type; repeatable.")
 @select
+@options.in_place
 def convert(
     source: str,
     target: str,
@@ -169,15 +170,26 @@ def convert(
     dtype: str | None,
     keep: tuple[str, ...],
     select: tuple[str, ...],
+    in_place: bool,
 ) -> None:
     """Convert a parameter file; keys keep their arg: and aux: in every format.
 
     Ties of .safetensors (names that its metadata map to others, as safetensors.torch.save_model writes them) stay ties there.
     """
     done = convert_params(
-        source, target, to=to, densify=densify, np_shape=np_shape, select=select, tie=tie, dtype=dtype, keep=keep
+        source,
+        target,
+        to=to,
+        densify=densify,
+        np_shape=np_shape,
+        select=select,
+        tie=tie,
+        dtype=dtype,
+        keep=keep,
+        in_place=in_place,
     )
-    say(f"wrote {target}: {done.arrays} arrays as {done.format}" + (f", {len(done.tied)} of them tied" if done.tied else ""))
+    tied = f", {len(done.tied)} of them tied" if done.tied else ""
+    say(f"wrote {done.target}: {done.arrays} arrays as {done.format}{tied}")
     for key in done.densified:
         say(f"{key!r} was sparse and is dense now", style="warning")
     for key in done.untied:

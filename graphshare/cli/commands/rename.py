@@ -11,7 +11,7 @@ from graphshare.api.rules import ruleset_of
 from graphshare.checkpoint.load import load
 from graphshare.cli import options, rule_options
 from graphshare.cli.console import say
-from graphshare.cli.output import say_written, write_result
+from graphshare.cli.output import list_inputs, say_written, write_result
 from graphshare.rewrite.rules.model import Only, matches_of_options
 
 EXAMPLES = {
@@ -70,7 +70,7 @@ def command(
         separator=separator,
         only=only,
     )
-    outputs = write_result(result, output)
+    outputs = write_result(result, output, inputs=[*list_inputs("map", map_file), *list_inputs("rules", rules_file)])
     if outputs is not None and result.rewrite is not None:
         branch = result.rewrite.branches[0]
         changed = sum(image.name != node.name for node, image in branch.images.items())

@@ -11,18 +11,20 @@ import click
 from graphshare.api.run import run, train
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.outputs import Outputs, resolve_run_outputs
 from graphshare.checkpoint.parameter_plan import notes_on
-from graphshare.checkpoint.save import Outputs, write_outputs
+from graphshare.checkpoint.save import write_outputs
 from graphshare.cli import options, training_options
 from graphshare.cli.console import is_colored, put, put_json, say
-from graphshare.cli.output import warn
+from graphshare.cli.output import list_inputs, warn
 from graphshare.cli.tables import align
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.feeds import load_feeds, parse_feeds, parse_shapes
 from graphshare.execute.run import Computed
 from graphshare.execute.summary import OutputSummary, Profile, profile_of, summarize
+from graphshare.formats.output_paths import is_directory
 from graphshare.formats.params.registry import ARRAY_ENDINGS
-from graphshare.text.format import escape_control, format_bytes, format_dims, format_number
+from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_number
 
 _LISTED = 30  # nodes of a profile that a person reads; JSON has them all
 
@@ -73,8 +75,10 @@ def command(
     _check_out(out, format_)
     training = training_options.parse_training(given_training, profile=profile)
     model = load(graph, epoch=epoch, params=params)
+    files = parse_feeds(feeds)
+    outputs = _resolve_outputs(model, out, training, [path for _, path in files])
     common: dict[str, Any] = {
-        "feeds": load_feeds(parse_feeds(feeds)),
+        "feeds": load_feeds(files),
         "shapes": parse_shapes(shapes),
         "targets": targets,
         "seed": seed,
@@ -82,12 +86,12 @@ def command(
     }
     warn(notes_on(model.parameter_file, model.graph, unused=False))
     if training is not None:
-        _run_trained(model, training, common, out, format_)
+        _run_trained(model, training, common, outputs, format_)
         return
     computed = run(model, profile=profile, **common)
     for note in computed.notes:
         say(note)
-    _write(model, computed.outputs, out)
+    _write(model, computed.outputs, outputs)
     summaries = [summarize(name, array) for name, array in computed.outputs.items()]
     costs = profile_of(computed.timings) if profile else None
     if format_ == "json":
@@ -101,17 +105,17 @@ def command(
 
 
 def _run_trained(
-    model: Checkpoint, training: training_options.TrainingOptions, common: dict[str, Any], out: str | None, format_: str
+    model: Checkpoint, training: training_options.TrainingOptions, common: dict[str, Any], outputs: Outputs, format_: str
 ) -> None:
     """Train first; the outputs are those after the last step."""
     trained = train(model, **training.arguments, **common)
     for note in trained.notes:
         say(note)
-    _write(model.with_params(trained.updated), trained.outputs, out, training.params_out)
+    _write(model.with_params(trained.updated), trained.outputs, outputs)
     summaries = [summarize(name, array) for name, array in trained.outputs.items()]
     if format_ == "json":
         put_json(training_options.report(trained, summaries))
-    elif out is None:
+    elif not outputs.arrays:
         _put_table(summaries)
     training_options.say_result(trained)
 
@@ -127,17 +131,29 @@ def _check_out(out: str | None, format_: str) -> None:
     if out == "-" and format_ == "json":
         raise UsageError(Fault("the arrays and the report would both go to stdout", hint="name a file with -o"))
     others = tuple(ending for ending in (*ARRAY_ENDINGS, ".json") if ending != ".npz")
-    if out is not None and out.lower().endswith(others):
+    if out is not None and out.lower().endswith(others) and not is_directory(out):
         raise UsageError(
             Fault("run writes .npz", where=out, hint="name it .npz (`graphshare params convert` turns it into others)")
         )
 
 
-def _write(model: Checkpoint, arrays: Mapping[str, Any], out: str | None, params_out: str = "") -> None:
+def _resolve_outputs(
+    model: Checkpoint, out: str | None, training: training_options.TrainingOptions | None, feeds: Sequence[str]
+) -> Outputs:
+    """Return where the results go. Raises UsageError or RefusedError, before anything is computed."""
+    if training is None:
+        return resolve_run_outputs(model, out or "", inputs=list_inputs("feed", *feeds))
+    inputs = list_inputs("feed", *feeds, *training.gradient_files)
+    return resolve_run_outputs(model, out or "", training.params_out, in_place=training.in_place, inputs=inputs)
+
+
+def _write(model: Checkpoint, arrays: Mapping[str, Any], outputs: Outputs) -> None:
     """Write the outputs and the trained parameters, both or neither."""
-    write_outputs(Outputs(params=params_out, arrays=out or ""), model, arrays=arrays)
-    if out and out != "-":
-        say(f"wrote {out}: {', '.join(escape_control(name) for name in arrays)}")
+    write_outputs(outputs, model, arrays=arrays)
+    if outputs.arrays not in ("", "-"):
+        say(f"wrote {outputs.arrays}: {', '.join(escape_control(name) for name in arrays)}")
+    if outputs.params and model.parameter_file is not None:
+        say(f"wrote {outputs.params}: {format_count(len(model.parameter_file.records), 'array')}")
 
 
 def _report(computed: Computed, summaries: list[OutputSummary], costs: Profile | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from graphshare.api.upgrade import upgrade
 from graphshare.checkpoint.load import load
 from graphshare.cli import options, rule_options
 from graphshare.cli.console import put, put_json, say
-from graphshare.cli.output import say_written, write_result
+from graphshare.cli.output import list_inputs, say_written, write_result
 from graphshare.cli.summary import format_name_list
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.detect import Candidates
@@ -80,7 +80,7 @@ def command(
         _print_candidates(detect(model, as_input=as_input, as_parameter=as_parameter), output["format_"])
         return
     result = share(model, rules, untie=untie, doctor=doctor, as_input=as_input, as_parameter=as_parameter)
-    outputs = write_result(result, output, report={"ties": result.report.ties})
+    outputs = write_result(result, output, inputs=list_inputs("rules", rules_file), report={"ties": result.report.ties})
     if outputs is not None:
         _say_ties(result.report)
         say_written(outputs)

@@ -17,6 +17,7 @@ import msgspec
 from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError, UsageError
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.byte_source import open_source
+from graphshare.formats.output_paths import UsedFile, name_of_file, place_output, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.cast import FLOATS, Cast
 from graphshare.formats.params.format import ParameterFormat, Parts, Plan, WriteOptions
@@ -58,8 +59,11 @@ def convert_params(
     tie: bool = False,
     dtype: str | None = None,
     keep: Sequence[str] = (),
+    in_place: bool = False,
 ) -> Conversion:
     """Convert the parameter file ``source`` (format by content) to ``target`` (format ``to``, or by its suffix).
+
+    In a directory the target gets the source's name. With ``in_place`` it may be the source itself.
 
     ``.params`` from another format is what ``mx.nd.save`` writes: V3 records when ``np_shape``, else V2; a scalar needs V3.
     Within ``.params`` records are copied as they are, sparse ones too, unless ``densify`` makes those dense; the other formats
@@ -74,8 +78,10 @@ def convert_params(
         raise UsageError(Fault(f"cannot convert to {dtype}", hint=f"the dtypes are {', '.join(FLOATS)}"))
     if keep and dtype is None:
         raise UsageError(Fault("--keep needs --dtype", hint="without --dtype every array keeps its type"))
-    target = os.fspath(target)
+    source, target = os.fspath(source), os.fspath(target)
+    target = place_output(target, os.path.basename(source) if to is None else name_of_file(source) + FORMATS[to].suffix)
     format_ = choose_format(target) if to is None else FORMATS[to]
+    refuse_inputs_as_outputs([UsedFile(target, "parameters")], [UsedFile(source, "parameters")], in_place=in_place)
     file = read_index(source)
     plan = _name_records(file, format_)
     if select:

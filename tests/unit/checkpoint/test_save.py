@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import graphshare as gs
-from graphshare.checkpoint.save import Outputs, is_stem, resolve_outputs, write_outputs
+from graphshare.checkpoint.outputs import Outputs, resolve_outputs
+from graphshare.checkpoint.save import write_outputs
+from graphshare.formats.output_paths import is_stem
 from tests.processes import files_in
 from tests.processes import graphshare as command
 from tests.surroundings import ROOT
@@ -72,7 +74,7 @@ def test_a_stem_has_no_suffix_and_is_no_file(tmp_path: Path) -> None:
         True,
         False,
         False,
-        True,
+        False,
     ]
     assert not is_stem("-")
 

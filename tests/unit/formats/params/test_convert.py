@@ -88,7 +88,7 @@ def test_a_params_file_is_copied_as_it_is(tmp_path: Path) -> None:
 
 def test_a_conversion_onto_itself(plain: Path) -> None:
     before = content(plain)
-    convert_params(plain, plain, to="npz")
+    convert_params(plain, plain, to="npz", in_place=True)
     assert read_index(plain).format == "npz"
     assert content(plain) == before
 
@@ -139,7 +139,7 @@ def test_sparse_arrays_are_refused_all_at_once_or_made_dense_on_request(tmp_path
 def test_sparse_arrays_are_made_dense_within_params_too(tmp_path: Path) -> None:
     source = tmp_path / "x.params"
     source.write_bytes(build.container([build.row_sparse((3, 1), [2], build.floats(7)), build.dense((1,))], ["r", "d"]))
-    assert convert_params(source, source, densify=True).densified == ("r",)
+    assert convert_params(source, source, densify=True, in_place=True).densified == ("r",)
     expected = [build.dense((3, 1), data=build.floats(0, 0, 7)), build.dense((1,))]
     assert source.read_bytes() == build.container(expected, ["r", "d"])
 

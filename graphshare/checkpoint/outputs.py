@@ -1,0 +1,159 @@
+"""Where the results of a command or function go: which files, under which names, and which files they were made from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from graphshare.checkpoint.load import StrPath, params_path
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.errors import Fault, UsageError
+from graphshare.formats.output_paths import (
+    STDIN,
+    Content,
+    UsedFile,
+    is_directory,
+    is_stem,
+    name_of_file,
+    refuse_inputs_as_outputs,
+)
+
+_CONTENTS: dict[str, Content] = {"graph": "graph", "params": "parameters", "map": "map", "arrays": "arrays"}
+
+
+class Outputs(msgspec.Struct, frozen=True):
+    """Where results go; ``-`` is stdout, for the graph or for arrays, and an empty text means nowhere.
+
+    With ``in_place`` a result may replace the input of its kind. ``inputs`` are files that were read beside those of the model.
+    """
+
+    graph: str = ""
+    params: str = ""
+    map: str = ""
+    arrays: str = ""
+    in_place: bool = False
+    inputs: tuple[UsedFile, ...] = ()
+
+    def files(self) -> list[str]:
+        """Return the files among them."""
+        return [path for path in (self.graph, self.params, self.map, self.arrays) if path and path != "-"]
+
+
+def resolve_outputs(
+    model: Checkpoint,
+    out: StrPath | None,
+    params: StrPath | None = None,
+    map: StrPath | None = None,
+    *,
+    dry_run: bool = False,
+    in_place: bool = False,
+    inputs: Sequence[UsedFile] = (),
+) -> Outputs:
+    """Return where ``model`` goes: ``out`` is a path, a directory, ``-`` (or None) for stdout, or a stem.
+
+    A directory and a stem name the parameters too. With ``in_place`` and without ``out`` the model replaces its own files.
+
+    Raises:
+        UsageError: see :func:`graphshare.save`; a ``dry_run`` needs no place for the parameters.
+        RefusedError: an output is an input, and ``in_place`` does not say that this is meant; all are listed.
+    """
+    out, params, map = ("" if path is None else os.fspath(path) for path in (out, params, map))
+    has_params = model.parameter_file is not None
+    if in_place and not out:
+        out, params = _own_files(model, params)
+    if is_directory(out):
+        out = os.path.join(out, _name(model, out))
+        stem = out
+    else:
+        stem = out if is_stem(out) else ""
+    if stem:
+        params = params or (params_path(stem, model.epoch) if has_params else "")
+        out = f"{stem}-symbol.json"
+    params, map = _place_params(params, model), place_result(map, model, "-map.json")
+    if map == "-":
+        raise UsageError(Fault("the map cannot go to stdout", hint="name a file with --map-out"))
+    if params and not has_params:
+        hint = "name the parameter file with --params"
+        raise UsageError(Fault("--params-out has nothing to write: there is no parameter file", hint=hint))
+    if has_params and model.needs_params and not params and not dry_run:
+        hint = "add --params-out FILE, or write both under a stem (-o siam)"
+        raise UsageError(Fault("the parameters get new names, and nothing says where to write them", hint=hint))
+    outputs = Outputs(out or "-", params, map, in_place=in_place, inputs=tuple(inputs))
+    check_outputs(outputs, model)
+    return outputs
+
+
+def resolve_run_outputs(
+    model: Checkpoint, arrays: str, params: str = "", *, in_place: bool = False, inputs: Sequence[UsedFile] = ()
+) -> Outputs:
+    """Return where the outputs of a run and trained parameters go; with ``in_place`` alone, into the model's parameter file.
+
+    Raises:
+        UsageError: there is no parameter file to replace.
+        RefusedError: an output is an input, and ``in_place`` does not say that this is meant; all are listed.
+    """
+    if in_place and not params:
+        if model.parameter_file is None:
+            raise UsageError(Fault("--in-place replaces the parameter file, and there is none", hint="add --params-out FILE"))
+        params = model.parameter_file.path
+    params = _place_params(params, model)
+    outputs = Outputs(params=params, arrays=place_result(arrays, model, ".npz"), in_place=in_place, inputs=tuple(inputs))
+    check_outputs(outputs, model)
+    return outputs
+
+
+def check_outputs(outputs: Outputs, model: Checkpoint) -> None:
+    """Refuse outputs that would replace a file from which ``model`` was made. Raises RefusedError; all are listed."""
+    places = [(getattr(outputs, name), content) for name, content in _CONTENTS.items()]
+    used = [UsedFile(path, content) for path, content in places if path]
+    refuse_inputs_as_outputs(used, [*input_files(model), *outputs.inputs], in_place=outputs.in_place)
+
+
+def input_files(model: Checkpoint) -> Iterator[UsedFile]:
+    """Yield the files that a model and its sources were loaded from, those with the bytes of its parameters too."""
+    for source in (model, *model.sources):
+        if source.where:
+            yield UsedFile(source.where, "graph")
+        file = source.parameter_file
+        if file is not None:
+            files = {
+                file.path,
+                *(r.origin.file.path for r in file.records if r.origin is not None and r.origin.file is not None),
+            }
+            yield from (UsedFile(path, "parameters") for path in sorted(files))
+
+
+def place_result(path: str, model: Checkpoint, ending: str) -> str:
+    """Return ``path``, or if it is a directory the path in it that has the model's name and ``ending``."""
+    return os.path.join(path, _name(model, path) + ending) if is_directory(path) else path
+
+
+def _name(model: Checkpoint, folder: str) -> str:
+    """Return the name under which a model goes into a directory. Raises UsageError for a model without one."""
+    name = os.path.basename(model.stem) or name_of_file(model.where)
+    if not name:
+        source = "the graph comes from stdin" if model.where == STDIN else "the graph comes from no file"
+        hint = f"name it: {os.path.join(folder, 'NAME')}"
+        raise UsageError(Fault(f"{source}, so it has no name in this directory", where=folder, hint=hint))
+    return name
+
+
+def _place_params(path: str, model: Checkpoint) -> str:
+    """Return ``path``, or if it is a directory the path in it for the model's parameters, in their own format."""
+    source = model.parameter_file.path if model.parameter_file is not None else ""
+    return place_result(path, model, f"-{model.epoch:04d}{os.path.splitext(source)[1] or '.params'}")
+
+
+def _own_files(model: Checkpoint, params: str) -> tuple[str, str]:
+    """Return the graph file and the parameter file that a model replaces. Raises UsageError where that is not one file each."""
+    sources = model.sources or (model,)
+    if len(sources) != 1:
+        raise UsageError(Fault(f"{len(sources)} graphs are read, and --in-place replaces one", hint="name the output with -o"))
+    (source,) = sources
+    if source.where in ("", STDIN):
+        raise UsageError(Fault("--in-place replaces a file, and the graph comes from none", hint="name the output with -o"))
+    if not params and model.parameter_file is not None and source.parameter_file is not None:
+        params = source.parameter_file.path
+    return source.where, params
