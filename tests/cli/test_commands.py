@@ -516,7 +516,7 @@ def test_format_and_its_check(folder: Path) -> None:
     done(graphshare("format", "siamese.json", "--check", cwd=folder))
     text = (folder / "siamese.json").read_bytes()
     for layout in ("compact", "indent:0", "indent:3", "mxnet"):
-        done(graphshare("format", "siamese.json", "--layout", layout, "-o", "siamese.json", cwd=folder))
+        done(graphshare("format", "siamese.json", "--layout", layout, "--in-place", cwd=folder))
         done(graphshare("format", "siamese.json", "--check", cwd=folder))
     assert (folder / "siamese.json").read_bytes() == text
 
