@@ -1,4 +1,4 @@
-"""What a graph costs to compute, read off its shapes: multiply-adds by operator, and parameters, each node once.
+"""What a graph costs to compute, read off its shapes: multiply-adds and parameters, layer by layer and by operator.
 
 Counted are the operators that multiply matrices or windows. A multiply-add is one product added to a sum; a bias, an
 activation, a mean count nothing, as is usual in tables of models.
@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from graphshare.analysis.bodies import inner_variables
-from graphshare.analysis.roles import Role
+from graphshare.analysis.name_lists import visible_outputs
+from graphshare.analysis.roles import Kind, Role
 from graphshare.analysis.shapes import Inference, infer
 from graphshare.ir.graph import Graph, Node
 from graphshare.ops.kernel import Shape
@@ -22,12 +23,27 @@ from graphshare.ops.unification import size_of
 class OperatorTotals(msgspec.Struct):
     """All nodes of one operator. ``parameters`` counts numbers; a tied parameter counts for the operator that uses it first.
 
-    ``multiply_adds`` is None where a shape that it needs is not known.
+    Both counts are None where a shape that they need is not known.
     """
 
     nodes: int = 0
-    parameters: int = 0
+    parameters: int | None = 0
     multiply_adds: int | None = 0
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """One operator of the graph, with the shapes of its visible outputs.
+
+    ``parameters`` counts the numbers, auxiliary states included, that no earlier layer uses; ``shared`` those that one does;
+    either is None where a shape is not known.
+    """
+
+    name: str
+    op: str
+    outputs: tuple[Shape, ...]
+    parameters: int | None
+    shared: int | None
+    multiply_adds: int | None
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -37,6 +53,7 @@ class Totals(msgspec.Struct, frozen=True):
     auxiliary: int | None
     multiply_adds: int | None
     operators: dict[str, OperatorTotals]
+    layers: list[Layer]
 
 
 def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int | None:
@@ -66,29 +83,40 @@ def _inputs_of(node: Node, found: Inference) -> list[Shape]:
     return [row[e.index] if e.index < len(row) else None for e in node.inputs for row in (found.shapes[e.node],)]
 
 
-def totals(found: Inference, roles: Mapping[Node, Role]) -> Totals:
-    """The costs of all that ``found`` covers."""
-    operators: dict[str, OperatorTotals] = {}
+def _list_layers(found: Inference, roles: Mapping[Node, Role]) -> list[Layer]:
+    """Return every operator that ``found`` covers, in its order."""
+    layers = []
     counted: set[Node] = set()
     for node in found.nodes:
         if node.is_variable:
             continue
-        of = operators.setdefault(node.op, OperatorTotals())
-        of.nodes += 1
+        held = dict.fromkeys(e.node for e in node.inputs if e.node.is_variable and roles[e.node].is_parameter)
+        new = [size_of(found.shapes[variable][0]) for variable in held if variable not in counted]
+        old = [size_of(found.shapes[variable][0]) for variable in held if variable in counted]
+        counted.update(held)
+        outputs = tuple(shape for shape, _ in zip(found.shapes[node], visible_outputs(node), strict=False))
         cost = multiply_adds(node, _inputs_of(node, found), found.shapes[node])
-        of.multiply_adds = None if cost is None or of.multiply_adds is None else of.multiply_adds + cost
-        for entry in node.inputs:
-            variable = entry.node
-            if variable.is_variable and variable not in counted and roles[variable].is_parameter:
-                counted.add(variable)
-                of.parameters += size_of(found.shapes[variable][0]) or 0
-    trained = [n for n in found.nodes if n in roles and roles[n].kind.value == "parameter"]
-    auxiliary = [n for n in found.nodes if n in roles and roles[n].kind.value == "auxiliary"]
+        layers.append(Layer(node.name, node.op, outputs, _sum(new), _sum(old), cost))
+    return layers
+
+
+def totals(found: Inference, roles: Mapping[Node, Role]) -> Totals:
+    """Return the costs of all that ``found`` covers."""
+    operators: dict[str, OperatorTotals] = {}
+    layers = _list_layers(found, roles)
+    for layer in layers:
+        of = operators.setdefault(layer.op, OperatorTotals())
+        of.nodes += 1
+        of.multiply_adds = _sum([of.multiply_adds, layer.multiply_adds])
+        of.parameters = _sum([of.parameters, layer.parameters])
+    trained = [n for n in found.nodes if n in roles and roles[n].kind is Kind.PARAMETER]
+    auxiliary = [n for n in found.nodes if n in roles and roles[n].kind is Kind.AUXILIARY]
     return Totals(
         parameters=_sum([size_of(found.shapes[node][0]) for node in trained]),
         auxiliary=_sum([size_of(found.shapes[node][0]) for node in auxiliary]),
         multiply_adds=_sum([of.multiply_adds for of in operators.values()]),
         operators=operators,
+        layers=layers,
     )
 
 

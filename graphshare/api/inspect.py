@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.checkpoint.load import locate_refusals
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.errors import RefusedError
 from graphshare.inspection.graph import Inspection
 from graphshare.inspection.graph import inspect as inspect_graph
 
@@ -13,30 +17,51 @@ if TYPE_CHECKING:
     from graphshare.execute.shape_report import Shaped
 
 
-def inspect(model: Model, *, as_input: Names = (), as_parameter: Names = ()) -> Inspection:
+def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (), as_parameter: Names = ()) -> Inspection:
     """List arguments, states, outputs, operators and roles; the lists are MXNet's own, in MXNet's order.
 
+    With ``shapes``, ``shaped`` has the shape of every output, layers, parameter counts and multiply-adds, as far as they follow
+    from ``shapes``, the parameter file and the graph's own annotations. Empty ``shapes`` leave everything to the files; an
+    unknown batch is 1 then where nothing else is unknown.
+
     Raises:
-        RefusedError: the parameter file's records have no names.
+        RefusedError: the parameter file's records have no names; a name in ``shapes`` is not a variable; ``shapes`` contradict
+            the files or each other.
     """
     source = as_checkpoint(model)
-    return inspect_graph(source.graph, held=source.held, as_input=as_names(as_input), as_parameter=as_names(as_parameter))
+    found = inspect_graph(source.graph, held=source.held, as_input=as_names(as_input), as_parameter=as_names(as_parameter))
+    if shapes:
+        return msgspec.structs.replace(found, shaped=infer_shapes(source, shapes, as_input=as_input, as_parameter=as_parameter))
+    declared = any("__shape__" in node.attrs for node in source.graph.variables())
+    if shapes is None or not (declared or source.parameter_file is not None):
+        return found  # without any shape there is nothing to infer, and numpy stays out
+    try:
+        shaped = _infer_shapes(source, {}, as_names(as_input), as_names(as_parameter), one_sample=True)
+    except RefusedError as error:
+        return msgspec.structs.replace(found, contradiction=str(error.faults[0]))
+    return msgspec.structs.replace(found, shaped=shaped)
 
 
 def infer_shapes(model: Model, shapes: Shapes, *, as_input: Names = (), as_parameter: Names = ()) -> Shaped:
-    """Infer the shape and dtype of every output, and count parameters and multiply-adds by operator.
+    """Infer the shape and dtype of every output, and count parameters and multiply-adds by layer and operator.
 
     Raises:
         RefusedError: a name is not a variable; shapes contradict each other.
     """
+    return _infer_shapes(as_checkpoint(model), shapes, as_names(as_input), as_names(as_parameter))
+
+
+def _infer_shapes(
+    source: Checkpoint, shapes: Shapes, as_input: tuple[str, ...], as_parameter: tuple[str, ...], *, one_sample: bool = False
+) -> Shaped:
     from graphshare.execute.shape_report import shape_graph  # brings numpy along
 
-    source = as_checkpoint(model)
     with locate_refusals(source):
         return shape_graph(
             source.graph,
             as_shapes(shapes),
             params=source.parameter_file,
-            as_input=as_names(as_input),
-            as_parameter=as_names(as_parameter),
+            as_input=as_input,
+            as_parameter=as_parameter,
+            one_sample=one_sample,
         )

@@ -22,7 +22,7 @@ COMMANDS = {
     "group": "Join several graphs in one, parameters along.",
     "upgrade": "Write what MXNet 1.9.1 would write after loading the file.",
     "format": "Lay the file out anew, or check its layout.",
-    "inspect": "Show arguments, states, outputs, operators and roles.",
+    "inspect": "Sum up inputs, outputs, parameters, costs and layers.",
     "run": "Compute a graph's outputs with numpy.",
     "verify": "Prove that branches compute the same.",
     "rules": "Explain and check sharing and naming rules.",

@@ -11,6 +11,7 @@ from graphshare.analysis.name_lists import internals
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.analysis.shapes import Inference, infer
 from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.errors import RefusedError
 from graphshare.execute.feeds import GivenShape, for_variables
 from graphshare.execute.plan import missing_kernels
 from graphshare.execute.prepare import upgrade_part
@@ -32,11 +33,15 @@ class ShapedOutput(msgspec.Struct, frozen=True):
 
 
 class Shaped(ShortRepr, msgspec.Struct, frozen=True):
-    """``outputs`` of every node that the heads need, variables too; ``unsupported`` operators, which let no shape through."""
+    """``outputs`` of every node that the heads need, variables too; ``unsupported`` operators, which let no shape through.
+
+    ``samples`` names the inputs whose batch nothing determined and was taken as 1.
+    """
 
     outputs: list[ShapedOutput]
     totals: Totals
     unsupported: list[str]
+    samples: list[str] = []
 
 
 def shape_graph(
@@ -46,10 +51,12 @@ def shape_graph(
     params: ParameterFile | None = None,
     as_input: Collection[str] = (),
     as_parameter: Collection[str] = (),
+    one_sample: bool = False,
 ) -> Shaped:
     """Return the shape of every output of ``graph`` that follows from ``shapes`` of variables, by name, and from ``params``.
 
-    A file of an older generation is upgraded as MXNet upgrades it, with the variables that it implies.
+    A file of an older generation is upgraded as MXNet upgrades it, with the variables that it implies. With ``one_sample``
+    an unknown first axis of an input is 1 where nothing else of the input is unknown.
 
     Raises:
         RefusedError: a name of ``shapes`` belongs to no variable; shapes contradict each other.
@@ -57,9 +64,29 @@ def shape_graph(
     part, _, _ = upgrade_part(graph, graph.heads)
     idle = {node.name for node in graph.variables()} - {node.name for node in part.nodes if node.is_variable}
     roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter)
-    inference = _infer(part, roles, {k: v for k, v in shapes.items() if k not in idle}, params)
+    shapes = {k: v for k, v in shapes.items() if k not in idle}
+    inference = _infer(part, roles, shapes, params)
+    samples = _shape_samples(inference, roles) if one_sample else {}
+    if samples:
+        try:
+            inference = _infer(part, roles, {**shapes, **samples}, params)
+        except RefusedError:
+            samples = {}
     missing = list(dict.fromkeys(fault.message.split()[1] for fault in missing_kernels(inference.nodes)))
-    return Shaped(_outputs(inference), totals(inference, roles), missing)
+    return Shaped(_outputs(inference), totals(inference, roles), missing, list(samples))
+
+
+def _shape_samples(inference: Inference, roles: Mapping[Node, Role]) -> dict[str, GivenShape]:
+    """Return the shapes of inputs without the unknown batch; none if more than the batch is unknown of any input."""
+    samples: dict[str, GivenShape] = {}
+    for node, role in roles.items():
+        shape = inference.shapes[node][0] if node in inference.shapes else ()
+        if role.is_parameter or role.is_label or (shape is not None and None not in shape):
+            continue
+        if shape is None or None in shape[1:]:
+            return {}
+        samples[node.name] = (1, *shape[1:])
+    return samples
 
 
 def infer_known_shapes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,6 +15,9 @@ from graphshare.formats.mxnet.generations import recognize_generation
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.text.short_repr import ShortRepr
+
+if TYPE_CHECKING:
+    from graphshare.execute.shape_report import Shaped
 
 
 class VariableRole(msgspec.Struct, frozen=True):
@@ -30,7 +34,9 @@ class Inspection(ShortRepr, msgspec.Struct, frozen=True):
     """The facts of a graph; the lists are MXNet's, in its order. ``parameters`` contains each parameter node once.
 
     ``nodes`` counts all nodes of the file, ``ops`` the operators by kind; ``implied`` are the variables without nodes that
-    MXNet would add while loading, auxiliary states in real files.
+    MXNet would add while loading, auxiliary states in real files. ``shaped`` has shapes, parameter counts and multiply-adds; it
+    is None where neither the caller nor the parameter file nor the graph gives a shape, and where ``contradiction`` says why
+    the shapes in the files do not fit each other.
     """
 
     generation: str
@@ -44,6 +50,8 @@ class Inspection(ShortRepr, msgspec.Struct, frozen=True):
     implied: list[str]
     ops: dict[str, int]
     roles: list[VariableRole]
+    shaped: Shaped | None = None
+    contradiction: str = ""
 
 
 class ModuleNames(msgspec.Struct, frozen=True):

@@ -1,0 +1,116 @@
+"""``inspect`` as a user reads it: the summary, the layers, the lists of names."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import graphshare as gs
+from graphshare.formats.schema import explain
+from tests.processes import ROOT, done, graphshare, write_json, write_params
+from tests.symbols import document, operator, two_layers, variable
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("lenet-symbol.json", "lenet-0000.params"):
+        shutil.copy(ROOT / "fixtures" / name, tmp_path)
+    write_json(tmp_path / "layers.json", two_layers())
+    return tmp_path
+
+
+def inspected(folder: Path, *arguments: str) -> list[str]:
+    return done(graphshare("inspect", *arguments, cwd=folder)).stdout.decode().splitlines()
+
+
+def test_the_summary_of_a_checkpoint_needs_no_option(folder: Path) -> None:
+    assert inspected(folder, "lenet") == [
+        "model             lenet-symbol.json, lenet-0000.params (49.3 kB)",
+        "inputs            data ?x1x?x?, softmax_label ?",
+        "outputs           softmax_output ?x10",
+        "parameter count   12,026, auxiliary states 48; 16 arrays",
+        "multiply-adds     unknown: give --shape data=?,1,?,?",
+        "generation        1.0 (1.0 and later), mxnet_version 10901",
+        "nodes             31",
+        "operators         Activation 3, Convolution 2, BatchNorm 2, Pooling 2, FullyConnected 2, Flatten 1, SoftmaxOutput 1",
+    ]
+
+
+def test_layers_and_totals_where_the_shapes_are_known(folder: Path) -> None:
+    lines = inspected(folder, "lenet", "--shape", "data=2,1,28,28")
+    assert "multiply-adds     657,024" in lines
+    sections = "\n".join(lines).split("\n\n")
+    assert len(sections) == 3
+    operators, layers = ([line.split() for line in section.splitlines()] for section in sections[1:])
+    assert operators[:3] == [["operator", "nodes", "parameters", "multiply-adds"], ["Convolution", "2", "3,424", "640,000"],
+                             ["FullyConnected", "2", "8,554", "17,024"]]  # fmt: skip
+    assert layers[:3] == [["layer", "operator", "output", "parameters", "multiply-adds"],
+                          ["conv1", "Convolution", "2x8x24x24", "208", "230,400"],
+                          ["bn1", "BatchNorm", "2x8x24x24", "32"]]  # fmt: skip
+    assert len(layers) == 1 + 13
+
+
+def test_names_are_listed_on_request_only(folder: Path) -> None:
+    assert not any("conv1_weight" in line for line in inspected(folder, "lenet"))
+    lines = inspected(folder, "lenet", "--names")
+    assert lines[: len(lines) - lines[::-1].index("")][:-1] == inspected(folder, "lenet")
+    assert "  bn1_moving_mean  auxiliary  mutated by BatchNorm 'bn1'" in lines
+    assert "  conv2_output     ?x16x?x?  float32" in lines
+    assert any(line.startswith("arguments         data, conv1_weight, conv1_bias, bn1_gamma") for line in lines)
+
+
+def test_a_long_list_of_outputs_is_cut(tmp_path: Path) -> None:
+    nodes = [variable("data"), *(operator("relu", f"r{i}", [0]) for i in range(9))]
+    write_json(tmp_path / "many.json", document(nodes, range(1, 10)))
+    lines = inspected(tmp_path, "many.json")
+    assert "outputs           r0_output, r1_output, r2_output, r3_output, r4_output, r5_output and 3 more" in lines
+
+
+def test_a_declared_shape_gives_the_cost_of_one_sample(tmp_path: Path) -> None:
+    nodes = [variable("x", attrs={"__shape__": "(0, 3)"}), variable("fc_weight"),
+             operator("FullyConnected", "fc", [0, 1], attrs={"num_hidden": "4", "no_bias": "True"})]  # fmt: skip
+    write_json(tmp_path / "fc.json", document(nodes, [2]))
+    lines = inspected(tmp_path, "fc.json")
+    assert "multiply-adds     12 for one sample of x" in lines
+    assert "fc     FullyConnected  1x4             12             12" in lines
+    assert gs.inspect(tmp_path / "fc.json", shapes={}).shaped.samples == ["x"]
+    assert gs.inspect(tmp_path / "fc.json").shaped is None
+
+
+def test_a_tied_parameter_is_counted_once_and_shared_after_that(folder: Path) -> None:
+    tied = done(graphshare("duplicate", "layers.json", "--prefix", "b-", "--mode", "tie", cwd=folder)).stdout
+    run = done(graphshare("inspect", "-", "--shape", "data=5,3", "--shape", "b-data=5,3", data=tied))
+    rows = {words[0]: words[3:] for line in run.stdout.decode().splitlines() if len(words := line.split()) > 3}
+    assert rows["fc1"] == ["16", "60"]
+    assert rows["b-fc1"] == ["16", "shared", "60"]
+    run = done(graphshare("inspect", "-", "--shape", "data=5,3", "--shape", "b-data=5,3", "--format", "json", data=tied))
+    found = json.loads(run.stdout)
+    assert explain(found, "inspect") == []
+    layers = {layer["name"]: (layer["parameters"], layer["shared"]) for layer in found["shaped"]["totals"]["layers"]}
+    assert (layers["fc1"], layers["b-fc1"]) == ((16, 0), (0, 16))
+
+
+def test_contradicting_files_are_still_inspected(folder: Path) -> None:
+    keys = ["arg:fc1_weight", "arg:fc1_bias", "arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var",
+            "arg:fc2_weight"]  # fmt: skip
+    write_params(folder / "wrong.params", keys, (7,))
+    lines = inspected(folder, "layers.json", "--params", "wrong.params")
+    assert "multiply-adds     unknown: shapes in the files contradict each other" in lines
+    assert any(line.startswith('contradiction     layers.json (node "fc1"): FullyConnected cannot take') for line in lines)
+    found = json.loads(
+        done(graphshare("inspect", "layers.json", "--params", "wrong.params", "--format", "json", cwd=folder)).stdout
+    )
+    assert explain(found, "inspect") == []
+    assert "shaped" not in found
+    assert "fc1" in found["contradiction"]
+
+
+def test_the_library_has_what_the_command_prints(folder: Path) -> None:
+    run = done(graphshare("inspect", "lenet", "--shape", "data=2,1,28,28", "--format", "json", cwd=folder))
+    shaped = gs.inspect(folder / "lenet", shapes={"data": (2, 1, 28, 28)}).shaped
+    assert shaped is not None
+    assert json.loads(run.stdout)["shaped"]["totals"]["multiply_adds"] == shaped.totals.multiply_adds == 657024
+    assert [layer.name for layer in shaped.totals.layers][-1] == "softmax"
