@@ -1,0 +1,1 @@
+"""Generated models: valid graphs grown from the recorded cases of all operators, judged by MXNet and by our own invariants."""

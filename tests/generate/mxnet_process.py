@@ -1,0 +1,137 @@
+"""What MXNet 1.9.1 answers to generated graphs. Runs under a Python that has it.
+
+    ORACLE_PYTHON tests/generate/mxnet_process.py GRAPHS.pickle ANSWERS
+
+Each answer is a pickled ``(number, answer)``. A process of its own works through the list; a graph that ends it, or that takes
+more than ``SECONDS``, has ``{"crash": status}``, and the next process begins behind it.
+"""
+
+import os
+import pickle
+import signal
+import sys
+
+os.environ.update(MXNET_SUBGRAPH_BACKEND="NONE", MXNET_ENGINE_TYPE="NaiveEngine", OMP_NUM_THREADS="1")
+
+import mxnet as mx
+import numpy as np
+
+SECONDS = 10
+ERRORS = (mx.MXNetError, ValueError, TypeError, IndexError, AssertionError)
+
+
+def record(array):
+    array = array.asnumpy()
+    return array.dtype.name, array.shape, array.tobytes()
+
+
+def attempt(function, *arguments):
+    try:
+        return function(*arguments)
+    except ERRORS as error:
+        return {"error": str(error)[:2000]}
+
+
+def read_values(model):
+    arrays = {name: np.frombuffer(data, dtype).reshape(shape) for name, (dtype, shape, data) in model["feeds"].items()}
+    return {name: mx.nd.array(x, dtype=x.dtype) for name, x in arrays.items()}
+
+
+def split(symbol, values):
+    return (
+        {name: values[name] for name in symbol.list_arguments()},
+        {name: values[name].copy() for name in symbol.list_auxiliary_states()},
+    )
+
+
+def infer(symbol, model):
+    shapes = symbol.infer_shape_partial(**{k: tuple(v) for k, v in model["shapes"].items()})
+    types = symbol.infer_type(**{k: np.dtype(v).type for k, v in model["types"].items()})
+    names = symbol.list_arguments() + symbol.list_outputs()
+    kinds = [None] * len(names) if types[0] is None else list(types[0]) + list(types[1])
+    return {
+        "names": names,
+        "shapes": list(shapes[0]) + list(shapes[1]),
+        "types": [None if t is None else np.dtype(t).name for t in kinds],
+    }
+
+
+def forward_all(symbol, model):
+    """Every inner value: by node name and output number, from a run whose heads they all are."""
+    inner = symbol.get_internals()
+    arguments, states = split(inner, read_values(model))
+    bound = inner.bind(mx.cpu(), args=arguments, aux_states=states, grad_req="null")
+    return [record(out) for out in bound.forward(is_train=False)]
+
+
+def forward(symbol, model):
+    arguments, states = split(symbol, read_values(model))
+    bound = symbol.bind(mx.cpu(), args=arguments, aux_states=states, grad_req="null")
+    return [record(out) for out in bound.forward(is_train=False)]
+
+
+def backward(symbol, model):
+    arguments, states = split(symbol, read_values(model))
+    kept = {n: mx.nd.zeros(v.shape, dtype=v.dtype) for n, v in arguments.items() if np.dtype(v.dtype).kind == "f"}
+    requests = {n: "write" if n in kept else "null" for n in arguments}
+    bound = symbol.bind(mx.cpu(), args=arguments, args_grad=kept, aux_states=states, grad_req=requests)
+    results = bound.forward(is_train=True)
+    stream = np.random.RandomState(model["seed"] % 2**32)
+    bound.backward([mx.nd.array(stream.standard_normal(r.shape), dtype=r.dtype) for r in results])
+    mx.nd.waitall()
+    return {n: record(v) for n, v in kept.items()}
+
+
+ANSWERS = {"infer": infer, "all": forward_all, "forward": forward, "backward": backward}
+
+
+def answer(model):
+    with mx.util.np_shape(model["np_shape"]):
+        symbol = attempt(mx.sym.load_json, model["json"])
+        if isinstance(symbol, dict):
+            return {"load": symbol}
+        found = {"text": symbol.tojson(remove_amp_cast=False)}
+        for name in model["asked"]:
+            found[name] = attempt(ANSWERS[name], symbol, model)
+        return found
+
+
+def work(models, begin, out):
+    with open(out, "ab") as file:
+        for number in range(begin, len(models)):
+            signal.alarm(SECONDS)
+            pickle.dump((number, answer(models[number])), file, 4)
+            file.flush()
+
+
+def count(out):
+    found = 0
+    with open(out, "rb") as file:
+        while True:
+            try:
+                pickle.load(file)
+            except EOFError:
+                return found
+            found += 1
+
+
+def main(source, out):
+    with open(source, "rb") as file:
+        models = pickle.load(file)
+    open(out, "wb").close()
+    begin = 0
+    while begin < len(models):
+        child = os.fork()
+        if not child:
+            work(models, begin, out)
+            os._exit(0)
+        status = os.waitpid(child, 0)[1]
+        begin = count(out)
+        if begin < len(models):
+            with open(out, "ab") as file:
+                pickle.dump((begin, {"crash": status}), file, 4)
+            begin += 1
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
