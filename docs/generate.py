@@ -4,10 +4,11 @@
 
 writes ``docs/commands/``, ``man/graphshare.1``, the tables of commands and functions, the commands in ``mkdocs.yml``, the
 formats in the schemas of parameter reports, and the output of every console block (``--no-run`` leaves that unchanged). A test
-compares the files with the generated texts, so none is out of date.
+compares the files with the generated texts, so none is out of date. ``python docs/generate.py cookbook`` runs only the pages
+whose path contains this word.
 
-The blocks of a page run in one folder that contains the checkpoints ``lenet`` and ``nin``; a block with ``title="name"`` is
-written to a file there, and a Python block is run.
+The blocks of a page run in one folder that contains the checkpoints ``lenet`` and ``nin``, for a page of the cookbook those of
+``fixtures/make_cookbook.py`` too; a block with ``title="name"`` is written to a file there, and a Python block is run.
 """
 
 from __future__ import annotations
@@ -223,10 +224,13 @@ def run_blocks(text: str, folder: Path) -> str:
     return _BLOCK.sub(run, text)
 
 
-def prepare_folder(folder: Path) -> Path:
-    """Copy the checkpoints of the examples into ``folder`` and return it."""
+def prepare_folder(folder: Path, page: Path | None = None) -> Path:
+    """Copy the checkpoints of the examples of ``page`` into ``folder`` and return it."""
     for name in ("lenet-symbol.json", "lenet-0000.params", "nin-symbol.json"):
         shutil.copy(ROOT / "fixtures" / name, folder)
+    if page is not None and page.parent == DOCS / "cookbook":
+        make = [sys.executable, str(ROOT / "fixtures" / "make_cookbook.py"), str(folder)]
+        subprocess.run(make, env=_environment(), check=True, timeout=300)
     return folder
 
 
@@ -263,12 +267,15 @@ def _run_python(body: str, folder: Path) -> None:
 
 
 def main() -> None:
-    """Write everything."""
+    """Write everything, or of the pages with blocks only those whose path contains an argument."""
+    words = [word for word in sys.argv[1:] if not word.startswith("-")]
     for path, text in render_generated().items():
         path.write_text(text, encoding="utf-8")
     for path in written_pages() if "--no-run" not in sys.argv else ():
+        if words and not any(word in str(path.relative_to(ROOT)) for word in words):
+            continue
         with tempfile.TemporaryDirectory() as folder:
-            path.write_text(run_blocks(path.read_text(encoding="utf-8"), prepare_folder(Path(folder))), encoding="utf-8")
+            path.write_text(run_blocks(path.read_text(encoding="utf-8"), prepare_folder(Path(folder), path)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -205,9 +205,12 @@ def test_bare_keys_get_the_prefixes_that_the_graph_decides(tmp_path: Path) -> No
     bare = [msgspec.structs.replace(record, key=record.key[4:]) for record in example.params or ()]
     (tmp_path / "a-symbol.json").write_bytes(graph_bytes(example))
     (tmp_path / "a-0000.params").write_bytes(params_file(msgspec.structs.replace(example, params=(*bare, ExampleRecord("x")))))
-    assert "GS405 all keys have neither" in check("a", cwd=tmp_path)
+    found = check("a", cwd=tmp_path)
+    assert "GS405 all keys have neither" in found
+    assert "hint: --fix adds them" in found
     left = check("a", "--fix", cwd=tmp_path)
     assert "GS405 1 of 5 keys have neither arg: nor aux:, 'x' first" in left
+    assert "--fix" not in left
     fixed = ["arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var", "x"]
     assert keys_of(tmp_path / "a-0000.params") == fixed
 

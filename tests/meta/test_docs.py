@@ -53,7 +53,7 @@ def test_the_manual_page_is_valid() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_blocks_show_what_commands_print(page: Path, tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert GENERATE.run_blocks(text, GENERATE.prepare_folder(tmp_path)) == text, STALE
+    assert GENERATE.run_blocks(text, GENERATE.prepare_folder(tmp_path, page)) == text, STALE
 
 
 def test_a_stale_block_is_found(tmp_path: Path) -> None:

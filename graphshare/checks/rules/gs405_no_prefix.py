@@ -15,7 +15,7 @@ def find(context: CheckContext) -> Iterator[Violation]:
     bare = [record for record in context.records if not record.prefix]
     if bare and context.params is not None and context.params.format == "params":
         subject = "all keys have" if len(bare) == len(context.records) else f"{len(bare)} of {len(context.records)} keys have"
-        hint = "--fix adds them; Gluon writes them with net.export"
+        hint = "--fix adds them" if context.bare_records else "save with arg: and aux: (Gluon: net.export)"
         yield Violation(f"{subject} neither arg: nor aux:, {bare[0].key!r} first", hint=hint, record=bare[0].place)
 
 

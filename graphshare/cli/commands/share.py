@@ -20,6 +20,7 @@ from graphshare.rewrite.detect import Candidates
 from graphshare.rewrite.repeated_names import Repair
 from graphshare.rewrite.rules.model import Reuse, rule_from_option
 from graphshare.rewrite.share import Sharing
+from graphshare.text.format import format_count
 
 _LISTED = 8
 
@@ -111,4 +112,4 @@ def _print_candidates(found: list[Candidates], format_: str) -> None:
         equal = {"values": "equal values", "shape": "one shape", "operator": "operators of one form"}[group.why]
         put([f"{equal}{', related names' if group.related else ''}, {group.form}: {', '.join(group.names)}"])
         put(f"  {option}" for option in group.options)
-    say(f"{len(found)} groups of parameters may be meant to be one")
+    say(f"{format_count(len(found), 'group')} of parameters that may be meant to be one")
