@@ -71,7 +71,7 @@ def _outputs(node: Node) -> int:
 
 def _outcome(node: Node, inputs: Sequence[At | None]) -> Outcome:
     signature = lookup(node.op)
-    if signature is None or node.op == "Custom":
+    if signature is None or not signature.inputs_known:
         return "it is not a registered operator, so whether it mixes samples is unknown"
     use = Use(node, signature, inputs)
     if any(p.default is None and use.value(p.name) is None for p in signature.parameters or ()):

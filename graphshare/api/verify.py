@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from graphshare.analysis.implied import implied_variables
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_path, as_shapes
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, UsageError
-from graphshare.ir.graph import Rewrite
-from graphshare.rewrite.upgrade import upgrade_checkpoint as plan_upgrade
 from graphshare.verification.inputs import Side
 from graphshare.verification.report import Report
 from graphshare.verification.verify import verify as verify_sides
@@ -26,22 +23,26 @@ def verify(
     feeds: Mapping[str, Any] | None = None,
     shapes: Shapes | None = None,
     params_seed: int | None = None,
+    as_input: Names = (),
     rounds: int = 1,
     seed: int = 0,
     atol: float = 1e-8,
     rtol: float = 1e-5,
     train_step: bool = False,
     expect_tied: bool = False,
+    layers: bool = False,
     allow_unsupported: bool = False,
 ) -> Report:
     """Prove that the branches of ``model`` compute the same, or that its graph computes what that of ``against`` does.
 
     Structure, parameters and values are compared, with ``train_step`` also one step of SGD. The branches are those of the
     rewrites that made ``model``; for a model from a file they are named by ``prefixes`` or the ``map`` of the rewrite, else
-    found from the names of its outputs. ``feeds`` and ``shapes`` are by variable name and hold for all branches; other inputs
-    are drawn with ``seed``, ``rounds`` times, and with ``params_seed`` so are parameters that no file holds. ``expect_tied``
-    makes a copied parameter a failure. ``allow_unsupported`` accepts structure and parameters alone where an operator has no
-    kernel.
+    found from the names of its outputs. ``feeds`` and ``shapes`` are by variable name, as for :func:`run`; they hold for the
+    branch of the variable, and for branches that have none of their own. Where two branches have different ones, both run at
+    the sizes of either. Other inputs are drawn with ``seed``, ``rounds`` times, and with ``params_seed`` so are parameters that
+    no file holds. ``as_input`` are variables that are inputs, whatever they look like. ``layers`` compares every inner output
+    too. ``expect_tied`` makes a copied parameter a failure. ``allow_unsupported`` accepts structure and parameters alone where
+    an operator has no kernel.
 
     The report is true if all holds; ``report.verdict`` is one line.
 
@@ -53,14 +54,11 @@ def verify(
     """
     _check_options(bool(as_names(prefixes) or map), against is not None, train_step, expect_tied)
     source = as_checkpoint(model)
-    left, rewrite = _side(source)
-    if map and left.graph is not source.graph:
-        raise UsageError(Fault("the file implies variables, so its ids are not the map's", hint="pair branches with --prefix"))
     with locate_refusals(source):
         return verify_sides(
-            left,
-            None if against is None else _side(as_checkpoint(against))[0],
-            rewrite=rewrite,
+            _side(source),
+            None if against is None else _side(as_checkpoint(against)),
+            rewrite=source.rewrite,
             prefixes=as_names(prefixes),
             map_file=as_path(map),
             seed=seed,
@@ -70,7 +68,9 @@ def verify(
             feeds=feeds,
             shapes=as_shapes(shapes),
             params_seed=params_seed,
+            as_input=as_names(as_input),
             allow_unsupported=allow_unsupported,
+            layers=layers,
             train_step=train_step,
             expect_tied=expect_tied,
         )
@@ -87,13 +87,10 @@ def _check_options(by_branch: bool, by_file: bool, train_step: bool, expect_tied
         raise UsageError(faults)
 
 
-def _side(source: Checkpoint) -> tuple[Side, Rewrite | None]:
-    """Return the model with a node for each variable that its file implies, and the rewrite that leads there."""
+def _side(source: Checkpoint) -> Side:
+    """Return the graph with its parameter file. Raises RefusedError where the records have no names."""
     source.held  # noqa: B018  (refuses records without names)
-    if not any(implied_variables(source.graph)):
-        return Side(source.graph, source.parameter_file), source.rewrite
-    upgrade = plan_upgrade(source, keep_amp_cast=True)
-    return Side(upgrade.graph, source.parameter_file), None if source.rewrite is None else source.rewrite.then(upgrade)
+    return Side(source.graph, source.parameter_file)
 
 
 def failures(report: Report) -> list[Fault]:

@@ -115,7 +115,8 @@ def _wrong_prefixes(params: ParameterFile, graph: Graph, roles: Mapping[Node, Ro
     for name, role in [*((node.name, role) for node, role in roles.items()), *implied.items()]:
         kinds.setdefault(name, set()).add("aux" if role.kind is Kind.AUXILIARY else "arg")
     for node in graph.nodes:
-        if node.op == "Custom" or (not node.is_variable and lookup(node.op) is None):  # it may mutate any input
+        signature = lookup(node.op)
+        if not node.is_variable and (signature is None or not signature.inputs_known):  # it may mutate any input
             for entry in node.inputs:
                 kinds.setdefault(entry.node.name, set()).update(RECORD_PREFIXES)
     split = ((record.key or "", *split_key(record.key or "")) for record in params.records)

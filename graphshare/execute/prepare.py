@@ -147,8 +147,13 @@ def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[st
     if faults:
         raise UnsupportedError(faults)
     part, _, implied = upgrade_part(graph, wanted)
+    return part, describe_upgrade(implied)
+
+
+def describe_upgrade(implied: int) -> list[str]:
+    """Return a note on the variables that an upgrade added, if it added any."""
     more = f"the graph is of an older generation and was upgraded in memory; {implied} variables that it implies were added"
-    return part, [more] if implied else []
+    return [more] if implied else []
 
 
 def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[Node, Node], int]:
@@ -196,10 +201,11 @@ def infer_variables(
     """
     known = {**shapes, **{node: array.shape for node, array in parameters.items()}}
     types = {node: str(array.dtype) for node, array in parameters.items()}
-    stated = [node for node in feeds if node in known]
+    stated = {node: [tuple(shape)] for node, shape in known.items()}
+    stated |= {node: [tuple(shape)] for node, shape in shapes.items()}
     yielding = {node: str(array.dtype) for node, array in feeds.items()}
     try:
-        check_shapes(feeds, Inference(stated, {node: [tuple(known[node])] for node in stated}, {}))
+        check_shapes({**parameters, **feeds}, Inference(list(stated), stated, {}))
         fed_shapes = {node: array.shape for node, array in feeds.items()}
         return infer(part, {**known, **fed_shapes}, types, nodes=nodes, yielding=yielding)
     except RefusedError:
@@ -228,6 +234,14 @@ def refuse_missing(
     faults += [Fault(f"input {node.name!r} has no value", hint=hint) for node in inputs]
     if faults:
         raise RefusedError(faults)
+
+
+def describe_conversions(assigned: Assignment) -> list[str]:
+    """Return a note for each fed array that was converted to the dtype of its variable."""
+    return [
+        f"{node.name!r} is fed as {dtype} and was converted to {assigned.values[node].dtype}"
+        for node, dtype in assigned.converted.items()
+    ]
 
 
 def describe_sizes(assigned: Assignment) -> list[str]:
@@ -261,11 +275,7 @@ def _choose_sizes(assigned: Assignment, part: Graph, nodes: Sequence[Node], shap
 def _describe(assigned: Assignment, seed: int | None, params_seed: int | None) -> list[str]:
     """Return notes on what was converted, chosen and made up."""
     values = assigned.values
-    notes = [
-        f"{node.name!r} is fed as {dtype} and was converted to {values[node].dtype}"
-        for node, dtype in assigned.converted.items()
-    ]
-    notes += describe_sizes(assigned)
+    notes = [*describe_conversions(assigned), *describe_sizes(assigned)]
     for text, nodes in (
         (f"parameters drawn from seed {params_seed}", assigned.parameters),
         (f"inputs drawn from seed {seed or 0}", assigned.inputs),

@@ -21,6 +21,7 @@ from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.rebuild import rebuild, rename_node
 from graphshare.ir.walk import reachable, topological
+from graphshare.ops.unary.signature import IDENTITY
 from graphshare.rewrite.batched_graph import BRANCHES, find_batch
 from graphshare.rewrite.choices import Duplication, check_variable_names, match_shared_inputs, note_unknown_roles
 from graphshare.rewrite.naming import check_collisions, check_prefixes
@@ -139,7 +140,7 @@ def _check_result(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapp
             if head.node.is_variable:
                 wrong |= entry.node is not branch.images[head.node]
                 continue
-            wrong |= entry.node.op != "_copy"
+            wrong |= entry.node.op != IDENTITY
             entry = entry.node.inputs[0]
             if (head.node, head.index) in outputs:
                 wrong |= entry.node.op != "SliceChannel" or entry.index != number
@@ -266,7 +267,7 @@ class _Batch:
                 self.added.append(split)
             whole = Entry(split, self._labels.index(label), entry.version)
         base = _branch_name(entry)
-        copy = Node("_copy", label + base if base else "", inputs=(whole,), num_outputs=1)
+        copy = Node(IDENTITY, label + base if base else "", inputs=(whole,), num_outputs=1)
         self.added.append(copy)
         result = self._copies[label, node, entry.index] = self._entry(copy)
         return result

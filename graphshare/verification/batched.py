@@ -6,6 +6,7 @@ The inputs of the branches differ (by seed), so that a branch whose values depen
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from graphshare.analysis.name_lists import output_name
@@ -22,9 +23,10 @@ from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
 from graphshare.ops.kernel import Array
+from graphshare.ops.unary.signature import IDENTITY
 from graphshare.rewrite.batched_graph import Batched, single_run
-from graphshare.verification.inputs import Settings, Side, add_notes, check_names
-from graphshare.verification.report import BranchReport, Report
+from graphshare.verification.inputs import Settings, Side, add_notes
+from graphshare.verification.report import BranchReport, ParameterResult, Report
 from graphshare.verification.stages import Stage, value_stage
 from graphshare.verification.values import OutputComparison, Values, largest
 
@@ -34,40 +36,43 @@ ALONE = "runs of their own"
 _OF_LARGEST = 1e-5
 
 
-def verify_batched(batch: Batched, side: Side, settings: Settings) -> Report:
+def verify_batched(batch: Batched, side: Side, settings: Settings, notes: dict[str, None]) -> Report:
     """Compare each branch of a batch with the same graph run on that branch's inputs alone.
 
-    Values may differ by ``rtol`` of themselves, or by 1e-5 of the largest in their output.
+    Values may differ by ``rtol`` of themselves, or by 1e-5 of the largest in their output. ``notes`` tell the user what was
+    decided so far.
 
     Raises:
         RefusedError: shapes are missing, contradict each other or differ between branches, or a parameter is missing.
         UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
     """
-    check_names([side.graph], settings)
     misplaced = list(_find_misplaced(batch))
     if misplaced:
         stage = Stage("structure", "fails", f"{len(misplaced)} differences", tuple(misplaced))
         return Report(tuple(BranchReport(ALONE, label or "(original)", (stage,)) for label in batch.labels))
     graphs = [single_run(batch, number)[0] for number in range(len(batch.labels))]
     stages = [_structure(graphs[0], graph) for graph in graphs]
-    roles = assign_roles(side.graph, held=list_parameter_names(side.params))
-    tied = sum(roles[node].is_parameter for node in graphs[0].variables())
-    parameters = Stage("parameters", "holds", f"{tied} tied, 0 equal byte for byte")
+    bases = {name[len(label) :] for name in settings.as_input for label in batch.labels if name.startswith(label)}
+    as_input = [*settings.as_input, *(label + base for label in batch.labels for base in bases)]
+    roles = assign_roles(side.graph, held=list_parameter_names(side.params), as_input=as_input)
+    tied = [ParameterResult(n.name, n.name, "tied") for n in graphs[0].variables() if roles[n].is_parameter]
+    parameters = Stage("parameters", "holds", f"{len(tied)} tied, 0 equal byte for byte")
     faults = unsupported_operators(reachable(batch.graph))
     if faults and not settings.allow_unsupported:
         raise UnsupportedError(faults)
     skipped = Stage("values", "skipped", "not run", tuple(sorted(fault.message for fault in faults)))
-    notes: dict[str, None] = {}
     rounds: list[tuple[Values, ...]] = [()] * len(graphs)
     if not faults and all(stage.verdict == "holds" for stage in stages):
-        runs = _Runs(batch, graphs, side, roles, settings)
+        runs = _Runs(batch, graphs, side, roles, settings, notes)
         rounds = list(zip(*(runs.round(number) for number in range(settings.rounds)), strict=True))
-        notes = runs.notes
     reports = []
     for label, stage, values in zip(batch.labels, stages, rounds, strict=True):
         last = value_stage(values) if values else skipped
-        all_stages = (stage, parameters, last) if stage.verdict == "holds" else (stage,)
-        reports.append(BranchReport(ALONE, label or "(original)", all_stages, values))
+        if stage.verdict == "holds":
+            compared = BranchReport(ALONE, label or "(original)", (stage, parameters, last), values, None, tuple(tied))
+        else:
+            compared = BranchReport(ALONE, label or "(original)", (stage,), values)
+        reports.append(compared)
     return Report(tuple(reports), tuple(notes))
 
 
@@ -93,7 +98,7 @@ def _find_misplaced(batch: Batched) -> Iterator[str]:
         number, which = divmod(place, per_branch)
         twin = batch.graph.heads[which]
         base = output_name(twin).removeprefix(batch.labels[0])
-        source = head.node.inputs[0] if head.node.op == "_copy" and head.node.inputs else head
+        source = head.node.inputs[0] if head.node.op == IDENTITY and head.node.inputs else head
         if head.node.name and output_name(head) != batch.labels[number] + base and head.node is not twin.node:
             yield f"output {output_name(head)!r} stands where {batch.labels[number] + base!r} should"
         if source.node in batch.splits and source.index != number:
@@ -113,15 +118,22 @@ class _Runs:
     """Runs of the whole batch and of each branch alone."""
 
     def __init__(
-        self, batch: Batched, graphs: Sequence[Graph], side: Side, roles: Mapping[Node, Role], settings: Settings
+        self,
+        batch: Batched,
+        graphs: Sequence[Graph],
+        side: Side,
+        roles: Mapping[Node, Role],
+        settings: Settings,
+        notes: dict[str, None],
     ) -> None:
-        self.notes: dict[str, None] = {}
+        self._notes = notes
         self._batch, self._graphs, self._roles, self._settings = batch, graphs, roles, settings
         variables = [[node for node in reachable(graph) if node.is_variable] for graph in graphs]
         self._inputs = [[node for node in nodes if not roles[node].is_parameter] for nodes in variables]
-        self._parameters = parameter_values(
-            [node for node in variables[0] if roles[node].is_parameter], side.params, lambda n: roles[n].kind is Kind.AUXILIARY
-        )
+        owned = [node for node in variables[0] if roles[node].is_parameter]
+        self._parameters = parameter_values(owned, side.params, lambda n: roles[n].kind is Kind.AUXILIARY)
+        self._fed = {node: settings.feeds[node.name] for node in owned if node.name in settings.feeds}
+        self._sizes = {node: settings.shapes[node.name] for node in owned if node.name in settings.shapes}
         self._params = side.params
         self._twins = {node: first for nodes in self._inputs for node, first in zip(nodes, self._inputs[0], strict=True)}
         feeds = [self._for_inputs(i, settings.feeds) for i in range(len(graphs))]
@@ -145,18 +157,18 @@ class _Runs:
         alone: list[list[Array]] = []
         for i, graph in enumerate(self._graphs):
             shapes: dict[Node, GivenShape] = {node: first[self._twins[node]] for node in self._inputs[i] if first}
-            shapes |= self._for_inputs(i, self._settings.shapes)
+            shapes |= self._for_inputs(i, self._settings.shapes) | self._sizes
             assigned = assign_values(
                 graph,
                 self._roles,
-                self._parameters,
-                feeds=self._feeds[i],
+                {node: array for node, array in self._parameters.items() if node not in self._fed},
+                feeds={**self._feeds[i], **self._fed},
                 shapes={node: shape for node, shape in shapes.items() if node not in self._feeds[i]},
                 seed=self._settings.seed + number,
                 params_seed=self._settings.params_seed,
                 params=self._params,
             )
-            add_notes(self.notes, assigned, self._settings.seed)
+            add_notes(self._notes, assigned, self._settings.seed, partial(self._describe, i))
             self._parameters.update({node: assigned.values[node] for node in assigned.parameters})
             first = first or {node: assigned.values[node].shape for node in self._inputs[0]}
             everything.update(assigned.values)
@@ -167,6 +179,12 @@ class _Runs:
         whole = infer(graph, {n: a.shape for n, a in everything.items()}, {n: str(a.dtype) for n, a in everything.items()})
         run = run_plan(make_plan(graph.heads), everything, shapes=whole.shapes)
         return [self._compare(i, run.outputs, outputs, run.peak_bytes) for i, outputs in enumerate(alone)]
+
+    def _describe(self, number: int, node: Node) -> str:
+        """Return the name of an input with the branch that it belongs to."""
+        shared = len(self._inputs) > 1 and all(node in nodes for nodes in self._inputs)
+        label = "all branches" if shared else self._batch.labels[number] or "original"
+        return f"{node.name!r} ({label})"
 
     def _refuse_unequal(self, shapes: Mapping[Node, tuple[int | None, ...]]) -> None:
         faults = [

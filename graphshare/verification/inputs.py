@@ -1,27 +1,40 @@
-"""What ``verify`` is given, and the values that both branches run on: equal inputs, and each branch with its own parameters."""
+"""What ``verify`` is given, and the values that both branches run on: equal inputs, and each branch with its own parameters.
+
+Feeds and shapes hold for the branch of their variable, and for branches that have none of their own. Where two branches have
+different ones, both run at the sizes of either, each time on the same values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
+import numpy as np
 
 from graphshare.analysis.branches import HeadPairs
+from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.roles import Kind, Role, assign_roles
-from graphshare.analysis.shapes import Inference
+from graphshare.analysis.shapes import Inference, infer
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import GivenShape
-from graphshare.execute.prepare import Assignment, assign_values, describe_sizes, refuse_missing
+from graphshare.execute.prepare import (
+    Assignment,
+    assign_values,
+    describe_conversions,
+    describe_sizes,
+    infer_variables,
+    refuse_missing,
+)
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import ParameterPair, RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
+from graphshare.text.format import format_shape
 from graphshare.text.names import did_you_mean
 
-T = TypeVar("T")
+NodePair = tuple[Node, Node]
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -34,7 +47,9 @@ class Settings(msgspec.Struct, frozen=True):
     feeds: Mapping[str, Array]
     shapes: Mapping[str, GivenShape]
     params_seed: int | None
+    as_input: Collection[str]
     allow_unsupported: bool
+    layers: bool
     train_step: bool
     expect_tied: bool
 
@@ -46,90 +61,241 @@ class Side(msgspec.Struct, frozen=True, eq=False):
     params: ParameterFile | None
 
 
-class Sides:
-    """The graphs, records and roles of the reference and of the branch that is compared with it, often in one file."""
+class Twins:
+    """The variables of all branches that have the place of one variable of the reference, by branch."""
 
-    def __init__(self, left: Side, right: Side) -> None:
-        self.graph = left.graph
+    def __init__(self, branches: Iterable[tuple[HeadPairs, Iterable[NodePair]]]) -> None:
+        self._members: dict[Node, dict[str, Node]] = {}
+        for pair, nodes in branches:
+            for a, b in nodes:
+                if a.is_variable:
+                    self._members.setdefault(a, {pair.reference: a})[pair.label] = b
+
+    def names(self, node: Node) -> dict[str, str]:
+        """Return the names of a reference's variable in all branches, by branch, the reference first."""
+        return {label: twin.name for label, twin in self._members.get(node, {"": node}).items()}
+
+    def expand(self, names: Collection[str]) -> set[str]:
+        """Return ``names`` with those of all their twins."""
+        classes = (set(self.names(node).values()) for node in self._members) if names else ()
+        return set(names).union(*(members for members in classes if not members.isdisjoint(names)))
+
+    def describe(self, node: Node) -> str:
+        """Return the names of a variable with the branches that they belong to."""
+        names = self.names(node)
+        if len(names) > 1 and len({id(twin) for twin in self._members[node].values()}) == 1:
+            return f"{node.name!r} (all branches)"
+        return ", ".join(f"{name!r} ({label or 'original'})" for label, name in names.items())
+
+
+class Sides:
+    """The graphs, records and roles of the reference and of the branch that is compared with it, often in one file.
+
+    ``as_input`` are the names of variables that are inputs, whatever they look like.
+    """
+
+    def __init__(self, left: Side, right: Side, as_input: Collection[str] = ()) -> None:
+        self.graphs = (left.graph, right.graph)
         self.files = (left.params, right.params)
         first = RecordsByName(left.params) if left.params is not None else None
         second = first if left is right else RecordsByName(right.params) if right.params is not None else None
         self.records: tuple[RecordsByName | None, RecordsByName | None] = (first, second)
-        self.roles = assign_roles(left.graph, held=None if first is None else frozenset(first.names()))
+        self.roles: dict[Node, Role] = {}
+        for graph, records in zip(self.graphs, self.records, strict=True):
+            held = None if records is None else frozenset(records.names())
+            self.roles.update(assign_roles(graph, held=held, as_input=as_input))
 
     def is_auxiliary(self, node: Node) -> bool:
-        """Whether a variable of the reference is an auxiliary state."""
+        """Whether a variable is an auxiliary state."""
         return self.roles[node].kind is Kind.AUXILIARY
+
+    def is_parameter(self, a: Node, b: Node) -> bool:
+        """Whether a variable or its twin is a parameter."""
+        return self.roles[a].is_parameter or self.roles[b].is_parameter
+
+
+class Setup(msgspec.Struct, frozen=True, eq=False):
+    """The feeds and shapes of one branch, by variables of the reference; ``branch`` is None if both branches have the same."""
+
+    branch: str | None
+    feeds: Mapping[Node, Array]
+    shapes: Mapping[Node, GivenShape]
 
 
 class RoundValues(msgspec.Struct, frozen=True, eq=False):
-    """The values of both branches' variables, inputs equal, and the inference of the reference."""
+    """The values of both branches' variables, inputs equal, and what was inferred for each of the branches.
+
+    ``sizes_of`` is the branch whose feeds and shapes these are, None where both have the same.
+    """
 
     left: dict[Node, Array]
     right: dict[Node, Array]
     inference: Inference
+    right_inference: Inference
+    sizes_of: str | None
+    seed: int
 
 
-def assign_round(
-    pair: HeadPairs,
-    inputs: Sequence[tuple[Node, Node]],
-    parameters: Sequence[ParameterPair],
-    sides: Sides,
-    settings: Settings,
-    number: int,
-    notes: dict[str, None],
-) -> RoundValues:
-    """Return the values of round ``number``: equal inputs for both branches, and each with its own parameters."""
-    left, right = _load_parameters(parameters, sides, settings.feeds, may_miss=settings.params_seed is not None)
-    fed = {a: array for a, b in inputs if (array := _by_name(settings.feeds, a, b)) is not None}
-    shapes = {a: shape for a, b in inputs if a not in fed and (shape := _by_name(settings.shapes, a, b)) is not None}
-    part = Graph(tuple(post_order(entry.node for entry in pair.left)), pair.left, sides.graph.attrs, sides.graph.source)
-    assigned = assign_values(
-        part,
-        sides.roles,
-        left,
-        feeds=fed,
-        shapes=shapes,
-        seed=settings.seed + number,
-        params_seed=settings.params_seed,
-        params=sides.files[0],
-    )
-    add_notes(notes, assigned, settings.seed)
-    values = assigned.values
-    copies = {b: values[a] for a, b in inputs} | {p.right: values[p.left] for p in parameters if p.right not in right}
-    return RoundValues(values, {**right, **copies}, assigned.inference)
+class BranchInputs:
+    """The values of a branch and its reference, round by round.
+
+    ``parameters`` are the pairs of parameters, those that only the user gave marked as fed.
+    """
+
+    def __init__(
+        self,
+        pair: HeadPairs,
+        variables: Sequence[NodePair],
+        parameters: Sequence[ParameterPair],
+        sides: Sides,
+        twins: Twins,
+        settings: Settings,
+    ) -> None:
+        self.pair, self.sides, self.settings = pair, sides, settings
+        self._variables, self._twins = variables, twins
+        self._parts = tuple(
+            Graph(tuple(post_order(entry.node for entry in heads)), heads, graph.attrs, graph.source)
+            for heads, graph in zip((pair.left, pair.right), sides.graphs, strict=True)
+        )
+        self.setups = _plan_setups(pair, variables, twins, settings)
+        self._fed = {a for setup in self.setups for a in setup.feeds}
+        self.parameters = [
+            msgspec.structs.replace(p, how="fed", detail="") if p.how == "missing" and p.left in self._fed else p
+            for p in parameters
+        ]
+
+    def rounds(self, notes: dict[str, None]) -> list[RoundValues]:
+        """Return the values of every round, and in it of every set of sizes; add to ``notes`` what was chosen and made up.
+
+        Raises:
+            RefusedError: a branch cannot run at the sizes of one of the two; shapes or values are missing.
+        """
+        unfed = [p for p in self.parameters if p.left not in self._fed]
+        files = _load_parameters(unfed, self.sides, may_miss=self.settings.params_seed is not None)
+        if len(self.setups) > 1:
+            self._check_sizes(files)
+        return [self._assign(setup, files, number, notes) for number in range(self.settings.rounds) for setup in self.setups]
+
+    def _assign(
+        self, setup: Setup, files: tuple[Mapping[Node, Array], Mapping[Node, Array]], number: int, notes: dict[str, None]
+    ) -> RoundValues:
+        seed = self.settings.seed + number
+        assigned = assign_values(
+            self._parts[0],
+            self.sides.roles,
+            files[0],
+            feeds=setup.feeds,
+            shapes=setup.shapes,
+            seed=seed,
+            params_seed=self.settings.params_seed,
+            params=self.sides.files[0],
+        )
+        start = "" if setup.branch is None else f"at the sizes of {_name_branch(setup.branch)}: "
+        add_notes(notes, assigned, self.settings.seed, self._twins.describe, start)
+        left = assigned.values
+        right = {b: files[1].get(b, left[a]) if a not in self._fed else left[a] for a, b in self._variables}
+        shapes = {node: array.shape for node, array in right.items()}
+        inferred = infer(self._parts[1], shapes, {node: str(array.dtype) for node, array in right.items()})
+        return RoundValues(left, right, assigned.inference, inferred, setup.branch, seed)
+
+    def _check_sizes(self, files: tuple[Mapping[Node, Array], Mapping[Node, Array]]) -> None:
+        """Refuse sizes that a branch cannot take. Raises RefusedError; every branch is named with the sizes."""
+        faults: list[Fault] = []
+        to_right = dict(self._variables)
+        labels = (self.pair.reference, self.pair.label)
+        for owner, setup in enumerate(self.setups):
+            sizes = _format_sizes(setup, self._twins)
+            for side in (owner, 1 - owner):  # its own sizes first: a branch that cannot take those is the reason
+                feeds, shapes = (
+                    {to_right[a] if side else a: value for a, value in given.items()} for given in (setup.feeds, setup.shapes)
+                )
+                try:
+                    infer_variables(self._parts[side], self._parts[side].nodes, files[side], feeds, shapes)
+                except RefusedError as error:
+                    of = "" if side == owner else f" the sizes of {_name_branch(labels[owner])},"
+                    start = f"{_name_branch(labels[side])} cannot run at{of} {sizes}"
+                    faults += [msgspec.structs.replace(fault, message=f"{start}: {fault.message}") for fault in error.faults]
+                    break
+        if faults:
+            raise RefusedError(faults)
 
 
-def add_notes(notes: dict[str, None], assigned: Assignment, seed: int) -> None:
-    """Add to ``notes``, each once, what was chosen and made up for inputs."""
-    notes.update(dict.fromkeys(describe_sizes(assigned)))
+def _plan_setups(pair: HeadPairs, variables: Iterable[NodePair], twins: Twins, settings: Settings) -> list[Setup]:
+    """Return the feeds and shapes of the reference and of the branch; one where they are the same."""
+    setups = []
+    for label in (pair.reference, pair.label):
+        feeds, shapes = {}, {}
+        for a, _ in variables:
+            names = twins.names(a)
+            order = [names[label], *(name for name in names.values() if name != names[label])]
+            name = next((name for name in order if name in settings.feeds or name in settings.shapes), None)
+            if name in settings.feeds:
+                feeds[a] = settings.feeds[name]
+            if name in settings.shapes:
+                shapes[a] = settings.shapes[name]
+        setups.append(Setup(label, feeds, shapes))
+    first, second = setups
+    if first.shapes == second.shapes and all(_is_same(first.feeds.get(a), second.feeds.get(a)) for a, _ in variables):
+        return [msgspec.structs.replace(first, branch=None)]
+    return setups
+
+
+def _is_same(a: Array | None, b: Array | None) -> bool:
+    return a is b or (a is not None and b is not None and a.dtype == b.dtype and np.array_equal(a, b))
+
+
+def _format_sizes(setup: Setup, twins: Twins) -> str:
+    """Return the sizes that were given for a branch, by the names of its own variables."""
+    shapes = {**setup.shapes, **{node: array.shape for node, array in setup.feeds.items()}}
+    label = setup.branch or ""
+    return ", ".join(f"{twins.names(node).get(label, node.name)} {format_shape(shape)}" for node, shape in shapes.items())
+
+
+def _name_branch(label: str) -> str:
+    return f"branch {label!r}" if label else "the original"
+
+
+def add_notes(
+    notes: dict[str, None], assigned: Assignment, seed: int, describe: Callable[[Node], str], start: str = ""
+) -> None:
+    """Add to ``notes``, each once, what was converted, chosen and made up for inputs.
+
+    ``describe`` returns the name of a variable with its branch; ``start`` is before each note.
+    """
+    found = [*describe_conversions(assigned), *describe_sizes(assigned)]
     for nodes, source in ((assigned.inputs, f"seeded ({seed})"), (assigned.zeros, "zeros")):
         for node in nodes:
-            value = assigned.values[node]
-            notes[f"{node.name!r} is {source}, {value.shape} {value.dtype}"] = None
+            value, names = assigned.values[node], describe(node)
+            found.append(f"{names} {'are' if ', ' in names else 'is'} {source}, {value.shape} {value.dtype}")
+    notes.update(dict.fromkeys(start + note for note in found))
 
 
-def check_names(graphs: Sequence[Graph], settings: Settings) -> None:
-    """Refuse feeds and shapes with a name that belongs to no variable. Raises RefusedError with all such names."""
+def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], settings: Settings, notes: dict[str, None]) -> None:
+    """Refuse options with a name that belongs to no variable; add a note on variables that nothing compared needs.
+
+    ``parts`` are what is compared of ``graphs``. Raises RefusedError with all such names.
+    """
+    needed = {node.name for part in parts for node in part.variables()}
     known = {node.name for graph in graphs for node in graph.variables()}
+    known |= {implied.name for graph in graphs for implied in implied_variables(graph)} | needed
+    given = (("--feed", settings.feeds), ("--shape", settings.shapes), ("--as-input", settings.as_input))
     faults = [
         Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, known))
-        for option, given in (("--feed", settings.feeds), ("--shape", settings.shapes))
-        for name in given
+        for option, names in given
+        for name in names
         if name not in known
     ]
     if faults:
         raise RefusedError(faults)
-
-
-def _by_name(given: Mapping[str, T], a: Node, b: Node) -> T | None:
-    return given.get(a.name, given.get(b.name))
+    for option, names in given:
+        if idle := [name for name in names if name not in needed]:
+            notes[f"{option}: nothing that is compared needs {', '.join(idle)}"] = None
 
 
 def _load_parameters(
-    pairs: Sequence[ParameterPair], sides: Sides, feeds: Mapping[str, Array], *, may_miss: bool
+    pairs: Sequence[ParameterPair], sides: Sides, *, may_miss: bool
 ) -> tuple[dict[Node, Array], dict[Node, Array]]:
-    """Return the parameters of both branches, fed or from their files.
+    """Return the parameters of both branches from their files.
 
     Where they may be missing, a side that has no value takes the other's.
 
@@ -142,14 +308,9 @@ def _load_parameters(
             with ArrayReader(records.file) as reader:
                 for node, pair in zip(nodes, pairs, strict=True):
                     record = records.of(node, auxiliary=sides.is_auxiliary(pair.left))
-                    if record is not None:
+                    if record is not None and record.shape is not None:
                         loaded[node] = reader.read(record)
     left, right = values
-    for pair in pairs:
-        for loaded, node in ((left, pair.left), (right, pair.right)):
-            array = _by_name(feeds, node, pair.left)
-            if array is not None:
-                loaded[node] = array
     if may_miss:
         left.update({p.left: right[p.right] for p in pairs if p.left not in left and p.right in right})
         return values

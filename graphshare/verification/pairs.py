@@ -77,7 +77,7 @@ def _paired_heads(
     back = {source: node for node, source in reference.items()}
     heads = [entry for entry in graph.heads if entry.node in origins and origins[entry.node] in back]
     twins = [Entry(back[origins[entry.node]], entry.index, entry.version) for entry in heads]
-    pairs = [(twin, entry) for twin, entry in zip(twins, heads, strict=True) if twin.node is not entry.node]
-    if not pairs:
+    pairs = {(entry.node, entry.index): (twin, entry) for twin, entry in zip(twins, heads, strict=True)}.values()
+    if all(twin.node is entry.node for twin, entry in pairs):
         raise InputError(Fault(f"pairs no head of branch {label!r} with one of {name!r}", where=path))
     return HeadPairs(name, label, tuple(a for a, _ in pairs), tuple(b for _, b in pairs))

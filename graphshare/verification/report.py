@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from graphshare.formats.params.lookup import How
 from graphshare.reports.model import Finding, Level, RuleInfo
 from graphshare.reports.model import Report as Findings
 from graphshare.text.short_repr import ShortRepr
@@ -17,19 +18,31 @@ _RULES = {
         ("structure", "The branches are not one graph but for names"),
         ("parameters", "Parameters of the branches are neither tied nor equal"),
         ("values", "Equal inputs give different outputs"),
+        ("layers", "Inner outputs depart"),
+        ("training", "A step of training takes the branches apart"),
         ("verdict", "The branches are not proved to be equal"),
     )
 }
 
 
+class ParameterResult(msgspec.Struct, frozen=True):
+    """A parameter of the reference and its twin, by name; ``how`` they compare, and what differs in words."""
+
+    reference: str
+    parameter: str
+    how: How
+    detail: str = ""
+
+
 class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
-    """What was found of one branch beside the reference; ``rounds`` has the values of each round, ``training`` the step's."""
+    """What was found of one branch beside the reference; ``rounds`` has the values of each run, ``training`` the step's."""
 
     reference: str
     branch: str
     stages: tuple[Stage, ...]
     rounds: tuple[Values, ...] = ()
     training: Training | None = None
+    parameters: tuple[ParameterResult, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.stages) and all(stage.verdict != "fails" for stage in self.stages)

@@ -7,11 +7,13 @@ from typing import Literal
 
 import msgspec
 
+from graphshare.formats.mxnet.document import VARIABLE_OP
 from graphshare.formats.params.comparison import Comparison
 from graphshare.formats.params.lookup import ParameterPair
 from graphshare.ir.compare import Pairing
+from graphshare.text.format import format_count
 from graphshare.verification.training import TrainedPair, Training
-from graphshare.verification.values import Values
+from graphshare.verification.values import InnerComparison, Values
 
 _LISTED = 20
 Verdict = Literal["holds", "fails", "skipped"]
@@ -39,9 +41,10 @@ def structure_stage(pairing: Pairing) -> Stage:
 
 def parameter_stage(found: Sequence[ParameterPair], no_file: bool) -> Stage:
     """Return stage 2: each pair of parameters; with ``no_file`` their values are unknown."""
-    count = {how: sum(pair.how == how for pair in found) for how in ("tied", "equal", "different", "missing")}
+    count = {how: sum(pair.how == how for pair in found) for how in ("tied", "equal", "different", "missing", "fed")}
     wrong = tuple(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in found if p.how in ("different", "missing"))
     summary = f"{count['tied']} tied, {count['equal']} equal byte for byte"
+    summary += f", {count['fed']} fed" if count["fed"] else ""
     if not wrong:
         return Stage("parameters", "holds", summary)
     if no_file and not count["different"]:
@@ -53,17 +56,51 @@ def value_stage(rounds: Sequence[Values]) -> Stage:
     """Return stage 3: all outputs of all rounds."""
     outputs = [output for values in rounds for output in values.outputs]
     details = [
-        f"{o.output} and {o.reference}: {o.comparison.reason}, {_apart(o.comparison)}" for o in outputs if not o.comparison
+        f"{o.output} and {o.reference}: {o.comparison.reason}, {_apart(o.comparison)}{_sizes(values)}"
+        for values in rounds
+        for o in values.outputs
+        if not o.comparison
     ]
-    first = next((values.first for values in rounds if values.first is not None), None)
-    if first is not None:
-        where = f"first at {first.op} {first.node!r} and {first.reference!r}, output {first.output}"
-        details.append(f"{where}: {_apart(first.comparison)}")
-    if not outputs or details:
-        return Stage("values", "fails", f"{len(details)} differences in {len(outputs)} outputs", tuple(details))
-    identical = sum(output.comparison.identical for output in outputs)
-    worst = max(output.comparison.max_abs for output in outputs)
-    return Stage("values", "holds", f"{len(outputs)} outputs compared, {identical} bit for bit, max abs {worst:.3g}")
+    if outputs and not details:
+        owners = dict.fromkeys(values.sizes_of or "the original" for values in rounds if values.sizes_of is not None)
+        sizes = f"; at the sizes of {' and of '.join(owners)}" if owners else ""
+        return Stage("values", "holds", _summarize([output.comparison for output in outputs], "output") + sizes)
+    summary = f"{len(details)} differences in {len(outputs)} outputs"
+    first = next((values for values in rounds if values.first is not None), None)
+    if first is not None and first.first is not None:
+        details.append(f"first at {_place(first.first)}: {_apart(first.first.comparison)}{_sizes(first)}")
+    return Stage("values", "fails", summary, tuple(details))
+
+
+def layer_stage(rounds: Sequence[Values]) -> Stage:
+    """Return the stage of the inner outputs of all rounds; the first that departs is named, in topological order."""
+    layers = [(values, layer) for values in rounds for layer in values.layers]
+    apart = [(values, layer) for values, layer in layers if not layer.comparison]
+    if not layers:
+        return Stage("layers", "fails", "no inner output was compared")
+    if not apart:
+        return Stage("layers", "holds", _summarize([layer.comparison for _, layer in layers], "inner output"))
+    values, first = apart[0]
+    details = [f"first at {_place(first)}: {first.comparison.reason}, {_apart(first.comparison)}{_sizes(values)}"]
+    if len(apart) > 1:
+        details.append(f"and {len(apart) - 1} more (--format json lists all)")
+    return Stage("layers", "fails", f"{len(apart)} of {format_count(len(layers), 'inner output')} depart", tuple(details))
+
+
+def _summarize(comparisons: Sequence[Comparison], noun: str) -> str:
+    identical = sum(comparison.identical for comparison in comparisons)
+    worst = max(comparison.max_abs for comparison in comparisons)
+    return f"{format_count(len(comparisons), noun)} compared, {identical} bit for bit, max abs {worst:.3g}"
+
+
+def _place(inner: InnerComparison) -> str:
+    what = "variable" if inner.op == VARIABLE_OP else inner.op
+    return f"{what} {inner.node!r} and {inner.reference!r}, output {inner.output}"
+
+
+def _sizes(values: Values) -> str:
+    """Return at whose sizes these values are, where branches have different ones."""
+    return "" if values.sizes_of is None else f", at the sizes of {values.sizes_of or 'the original'}"
 
 
 def _apart(comparison: Comparison) -> str:

@@ -16,7 +16,7 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role
 from graphshare.execute.sgd import Sgd, multipliers
 from graphshare.execute.trainer import Trainer, batch_rescale, first_data
-from graphshare.execute.variable_values import convert_feed, draw_inputs
+from graphshare.execute.variable_values import draw_inputs
 from graphshare.formats.params.comparison import Comparison, compare_arrays
 from graphshare.formats.params.lookup import ParameterPair
 from graphshare.ir.compare import Pairing
@@ -84,25 +84,24 @@ def train_branches(
     pairing: Pairing,
     inputs: Sequence[tuple[Node, Node]],
     parameters: Sequence[ParameterPair],
-    values: RoundValues,
+    values: Sequence[RoundValues],
     roles: Mapping[Node, Role],
     settings: Settings,
 ) -> Training:
-    """Train one step on the equal inputs of ``values``, and one on inputs of its own for the second branch.
+    """Train one step on equal inputs, and one on inputs of its own for the second branch: fed or seeded.
 
-    Those are fed where both branches' are, else seeded.
+    ``values`` are those of the first round: one for both branches, or one with the sizes of each.
     """
-    left, inference, feeds = values.left, values.inference, settings.feeds
-    equal = {**values.right, **left}
+    first, own = values[0], values[-1]
+    left, equal = first.left, {**first.right, **first.left}
     of_its_own = [(a, b) for a, b in inputs if a is not b]
-    kept = {n: v for n, v in left.items() if n not in {a for a, _ in of_its_own}}
-    drawn = draw_inputs(inference.nodes, kept, inference, roles, seed=settings.seed + _OTHER_SEED)
+    kept = {n: v for n, v in own.left.items() if n not in {a for a, _ in of_its_own}}
+    drawn = draw_inputs(own.inference.nodes, kept, own.inference, roles, seed=settings.seed + _OTHER_SEED)
     different = dict(equal)
     for a, b in of_its_own:
-        alike = roles[a].is_label or roles[a].is_state
-        own = b.name in feeds and a.name in feeds
-        different[b] = convert_feed(b, feeds[b.name], str(left[a].dtype)) if own else left[a] if alike else drawn[a]
-    shapes = {**inference.shapes, **{b: inference.shapes[a] for a, b in pairing.pairs if a in inference.shapes}}
+        is_fed = own is not first and b.name in settings.feeds
+        different[b] = own.left[a] if is_fed or roles[a].is_label or roles[a].is_state else drawn[a]
+    shapes = first.inference.shapes
     return compare_training(
         pair.left,
         pair.right,
@@ -113,7 +112,8 @@ def train_branches(
         rescale=batch_rescale(first_data([a for a, _ in inputs], left, roles), left),
         atol=settings.atol,
         rtol=settings.rtol,
-        shapes=shapes,
+        shapes={**first.right_inference.shapes, **shapes},
+        own_shapes={**own.right_inference.shapes, **shapes},
     )
 
 
@@ -129,11 +129,13 @@ def compare_training(
     atol: float,
     rtol: float,
     shapes: Mapping[Node, Sequence[Shape]] | None = None,
+    own_shapes: Mapping[Node, Sequence[Shape]] | None = None,
 ) -> Training:
     """Train the heads ``left`` and ``right`` together for one step, on the values ``equal``, then anew on ``different``.
 
     ``nodes`` are the branches' nodes in pairs: twins draw equal random numbers. ``parameters`` are the pairs to compare, with
-    whether each is an auxiliary state. Gradients are multiplied by ``rescale``.
+    whether each is an auxiliary state. Gradients are multiplied by ``rescale``. ``shapes`` and ``own_shapes`` are the inferred
+    shapes of outputs for ``equal`` and for ``different``.
 
     Raises:
         RefusedError: an operator has no gradient, or a kernel cannot take its inputs.
@@ -141,7 +143,7 @@ def compare_training(
     names = {twin: node.name for node, twin in nodes}
     trained = list(dict.fromkeys(node for a, b, auxiliary in parameters if not auxiliary for node in (a, b)))
 
-    def trainer(values: Mapping[Node, Array]) -> Trainer:
+    def trainer(values: Mapping[Node, Array], shapes: Mapping[Node, Sequence[Shape]] | None) -> Trainer:
         return Trainer(
             [*left, *right],
             values,
@@ -151,7 +153,7 @@ def compare_training(
             shapes=shapes,
         )
 
-    first, second = trainer(equal), trainer(different)
+    first, second = trainer(equal, shapes), trainer(different, own_shapes)
     before = first.outputs()
     first.step()
     second.step()

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 from graphshare.analysis.branches import HeadPairs
-from graphshare.errors import Fault, UsageError
+from graphshare.analysis.implied import implied_variables
+from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.execute.feeds import GivenShape
 from graphshare.execute.plan import UnsupportedError, unsupported_operators
+from graphshare.execute.prepare import describe_upgrade, upgrade_part
+from graphshare.execute.variable_values import as_array
 from graphshare.formats.params.lookup import compare_parameters
-from graphshare.ir.compare import compare_structure
-from graphshare.ir.graph import Graph, Rewrite
+from graphshare.ir.compare import Pairing, compare_structure
+from graphshare.ir.graph import Entry, Graph, Rewrite
 from graphshare.ops.batch_norm.signature import BARRIER_KEYS
-from graphshare.ops.kernel import Array
 from graphshare.rewrite.batched_graph import find_batch
+from graphshare.rewrite.upgrade import upgrade
 from graphshare.verification.batched import verify_batched
-from graphshare.verification.inputs import Settings, Side, Sides, assign_round, check_names
+from graphshare.verification.inputs import BranchInputs, Settings, Side, Sides, Twins, check_names
 from graphshare.verification.pairs import pair_branches, pair_by_rewrite, pair_files
-from graphshare.verification.report import BranchReport, Report
-from graphshare.verification.stages import Stage, parameter_stage, structure_stage, training_stage, value_stage
-from graphshare.verification.training import train_branches
-from graphshare.verification.values import compare_values
+from graphshare.verification.report import BranchReport, ParameterResult, Report
+from graphshare.verification.stages import Stage, layer_stage, parameter_stage, structure_stage, training_stage, value_stage
+from graphshare.verification.training import Training, train_branches
+from graphshare.verification.values import Values, compare_values
 
 
 def verify(
@@ -34,10 +40,12 @@ def verify(
     rounds: int = 1,
     atol: float = 1e-8,
     rtol: float = 1e-5,
-    feeds: Mapping[str, Array] | None = None,
+    feeds: Mapping[str, Any] | None = None,
     shapes: Mapping[str, GivenShape] | None = None,
     params_seed: int | None = None,
+    as_input: Collection[str] = (),
     allow_unsupported: bool = False,
+    layers: bool = False,
     train_step: bool = False,
     expect_tied: bool = False,
 ) -> Report:
@@ -45,28 +53,52 @@ def verify(
 
     Branches are told apart by ``map_file``, by ``prefixes``, by the ``rewrite`` that made them, or by the names of the outputs;
     each branch of a batch is compared with a run of its own. Values are compared for seeded inputs, ``rounds`` times, with
-    tolerances as in numpy's isclose. ``feeds`` and ``shapes`` are by variable name and hold for the twins of other branches
-    too. ``params_seed`` draws parameters that no file holds, equal ones for twins. ``allow_unsupported`` accepts the first two
-    stages alone where an operator has no kernel. ``train_step`` adds the training stage, which with ``expect_tied`` fails where
+    tolerances as in numpy's isclose. ``feeds`` and ``shapes`` are by variable name, parameters too; they hold for the branch of
+    the variable, and for branches that have none of their own. Branches with different ones both run at the sizes of either.
+    ``params_seed`` draws parameters that no file holds, equal ones for twins; ``as_input`` are variables that are inputs,
+    whatever they look like. ``allow_unsupported`` accepts the first two stages alone where an operator has no kernel.
+    ``layers`` compares every inner output too. ``train_step`` adds the training stage, which with ``expect_tied`` fails where
     any pair will drift.
 
     Raises:
-        RefusedError: branches cannot be told apart; shapes are missing or contradict each other, a parameter is missing.
+        RefusedError: branches cannot be told apart; shapes are missing or contradict each other, a parameter is missing, or a
+            branch cannot run at the sizes of another.
         UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
-        UsageError: the branches are one batch, and ``train_step`` is set.
+        UsageError: the branches are one batch, and ``train_step`` or ``layers`` is set.
     """
+    arrays = {name: as_array(value) for name, value in (feeds or {}).items()}
     settings = Settings(
-        seed, rounds, atol, rtol, feeds or {}, shapes or {}, params_seed, allow_unsupported, train_step, expect_tied
+        seed=seed,
+        rounds=rounds,
+        atol=atol,
+        rtol=rtol,
+        feeds=arrays,
+        shapes=shapes or {},
+        params_seed=params_seed,
+        as_input=as_input,
+        allow_unsupported=allow_unsupported,
+        layers=layers,
+        train_step=train_step,
+        expect_tied=expect_tied,
     )
     if right is not None:
         return _verify_pairs(pair_files(left.graph, right.graph), left, right, settings)
     batch = find_batch(left.graph) if not map_file else None
     if batch is None or set(prefixes) not in (set(), {label for label in batch.labels if label}):
         return _verify_pairs(_find_pairs(left.graph, rewrite, prefixes, map_file), left, left, settings)
+    faults = []
     if train_step:
         hint = "leave --train-step out; `graphshare run --sgd-steps` trains such a graph"
-        raise UsageError(Fault("branches of a batch are one run on one set of parameters, which cannot drift", hint=hint))
-    return verify_batched(batch, left, settings)
+        faults.append(Fault("branches of a batch are one run on one set of parameters, which cannot drift", hint=hint))
+    if layers:
+        message = "branches of a batch are one run, so --layers has no inner outputs of each to compare"
+        faults.append(Fault(message, hint="leave --layers out"))
+    if faults:
+        raise UsageError(faults)
+    notes: dict[str, None] = {}
+    upgraded, _ = _upgrade(left, left.graph.heads, notes)
+    check_names([upgraded.graph], [left.graph], settings, notes)
+    return verify_batched(find_batch(upgraded.graph) or batch, upgraded, settings, notes)
 
 
 def _find_pairs(graph: Graph, rewrite: Rewrite | None, prefixes: Sequence[str], map_file: str | None) -> list[HeadPairs]:
@@ -77,36 +109,86 @@ def _find_pairs(graph: Graph, rewrite: Rewrite | None, prefixes: Sequence[str], 
 
 
 def _verify_pairs(heads: Sequence[HeadPairs], left: Side, right: Side, settings: Settings) -> Report:
-    check_names([left.graph, right.graph], settings)
-    sides = Sides(left, right)
     notes: dict[str, None] = {}
-    reports = tuple(_verify_branch(pair, sides, settings, notes) for pair in heads)
+    graphs = [left.graph] if left is right else [left.graph, right.graph]
+    heads, left, right = _upgrade_pairs(heads, left, right, notes)
+    check_names([left.graph, right.graph], graphs, settings, notes)
+    pairings = [compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS) for pair in heads]
+    twins = Twins((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))
+    sides = Sides(left, right, twins.expand(settings.as_input))
+    reports = tuple(
+        _verify_branch(pair, pairing, sides, twins, settings, notes) for pair, pairing in zip(heads, pairings, strict=True)
+    )
     return Report(reports, tuple(notes))
 
 
-def _verify_branch(pair: HeadPairs, sides: Sides, settings: Settings, notes: dict[str, None]) -> BranchReport:
-    pairing = compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS)
+def _upgrade_pairs(
+    heads: Sequence[HeadPairs], left: Side, right: Side, notes: dict[str, None]
+) -> tuple[list[HeadPairs], Side, Side]:
+    """Return the pairs and the parts of both graphs that they need, upgraded where ``run`` upgrades them."""
+    lefts, rights = [e for pair in heads for e in pair.left], [e for pair in heads for e in pair.right]
+    if left is right:
+        left, entries = _upgrade(left, [*lefts, *rights], notes)
+        right, lefts, rights = left, entries[: len(lefts)], entries[len(lefts) :]
+    else:
+        left, lefts = _upgrade(left, lefts, notes)
+        right, rights = _upgrade(right, rights, notes)
+    upgraded = []
+    for pair in heads:
+        count = len(pair.left)
+        upgraded.append(msgspec.structs.replace(pair, left=tuple(lefts[:count]), right=tuple(rights[:count])))
+        lefts, rights = lefts[count:], rights[count:]
+    return upgraded, left, right
+
+
+def _upgrade(side: Side, wanted: Sequence[Entry], notes: dict[str, None]) -> tuple[Side, list[Entry]]:
+    """Return the part of a graph that ``wanted`` needs, and these entries in it; implied variables are nodes."""
+    part, _, implied = upgrade_part(side.graph, wanted)
+    if any(implied_variables(part)):  # an operator without a kernel kept it as it is
+        implied = sum(1 for _ in implied_variables(part))
+        part = upgrade(part, keep_amp_cast=True).graph
+    notes.update(dict.fromkeys(describe_upgrade(implied)))
+    return Side(part, side.params), list(part.heads)
+
+
+def _verify_branch(
+    pair: HeadPairs, pairing: Pairing, sides: Sides, twins: Twins, settings: Settings, notes: dict[str, None]
+) -> BranchReport:
     stages = [structure_stage(pairing)]
     if not pairing:
         return BranchReport(pair.reference, pair.label, tuple(stages))
     variables = [(a, b) for a, b in pairing.pairs if a.is_variable]
-    inputs = [(a, b) for a, b in variables if not sides.roles[a].is_parameter]
-    owned = [(a, b) for a, b in variables if sides.roles[a].is_parameter]
-    parameters = compare_parameters(owned, sides.is_auxiliary, *sides.records)
-    stages.append(parameter_stage(parameters, sides.records[0] is None))
+    inputs = [(a, b) for a, b in variables if not sides.is_parameter(a, b)]
+    owned = [(a, b) for a, b in variables if sides.is_parameter(a, b)]
+    values = BranchInputs(
+        pair, variables, compare_parameters(owned, sides.is_auxiliary, *sides.records), sides, twins, settings
+    )
+    stages.append(parameter_stage(values.parameters, sides.records[0] is None))
+    parameters = tuple(ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in values.parameters)
+
+    def report(*more: Stage, rounds: tuple[Values, ...] = (), training: Training | None = None) -> BranchReport:
+        return BranchReport(pair.reference, pair.label, (*stages, *more), rounds, training, parameters)
+
     faults = unsupported_operators([a for a, _ in pairing.pairs])
     if faults:
         if not settings.allow_unsupported:
             raise UnsupportedError(faults)
-        stages.append(Stage("values", "skipped", "not run", tuple(sorted({fault.message for fault in faults}))))
-        return BranchReport(pair.reference, pair.label, tuple(stages))
-    assigned = [assign_round(pair, inputs, parameters, sides, settings, n, notes) for n in range(settings.rounds)]
-    rounds = tuple(compare_values(pair, pairing, values, atol=settings.atol, rtol=settings.rtol) for values in assigned)
-    stages.append(value_stage(rounds))
-    training = None
-    if settings.train_step and stages[-1].verdict == "fails":
-        stages.append(Stage("training", "skipped", "the branches differ before they are trained"))
-    elif settings.train_step:
-        training = train_branches(pair, pairing, inputs, parameters, assigned[0], sides.roles, settings)
-        stages.append(training_stage(training, expect_tied=settings.expect_tied))
-    return BranchReport(pair.reference, pair.label, tuple(stages), rounds, training)
+        return report(Stage("values", "skipped", "not run", tuple(sorted({fault.message for fault in faults}))))
+    try:
+        assigned = values.rounds(notes)
+    except RefusedError as error:
+        if stages[-1].verdict != "fails":
+            raise
+        return report(Stage("values", "skipped", "not run", tuple(str(fault) for fault in error.faults)))
+    tolerances = {"atol": settings.atol, "rtol": settings.rtol}
+    rounds = tuple(compare_values(pair, pairing, each, layers=settings.layers, **tolerances) for each in assigned)
+    results = [value_stage(rounds), *([layer_stage(rounds)] if settings.layers else [])]
+    if not settings.train_step:
+        return report(*results, rounds=rounds)
+    if any(stage.verdict == "fails" for stage in results):
+        skipped = Stage("training", "skipped", "the branches differ before they are trained")
+        return report(*results, skipped, rounds=rounds)
+    first = assigned[: len(values.setups)]
+    training = train_branches(pair, pairing, inputs, values.parameters, first, sides.roles, settings)
+    results.append(training_stage(training, expect_tied=settings.expect_tied))
+    return report(*results, rounds=rounds, training=training)

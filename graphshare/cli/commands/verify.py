@@ -39,6 +39,7 @@ EXAMPLES = {
 @options.feeds
 @options.shapes
 @click.option("--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters.")
+@options.as_input
 @click.option("--rounds", type=click.IntRange(min=1), default=1, metavar="N", help="Compare on N sets of inputs [1].")
 @click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of the inputs that are not fed [0].")
 @click.option("--atol", type=click.FloatRange(min=0), default=1e-8, metavar="A", help="Absolute tolerance [1e-8].")
@@ -47,6 +48,7 @@ EXAMPLES = {
 @click.option(
     "--expect", type=click.Choice(["tied"]), help="With --train-step: fail where a parameter is a copy that may drift."
 )
+@click.option("--layers", is_flag=True, help="Compare every inner output too, and name the first that departs.")
 @click.option("--allow-unsupported", is_flag=True, help="Accept structure and parameters alone where an operator cannot run.")
 @report_format
 def command(
@@ -60,12 +62,14 @@ def command(
     feeds: tuple[str, ...],
     shapes: tuple[str, ...],
     params_seed: int | None,
+    as_input: tuple[str, ...],
     rounds: int,
     seed: int,
     atol: float,
     rtol: float,
     train_step: bool,
     expect: str | None,
+    layers: bool,
     allow_unsupported: bool,
     format_: str | None,
 ) -> int:
@@ -88,12 +92,14 @@ def command(
         feeds=load_feeds(parse_feeds(feeds)),
         shapes=parse_shapes(shapes),
         params_seed=params_seed,
+        as_input=as_input,
         rounds=rounds,
         seed=seed,
         atol=atol,
         rtol=rtol,
         train_step=train_step,
         expect_tied=expect == "tied",
+        layers=layers,
         allow_unsupported=allow_unsupported,
     )
     _print(report, format_, model.where)

@@ -13,11 +13,14 @@ from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import Node
 from graphshare.text.names import split_key
 
-How = Literal["tied", "equal", "different", "missing"]
+How = Literal["tied", "equal", "different", "missing", "fed"]
 
 
 class ParameterPair(msgspec.Struct, frozen=True, eq=False):
-    """A parameter of the reference and its twin; ``detail`` says in words what differs or is missing."""
+    """A parameter of the reference and its twin; ``detail`` says in words what differs or is missing.
+
+    ``fed`` is a parameter that the files do not hold, and whose value the user gave.
+    """
 
     left: Node
     right: Node

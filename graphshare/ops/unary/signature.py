@@ -5,6 +5,9 @@ from __future__ import annotations
 from graphshare.ops.binary.signature import SCALAR
 from graphshare.ops.signature import define
 
+# The operator that returns its input, by the name that MXNet writes.
+IDENTITY = "_copy"
+
 OPERATORS = (
     *define(
         "hard_sigmoid", "data", "alpha:float=0.200000003; beta:float=0.5", registers_inputs=False, couples_batch="elementwise"
