@@ -38,6 +38,7 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
         params = outputs.params or (file.path if file is not None else "")
         words = ["graphshare", "verify", outputs.graph, *(["--params", params] if params else ["--random-params", "0"])]
         words += [f"--prefix={branch.label}" for branch in report.rewrite.branches if branch.label]
+        words += [f"--as-input={node.name}" for node, role in report.roles.items() if role.why == "--as-input"]
         say(f"prove it: {shlex.join(words)}")
 
 

@@ -174,29 +174,42 @@ class BranchInputs:
         files = _load_parameters(unfed, self.sides, may_miss=self.settings.params_seed is not None)
         if len(self.setups) > 1:
             self._check_sizes(files)
-        return [self._assign(setup, files, number, notes) for number in range(self.settings.rounds) for setup in self.setups]
+        to_right = dict(self._variables)
+        found: list[RoundValues] = []
+        for number in range(self.settings.rounds):
+            for setup in self.setups:
+                assigned = self._assign(setup, files[0], number, notes)
+                if not found and assigned.parameters:  # what is drawn once holds for all sizes and rounds
+                    files[0].update((node, assigned.values[node]) for node in assigned.parameters)
+                    files[1].update((to_right[node], assigned.values[node]) for node in assigned.parameters)
+                    if len(self.setups) > 1:
+                        self._check_sizes(files)
+                found.append(self._copy_inputs(assigned, files[1], setup, number))
+        return found
 
-    def _assign(
-        self, setup: Setup, files: tuple[Mapping[Node, Array], Mapping[Node, Array]], number: int, notes: dict[str, None]
-    ) -> RoundValues:
-        seed = self.settings.seed + number
+    def _assign(self, setup: Setup, parameters: Mapping[Node, Array], number: int, notes: dict[str, None]) -> Assignment:
+        """Return the values of the reference in round ``number``."""
         assigned = assign_values(
             self._parts[0],
             self.sides.roles,
-            files[0],
+            parameters,
             feeds=setup.feeds,
             shapes=setup.shapes,
-            seed=seed,
+            seed=self.settings.seed + number,
             params_seed=self.settings.params_seed,
             params=self.sides.files[0],
         )
         start = "" if setup.branch is None else f"at the sizes of {_name_branch(setup.branch)}: "
         add_notes(notes, assigned, self.settings.seed, self._twins.describe, start)
+        return assigned
+
+    def _copy_inputs(self, assigned: Assignment, parameters: Mapping[Node, Array], setup: Setup, number: int) -> RoundValues:
+        """Return the values of both branches: the branch has the reference's inputs and its own ``parameters``."""
         left = assigned.values
-        right = {b: files[1].get(b, left[a]) if a not in self._fed else left[a] for a, b in self._variables}
+        right = {b: left[a] if a in self._fed else parameters.get(b, left[a]) for a, b in self._variables}
         shapes = {node: array.shape for node, array in right.items()}
         inferred = infer(self._parts[1], shapes, {node: str(array.dtype) for node, array in right.items()})
-        return RoundValues(left, right, assigned.inference, inferred, setup.branch, seed)
+        return RoundValues(left, right, assigned.inference, inferred, setup.branch, self.settings.seed + number)
 
     def _check_sizes(self, files: tuple[Mapping[Node, Array], Mapping[Node, Array]]) -> None:
         """Refuse sizes that a branch cannot take. Raises RefusedError; every branch is named with the sizes."""
