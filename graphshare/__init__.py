@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from graphshare.api.duplicate import duplicate
     from graphshare.api.extract import extract
     from graphshare.api.group import group
+    from graphshare.api.images import open_images
     from graphshare.api.inspect import infer_shapes, inspect
     from graphshare.api.rename import rename
     from graphshare.api.rules import check_rules, explain, load_rules
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from graphshare.checkpoint.save import save
     from graphshare.errors import Fault, GraphshareError
     from graphshare.execute.bind import Bound
+    from graphshare.execute.classes import rank_classes
     from graphshare.execute.sgd import Sgd
     from graphshare.formats.params.convert import convert_params as convert
     from graphshare.formats.params.diff import diff_params
@@ -79,6 +81,8 @@ _HOMES = {
     "load": "checkpoint.load",
     "load_rules": "api.rules",
     "measure_params": "inspection.params_show",
+    "open_images": "api.images",
+    "rank_classes": "execute.classes",
     "rename": "api.rename",
     "run": "api.run",
     "save": "checkpoint.save",

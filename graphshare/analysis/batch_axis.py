@@ -21,15 +21,19 @@ class Coupling(msgspec.Struct, frozen=True, eq=False):
 
     node: Node
     why: str
+    only_training: bool = False
 
 
-def follow_batch(nodes: Sequence[Node], inputs: Mapping[Node, int]) -> tuple[dict[tuple[Node, int], At], list[Coupling]]:
+def follow_batch(
+    nodes: Sequence[Node], inputs: Mapping[Node, int], *, rank: int | None = None
+) -> tuple[dict[tuple[Node, int], At], list[Coupling]]:
     """Return the batch axis of every output of ``nodes`` that depends on the batch, and every operator that mixes samples.
 
-    ``nodes`` stand in topological order; ``inputs`` are the variables that hold a batch, with its axis. After an operator that
-    mixes samples the batch axis is assumed to be 0, so that one coupling is not reported for everything that follows.
+    ``nodes`` stand in topological order; ``inputs`` are the variables that hold a batch, with its axis; ``rank`` is theirs,
+    where it is known. After an operator that mixes samples the batch axis is assumed to be 0, so that one coupling is not
+    reported for everything that follows.
     """
-    found: dict[tuple[Node, int], At] = {(node, 0): At(axis, _declared_rank(node)) for node, axis in inputs.items()}
+    found: dict[tuple[Node, int], At] = {(node, 0): At(axis, rank or _declared_rank(node)) for node, axis in inputs.items()}
     couplings = []
     for node in nodes:
         if node.is_variable:
@@ -42,7 +46,7 @@ def follow_batch(nodes: Sequence[Node], inputs: Mapping[Node, int]) -> tuple[dic
             couplings.append(Coupling(node, outcome))
             outcome = At(0)
         elif isinstance(outcome, Mixes):
-            couplings.append(Coupling(node, outcome.why))
+            couplings.append(Coupling(node, outcome.why, outcome.only_training))
             outcome = outcome.places
         places = outcome if isinstance(outcome, list) else [outcome] * _outputs(node)
         found.update({(node, index): at for index, at in enumerate(places) if at is not None})

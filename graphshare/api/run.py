@@ -7,6 +7,8 @@ from typing import Any
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.checkpoint.load import locate_refusals
+from graphshare.errors import Fault, UsageError
+from graphshare.execute.batches import run_batches
 from graphshare.execute.bind import Bound
 from graphshare.execute.bind import bind as bind_graph
 from graphshare.execute.run import Computed
@@ -14,6 +16,8 @@ from graphshare.execute.run import run as run_graph
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.train import Trained
 from graphshare.execute.train import train as train_graph
+from graphshare.execute.variable_values import as_arrays
+from graphshare.formats.images.images import describe_images
 
 
 def run(
@@ -25,29 +29,45 @@ def run(
     seed: int | None = None,
     params_seed: int | None = None,
     profile: bool = False,
+    batch: int | None = None,
 ) -> Computed:
     """Compute the heads of a model, or ``targets``, and only what they need.
 
-    ``feeds`` are arrays by variable name, parameters too; an array of another dtype is converted where the dtypes of the others
-    determine its variable's. ``seed`` draws the inputs that are not fed (random operators use it too), ``params_seed`` the
-    parameters that the model does not hold. Labels and RNN states that are not fed are zeros.
+    ``feeds`` are arrays, or images (:func:`graphshare.open_images`), by variable name, parameters too; an array of another
+    dtype is converted where the dtypes of the others determine its variable's. With ``batch`` the images are decoded and
+    computed that many at a time, and there is no ``profile``. ``seed`` draws the inputs that are not fed (random operators use
+    it too), ``params_seed`` the parameters that the model does not hold. Labels and RNN states that are not fed are zeros.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed before anything runs.
         RefusedError: names that are not in the graph, shapes that do not fit, missing values; all of a kind are listed.
+        UsageError: ``batch`` goes with images only, and not with ``profile``.
     """
     source = as_checkpoint(model)
-    with locate_refusals(source):
+    if batch is not None and (profile or batch < 1):
+        problem = "--profile measures one pass and does not go with --batch" if profile else f"--batch {batch} is below 1"
+        raise UsageError(Fault(problem))
+
+    def compute(values: Mapping[str, Any]) -> Computed:
+        """Compute the targets for these feeds."""
         return run_graph(
             source.graph,
             params=source.parameter_file,
-            feeds=feeds,
+            feeds=as_arrays(values),
             shapes=as_shapes(shapes),
             targets=as_names(targets),
             seed=seed,
             params_seed=params_seed,
             profile=profile,
         )
+
+    with locate_refusals(source):
+        if batch is None:
+            computed = compute(feeds or {})
+        else:
+            computed = run_batches(source.graph, batch, compute, feeds=feeds or {}, targets=as_names(targets))
+    computed.notes[:0] = describe_images(feeds or {})
+    return computed
 
 
 def bind(model: Model, *, targets: Names = (), seed: int = 0) -> Bound:
@@ -88,16 +108,18 @@ def train(
     """
     source = as_checkpoint(model)
     with locate_refusals(source):
-        return train_graph(
+        trained = train_graph(
             source.graph,
             steps=steps,
             settings=settings,
             rescale=rescale,
             head_gradients=head_gradients,
             params=source.parameter_file,
-            feeds=feeds,
+            feeds=as_arrays(feeds),
             shapes=as_shapes(shapes),
             targets=as_names(targets),
             seed=seed,
             params_seed=params_seed,
         )
+    trained.notes[:0] = describe_images(feeds or {})
+    return trained

@@ -9,6 +9,7 @@ from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names,
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, UsageError
+from graphshare.execute.variable_values import as_arrays
 from graphshare.verification.inputs import Side
 from graphshare.verification.report import Report
 from graphshare.verification.verify import verify as verify_sides
@@ -65,7 +66,7 @@ def verify(
             rounds=rounds,
             atol=atol,
             rtol=rtol,
-            feeds=feeds,
+            feeds=as_arrays(feeds),
             shapes=as_shapes(shapes),
             params_seed=params_seed,
             as_input=as_names(as_input),

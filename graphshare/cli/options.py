@@ -30,7 +30,11 @@ strict = _option("--strict", is_flag=True, help="Refuse where there would be a w
 format_ = _option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="How to print [text].")
 
 feeds = _option(
-    "--feed", "feeds", metavar="NAME=FILE", multiple=True, help="Values from a .npy file; a bare .npz holds several."
+    "--feed",
+    "feeds",
+    metavar="NAME=FILE",
+    multiple=True,
+    help="Values from a .npy file, an image or a folder of images; a bare .npz holds several.",
 )
 shapes = _option(
     "--shape", "shapes", metavar="NAME=1,3,?,?", multiple=True, help="A variable's shape; ? is a size to be found."

@@ -10,6 +10,7 @@ import msgspec
 
 from graphshare.cli.console import say
 from graphshare.errors import Fault, UsageError
+from graphshare.execute.classes import Ranking
 from graphshare.execute.feeds import load_feeds, parse_feeds
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.summary import OutputSummary, summarize
@@ -89,7 +90,7 @@ def parse_training(given: Mapping[str, Any], *, profile: bool) -> TrainingOption
     return TrainingOptions(arguments, target, given["in_place"], tuple(path for _, path in gradients))
 
 
-def report(trained: Trained, summaries: list[OutputSummary]) -> dict[str, Any]:
+def report(trained: Trained, summaries: list[OutputSummary], rankings: list[Ranking] | None) -> dict[str, Any]:
     """Return the report that ``schemas/run.schema.json`` describes."""
     return {
         "outputs": summaries,
@@ -98,6 +99,7 @@ def report(trained: Trained, summaries: list[OutputSummary]) -> dict[str, Any]:
         "variable_bytes": trained.variable_bytes,
         "notes": trained.notes,
         "profile": None,
+        "classes": rankings,
         "training": {
             "steps": trained.steps,
             "settings": trained.settings,

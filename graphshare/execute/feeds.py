@@ -11,6 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError, UsageError
+from graphshare.formats.images.header import ENDINGS as IMAGE_ENDINGS
+from graphshare.formats.images.header import is_image, read_start
+from graphshare.formats.images.images import Images, open_image_files
+from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName
@@ -57,8 +61,10 @@ def parse_feeds(texts: Iterable[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def load_feeds(feeds: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = None) -> dict[str, Any]:
     """Load the arrays by variable name. A file for one name holds one array, or one of that name.
+
+    Images, and folders of them, are prepared by ``images`` (by default not at all) and decoded when their array is wanted.
 
     Raises:
         InputError: files that cannot be read; all are listed.
@@ -69,7 +75,7 @@ def load_feeds(feeds: Iterable[tuple[str, str]]) -> dict[str, Any]:
     unreadable: list[Fault] = []
     for name, path in feeds:
         try:
-            arrays = read_arrays(path)
+            arrays = _read_images(path, images or ImageSettings()) or read_arrays(path)
         except GraphshareError as error:
             unreadable += error.faults
             continue
@@ -84,9 +90,19 @@ def load_feeds(feeds: Iterable[tuple[str, str]]) -> dict[str, Any]:
         loaded.update(arrays)
     if unreadable:
         raise InputError(unreadable)
+    if images is not None and not any(isinstance(value, Images) for value in loaded.values()):
+        hint = "feed an image, as in --feed data=cat.jpg, or leave --resize, --mean and the like out"
+        faults.append(Fault("there are options for images, and no --feed is one", hint=hint))
     if faults:
         raise UsageError(faults)
     return loaded
+
+
+def _read_images(path: str, settings: ImageSettings) -> dict[str, Any]:
+    """Return the images of a file or folder under an empty name; nothing where the path is neither."""
+    if os.path.isdir(path) or path.lower().endswith(IMAGE_ENDINGS) or is_image(read_start(path)):
+        return {"": open_image_files([path], settings)}
+    return {}
 
 
 def for_variables(given: Mapping[str, T], variables: Collection[Node], *, option: str) -> dict[Node, T]:

@@ -115,6 +115,11 @@ def as_array(value: Any) -> Array:
     return array
 
 
+def as_arrays(feeds: Mapping[str, Any] | None) -> dict[str, Array]:
+    """Return what is fed by name as arrays: images are decoded, lists converted. Raises RefusedError as :func:`as_array`."""
+    return {name: as_array(value) for name, value in (feeds or {}).items()}
+
+
 def random_stream(seed: int) -> np.random.Generator:
     """Return the random stream that operators draw from."""
     return np.random.default_rng(seed)

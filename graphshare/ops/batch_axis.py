@@ -64,10 +64,11 @@ class Use:
 
 
 class Mixes(NamedTuple):
-    """Why an operator mixes samples, and on which axis its outputs are taken to have them anyway."""
+    """Why an operator mixes samples, and on which axis its outputs are taken to have them anyway; perhaps only in training."""
 
     why: str
     places: list[At | None]
+    only_training: bool = False
 
 
 Outcome = At | None | str | list[At | None] | Mixes

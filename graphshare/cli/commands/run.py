@@ -14,14 +14,16 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs, resolve_run_outputs
 from graphshare.checkpoint.parameter_plan import notes_on
 from graphshare.checkpoint.save import write_outputs
-from graphshare.cli import options, training_options
+from graphshare.cli import class_options, image_options, options, training_options
 from graphshare.cli.console import is_colored, put, put_json, say
 from graphshare.cli.output import list_inputs, warn
 from graphshare.cli.tables import align
 from graphshare.errors import Fault, UsageError
+from graphshare.execute.classes import Ranking
 from graphshare.execute.feeds import load_feeds, parse_feeds, parse_shapes
 from graphshare.execute.run import Computed
 from graphshare.execute.summary import OutputSummary, Profile, profile_of, summarize
+from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.output_paths import is_directory
 from graphshare.formats.params.registry import ARRAY_ENDINGS
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_number
@@ -47,7 +49,10 @@ EXAMPLES = {
 @click.option("--random", "seed", type=click.IntRange(min=0), metavar="SEED", help="Draw the inputs that are not fed.")
 @click.option("--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters.")
 @click.option("-o", "--out", metavar="OUT", help="Write the outputs as .npz to a path, or - for stdout.")
+@class_options.options
 @click.option("--profile", is_flag=True, help="Show time and memory by node and by operator.")
+@image_options.options
+@click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Compute this many images at a time [all at once].")
 @training_options.options
 @options.format_
 def command(
@@ -60,7 +65,10 @@ def command(
     seed: int | None,
     params_seed: int | None,
     out: str | None,
+    classes: class_options.ClassOptions | None,
     profile: bool,
+    images: ImageSettings | None,
+    batch: int | None,
     format_: str,
     **given_training: Any,
 ) -> None:
@@ -71,14 +79,20 @@ def command(
 
     With --sgd-steps the parameters are trained first, as MXNet's Module does it: labels are fed like other inputs, the outputs
     are those after the last step, and --params-out takes the new parameters.
+
+    An image is fed as (1, 3, height, width) of pixels from 0 to 255, red, green and blue, unless the options say otherwise; the
+    images of a folder, in order of their names, are one batch. `pip install 'graphshare[images]'` gives what reads them.
     """
-    _check_out(out, format_)
+    _check_out(out, format_, has_table=classes is not None)
     training = training_options.parse_training(given_training, profile=profile)
+    if training is not None and batch is not None:
+        raise UsageError(Fault("--batch computes images by parts and does not go with --sgd-steps"))
     model = load(graph, epoch=epoch, params=params)
     files = parse_feeds(feeds)
     outputs = _resolve_outputs(model, out, training, [path for _, path in files])
+    values = load_feeds(files, images)
     common: dict[str, Any] = {
-        "feeds": load_feeds(files),
+        "feeds": values,
         "shapes": parse_shapes(shapes),
         "targets": targets,
         "seed": seed,
@@ -86,16 +100,19 @@ def command(
     }
     warn(notes_on(model.parameter_file, model.graph, unused=False))
     if training is not None:
-        _run_trained(model, training, common, outputs, format_)
+        _run_trained(model, training, common, classes, outputs, format_)
         return
-    computed = run(model, profile=profile, **common)
+    computed = run(model, profile=profile, batch=batch, **common)
+    rankings = class_options.rank_outputs(classes, computed.outputs, values)
     for note in computed.notes:
         say(note)
     _write(model, computed.outputs, outputs)
     summaries = [summarize(name, array) for name, array in computed.outputs.items()]
     costs = profile_of(computed.timings) if profile else None
     if format_ == "json":
-        put_json(_report(computed, summaries, costs))
+        put_json(_report(computed, summaries, costs, rankings))
+    elif rankings is not None:
+        class_options.put_classes(rankings)
     elif out is None:
         _put_table(summaries)
     for line in _profile_lines(costs) if costs is not None and format_ == "text" else ():
@@ -105,22 +122,30 @@ def command(
 
 
 def _run_trained(
-    model: Checkpoint, training: training_options.TrainingOptions, common: dict[str, Any], outputs: Outputs, format_: str
+    model: Checkpoint,
+    training: training_options.TrainingOptions,
+    common: dict[str, Any],
+    classes: class_options.ClassOptions | None,
+    outputs: Outputs,
+    format_: str,
 ) -> None:
     """Train first; the outputs are those after the last step."""
     trained = train(model, **training.arguments, **common)
+    rankings = class_options.rank_outputs(classes, trained.outputs, common["feeds"])
     for note in trained.notes:
         say(note)
     _write(model.with_params(trained.updated), trained.outputs, outputs)
     summaries = [summarize(name, array) for name, array in trained.outputs.items()]
     if format_ == "json":
-        put_json(training_options.report(trained, summaries))
+        put_json(training_options.report(trained, summaries, rankings))
+    elif rankings is not None:
+        class_options.put_classes(rankings)
     elif not outputs.arrays:
         _put_table(summaries)
     training_options.say_result(trained)
 
 
-def _check_out(out: str | None, format_: str) -> None:
+def _check_out(out: str | None, format_: str, *, has_table: bool) -> None:
     """Refuse before a long run what could not be written after it.
 
     Raises:
@@ -130,6 +155,8 @@ def _check_out(out: str | None, format_: str) -> None:
         raise UsageError(Fault("the arrays would go to the terminal", hint="add -o FILE.npz, or pipe them on"))
     if out == "-" and format_ == "json":
         raise UsageError(Fault("the arrays and the report would both go to stdout", hint="name a file with -o"))
+    if out == "-" and has_table:
+        raise UsageError(Fault("the arrays and the table of classes would both go to stdout", hint="name a file with -o"))
     others = tuple(ending for ending in (*ARRAY_ENDINGS, ".json") if ending != ".npz")
     if out is not None and out.lower().endswith(others) and not is_directory(out):
         raise UsageError(
@@ -156,7 +183,9 @@ def _write(model: Checkpoint, arrays: Mapping[str, Any], outputs: Outputs) -> No
         say(f"wrote {outputs.params}: {format_count(len(model.parameter_file.records), 'array')}")
 
 
-def _report(computed: Computed, summaries: list[OutputSummary], costs: Profile | None) -> dict[str, Any]:
+def _report(
+    computed: Computed, summaries: list[OutputSummary], costs: Profile | None, rankings: list[Ranking] | None
+) -> dict[str, Any]:
     """Return the report that ``schemas/run.schema.json`` describes."""
     return {
         "outputs": summaries,
@@ -165,6 +194,7 @@ def _report(computed: Computed, summaries: list[OutputSummary], costs: Profile |
         "variable_bytes": computed.variable_bytes,
         "notes": computed.notes,
         "profile": costs,
+        "classes": rankings,
         "training": None,
     }
 

@@ -9,11 +9,13 @@ import msgspec
 
 from graphshare.api.verify import verify
 from graphshare.checkpoint.load import load
-from graphshare.cli import options
+from graphshare.cli import image_options, options
 from graphshare.cli.console import put, put_json, say
 from graphshare.cli.report import put_report, report_format
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.feeds import load_feeds, parse_feeds, parse_shapes
+from graphshare.formats.images.images import describe_images
+from graphshare.formats.images.settings import ImageSettings
 from graphshare.reports.formats import default_format
 from graphshare.text.format import escape_control
 from graphshare.verification.report import Report, report_of
@@ -50,6 +52,7 @@ EXAMPLES = {
 )
 @click.option("--layers", is_flag=True, help="Compare every inner output too, and name the first that departs.")
 @click.option("--allow-unsupported", is_flag=True, help="Accept structure and parameters alone where an operator cannot run.")
+@image_options.options
 @report_format
 def command(
     graph: str,
@@ -71,6 +74,7 @@ def command(
     expect: str | None,
     layers: bool,
     allow_unsupported: bool,
+    images: ImageSettings | None,
     format_: str | None,
 ) -> int:
     """Prove that branches compute the same.
@@ -84,12 +88,13 @@ def command(
     if against is None and against_params is not None:
         raise UsageError(Fault("--against-params needs --against"))
     model = load(graph, epoch=epoch, params=params)
+    values = load_feeds(parse_feeds(feeds), images)
     report = verify(
         model,
         prefixes=prefixes,
         map=map_file,
         against=None if against is None else load(against, params=against_params),
-        feeds=load_feeds(parse_feeds(feeds)),
+        feeds=values,
         shapes=parse_shapes(shapes),
         params_seed=params_seed,
         as_input=as_input,
@@ -102,6 +107,8 @@ def command(
         layers=layers,
         allow_unsupported=allow_unsupported,
     )
+    for note in describe_images(values):
+        say(note)
     _print(report, format_, model.where)
     return 0 if report else 1
 

@@ -11,9 +11,8 @@ def _batch_norm(use: Use) -> Outcome:
     if use.signature.parameter("axis") is not None and use.first.is_axis(use.value("axis")):
         return "normalises each sample by parameters of its own"
     places = [use.first, None, None]  # mean and variance have no batch axis
-    return (
-        places if use.value("use_global_stats") else Mixes("takes mean and variance of the whole batch while training", places)
-    )
+    why = "takes mean and variance of the whole batch while training"
+    return places if use.value("use_global_stats") else Mixes(why, places, only_training=True)
 
 
 RULES: dict[str, Rule] = {

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from graphshare.ops.batch_axis import At, Outcome, Rule, Use, default_rule, require_axes
+from graphshare.ops.batch_axis import At, Mixes, Outcome, Rule, Use, default_rule, require_axes
 
 
 def _loss(use: Use) -> Outcome:
     how = use.value("normalization")
+    outcome = default_rule(use)
     if how in ("batch", "valid"):
         counted = "all samples" if how == "batch" else "what is valid in all samples"
-        return f"divides its gradient by the number of {counted} (normalization {how})"
-    return default_rule(use)
+        place = outcome if isinstance(outcome, At) else At(0)
+        why = f"divides its gradient by the number of {counted} (normalization {how})"
+        return Mixes(why, [place], only_training=isinstance(outcome, At))
+    return outcome
 
 
 RULES: dict[str, Rule] = {

@@ -1,0 +1,92 @@
+"""The options that prepare images for an input; a command that feeds values has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+
+from graphshare.errors import Fault, UsageError
+from graphshare.formats.images.presets import PRESETS
+from graphshare.formats.images.settings import INTERPOLATIONS, LAYOUTS, ImageSettings, make_settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--preset", type=click.Choice(list(PRESETS)), help="Prepare images as this model zoo does."),
+    click.option("--resize", metavar="N|H,W", help="Length of an image's shorter side, or its height and width."),
+    click.option("--crop", metavar="N|H,W", help="Cut this out of the centre, after --resize."),
+    click.option("--mean", metavar="R,G,B", help="Subtract from pixels (0 to 255), in this order even with --bgr [0]."),
+    click.option("--scale", metavar="S", help="Then multiply by this, a number or a fraction such as 1/255 [1]."),
+    click.option("--std", metavar="R,G,B", help="Then divide by this [1]."),
+    click.option("--rgb", "color", flag_value="rgb", help="Channels in the order red, green, blue [this]."),
+    click.option("--bgr", "color", flag_value="bgr", help="Channels in the order blue, green, red."),
+    click.option("--gray", "color", flag_value="gray", help="One channel."),
+    click.option("--layout", type=click.Choice(LAYOUTS), help="Order of the axes of the input [NCHW]."),
+    click.option("--interpolation", type=click.Choice(INTERPOLATIONS), help="How to resize; others are Pillow's [mxnet]."),
+)
+_NAMES = ("preset", "resize", "crop", "mean", "scale", "std", "color", "layout", "interpolation")
+
+
+def options(command: F) -> F:
+    """Add the options to a command, which gets ``images``, the settings, or None where no option is given."""
+
+    @wraps(command)
+    def with_settings(**values: Any) -> Any:
+        given = {name: values.pop(name) for name in _NAMES}
+        return command(images=parse_settings(given), **values)
+
+    result: Any = with_settings
+    for option in reversed(_OPTIONS):
+        result = option(result)
+    return result  # type: ignore[no-any-return]
+
+
+def parse_settings(given: Mapping[str, Any]) -> ImageSettings | None:
+    """Return the settings that the options say; None without any.
+
+    Raises:
+        UsageError: texts that are not numbers, or numbers that do not make sense; all are listed.
+    """
+    if not any(given.values()):
+        return None
+    faults: list[Fault] = []
+    parsed: dict[str, Any] = {name: given[name] for name in ("color", "layout", "interpolation")}
+    for name in ("resize", "crop", "mean", "scale", "std"):
+        if given[name] is None:
+            continue
+        numbers = _parse_numbers(given[name], int if name in ("resize", "crop") else _parse_fraction)
+        if not numbers or len(numbers) > _MOST[name]:
+            faults.append(Fault(f"--{name} {given[name]!r} cannot be read", hint=_HINTS[name]))
+        elif name == "crop":
+            parsed[name] = numbers * 2 if len(numbers) == 1 else numbers
+        else:
+            parsed[name] = numbers[0] if name in ("resize", "scale") and len(numbers) == 1 else numbers
+    if faults:
+        raise UsageError(faults)
+    return make_settings(given["preset"], parsed)
+
+
+_MOST = {"resize": 2, "crop": 2, "mean": 3, "std": 3, "scale": 1}
+_HINTS = {
+    "resize": "write the length of the shorter side, as in 256, or height and width, as in 112,96",
+    "crop": "write one length, as in 224, or height and width, as in 112,96",
+    "mean": "write one number, or three, as in 123.68,116.28,103.53",
+    "std": "write one number, or three, as in 58.4,57.1,57.4",
+    "scale": "write a number, as in 0.0078125 or 1/255",
+}
+
+
+def _parse_numbers(text: str, parse: Callable[[str], float]) -> tuple[float, ...]:
+    """Return the numbers of a text; nothing where it is not a list of numbers."""
+    try:
+        return tuple(parse(part) for part in text.split(","))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        return ()
+
+
+def _parse_fraction(text: str) -> float:
+    above, slash, below = text.partition("/")
+    return float(above) / float(below) if slash else float(above)

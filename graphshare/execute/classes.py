@@ -1,0 +1,96 @@
+"""The classes of a classifier: which scores of an output are the largest, with their labels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.execute.variable_values import as_array
+from graphshare.formats.byte_source import open_source
+from graphshare.ops.kernel import Array
+from graphshare.text.format import format_dims
+
+MAX_LABEL_BYTES = 1 << 24
+
+
+class ClassScore(msgspec.Struct, frozen=True):
+    """A class by its number and label, and its score as the network gives it, None where it is not finite."""
+
+    index: int
+    label: str | None
+    score: float | None
+
+
+class Ranking(msgspec.Struct, frozen=True):
+    """The best classes of one sample, best first; ``image`` is its file, None where the input was not images."""
+
+    output: str
+    sample: int
+    image: str | None
+    classes: tuple[ClassScore, ...]
+
+
+def rank_classes(
+    outputs: Mapping[str, Array],
+    top: int = 5,
+    *,
+    labels: str | os.PathLike[str] | Sequence[str] | None = None,
+    images: Sequence[str] = (),
+) -> list[Ranking]:
+    """Return the ``top`` classes of each sample in every output (N, classes), also (N, classes, 1, 1); ties by number.
+
+    ``labels`` are the names of the classes, or a file with one a line; then outputs with another number of classes are left
+    out. ``images`` are the files of the samples.
+
+    Raises:
+        RefusedError: no output has that form, or as many classes as there are labels.
+        InputError: the file of labels cannot be read.
+    """
+    names = read_labels(labels) if isinstance(labels, (str, os.PathLike)) else labels
+    scores = {name: rows for name, value in outputs.items() if (rows := _as_rows(as_array(value))) is not None}
+    fitting = {name: rows for name, rows in scores.items() if names is None or rows.shape[1] == len(names)}
+    if not fitting:
+        shapes = ", ".join(f"{name} {format_dims(np.shape(value))}" for name, value in outputs.items())
+        wanted = "rows of scores" if names is None else f"rows of {len(names):,} scores"
+        hint = "choose the output with --target" + ("" if names is None else ", or the labels of this network")
+        raise RefusedError(Fault(f"no output has {wanted}, one for each class; there is {shapes}", hint=hint))
+    return [
+        Ranking(name, number, images[number] if len(images) == len(rows) else None, _best(row, top, names))
+        for name, rows in fitting.items()
+        for number, row in enumerate(rows)
+    ]
+
+
+def read_labels(path: str | os.PathLike[str]) -> list[str]:
+    """Return the lines of a text file (UTF-8), without empty ones at its end. Raises InputError when it is none."""
+    with open_source(path, endings=(".txt",)) as source:
+        if source.size > MAX_LABEL_BYTES:
+            raise InputError(Fault(f"has {source.size:,} bytes; labels may have {MAX_LABEL_BYTES:,}", where=source.name))
+        data = source.read_at(0, source.size)
+    try:
+        labels = [line.strip() for line in data.decode("utf-8-sig").split("\n")]
+    except UnicodeDecodeError as error:
+        hint = "labels are text in UTF-8, one a line"
+        raise InputError(Fault("is not text in UTF-8", where=str(path), path=f"byte {error.start}", hint=hint)) from error
+    while labels and not labels[-1]:
+        labels.pop()
+    if not labels:
+        raise InputError(Fault("holds no labels", where=str(path), hint="labels are text in UTF-8, one a line"))
+    return labels
+
+
+def _as_rows(array: Array) -> Array | None:
+    """Return an output as (N, classes); None where it has another form."""
+    is_row = array.ndim >= 2 and array.shape[1] > 1 and all(size == 1 for size in array.shape[2:])
+    return array.reshape(array.shape[:2]) if is_row else None
+
+
+def _best(row: Array, top: int, names: Sequence[str] | None) -> tuple[ClassScore, ...]:
+    order = np.argsort(-row.astype(np.float64), kind="stable")[:top]
+    return tuple(
+        ClassScore(int(i), None if names is None else names[i], float(row[i]) if np.isfinite(row[i]) else None) for i in order
+    )

@@ -1,0 +1,122 @@
+"""What an image file says about itself before its pixels are decoded; only this module imports Pillow.
+
+Files are told apart by their first bytes. Pillow reads the formats of ``FORMATS`` alone: others start programs or are rare.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
+from graphshare.formats.byte_source import ByteSource, SourceFile, open_source
+from graphshare.text.format import format_dims
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
+ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
+MAX_PIXELS = 89_478_485  # Pillow's own limit, which it only warns at
+_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*")
+_ORIENTATION = 0x0112  # EXIF tag
+_SIDEWAYS = 5  # from this orientation on height and width change places
+
+
+class ImageHeader(msgspec.Struct, frozen=True):
+    """An image file: its height and width when it is upright, and the orientation of its EXIF data, from 1 to 8."""
+
+    path: str
+    height: int
+    width: int
+    orientation: int
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether the pixels must be turned or mirrored to be upright."""
+        return self.orientation != 1
+
+
+def is_image(start: bytes) -> bool:
+    """Whether a file that begins with ``start`` (12 bytes) is an image of a format that is read."""
+    if start.startswith(_STARTS):
+        return start[4:8] != bytes(4)  # the length at the start of a safetensors file ends in zeros
+    if start[:2] == b"BM":
+        return start[2:8] != bytes(6)
+    netpbm = start[:1] == b"P" and start[1:2] in b"123456" and start[2:3].isspace()
+    return netpbm or (start[:4] == b"RIFF" and start[8:12] == b"WEBP")
+
+
+def read_start(path: str) -> bytes:
+    """Return the first bytes of a file, from which ``is_image`` tells its kind. Raises InputError when it cannot be read."""
+    with open_source(path, endings=ENDINGS) as source:
+        return source.read_at(0, min(12, source.size))
+
+
+def read_header(path: str) -> ImageHeader:
+    """Return the header of an image file; no pixel is decoded.
+
+    Raises:
+        InputError: the file cannot be read, is damaged, or has too many pixels.
+        RefusedError: Pillow is not installed.
+    """
+    with open_image(path) as image:
+        has_exif = image.format != "PNG" or "exif" in image.info  # Pillow decodes a whole PNG to look for some
+        orientation = image.getexif().get(_ORIENTATION) if has_exif else None
+        width, height = image.size
+    turn = orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else 1
+    if turn >= _SIDEWAYS:
+        width, height = height, width
+    return ImageHeader(path, height, width, turn)
+
+
+@contextmanager
+def open_image(path: str) -> Iterator[Image]:
+    """Open an image file with Pillow, for a ``with`` block in which its pixels are decoded.
+
+    Raises:
+        InputError: the file cannot be read, is damaged, or has too many pixels.
+        RefusedError: Pillow is not installed.
+    """
+    try:
+        from PIL import Image  # an optional package, and slow to import
+    except ImportError:
+        hint = "pip install 'graphshare[images]', or prepare the numbers yourself and feed them as .npy"
+        raise RefusedError(
+            Fault("is an image, and Pillow, which reads images, is not installed", where=path, hint=hint)
+        ) from None
+    with open_source(path, endings=ENDINGS) as source, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # on damaged metadata and on sizes, which are checked here
+        try:
+            with Image.open(io.BufferedReader(SourceFile(source)), formats=FORMATS) as image:
+                _check_size(image, source)
+                yield image
+        except (GraphshareError, MemoryError):
+            raise
+        except Exception as error:  # of a damaged file Pillow raises almost any exception
+            raise InputError(Fault(f"cannot be read as an image: {_describe(error)}", where=path, hint=_HINT)) from error
+
+
+_HINT = "it may be damaged or cut off: open it in a viewer, or save it again"
+
+
+def _check_size(image: Image, source: ByteSource) -> None:
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        message = f"has {format_dims((width, height))} pixels; graphshare reads up to {MAX_PIXELS:,}"
+        raise InputError(Fault(message, where=source.name, hint="make it smaller first"))
+    if not width * height:
+        raise InputError(Fault("has no pixels", where=source.name))
+    if image.mode in ("I", "F"):
+        hint = "save it with 8 or 16 bits for each channel, or feed the numbers as .npy"
+        raise InputError(Fault("has pixels of 32 bits", where=source.name, hint=hint))
+
+
+def _describe(error: Exception) -> str:
+    text = str(error).partition(" <")[0].strip()  # Pillow names the file object
+    return "no format is recognized" if type(error).__name__ == "UnidentifiedImageError" else text or type(error).__name__

@@ -1,0 +1,179 @@
+"""Images as the value of an input: files, opened and checked, whose pixels are decoded when the array is wanted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
+from graphshare.formats.images.header import ENDINGS, ImageHeader, is_image, read_header, read_start
+from graphshare.formats.images.settings import COLORS, ImageSettings
+from graphshare.formats.images.sizes import crop_corner, size_before_crop, size_of_result
+from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
+from graphshare.text.short_repr import ShortRepr
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAX_BATCH_BYTES = 1 << 31
+MAX_RESIZED = 1 << 24  # pixels
+_LISTED = 4
+_SKIPPED = "not images, and left out of {}: {}"
+
+
+class Images(ShortRepr):
+    """Images that are prepared alike: a sequence, and an array (N, C, H, W) or (N, H, W, C) of float32 where one is wanted.
+
+    ``numpy.asarray(images)`` decodes them; ``images[:8]`` are the first eight. ``paths`` are the files, ``notes`` tell what was
+    decided for the user.
+    """
+
+    __slots__ = ("_headers", "notes", "settings")
+
+    def __init__(self, headers: Sequence[ImageHeader], settings: ImageSettings, notes: Sequence[str] = ()) -> None:
+        self._headers = tuple(headers)
+        self.settings = settings
+        self.notes = tuple(notes)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files, in order."""
+        return tuple(header.path for header in self._headers)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array."""
+        height, width = size_of_result(self._headers[0], self.settings) if self._headers else (0, 0)
+        channels = COLORS[self.settings.color]
+        sides = (channels, height, width) if self.settings.layout == "NCHW" else (height, width, channels)
+        return (len(self), *sides)
+
+    def __len__(self) -> int:
+        return len(self._headers)
+
+    def __getitem__(self, index: int | slice) -> Images:
+        chosen = self._headers[index]
+        return Images((chosen,) if isinstance(chosen, ImageHeader) else chosen, self.settings)
+
+    def take(self, indices: Iterable[int]) -> Images:
+        """Return the images of these indices, some perhaps several times."""
+        return Images([self._headers[index] for index in indices], self.settings)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the prepared pixels. Raises InputError where files are damaged, RefusedError where they are too many."""
+        from graphshare.formats.images.pixels import read_batch  # start-up: numpy
+
+        size = 4
+        for length in self.shape:
+            size *= length
+        if size > MAX_BATCH_BYTES:
+            message = f"{len(self)} images of {format_dims(self.shape[1:])} take {format_bytes(size)}; a batch may take "
+            hint = "compute fewer at a time with --batch N, or make them smaller with --resize"
+            raise RefusedError(Fault(message + format_bytes(MAX_BATCH_BYTES), hint=hint))
+        array = read_batch(self._headers, self.settings)
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def _summary(self) -> str:
+        return f"{len(self)}, {format_dims(self.shape)}"
+
+
+def describe_images(feeds: Mapping[str, Any]) -> list[str]:
+    """Return for each input that is fed with images how many they are, in which shape, and what was decided for the user."""
+    lines = []
+    for name, value in feeds.items():
+        if isinstance(value, Images):
+            color, layout = value.settings.color, value.settings.layout
+            channels = color if color == "gray" else color.upper()
+            number = format_count(len(value), "image")
+            lines += [f"{name!r} is {number} as {format_shape(value.shape)}, {channels}, {layout}", *value.notes]
+    return lines
+
+
+def open_image_files(paths: Iterable[str], settings: ImageSettings) -> Images:
+    """Open image files, and those in folders, in order of their names, as one batch.
+
+    Raises:
+        InputError: files that are missing, damaged or no images; all are listed.
+        RefusedError: Pillow is not installed, or the images give arrays of different sizes.
+    """
+    notes = list(settings.notes)
+    files: list[str] = []
+    headers: list[ImageHeader] = []
+    faults: list[Fault] = []
+    for path in paths:
+        files += _list_folder(path, notes) if os.path.isdir(path) else [path]
+    for file in files:
+        try:
+            if not is_image(read_start(file)):
+                endings = ", ".join(ENDINGS)
+                faults.append(
+                    Fault("is not an image of a format that is read", where=file, hint=f"the formats are those of {endings}")
+                )
+                continue
+            headers.append(read_header(file))
+        except InputError as error:
+            faults += error.faults
+    if faults:
+        raise InputError(faults)
+    if not headers:
+        raise InputError(Fault("there is no image to be read"))
+    _check_sizes(headers, settings)
+    turned = [os.path.basename(header.path) for header in headers if header.is_turned]
+    if turned:
+        notes.append(f"turned upright, as their EXIF data say: {format_names(turned, _LISTED)}")
+    return Images(headers, settings, notes)
+
+
+def _list_folder(path: str, notes: list[str]) -> list[str]:
+    """Return the images in a folder by name, without hidden files and folders; add a note on other files.
+
+    Raises:
+        InputError: the folder cannot be read, or holds no image.
+    """
+    try:
+        with os.scandir(path) as entries:
+            names = sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_file())
+    except OSError as error:
+        raise InputError(Fault(f"cannot be read: {error.strerror or error}", where=path)) from error
+    images: list[str] = []
+    others: list[str] = []
+    for name in names:
+        file = os.path.join(path, name)
+        try:
+            (images if is_image(read_start(file)) or name.lower().endswith(ENDINGS) else others).append(file)
+        except GraphshareError:
+            images.append(file)  # opening it says what is wrong
+    if not images:
+        raise InputError(Fault("is a folder without images", where=path))
+    if others:
+        notes.append(_SKIPPED.format(path, format_names(map(os.path.basename, others), _LISTED)))
+    return images
+
+
+def _check_sizes(headers: Sequence[ImageHeader], settings: ImageSettings) -> None:
+    """Refuse images that are too small for the crop, too large after the resize, or of another size than the first."""
+    faults = []
+    wanted = size_of_result(headers[0], settings)
+    for header in headers:
+        before = size_before_crop(header, settings)
+        if min(crop_corner(header, settings)) < 0:
+            hint = "add --resize, or crop less"
+            faults.append(Fault(f"is {_size(before)}, too small for a crop of {_size(wanted)}", where=header.path, hint=hint))
+        elif not min(before) or (settings.resize and before[0] * before[1] > MAX_RESIZED):
+            faults.append(
+                Fault(
+                    f"would be {_size(before)} after the resize; at most {MAX_RESIZED:,} pixels are allowed", where=header.path
+                )
+            )
+        elif size_of_result(header, settings) != wanted:
+            hint = "images of one batch need one size: add --resize H,W, or --resize N with --crop N"
+            message = f"is {_size(size_of_result(header, settings))}, where {headers[0].path} is {_size(wanted)}"
+            faults.append(Fault(message, where=header.path, hint=hint))
+    if faults:
+        raise RefusedError(faults)
+
+
+def _size(size: tuple[int, int]) -> str:
+    """Return a size in words, because images are written width first, and shapes height first."""
+    return f"{size[1]} wide, {size[0]} high"

@@ -1,0 +1,129 @@
+"""Pixels as arrays: decode, turn upright, resize, crop, normalize, stack.
+
+``resize_as_mxnet`` is bilinear as ``mx.image.imresize`` and OpenCV's ``resize`` are: each pixel of the result is interpolated
+between its four nearest neighbours, in fixed-point numbers, whatever the sizes. Pillow's filters take in all pixels that a
+pixel of a smaller result covers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphshare.errors import Fault, InputError
+from graphshare.formats.images.header import ImageHeader, open_image
+from graphshare.formats.images.settings import COLORS, ImageSettings
+from graphshare.formats.images.sizes import crop_corner, size_before_crop, size_of_result
+
+Pixels = NDArray[np.uint8]
+_COEFFICIENT_BITS = 11
+_ONE = np.float32(1 << _COEFFICIENT_BITS)
+_TURNS = {
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
+    8: "ROTATE_90",
+}
+"""How an image of each EXIF orientation is turned upright."""
+
+
+def read_batch(headers: Sequence[ImageHeader], settings: ImageSettings) -> NDArray[np.float32]:
+    """Return the images as one float32 array, (N, C, H, W) or (N, H, W, C); all give the same size.
+
+    Raises:
+        InputError: files that are damaged or have changed; all are listed.
+    """
+    height, width = size_of_result(headers[0], settings)
+    channels = COLORS[settings.color]
+    batch = np.empty((len(headers), height, width, channels), np.float32)
+    faults: list[Fault] = []
+    for number, header in enumerate(headers):
+        try:
+            batch[number] = normalize(_cut(_read_pixels(header, settings), header, settings), settings)
+        except InputError as error:
+            faults += error.faults
+    if faults:
+        raise InputError(faults)
+    return np.ascontiguousarray(batch.transpose(0, 3, 1, 2)) if settings.layout == "NCHW" else batch
+
+
+def normalize(pixels: Pixels, settings: ImageSettings) -> NDArray[np.float32]:
+    """Return ``(pixel - mean) * scale / std`` of pixels (H, W, C) in red, green, blue, with the channels in their order."""
+    result = pixels.astype(np.float32)
+    if any(settings.mean):
+        result -= np.asarray(settings.mean, np.float32)
+    if settings.scale != 1:
+        result *= np.float32(settings.scale)
+    if any(number != 1 for number in settings.std):
+        result /= np.asarray(settings.std, np.float32)
+    return result[..., ::-1] if settings.color == "bgr" else result
+
+
+def resize_as_mxnet(pixels: Pixels, height: int, width: int) -> Pixels:
+    """Return pixels (H, W, C) as (``height``, ``width``, C), bit for bit as ``mx.image.imresize(..., interp=1)``."""
+    rows, columns = pixels.shape[:2]
+    if (rows, columns) == (height, width):
+        return pixels
+    if (rows, columns) == (2 * height, 2 * width):  # OpenCV has a way of its own for this
+        total = pixels.reshape(height, 2, width, 2, -1).sum((1, 3), dtype=np.int32)
+        halved: Pixels = ((total + 2) >> 2).astype(np.uint8)
+        return halved
+    left, right, before, after = _neighbours(columns, width, is_bounded=True)
+    top, bottom, above, below = _neighbours(rows, height, is_bounded=False)
+
+    def interpolate_row(row: NDArray[Any]) -> NDArray[Any]:
+        """Return one of the two rows between which each row of the result lies; only the pixels that count are touched."""
+        across: NDArray[Any] = pixels[row[:, None], left] * before[:, None] + pixels[row[:, None], right] * after[:, None]
+        return across >> 4
+
+    down = (above[:, None, None] * interpolate_row(top) >> 16) + (below[:, None, None] * interpolate_row(bottom) >> 16)
+    result: Pixels = ((down + 2) >> 2).astype(np.uint8)
+    return result
+
+
+def _neighbours(size: int, target: int, *, is_bounded: bool) -> tuple[NDArray[Any], ...]:
+    """Return for each position of a result its two neighbours along an axis, and their weights of ``1 << 11`` together."""
+    position = ((np.arange(target) + 0.5) * (size / target) - 0.5).astype(np.float32)
+    first = np.floor(position).astype(np.int64)
+    fraction = position - first.astype(np.float32)
+    if is_bounded:
+        fraction[(first < 0) | (first >= size - 1)] = 0
+    second = np.clip(first + 1, 0, size - 1)
+    weights = (np.rint(part * _ONE).astype(np.int32) for part in (1 - fraction, fraction))
+    return np.clip(first, 0, size - 1), second, *weights
+
+
+def _read_pixels(header: ImageHeader, settings: ImageSettings) -> Pixels:
+    """Return the pixels (H, W, C) of a file, upright and resized, C being red, green and blue, or gray."""
+    from PIL import Image  # an optional package
+
+    height, width = size_before_crop(header, settings)
+    with open_image(header.path) as image:
+        mode = "L" if settings.color == "gray" else "RGB"
+        image.draft(mode, image.size)  # a JPEG decodes to gray by itself, as it does for OpenCV
+        found: Image.Image = image
+        if found.mode.startswith("I;16"):
+            found = Image.fromarray((np.asarray(found) >> 8).astype(np.uint8))
+        found = found.convert(mode)
+        if header.is_turned:
+            found = found.transpose(Image.Transpose[_TURNS[header.orientation]])
+        if (found.height, found.width) != (header.height, header.width):
+            raise InputError(Fault("changed while it was being read", where=header.path))
+        if settings.interpolation != "mxnet":
+            found = found.resize((width, height), Image.Resampling[settings.interpolation.upper()])
+        pixels = np.asarray(found)
+    pixels = pixels.reshape(*pixels.shape[:2], -1)
+    return resize_as_mxnet(pixels, height, width) if settings.interpolation == "mxnet" else pixels
+
+
+def _cut(pixels: Pixels, header: ImageHeader, settings: ImageSettings) -> Pixels:
+    """Return the centre of the pixels, of the size that is asked for."""
+    top, left = crop_corner(header, settings)
+    height, width = size_of_result(header, settings)
+    return pixels[top : top + height, left : left + width]

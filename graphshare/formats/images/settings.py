@@ -1,0 +1,90 @@
+"""How images become the input of a network: sizes, numbers, channels and layout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from graphshare.errors import Fault, UsageError
+from graphshare.formats.images.presets import PRESETS
+from graphshare.text.names import did_you_mean
+
+COLORS = {"rgb": 3, "bgr": 3, "gray": 1}
+"""Orders of the channels, with their number."""
+LAYOUTS = ("NCHW", "NHWC")
+INTERPOLATIONS = ("mxnet", "nearest", "box", "bilinear", "bicubic", "lanczos")
+MAX_SIDE = 1 << 15
+
+
+class ImageSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The preparation of an image: resize, crop at the centre, then ``(pixel - mean) * scale / std``, pixels from 0 to 255.
+
+    ``resize`` is the length of the shorter side, or (height, width); ``crop`` is (height, width). ``mean`` and ``std`` have one
+    number for all channels or one each for red, green and blue, whatever the order of the channels in the result.
+    """
+
+    resize: int | tuple[int, int] | None = None
+    crop: tuple[int, int] | None = None
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+    scale: float = 1.0
+    color: str = "rgb"
+    layout: str = "NCHW"
+    interpolation: str = "mxnet"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on numbers that look like a mistake."""
+        if any(self.mean) and all(-1 <= value <= 1 for value in self.mean):
+            return (
+                "the mean of the images lies between -1 and 1, but it is subtracted from pixels of 0 to 255, before --scale",
+            )
+        return ()
+
+
+def make_settings(preset: str | None = None, given: Mapping[str, Any] | None = None) -> ImageSettings:
+    """Return the settings of ``preset`` with those ``given`` by name (None: not given) in their place.
+
+    Raises:
+        UsageError: an unknown preset, or values that do not make sense; all are listed.
+    """
+    stated = {name: value for name, value in (given or {}).items() if value is not None}
+    faults = []
+    if preset is not None and preset not in PRESETS:
+        hint = did_you_mean(preset, PRESETS) or f"the presets are {', '.join(PRESETS)}"
+        faults.append(Fault(f"there is no preset {preset!r}", hint=hint))
+    values = {**(PRESETS[preset].settings if preset in PRESETS else {}), **stated}
+    faults += _check(values)
+    if faults:
+        raise UsageError(faults)
+    return ImageSettings(**values)
+
+
+def _check(values: Mapping[str, Any]) -> list[Fault]:
+    """Return a fault for each value that does not make sense."""
+    faults = []
+    for name, choices in (("color", tuple(COLORS)), ("layout", LAYOUTS), ("interpolation", INTERPOLATIONS)):
+        if name in values and values[name] not in choices:
+            faults.append(Fault(f"{name} {values[name]!r} is none of {', '.join(choices)}"))
+    for name in ("resize", "crop"):
+        size = values.get(name)
+        sides = (size,) if isinstance(size, int) else size if isinstance(size, tuple) else ()
+        if size is not None and not (sides and all(isinstance(side, int) and 0 < side <= MAX_SIDE for side in sides)):
+            faults.append(
+                Fault(f"{name} {size} is not a size", hint=f"give lengths from 1 to {MAX_SIDE:,}, as in 224 or 112,96")
+            )
+    for name in ("mean", "std", "scale"):
+        numbers = values.get(name, 1.0)
+        numbers = (numbers,) if isinstance(numbers, (int, float)) else tuple(numbers)
+        if not all(math.isfinite(number) for number in numbers):
+            faults.append(Fault(f"{name} holds a number that is not finite"))
+        elif name != "mean" and 0 in numbers:
+            faults.append(Fault(f"{name} holds a zero", hint="leave it out, or give 1"))
+        channels = COLORS.get(values.get("color", "rgb"), 3)
+        if name != "scale" and len(numbers) not in (1, channels):
+            hint = "give one number" if channels == 1 else "give one number, or one each for red, green and blue"
+            faults.append(Fault(f"{name} has {len(numbers)} numbers for {channels} channel{'s'[: channels > 1]}", hint=hint))
+    return faults
