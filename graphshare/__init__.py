@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from graphshare.api.extract import extract
     from graphshare.api.group import group
     from graphshare.api.images import open_images
-    from graphshare.api.inspect import infer_shapes, inspect
+    from graphshare.api.inspect import infer_shapes, inspect, inspect_folder
     from graphshare.api.rename import rename
     from graphshare.api.rules import check_rules, explain, load_rules
     from graphshare.api.run import bind, run, train
@@ -77,6 +77,7 @@ _HOMES = {
     "group": "api.group",
     "infer_shapes": "api.inspect",
     "inspect": "api.inspect",
+    "inspect_folder": "api.inspect",
     "list_params": "inspection.params_list",
     "load": "checkpoint.load",
     "load_rules": "api.rules",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
-from graphshare.checkpoint.load import locate_refusals
+from graphshare.checkpoint.folder import find_models
+from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
+from graphshare.inspection.folder import ModelFacts, inspect_models
 from graphshare.inspection.graph import Inspection
 from graphshare.inspection.graph import inspect as inspect_graph
 
@@ -65,3 +69,14 @@ def _infer_shapes(
             as_parameter=as_parameter,
             one_sample=one_sample,
         )
+
+
+def inspect_folder(folder: StrPath) -> Iterator[ModelFacts]:
+    """Inspect every ``*-symbol.json`` below a folder with its newest parameters, one model in memory at a time.
+
+    A model that cannot be read is among the results, with its faults.
+
+    Raises:
+        InputError: there is no model; folders cannot be read.
+    """
+    return inspect_models(find_models(os.fspath(folder)))

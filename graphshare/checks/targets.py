@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from graphshare.checkpoint.folder import find_models
 from graphshare.checkpoint.load import graph_path, read_source, sibling_params
 from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
@@ -51,11 +52,12 @@ def find_targets(arguments: Iterable[str], *, params: str | None = None, epoch: 
 
 def _find_targets(argument: str, params: str | None, epoch: int | None) -> list[Target]:
     if os.path.isdir(argument) and not os.path.exists(f"{argument}-symbol.json"):
-        files = sorted(glob.glob(os.path.join(glob.escape(argument), "**", "*-symbol.json"), recursive=True))
-        return [Target(path) for path in _require(files, argument, "contains no *-symbol.json")]
+        return [Target(model.graph) for model in find_models(argument)]
     if glob.has_magic(argument) and not os.path.exists(argument) and not os.path.exists(f"{argument}-symbol.json"):
         files = sorted(path for path in glob.glob(argument, recursive=True) if not os.path.isdir(path))
-        return [Target(path) for path in _require(files, argument, "matches no file")]
+        if not files:
+            raise InputError(Fault("matches no file", where=argument, hint="name symbol files, stems, folders or globs"))
+        return [Target(path) for path in files]
     path, stem = graph_path(argument)
     if path == STDIN:
         return [Target("-", params or "")]
@@ -64,12 +66,6 @@ def _find_targets(argument: str, params: str | None, epoch: int | None) -> list[
         hint = "name the parameter file with --params"
         raise UsageError(Fault(f"--epoch {epoch} needs a stem, but {argument!r} is a file", hint=hint))
     return [Target(path, beside or "")]
-
-
-def _require(files: list[str], argument: str, message: str) -> list[str]:
-    if not files:
-        raise InputError(Fault(message, where=argument, hint="name symbol files, stems, folders or globs"))
-    return files
 
 
 def read_context(target: Target, options: CheckOptions) -> CheckContext:

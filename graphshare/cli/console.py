@@ -59,9 +59,10 @@ def put_colored(lines: Iterable[Line]) -> None:
     _put_bytes("".join(f"{line}\n" for line in styled).encode(encoding, "backslashreplace"))
 
 
-def put_json(value: object) -> None:
-    """Print ``value`` as JSON on stdout, in UTF-8 whatever the locale."""
-    _put_bytes(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+def put_json(value: object, *, lines: bool = False) -> None:
+    """Print ``value`` as JSON on stdout, in UTF-8 whatever the locale; with ``lines`` on one line."""
+    data = msgspec.json.encode(value)
+    _put_bytes((data if lines else msgspec.json.format(data, indent=2)) + b"\n")
 
 
 def _put_bytes(data: bytes) -> None:

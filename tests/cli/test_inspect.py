@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import graphshare as gs
 from graphshare.formats.schema import explain
-from tests.processes import ROOT, done, graphshare, write_json, write_params
+from tests.processes import ROOT, done, environment, graphshare, refused, write_json, write_params
 from tests.symbols import document, operator, two_layers, variable
 
 
@@ -114,3 +117,83 @@ def test_the_library_has_what_the_command_prints(folder: Path) -> None:
     assert shaped is not None
     assert json.loads(run.stdout)["shaped"]["totals"]["multiply_adds"] == shaped.totals.multiply_adds == 657024
     assert [layer.name for layer in shaped.totals.layers][-1] == "softmax"
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    """Two models, one of them with two epochs, two that cannot be read, a loop of links, a pipe, and what is no model."""
+    (tmp_path / "zoo" / "sub").mkdir(parents=True)
+    for name in ("lenet-symbol.json", "lenet-0000.params", "nin-symbol.json"):
+        shutil.copy(ROOT / "fixtures" / name, tmp_path / "zoo" / "sub")
+    shutil.copy(ROOT / "fixtures" / "lenet-0000.params", tmp_path / "zoo" / "sub" / "lenet-0012.params")
+    text = (ROOT / "fixtures" / "lenet-symbol.json").read_text()
+    (tmp_path / "zoo" / "bad-symbol.json").write_text(text[:300])
+    (tmp_path / "zoo" / "half-symbol.json").write_text(text)
+    (tmp_path / "zoo" / "half-0003.params").write_bytes((ROOT / "fixtures" / "lenet-0000.params").read_bytes()[:200])
+    (tmp_path / "zoo" / "package.json").write_text("{}")
+    (tmp_path / "zoo" / "loop").symlink_to(".")
+    os.mkfifo(tmp_path / "zoo" / "pipe-symbol.json")
+    return tmp_path
+
+
+def test_a_folder_has_a_line_for_each_model(models: Path) -> None:
+    run = graphshare("inspect", "zoo", cwd=models)
+    assert run.returncode == 2
+    assert run.stdout.decode().splitlines() == [
+        "model            nodes     parameters  inputs -> outputs",
+        "zoo/bad        error: line 19 column 15: ends inside the graph: the file is truncated",
+        "zoo/half       error: zoo/half-0003.params: record 0, byte 80: ends inside the data: expected 800 bytes, 120 left",
+        "zoo/sub/lenet       31         12,074  data, softmax_label -> softmax_output",
+        "zoo/sub/nin         57      24 arrays  data, softmax_label -> softmax_output",
+    ]
+    assert run.stderr == b"4 models, 2 cannot be read\n"
+    assert done(graphshare("inspect", "zoo/sub/", cwd=models)).stderr == b"2 models\n"
+
+
+def test_a_folder_as_json(models: Path) -> None:
+    run = graphshare("inspect", "zoo", "--format", "json", cwd=models)
+    assert run.returncode == 2
+    found = json.loads(run.stdout)
+    assert explain(found, "inspect-folder") == []
+    lines = graphshare("inspect", "zoo", "--format", "jsonl", cwd=models).stdout.splitlines()
+    assert [json.loads(line) for line in lines] == found["models"]
+    facts = {Path(model["graph"]).name: model for model in found["models"]}
+    assert facts["lenet-symbol.json"]["params"] == "zoo/sub/lenet-0012.params"
+    assert facts["lenet-symbol.json"]["epochs"] == [0, 12]
+    assert facts["bad-symbol.json"]["faults"][0]["message"] == "ends inside the graph: the file is truncated"
+    assert facts["bad-symbol.json"]["nodes"] is None
+    assert [model.numbers for model in gs.inspect_folder(models / "zoo" / "sub")] == [12074, None]
+
+
+def test_a_folder_of_nothing_and_options_of_one_model_are_refused(models: Path) -> None:
+    (models / "empty").mkdir()
+    refused(graphshare("inspect", "empty", cwd=models), "empty: contains no *-symbol.json")
+    refused(graphshare("inspect", "zoo", "--names", "--shape", "data=1", cwd=models), "--names", "--shape", "one at a time")
+
+
+def test_parameters_that_do_not_fit_are_warned_about(models: Path) -> None:
+    shutil.copy(ROOT / "fixtures" / "lenet-0000.params", models / "zoo" / "sub" / "nin-0000.params")
+    run = done(graphshare("inspect", "zoo/sub", cwd=models))
+    assert b"warning: zoo/sub/nin-0000.params: does not hold what the graph makes a parameter: " in run.stderr
+
+
+def test_one_model_of_a_folder_is_in_memory_at_a_time(tmp_path: Path) -> None:
+    """Thirty graphs of 20,000 nodes take hardly more than one."""
+    nodes = [variable("data"), *(operator("relu", f"relu{i}", [i]) for i in range(20_000))]
+    text = json.dumps(document(nodes, [20_000]))
+    (tmp_path / "one").mkdir()
+    (tmp_path / "many").mkdir()
+    (tmp_path / "one" / "m-symbol.json").write_text(text)
+    for number in range(30):
+        (tmp_path / "many" / f"m{number}-symbol.json").write_text(text)
+    script = (
+        "import sys, resource; from graphshare.cli import main; code = main.run(sys.argv[1:]);"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr); sys.exit(code)"
+    )
+    peaks = []
+    for folder in ("one", "many"):
+        run = subprocess.run([sys.executable, "-c", script, "inspect", folder], cwd=tmp_path, capture_output=True,
+                             env=environment(), check=False)  # fmt: skip
+        assert run.returncode == 0, run.stderr
+        peaks.append(int(run.stderr.split()[-1]))
+    assert peaks[1] < 1.5 * peaks[0]

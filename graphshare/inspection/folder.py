@@ -1,0 +1,79 @@
+"""``inspect DIR``: a few facts of each model in a folder. One model is in memory at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+import msgspec
+
+from graphshare.checkpoint.folder import ModelFiles
+from graphshare.checkpoint.load import load
+from graphshare.checkpoint.parameter_plan import notes_on
+from graphshare.errors import Fault, GraphshareError
+from graphshare.formats.params.records import ParameterFile
+from graphshare.inspection.graph import inspect
+from graphshare.progress import item_progress
+from graphshare.text.names import split_key
+from graphshare.text.short_repr import ShortRepr
+
+
+class ModelFacts(ShortRepr, msgspec.Struct, frozen=True):
+    """A few facts of a model; where ``faults`` say why it cannot be read, the others are None or empty.
+
+    ``params`` is the parameter file of the newest of ``epochs``. ``parameters`` counts the parameters and auxiliary states,
+    ``numbers`` the numbers in them where the parameter file has them all. ``remarks`` say where graph and file do not fit.
+    """
+
+    graph: str
+    params: str | None
+    epochs: tuple[int, ...]
+    generation: str | None = None
+    mxnet_version: int | None = None
+    nodes: int | None = None
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    parameters: int | None = None
+    numbers: int | None = None
+    faults: tuple[Fault, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+def inspect_models(models: list[ModelFiles]) -> Iterator[ModelFacts]:
+    """Yield the facts of each model, in order. A model that cannot be read has faults and stops nothing."""
+    for files in item_progress(models, "inspecting", "models"):
+        yield _inspect_model(files)
+
+
+def _inspect_model(files: ModelFiles) -> ModelFacts:
+    epochs = tuple(files.params)
+    facts = ModelFacts(files.graph, files.params[epochs[-1]] if epochs else None, epochs)
+    try:
+        model = load(files.graph, params=facts.params)
+        found = inspect(model.graph, held=model.held)
+        remarks = notes_on(model.parameter_file, model.graph)
+    except GraphshareError as error:
+        return msgspec.structs.replace(facts, faults=error.faults)
+    except (MemoryError, RecursionError):
+        return msgspec.structs.replace(facts, faults=(Fault("does not fit in memory", where=files.graph),))
+    return msgspec.structs.replace(
+        facts,
+        generation=found.generation,
+        mxnet_version=found.mxnet_version,
+        nodes=found.nodes,
+        inputs=tuple(found.inputs),
+        outputs=tuple(found.outputs),
+        parameters=len(found.parameters),
+        numbers=_count_numbers(model.parameter_file, found.parameters),
+        remarks=tuple(remarks),
+    )
+
+
+def _count_numbers(file: ParameterFile | None, names: list[str]) -> int | None:
+    """Return the sum of the sizes of these parameters, or None if the file lacks one."""
+    if file is None:
+        return None
+    shapes = {split_key(record.key or "")[1]: record.shape for record in file.records}
+    sizes = [None if (shape := shapes.get(name)) is None else prod(shape) for name in dict.fromkeys(names)]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
