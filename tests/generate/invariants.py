@@ -82,6 +82,10 @@ def check_batch(model: Model) -> str | None:
         graph = plan_batch(model.graph, [PREFIX]).rewrite.graph
     except RefusedError:
         return None
+    joined = {node.name.removesuffix("_batch") for node in graph.nodes if node.op == "Concat"}
+    shapes = [model.feeds[node.name].shape for node in model.graph.variables() if node.name in joined]
+    if len({(len(shape), shape[:1]) for shape in shapes}) > 1:
+        return None  # inputs of other ranks or numbers of samples are not one batch
     half = len(graph.heads) // 2
     try:
         values = _run(graph, model, prefixes=(PREFIX,))

@@ -112,7 +112,10 @@ def _like_other(attrs: Attrs, x: Dims, y: Dims) -> Dims:
         return _check_broadcast(x, y)
     shape = list(x)
     for a, b in zip(ours, theirs, strict=True):
-        shape[axis_of(a, len(x))] = y[axis_of(b, len(y))]
+        axis = axis_of(a, len(x))
+        if x[axis] not in (1, None):
+            raise KernelError(f"axis {a} of {format_shape(x)} has size {x[axis]}, but only axes of size 1 can be broadcast")
+        shape[axis] = y[axis_of(b, len(y))]
     return _check_broadcast(x, tuple(shape))
 
 

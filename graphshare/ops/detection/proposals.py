@@ -93,6 +93,8 @@ def proposal(context: Context, attrs: Attrs, scores: Array, deltas: Array, info:
 
 def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     batch, number, height, width = dims_of_rank(inputs[0], 4)
+    if number is not None and number % 2:
+        raise KernelError(f"{number} scores are not one of background and one of foreground for each anchor")
     deltas: tuple[Dim, ...] = (batch, None if number is None else 2 * number, height, width)
     count = None if batch is None else batch * attrs["rpn_post_nms_top_n"]
     results = [unify(a, b) for a, b in zip(((count, 5), (count, 1)), outputs, strict=False)]

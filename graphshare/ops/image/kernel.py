@@ -53,8 +53,30 @@ def by_channel(values: Sequence[float], channels: int) -> Array:
 
 
 def _infer_normalize_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    _check_image(inputs[0])
+    shape = inputs[0]
+    _check_image(shape)
+    if shape is not None:
+        _check_channels(shape, -3)
+        for key in ("mean", "std"):
+            require(
+                len(attrs[key]) in (1, shape[-3] or len(attrs[key])),
+                f"{key} has {len(attrs[key])} numbers for {shape[-3]} channels",
+            )
     return same_shapes(attrs, inputs, outputs)
+
+
+def _infer_image_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer equal shapes of a single image ``(H, W, C)`` of one or three channels."""
+    shape = inputs[0]
+    if shape is not None:
+        require(len(shape) == 3, f"{format_shape(shape)} has {len(shape)} axes, expected 3 for an image")
+        _check_channels(shape, -1)
+    return same_shapes(attrs, inputs, outputs)
+
+
+def _check_channels(shape: tuple[Dim, ...], axis: int) -> None:
+    if shape[axis] not in (None, 1, 3):
+        raise KernelError(f"{format_shape(shape)} has {shape[axis]} channels, expected 1 or 3")
 
 
 def flip_left_right(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -85,7 +107,6 @@ def adjust_lighting(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the colours bright by ``alpha`` along the principal components; a single channel is unchanged."""
     if x.shape[-1] == 1:
         return x
-    require(x.shape[-1] == 3, f"{x.shape[-1]} channels, expected 1 or 3")
     shift = (_COLOURS * np.array(attrs["alpha"], np.float32)).sum(axis=1, dtype=np.float32)
     bright: Array = x.astype(np.float32) + shift
     if x.dtype.kind == "f":
@@ -98,8 +119,8 @@ KERNELS = with_limits(
     Limits(dtypes=NUMBERS, rank=3),
     Kernel("_image_to_tensor", to_tensor, output_rule(_tensor_shape), dtype_rule("float32")),
     Kernel("_image_normalize", normalize, _infer_normalize_shapes, same_dtypes),
-    Kernel("_image_flip_left_right", flip_left_right, same_shapes, same_dtypes),
-    Kernel("_image_flip_top_bottom", flip_top_bottom, same_shapes, same_dtypes),
+    Kernel("_image_flip_left_right", flip_left_right, _infer_image_shapes, same_dtypes),
+    Kernel("_image_flip_top_bottom", flip_top_bottom, _infer_image_shapes, same_dtypes),
     Kernel("_image_crop", crop, output_rule(_crop_shape), same_dtypes),
-    Kernel("_image_adjust_lighting", adjust_lighting, same_shapes, same_dtypes),
+    Kernel("_image_adjust_lighting", adjust_lighting, _infer_image_shapes, same_dtypes),
 )

@@ -257,6 +257,8 @@ def _infer_index_copy_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> t
     (old,), _ = same_shapes(attrs, inputs[:1], outputs)
     (count,) = dims_of_rank(inputs[1], 1)
     new = inputs[2] if old is None else unify(inputs[2], (count, *old[1:]))
+    if old and new and old[0] is not None and new[0] is not None and new[0] > old[0]:
+        raise KernelError(f"{new[0]} new rows are more than the {old[0]} that there are")
     return [old, (new[0],) if new else (count,), new], [old]
 
 

@@ -77,6 +77,8 @@ def advance_paths(before: Array, may_skip: Array) -> Array:
 def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     steps, samples, classes = dims_of_rank(inputs[0], 3)
     labels, words = dims_of_rank(inputs[1], 2)
+    if steps is not None and words is not None and words > steps:
+        raise KernelError(f"labels of {words} classes cannot be longer than the {steps} steps of data")
     sizes = unify((samples,), (labels,))
     for other in (*inputs[2:], *outputs[:1]):
         sizes = unify(sizes, other)

@@ -140,6 +140,13 @@ def infer_layer_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
     return [data, *vectors], [data, *(unify(shape, kept) for shape in outputs[1:])]
 
 
+def infer_l2_normalization_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer equal shapes of data and output, the norms' too; channels and spatial axes need three axes."""
+    if attrs["mode"] != "instance":
+        _require_channels(unify(inputs[0], outputs[0]))
+    return same_shapes(attrs, inputs, outputs)
+
+
 def infer_group_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer equal shapes of data and output; gamma and beta have ``num_groups`` numbers."""
     data, groups = unify(inputs[0], outputs[0]), attrs["num_groups"]
@@ -166,7 +173,7 @@ KERNELS = with_limits(
     Kernel("LayerNorm", layer_norm, infer_layer_norm_shapes, same_dtypes),
     Kernel("GroupNorm", group_norm, infer_group_norm_shapes, same_dtypes),
     Kernel("LRN", local_response_norm, same_shapes, same_dtypes),
-    Kernel("L2Normalization", l2_normalization, same_shapes, same_dtypes),
+    Kernel("L2Normalization", l2_normalization, infer_l2_normalization_shapes, same_dtypes),
     Kernel("Dropout", dropout, same_shapes, same_dtypes),
     Kernel("IdentityAttachKLSparseReg", sparse_regularization, infer_sparse_shapes, same_dtypes),
 )

@@ -17,6 +17,10 @@ def calibrated_rule(use: Use) -> Outcome:
 
 
 def _quantized_rule(use: Use) -> Outcome:
+    """Keep the samples of the data; a range belongs to all samples together, so no range may have samples."""
+    ranges = [name for name in use.formals_with_samples() if name.startswith(("min_", "max_"))]
+    if ranges:
+        return f"has a range for each sample in {' and '.join(ranges)}, but computes with one range for all"
     outcome = default_rule(use)
     return [outcome, None, None] if isinstance(outcome, At) else outcome
 

@@ -183,3 +183,10 @@ def test_no_operator_ends_in_a_bug_whatever_its_attributes_say(name: str) -> Non
         for axes in ((0,), (3, 0), (None, 1, 0)):
             follow(name, dict.fromkeys(keys, text), *axes)
             follow(name, dict.fromkeys(keys, text), *axes, shape="(2,)")
+
+
+def test_quantized_operators_refuse_a_range_for_each_sample() -> None:
+    attrs = {"kernel": "(1, 1)", "pool_type": "max"}
+    assert follow("_contrib_quantized_pooling", attrs, 0, None, None)[1] == []
+    _, (coupling,) = follow("_contrib_quantized_pooling", attrs, 0, 0, None)
+    assert coupling.why == "has a range for each sample in min_data, but computes with one range for all"
