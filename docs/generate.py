@@ -62,11 +62,13 @@ def format_usage(path: str, command: click.Command) -> str:
     return " ".join([context.command_path, *command.collect_usage_pieces(context)])
 
 
-def list_options(command: click.Command) -> list[tuple[str, str]]:
-    """Return each option with its help text."""
-    context = click.Context(command)
-    records = (option.get_help_record(context) for option in command.params if isinstance(option, click.Option))
-    return [record for record in records if record]
+def list_options(command: click.Command) -> dict[str, list[tuple[str, str]]]:
+    """Return the options with their help texts by section, without --help."""
+    from graphshare.cli.command import describe_option, list_sections
+
+    context = click.Context(command, help_option_names=[])
+    sections = list_sections(command, context)
+    return {title: [describe_option(option, context) for option in options] for title, options in sections.items()}
 
 
 def split_help(command: click.Command) -> list[str]:
@@ -98,9 +100,9 @@ def render_command_pages() -> dict[Path, str]:
             "",
             *(line for part in rest for line in (to_markdown(part), "")),
         ]
-        rows = [f"| `{names.replace('|', ' or ')}` | {to_markdown(text)} |" for names, text in list_options(command)]
-        if rows:
-            lines += ["| option | |", "| --- | --- |", *rows, ""]
+        for title, options in list_options(command).items():
+            rows = [f"| `{names.replace('|', ' or ')}` | {to_markdown(text)} |" for names, text in options]
+            lines += [f"| {title.lower()} | |", "| --- | --- |", *rows, ""]
         if examples.get(path):
             lines += ["Examples:", "", "```sh"]
             lines += [line for comment, example in examples[path] for line in (f"# {comment}", example)]
@@ -183,7 +185,13 @@ def render_manual() -> str:
 
 
 def _roff_options(command: click.Command) -> list[str]:
-    return [line for names, text in list_options(command) for line in (".TP", f".B {_escape_roff(names)}", _escape_roff(text))]
+    from graphshare.cli.command import Command
+
+    lines = []
+    for title, options in list_options(command).items():
+        lines += [".PP", f"{title}:"] if isinstance(command, Command) else []
+        lines += [line for names, text in options for line in (".TP", f".B {_escape_roff(names)}", _escape_roff(text))]
+    return lines
 
 
 def render_generated() -> dict[Path, str]:

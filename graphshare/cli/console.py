@@ -18,7 +18,12 @@ _PREFIXES = {"error": "error: ", "warning": "warning: ", "hint": "  hint: ", "no
 
 
 def say(message: str, *, style: str = "note") -> None:
-    """Print a message on stderr as ``error``, ``warning``, ``hint`` or ``note``, in colour only on a terminal."""
+    """Print a message on stderr as ``error``, ``warning``, ``hint`` or ``note``, in colour only on a terminal.
+
+    With ``--quiet`` notes are left out.
+    """
+    if _quiet and style == "note":
+        return
     prefix = _PREFIXES[style]
     color = _COLORS[style]
     if prefix and color and is_colored(sys.stderr):
@@ -69,6 +74,20 @@ def _put_bytes(data: bytes) -> None:
     from graphshare.checkpoint.save import write_stdout  # not needed for --help
 
     write_stdout([data])
+
+
+_quiet = False
+
+
+def choose_quiet(quiet: bool) -> None:
+    """Set whether to leave out notes and progress."""
+    global _quiet
+    _quiet = quiet
+
+
+def is_quiet() -> bool:
+    """Return whether notes and progress are left out."""
+    return _quiet
 
 
 _choice = "auto"

@@ -39,6 +39,9 @@ feeds = _option(
 shapes = _option(
     "--shape", "shapes", metavar="NAME=1,3,?,?", multiple=True, help="A variable's shape; ? is a size to be found."
 )
+branch_prefixes = _option(
+    "-p", "--prefix", "prefixes", metavar="P", multiple=True, help="Prefix of a branch; found by itself where it can be."
+)
 
 
 def rewriting(command: F) -> F:

@@ -9,6 +9,7 @@ import sys
 from time import monotonic
 from typing import TextIO
 
+from graphshare.cli.console import is_quiet
 from graphshare.text.format import format_bytes
 
 PATIENCE = 1.0  # seconds before a bar appears
@@ -40,7 +41,7 @@ class Bar:
         """Count ``count`` more steps as done."""
         self._done += count
         now = monotonic()
-        if now - self._made >= PATIENCE and now - self._drawn_at >= PAUSE:
+        if not is_quiet() and now - self._made >= PATIENCE and now - self._drawn_at >= PAUSE:
             self._drawn_at = now
             self._draw(now - self._started)
 

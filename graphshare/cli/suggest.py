@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import click
 
+from graphshare.cli.command import Command
 from graphshare.text.names import did_you_mean
 
 
 class SuggestingGroup(click.Group):
     """A group that answers a misspelt command with the one that is nearest."""
+
+    command_class = Command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)

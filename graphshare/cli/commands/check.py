@@ -14,6 +14,7 @@ from graphshare.checks.config import CheckOptions
 from graphshare.checks.fix import format_fix, plan_fixes
 from graphshare.checks.targets import Target, find_targets
 from graphshare.cli import options
+from graphshare.cli.command import Command
 from graphshare.cli.console import put, say
 from graphshare.cli.output import list_inputs
 from graphshare.cli.report import put_report, report_format
@@ -31,7 +32,7 @@ EXAMPLES = {
 }
 
 
-@click.command("check")
+@click.command("check", cls=Command)
 @click.argument("graphs", metavar="GRAPH ...", nargs=-1)
 @options.epoch
 @options.params

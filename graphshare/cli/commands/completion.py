@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from graphshare.checkpoint.save import write_stdout
+from graphshare.cli.command import Command
 from graphshare.cli.completion_scripts import SCRIPTS
 
 EXAMPLES = {
@@ -16,7 +17,7 @@ EXAMPLES = {
 }
 
 
-@click.command("completion")
+@click.command("completion", cls=Command)
 @click.argument("shell", type=click.Choice(list(SCRIPTS)))
 def command(shell: str) -> None:
     """Print the completion script of a shell.

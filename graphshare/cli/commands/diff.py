@@ -9,6 +9,7 @@ import msgspec
 
 from graphshare.api.diff import diff
 from graphshare.checkpoint.load import load
+from graphshare.cli.command import Command
 from graphshare.cli.console import Line, put_colored, put_json, say
 from graphshare.cli.parameter_lines import format_parameter_diff
 from graphshare.cli.report import put_report, report_format
@@ -30,11 +31,11 @@ EXAMPLES = {
 }
 
 
-@click.command("diff")
+@click.command("diff", cls=Command)
 @click.argument("paths", metavar="A B", nargs=-1, required=True)
 @click.option("--params", metavar="FILE", help="A's parameter file.")
 @click.option("--against-params", metavar="FILE", help="B's parameter file.")
-@click.option("--prefix", "prefixes", metavar="P", multiple=True, help="B has A's nodes under this prefix; repeatable.")
+@click.option("-p", "--prefix", "prefixes", metavar="P", multiple=True, help="B has A's nodes under this prefix; repeatable.")
 @click.option("--map", "map_file", metavar="FILE", help="The map of the rewrite that made B from A, or old and new names.")
 @click.option("--no-renames", is_flag=True, help="Pair nodes by their names alone.")
 @click.option("--ignore-names", is_flag=True, help="A node with another name is not a difference.")

@@ -12,6 +12,7 @@ from graphshare.checkpoint.load import load
 from graphshare.checkpoint.outputs import input_files, place_result
 from graphshare.checkpoint.save import write_stdout, write_text
 from graphshare.cli import options
+from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import list_inputs
 from graphshare.errors import Fault, UsageError
@@ -29,14 +30,14 @@ EXAMPLES = {
 }
 
 
-@click.command("draw")
+@click.command("draw", cls=Command)
 @options.GRAPH
 @options.epoch
 @options.params
 @click.option("-o", "--out", metavar="OUT", help="A path, or - for stdout [-].")
 @click.option("--to", type=click.Choice(["dot", "mermaid", "svg"]), help="The language [by OUT's suffix, else dot].")
 @click.option("--depth", type=click.IntRange(min=0), metavar="N", help="How many levels of scopes to open [what fits].")
-@click.option("--prefix", "prefixes", metavar="P", multiple=True, help="Prefix of a branch; found by itself where it can be.")
+@options.branch_prefixes
 @options.shapes
 @click.option("--highlight", metavar="FILE", help="Mark what this map file renamed.")
 @click.option("--parameters", "all_parameters", is_flag=True, help="Draw parameters that are not shared, too.")

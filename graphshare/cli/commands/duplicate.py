@@ -12,6 +12,7 @@ from graphshare.api.upgrade import upgrade
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
+from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import write_result
 from graphshare.cli.summary import say_branches
@@ -19,7 +20,7 @@ from graphshare.errors import DisprovedError, Fault, UsageError
 from graphshare.text.names import split_pair
 
 
-class _KeepsOrder(click.Command):
+class _KeepsOrder(Command):
     """A command in which ``--tie`` and ``--copy`` are one list: click itself keeps the order within each option only."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -42,7 +43,7 @@ EXAMPLES = {
 @click.command("duplicate", cls=_KeepsOrder)
 @options.rewriting
 @click.option(
-    "--prefix", "prefixes", metavar="P", multiple=True, required=True, help="Prefix of a new branch; repeat for more."
+    "-p", "--prefix", "prefixes", metavar="P", multiple=True, required=True, help="Prefix of a new branch; repeat for more."
 )
 @click.option("--mode", type=click.Choice(["copy", "tie", "batch"]), default="copy", help="What becomes of parameters [copy].")
 @click.option("--tie", metavar="PATTERN", multiple=True, help="Share these parameters; the last match wins.")

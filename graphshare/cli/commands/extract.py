@@ -10,6 +10,7 @@ from graphshare.analysis.name_lists import NameLists
 from graphshare.api.extract import extract
 from graphshare.checkpoint.load import load
 from graphshare.cli import options
+from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import say_written, write_result
 from graphshare.cli.summary import format_name_list
@@ -22,7 +23,7 @@ EXAMPLES = {
 }
 
 
-@click.command("extract")
+@click.command("extract", cls=Command)
 @options.rewriting
 @click.option("--target", "targets", metavar="NAME", multiple=True, required=True, help="An output that is wanted; repeatable.")
 @click.option("--cut", "cuts", metavar="NAME", multiple=True, help="Stop at this output: it becomes an input of that name.")

@@ -10,6 +10,7 @@ from graphshare.checkpoint.load import load, locate_refusals
 from graphshare.checkpoint.outputs import resolve_outputs
 from graphshare.checkpoint.save import write_outputs
 from graphshare.cli import options
+from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import refuse_terminal, say_written
 from graphshare.cli.report import put_report, report_format
@@ -25,7 +26,7 @@ EXAMPLES = {
 }
 
 
-@click.command("format")
+@click.command("format", cls=Command)
 @options.GRAPH
 @options.out
 @options.in_place

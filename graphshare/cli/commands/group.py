@@ -13,6 +13,7 @@ from graphshare.analysis.roles import Kind
 from graphshare.api.group import group
 from graphshare.checkpoint.load import load
 from graphshare.cli import options
+from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import say_written, write_result
 from graphshare.cli.summary import format_name_list
@@ -29,11 +30,16 @@ EXAMPLES = {
 }
 
 
-@click.command("group")
+@click.command("group", cls=Command)
 @options.grouping
 @click.option("--connect", "connect", metavar="OUT=IN", multiple=True, help="Feed an input with an output; repeatable.")
 @click.option(
-    "--prefix", "prefixes", metavar="P", multiple=True, help="Once for each GRAPH, in order: goes before all names; may be ''."
+    "-p",
+    "--prefix",
+    "prefixes",
+    metavar="P",
+    multiple=True,
+    help="Once for each GRAPH, in order: put before its names; may be ''.",
 )
 @click.option(
     "--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all graphs use together."
@@ -108,7 +114,7 @@ def _check_counts(graphs: Sequence[str], prefixes: Sequence[str], params: Sequen
     faults = []
     if len(graphs) < 2:
         faults.append(Fault("a group takes two graphs at least", hint="graphshare group trunk.json head.json --connect OUT=IN"))
-    for option, given in (("--prefix", prefixes), ("--params", params)):
+    for option, given in (("-p", "--prefix", prefixes), ("--params", params)):
         if given and len(given) != len(graphs):
             hint = f"give {option} once for each graph, in their order; '' for none"
             faults.append(Fault(f"there are {len(given)} {option} for {len(graphs)} graphs", hint=hint))

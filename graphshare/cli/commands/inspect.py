@@ -9,6 +9,7 @@ from graphshare.api.inspect import inspect
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.parameter_plan import notes_on
 from graphshare.cli import options
+from graphshare.cli.command import Command
 from graphshare.cli.console import put, put_json
 from graphshare.cli.folder_lines import is_folder, put_folder, refuse_options
 from graphshare.cli.inspection_lines import format_name_lists, format_summary, is_fully_shaped, put_layers
@@ -24,7 +25,7 @@ EXAMPLES = {
 }
 
 
-@click.command("inspect")
+@click.command("inspect", cls=Command)
 @options.GRAPH
 @options.epoch
 @options.params

@@ -128,7 +128,7 @@ def stats(file: str, select: tuple[str, ...], format_: str) -> None:
 @command.command("diff")
 @click.argument("left", metavar="A")
 @click.argument("right", metavar="B")
-@click.option("--prefix", metavar="P", default="", help="Names in B have this prefix.")
+@click.option("-p", "--prefix", metavar="P", default="", help="Names in B have this prefix.")
 @click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance [0].")
 @click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance [0].")
 @select

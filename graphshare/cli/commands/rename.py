@@ -10,6 +10,7 @@ from graphshare.api.rename import rename
 from graphshare.api.rules import ruleset_of
 from graphshare.checkpoint.load import load
 from graphshare.cli import options, rule_options
+from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import list_inputs, say_written, write_result
 from graphshare.rewrite.rules.model import Only, matches_of_options
@@ -22,9 +23,9 @@ EXAMPLES = {
 }
 
 
-@click.command("rename")
+@click.command("rename", cls=Command)
 @options.rewriting
-@click.option("--prefix", metavar="P", default="", help="Put P before every name.")
+@click.option("-p", "--prefix", metavar="P", default="", help="Put P before every name.")
 @click.option("--strip-prefix", metavar="P", default="", help="Take P away where a name begins with it.")
 @click.option("--map", "map_file", metavar="FILE", help="New names: a map file, or a JSON object of old names and new ones.")
 @click.option("--inverse", is_flag=True, help="Take the names of --map back: the original file, byte for byte.")

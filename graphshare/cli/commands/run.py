@@ -15,6 +15,7 @@ from graphshare.checkpoint.outputs import Outputs, resolve_run_outputs
 from graphshare.checkpoint.parameter_plan import notes_on
 from graphshare.checkpoint.save import write_outputs
 from graphshare.cli import class_options, image_options, options, training_options
+from graphshare.cli.command import Command
 from graphshare.cli.console import is_colored, put, put_json, say
 from graphshare.cli.output import list_inputs, warn
 from graphshare.cli.tables import align
@@ -39,7 +40,7 @@ EXAMPLES = {
 }
 
 
-@click.command("run")
+@click.command("run", cls=Command)
 @options.GRAPH
 @options.epoch
 @options.params

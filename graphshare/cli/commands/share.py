@@ -12,6 +12,7 @@ from graphshare.api.share import detect, share
 from graphshare.api.upgrade import upgrade
 from graphshare.checkpoint.load import load
 from graphshare.cli import options, rule_options
+from graphshare.cli.command import Command
 from graphshare.cli.console import put, put_json, say
 from graphshare.cli.output import list_inputs, say_written, write_result
 from graphshare.cli.summary import format_name_list
@@ -33,7 +34,7 @@ EXAMPLES = {
 }
 
 
-@click.command("share")
+@click.command("share", cls=Command)
 @options.rewriting
 @rule_options.overrides
 @rule_options.aliases

@@ -9,6 +9,7 @@ import click
 from graphshare.api.upgrade import upgrade
 from graphshare.checkpoint.load import load
 from graphshare.cli import options
+from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import say_written, write_result
 
@@ -19,7 +20,7 @@ EXAMPLES = {
 }
 
 
-@click.command("upgrade")
+@click.command("upgrade", cls=Command)
 @options.rewriting
 @click.option("--keep-amp-cast", is_flag=True, help="Keep amp_cast and amp_multicast, which Symbol.save removes.")
 def command(graph: str, epoch: int | None, params: str | None, keep_amp_cast: bool, **output: Any) -> None:

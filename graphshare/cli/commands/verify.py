@@ -10,6 +10,7 @@ import msgspec
 from graphshare.api.verify import verify
 from graphshare.checkpoint.load import load
 from graphshare.cli import image_options, options
+from graphshare.cli.command import Command
 from graphshare.cli.console import put, put_json, say
 from graphshare.cli.report import put_report, report_format
 from graphshare.errors import Fault, UsageError
@@ -30,11 +31,11 @@ EXAMPLES = {
 }
 
 
-@click.command("verify")
+@click.command("verify", cls=Command)
 @options.GRAPH
 @options.epoch
 @options.params
-@click.option("--prefix", "prefixes", metavar="P", multiple=True, help="Prefix of a branch; found by itself where it can be.")
+@options.branch_prefixes
 @click.option("--map", "map_file", metavar="FILE", help="The map file of the rewrite: it pairs the heads.")
 @click.option("--against", metavar="GRAPH", help="Compare with the graph of another file instead of a branch of this one.")
 @click.option("--against-params", metavar="FILE", help="The other graph's parameter file.")

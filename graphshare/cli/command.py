@@ -1,0 +1,90 @@
+"""The class of every command: its help lists the options by what they are for, and each command takes ``--quiet``.
+
+The sections are by what an option does for the user: what is read, what is done, what is written, and last what is rarely
+needed. An option that no section names is one of what the command does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import click
+
+from graphshare.cli.console import choose_quiet
+
+READS, DOES, WRITES, RARE = "What it reads", "What it does", "What it writes", "Rarely needed"
+_RANGE = re.compile(r"  \[(?:x|\d+)[<>]=?[^\]]*\]$")
+
+#: The options of each section, in the order of the help.
+SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        READS: (
+            *("--params", "--epoch", "--against", "--against-params", "--graph", "--feed", "--shape", "--random"),
+            *("--random-params", "--seed", "--rules", "--map", "--inverse", "--highlight", "--config", "--baseline"),
+        ),
+        WRITES: (
+            *("--out", "--params-out", "--map-out", "--write-baseline", "--in-place", "--dry-run", "--format", "--quiet"),
+        ),
+        RARE: (
+            *("--as-input", "--as-parameter", "--strict", "--verify-bytes", "--upgrade", "--separator", "--reuse", "--force"),
+            *("--batch-axis", "--clip-gradient", "--rescale-grad", "--head-gradient", "--expect", "--allow-unsupported"),
+            *("--no-renames", "--ignore-names", "--git", "--isolated", "--jobs", "--densify", "--np-shape", "--keep-amp-cast"),
+            *("--direction", "--theme", "--help"),
+        ),
+    }
+)
+# What an option of the same name does elsewhere is something else.
+_EXCEPTIONS = {("draw", "--to"): WRITES, ("convert", "--to"): WRITES, ("check", "--strict"): DOES}
+
+
+class Command(click.Command):
+    """A command with its options in sections."""
+
+    def __init__(self, name: str | None, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self.params.append(_make_quiet())
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, options in list_sections(self, ctx).items():
+            with formatter.section(title):
+                formatter.write_dl([describe_option(option, ctx) for option in options])
+
+
+def list_sections(command: click.Command, ctx: click.Context) -> dict[str, list[click.Option]]:
+    """Return the options of a command by section, in the order of the help; sections without options are left out."""
+    options = [option for option in command.get_params(ctx) if isinstance(option, click.Option) and not option.hidden]
+    sections: dict[str, list[click.Option]] = {title: [] for title in (READS, DOES, WRITES, RARE)}
+    for option in options:
+        sections[_find_section(command.name or "", _flag(option))].append(option)
+    for title, flags in SECTIONS.items():
+        order = {flag: i for i, flag in enumerate(flags)}
+        sections[title].sort(key=lambda option: order.get(_flag(option), -1))
+    return {title: found for title, found in sections.items() if found}
+
+
+def describe_option(option: click.Option, ctx: click.Context) -> tuple[str, str]:
+    """Return an option as its help names it, and its text without the bounds of a number, which only an error needs."""
+    names, text = option.get_help_record(ctx) or ("", "")
+    return names, _RANGE.sub("", text)
+
+
+def _find_section(command: str, flag: str) -> str:
+    default = next((title for title, flags in SECTIONS.items() if flag in flags), DOES)
+    return _EXCEPTIONS.get((command, flag), default)
+
+
+def _flag(option: click.Option) -> str:
+    return max(option.opts, key=len)
+
+
+def _make_quiet() -> click.Option:
+    return click.Option(
+        ["-q", "--quiet"],
+        is_flag=True,
+        expose_value=False,
+        callback=lambda ctx, option, value: choose_quiet(value),
+        help="Print no messages but warnings and errors.",
+    )

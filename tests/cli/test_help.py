@@ -1,0 +1,79 @@
+"""The help of the commands: options in sections, and those that every command has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from graphshare.cli.app import COMMANDS, cli
+from graphshare.cli.command import DOES, RARE, READS, SECTIONS, WRITES, Command, list_sections
+from tests.processes import ROOT, done, graphshare
+
+LENET = ROOT / "fixtures" / "lenet"
+PREFIXED = ["duplicate", "rename", "group", "verify", "diff", "draw", "params diff"]
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(cli)
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {inner}", member) for inner, member in command.commands.items())
+        else:
+            yield name, command
+
+
+@pytest.mark.parametrize(("path", "command"), [pytest.param(*item, id=item[0]) for item in commands()])
+def test_options_are_in_sections(path: str, command: click.Command) -> None:
+    assert isinstance(command, Command)
+    context = click.Context(command, help_option_names=["-h", "--help"])
+    sections = list_sections(command, context)
+    assert list(sections) == [title for title in (READS, DOES, WRITES, RARE) if title in sections]
+    listed = [option for options in sections.values() for option in options]
+    assert len(listed) == len(set(listed)) == sum(isinstance(p, click.Option) for p in command.get_params(context))
+    assert listed[-1].opts == ["-h", "--help"]
+    text = done(graphshare(*path.split(), "--help")).stdout.decode()
+    places = [text.index(f"\n{title}:\n") for title in sections]
+    assert places == sorted(places)
+    assert "\nOptions:\n" not in text
+    assert re.search(r"\[\d*<?=?x[<>]", text) is None, "bounds of numbers are for errors"
+
+
+def test_an_option_that_names_a_file_is_what_is_read_or_written() -> None:
+    for path, command in commands():
+        for option in list_sections(command, click.Context(command)).get(DOES, []):
+            assert option.metavar not in ("FILE", "OUT", "GRAPH", "NAME=FILE"), (path, option.opts)
+
+
+def test_the_sections_name_options_that_exist() -> None:
+    flags = {flag for _, command in commands() for param in command.params for flag in param.opts} | {"--help"}
+    assert [flag for options in SECTIONS.values() for flag in options if flag not in flags] == []
+
+
+@pytest.mark.parametrize("path", PREFIXED)
+def test_the_prefix_has_a_short_form(path: str) -> None:
+    assert "  -p, --prefix P" in done(graphshare(*path.split(), "--help")).stdout.decode()
+
+
+def test_every_prefix_is_among_them() -> None:
+    assert {path for path, command in commands() if any("--prefix" in param.opts for param in command.params)} == {*PREFIXED}
+
+
+def test_quiet_leaves_warnings_errors_and_results(tmp_path: Path) -> None:
+    run = done(graphshare("duplicate", LENET, "-p", "b-", "-o", "two", "-q", cwd=tmp_path))
+    assert run.stderr == b""
+    assert (tmp_path / "two-0000.params").exists()
+    line = ["run", LENET, "--random", "0", "--shape", "data=1,1,28,28"]
+    loud, quiet = done(graphshare(*line)), done(graphshare(*line, "--quiet"))
+    assert b"computed in" in loud.stderr
+    assert quiet.stderr == b""
+    assert quiet.stdout == loud.stdout
+    line = ["rename", ROOT / "fixtures" / "nin-symbol.json", "--params", LENET.with_name("lenet-0000.params"), "-p", "b-"]
+    warned = graphshare(*line, "-o", "x", "-q", cwd=tmp_path)
+    assert b"warning: " in warned.stderr or b"error: " in warned.stderr
+    assert b"error: " in graphshare("inspect", "none.json", "-q", cwd=tmp_path).stderr
