@@ -114,7 +114,7 @@ def _check_counts(graphs: Sequence[str], prefixes: Sequence[str], params: Sequen
     faults = []
     if len(graphs) < 2:
         faults.append(Fault("a group takes two graphs at least", hint="graphshare group trunk.json head.json --connect OUT=IN"))
-    for option, given in (("-p", "--prefix", prefixes), ("--params", params)):
+    for option, given in (("--prefix", prefixes), ("--params", params)):
         if given and len(given) != len(graphs):
             hint = f"give {option} once for each graph, in their order; '' for none"
             faults.append(Fault(f"there are {len(given)} {option} for {len(graphs)} graphs", hint=hint))
