@@ -99,7 +99,9 @@ def test_another_sort_of_file_is_told(folder: Path) -> None:
 
 
 def test_what_is_missing_is_shown_by_an_example() -> None:
-    refused(graphshare("duplicate", "lenet"), "Missing option '-p' / '--prefix'", "as in `graphshare duplicate lenet --prefix sha-")
+    refused(
+        graphshare("duplicate", "lenet"), "Missing option '-p' / '--prefix'", "as in `graphshare duplicate lenet --prefix sha-"
+    )
     refused(graphshare("rules", "explain"), "as in `graphshare rules explain")
 
 
