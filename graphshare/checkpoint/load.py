@@ -15,8 +15,11 @@ from typing import BinaryIO
 
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
+from graphshare.formats.gzip_file import MAGIC as GZIP
+from graphshare.formats.gzip_file import MAX_UNPACKED, unpack, unpack_start
+from graphshare.formats.mxnet.document import SAMPLE, begins_like_json
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.formats.nearby import GRAPHS, suggest_files
+from graphshare.formats.nearby import GRAPHS, refuse_missing, suggest_files, suggest_graph
 from graphshare.formats.output_paths import STDIN
 
 _EPOCH = re.compile(r"-(\d{4,})\.params$")
@@ -65,8 +68,8 @@ def graph_path(source: str) -> tuple[str, str]:
         return symbol, source
     if os.path.isdir(source):
         raise InputError(Fault("is a directory", where=source, hint="give a symbol file or the stem of a checkpoint"))
-    hint = suggest_files(source, GRAPHS, stems=True) or f"neither this file nor {symbol} is there"
-    raise InputError(Fault("does not exist", where=source, hint=hint))
+    hint = suggest_files(source, GRAPHS, stems=True) or suggest_graph(source) or f"neither this file nor {symbol} is there"
+    raise InputError(refuse_missing(source, hint))
 
 
 def read_source(path: str) -> bytes:
@@ -88,25 +91,38 @@ def read_source(path: str) -> bytes:
 
 
 def _read_to_end(file: BinaryIO, path: str) -> bytes:
-    """Return all of a file; of a pipe or device at most ``MAX_STREAM`` bytes, and nothing if it does not begin like JSON.
+    """Return all of a file, unpacked if gzip packed it; of a pipe or device at most ``MAX_STREAM`` bytes.
+
+    A file that is not JSON by its first bytes is not read to its end: :func:`read_symbol` names it by a sample of its bytes.
 
     Raises:
-        InputError: the input is longer, or does not begin as a symbol file does.
+        InputError: a pipe goes on beyond the bound, or gzip's data is damaged or holds too much.
     """
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    begin = file.tell() if is_regular else 0
+    start = file.read(SAMPLE)
+    if start.startswith(GZIP) and begins_like_json(unpack_start(start, SAMPLE)):
+        return unpack(start + file.read(MAX_UNPACKED), where=path)
+    if not begins_like_json(start):
+        return start + (_read_end(file) if is_regular else b"")
+    if is_regular:
+        file.seek(begin)
         return file.read()
-    pieces: list[bytes] = []
-    size = 0
+    pieces, size = [start], len(start)
     while piece := file.read(_PIECE):
-        if not pieces and piece.lstrip()[:1] not in (b"{", b"", b"\xef", b"\xff", b"\xfe"):
-            hint = "a symbol file is a JSON object with nodes, arg_nodes and heads"
-            raise InputError(Fault(f"is not a symbol file: it starts with {piece[:8]!r}", where=path, path="byte 0", hint=hint))
         pieces.append(piece)
         size += len(piece)
         if size > MAX_STREAM:
             hint = "is it a symbol file? One so large is read from a file, not from a pipe or device"
             raise InputError(Fault(f"goes on beyond {MAX_STREAM >> 20} MiB", where=path, hint=hint))
     return b"".join(pieces)
+
+
+def _read_end(file: BinaryIO) -> bytes:
+    """Return the last bytes of a file, of those that have not been read."""
+    position = file.tell()
+    file.seek(max(position, file.seek(0, os.SEEK_END) - SAMPLE))
+    return file.read()
 
 
 @contextmanager

@@ -80,7 +80,7 @@ class CheckContext:
 
     @cached_property
     def reading(self) -> Reading:
-        return read_document(self.data)
+        return read_document(self.data, where=self.where)
 
     @cached_property
     def lines(self) -> list[str]:

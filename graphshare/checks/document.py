@@ -46,13 +46,13 @@ class Reading(msgspec.Struct, eq=False):
     graph: Graph | None = None
 
 
-def read_document(data: bytes) -> Reading:
-    """Read as much of a symbol file as possible, after a byte order mark if it has one."""
+def read_document(data: bytes, *, where: str = "") -> Reading:
+    """Read as much of a symbol file as possible, after a byte order mark if it has one; ``where`` is its path."""
     body = data.removeprefix(BOM)
     reading = Reading()
     error = InputError("is not JSON")
     try:
-        reading.graph = read_symbol(body)
+        reading.graph = read_symbol(body, where=where)
     except InputError as refusal:
         error = refusal
     try:
@@ -70,7 +70,12 @@ def read_document(data: bytes) -> Reading:
 def _classify_faults(reading: Reading, error: InputError, body: bytes) -> None:
     """Sort the faults of a document that is JSON and not a graph into their stages."""
     from graphshare.formats.schema import explain  # start-up: sound files need no schema
+    from graphshare.formats.wrong_file import refuse_json
 
+    fault = refuse_json(reading.value) if isinstance(reading.value, dict) else None
+    if fault is not None:
+        reading.schema_faults = [msgspec.structs.replace(fault, hint=error.faults[0].hint)]
+        return
     try:
         reading.schema_faults = explain(reading.value, "symbol")
     except RecursionError:

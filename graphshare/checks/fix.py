@@ -18,6 +18,7 @@ from graphshare.checks.engine import run_rules
 from graphshare.checks.targets import Target, read_context
 from graphshare.errors import Fault, RefusedError, SelfCheckError, UsageError
 from graphshare.formats.atomic import OutputTransaction
+from graphshare.formats.gzip_file import is_gzip
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.source import MxnetSource, source_of
 from graphshare.formats.mxnet.symbol import read_symbol
@@ -50,7 +51,7 @@ def plan_fixes(targets: Sequence[Target], options: CheckOptions) -> list[Fix]:
 
     Raises:
         InputError: a graph file cannot be read.
-        UsageError: a target is standard input.
+        UsageError: a target is standard input, or compressed.
     """
     if any(target.graph == "-" for target in targets):
         raise UsageError(Fault("--fix writes files in place, and cannot fix standard input", hint="name a file"))
@@ -59,6 +60,9 @@ def plan_fixes(targets: Sequence[Target], options: CheckOptions) -> list[Fix]:
 
 def _plan_fix(target: Target, options: CheckOptions) -> Fix:
     context = read_context(target, options)
+    if is_gzip(target.graph):
+        hint = "unpack it with gunzip, and name the unpacked file"
+        raise UsageError(Fault("is compressed with gzip, and --fix writes in place", where=target.graph, hint=hint))
     findings, _ = run_rules(context, options.codes_for(context.where))
     codes = {finding.code for finding in findings if finding.fixable}
     graph = fix_graph(context, codes)

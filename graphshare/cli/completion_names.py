@@ -104,8 +104,8 @@ def _graph(source: str | None) -> Graph | None:
     """Return the graph on the line; stdin is not read."""
     if source is None or source == "-":
         return None
-    from graphshare.formats.mxnet.symbol import read_symbol  # start-up: only this path needs it
+    from graphshare.checkpoint.load import read_source  # start-up: only this path needs it
+    from graphshare.formats.mxnet.symbol import read_symbol
 
     path = source if os.path.isfile(source) else f"{source}-symbol.json"
-    with open(path, "rb") as file:
-        return read_symbol(file.read(), where=path)
+    return read_symbol(read_source(path), where=path)

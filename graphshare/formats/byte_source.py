@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.nearby import suggest_files
+from graphshare.formats.nearby import refuse_missing, suggest_files
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -72,9 +72,7 @@ class LocalFile(ByteSource):
         try:
             self._file = io.FileIO(path, opener=_open_without_waiting)
         except FileNotFoundError as error:
-            raise InputError(
-                Fault("does not exist", where=path, hint=suggest_files(path, endings) if endings else "")
-            ) from error
+            raise InputError(refuse_missing(path, suggest_files(path, endings) if endings else "")) from error
         except IsADirectoryError as error:
             raise self._irregular("a directory") from error
         except (OSError, ValueError) as error:
@@ -88,7 +86,8 @@ class LocalFile(ByteSource):
         self._map: mmap.mmap | None = None
 
     def _irregular(self, kind: str) -> InputError:
-        return InputError(Fault(f"is {kind}", where=self.name, hint="this file is read by seeking: give a regular file"))
+        hint = "name a file in it" if kind == "a directory" else "this file is read by seeking: give a regular file"
+        return InputError(Fault(f"is {kind}", where=self.name, hint=hint))
 
     def read_at(self, offset: int, length: int) -> bytes:
         parts: list[bytes] = []

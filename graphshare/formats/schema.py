@@ -36,10 +36,13 @@ def explain(document: Any, name: str) -> list[Fault]:
     checker = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
     validator = extend(Draft202012Validator, type_checker=checker)(load_schema(name))  # type: ignore[no-untyped-call]
     errors = list(islice(validator.iter_errors(document), MAX_FAULTS + 1))
+    # jsonschema reports each missing key of an object by itself; one message names all of them.
+    unique = {(error.json_path, "required" if error.validator == "required" else i): error for i, error in enumerate(errors)}
     faults = [
-        Fault(_message(error), path=error.json_path, node=_node_name(document, error), hint=_hint(error)) for error in errors
+        Fault(_message(error), path=error.json_path, node=_node_name(document, error), hint=_hint(error))
+        for error in unique.values()
     ]
-    if len(faults) > MAX_FAULTS:
+    if len(errors) > MAX_FAULTS:
         faults[MAX_FAULTS:] = [Fault(f"and more: only the first {MAX_FAULTS} faults are listed")]
     return faults
 
@@ -48,7 +51,7 @@ def _message(error: Any) -> str:
     text = shorten(json.dumps(error.instance, ensure_ascii=False), 60)
     if error.validator == "required":
         missing = [key for key in error.validator_value if key not in error.instance]
-        return f"has no {', '.join(map(repr, missing))}"
+        return "has " + " and ".join(f"no {key!r}" for key in missing)
     if error.validator == "type":
         return f"is {_kind(error.instance)} ({text}), not {_article(error.validator_value)}"
     if error.validator == "minLength":

@@ -70,7 +70,7 @@ def test_a_broken_graph_is_a_finding(folder: Path) -> None:
     assert said.startswith(f"cut.json:{line}:{column}: error GS001 ends inside the graph: the file is truncated\n")
     (folder / "empty.json").write_text("")
     assert codes(check("empty.json", "--format", "json", cwd=folder, code=1)) == ["GS001"]
-    assert codes(check("-", "--format", "json", cwd=folder, code=1, data=b"{}")) == ["GS002"] * 3
+    assert codes(check("-", "--format", "json", cwd=folder, code=1, data=b"{}")) == ["GS002"]
 
 
 def test_selection(folder: Path) -> None:

@@ -91,10 +91,10 @@ def test_misspelt_files_are_guessed(folder: Path) -> None:
 
 
 def test_another_sort_of_file_is_told(folder: Path) -> None:
-    refused(graphshare("inspect", "lenet-0000.params", cwd=folder), "is a parameter file, not a symbol file")
-    refused(graphshare("params", "list", "lenet-symbol.json", cwd=folder), "is JSON, not a parameter file")
+    refused(graphshare("inspect", "lenet-0000.params", cwd=folder), "is a parameter file (.params), not a symbol file")
+    refused(graphshare("params", "list", "lenet-symbol.json", cwd=folder), "is a symbol file (a graph), not a parameter file")
     np.save(folder / "x.npy", np.zeros(3))
-    refused(graphshare("inspect", "x.npy", cwd=folder), "is a NumPy array, not a symbol file")
+    refused(graphshare("inspect", "x.npy", cwd=folder), "is a NumPy array (.npy), not a symbol file")
     refused(graphshare("inspect", "-", data=b"hello"), "is not a symbol file")
 
 

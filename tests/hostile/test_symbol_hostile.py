@@ -206,8 +206,8 @@ def test_numbers_that_are_none(number: str, path: Path, run: Run) -> None:
 def test_encodings_and_what_surrounds_the_graph(path: Path, run: Run) -> None:
     good = text(siamese()).encode()
     refuse(run, path, b"\xef\xbb\xbf" + good, "byte 0", "byte order mark")
-    refuse(run, path, text(siamese()).encode("utf-16"), "byte order mark")
-    refuse(run, path, text(siamese()).encode("utf-16-le"))
+    refuse(run, path, text(siamese()).encode("utf-16"), "is text in UTF-16, not a symbol file", "iconv -f UTF-16 ")
+    refuse(run, path, text(siamese()).encode("utf-16-le"), "is text in UTF-16LE", "iconv -f UTF-16LE ")
     refuse(run, path, good.replace(b"conv", b"co\xffnv"), "is not UTF-8", "byte ")
     refuse(run, path, good.replace(b"conv", b"co\xc0\x80nv"), "is not UTF-8")
     refuse(run, path, good + b"x", "trailing bytes", "line 1 column ")
@@ -220,8 +220,9 @@ def test_encodings_and_what_surrounds_the_graph(path: Path, run: Run) -> None:
     refuse(run, path, b'"text"', "$: is a string")
     refuse(run, path, good.replace(b"}", b",}"), "is not JSON")
     refuse(run, path, good.replace(b'"', b"'"), "is not JSON")
-    refuse(run, path, b"PK\x03\x04" + b"\0" * 30, "is a zip archive (.npz?), not a symbol file")
-    refuse(run, path, b"\0" * 1000, "is not JSON")
+    refuse(run, path, b"PK\x03\x04" + b"\0" * 30, "is a zip archive, not a symbol file")
+    refuse(run, path, b"\0" * 1000, "is a file of NUL bytes alone, not a symbol file")
+    refuse(run, path, b"\1" * 1000, "is not JSON")
 
 
 def test_texts_that_are_no_text(path: Path, run: Run) -> None:
@@ -287,7 +288,7 @@ def test_things_that_are_no_files(tmp_path: Path) -> None:
     loop.symlink_to(loop)
     refused(graphshare("inspect", str(loop)), "loop.json")
     refused(graphshare("inspect", "/dev/null"), "/dev/null", "is empty")
-    refused(graphshare("inspect", "/dev/zero"), "/dev/zero", "is not a symbol file")
+    refused(graphshare("inspect", "/dev/zero"), "/dev/zero", "is a file of NUL bytes alone, not a symbol file")
     refused(graphshare("inspect", "x" * 5000))
 
 

@@ -5,6 +5,7 @@ It is a typed decode that keeps the order of keys. Where it fails, :mod:`graphsh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from mmap import mmap
@@ -36,6 +37,10 @@ def operator_text(node: Node) -> str:
 
 NODE_KEYS = frozenset(("op", "name", "attrs", "attr", "param", "inputs", "control_deps", "subgraphs", "backward_source_id"))
 GRAPH_KEYS = frozenset(("nodes", "arg_nodes", "node_row_ptr", "heads", "attrs"))
+TVM_OP = "tvm_op"
+# TVM's graph executor keeps lists in the graph's attributes, with an element for each output of each node. A rewrite that moves
+# nodes would break them, and MXNet has no operator ``tvm_op``.
+_TVM_LISTS = frozenset(("storage_id", "dltype", "device_index"))
 MAX_NESTING = 64
 _LISTS_OF_IDS = ("arg_nodes", "node_row_ptr")
 
@@ -51,7 +56,20 @@ _BRACE = len(b"\n    }")
 _CHUNK = 1 << 18  # bytes
 
 
+SAMPLE = 1 << 16
+"""How many bytes from the start of a file, and from its end, are enough to recognize what it is."""
+
+_SCALAR = re.compile(rb"\s*(?:[-+.0-9eE]+|true|false|null|\"[^\"]*\")\s*\Z")
+
 Records = Iterable[dict[str, Any]]
+
+
+def begins_like_json(start: bytes) -> bool:
+    """Return whether a text that starts so may be JSON; an empty text, and one after a byte order mark, may be too."""
+    first = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if b"\0" in start[:4]:  # UTF-16
+        return False
+    return not first or first in b"{[" or _SCALAR.match(start) is not None
 
 
 def nodes_span(data: Buffer) -> tuple[int, int] | None:
@@ -190,6 +208,12 @@ def check_kinds(graph_object: Mapping[str, Any]) -> None:
     if type(graph_object.get("attrs", {})) is not dict:
         raise TypeError("attrs")
     check_nesting(value for key, value in graph_object.items() if key == "attrs" or key not in GRAPH_KEYS)
+
+
+def is_tvm_graph(graph_object: Mapping[str, Any], ops: Iterable[str]) -> bool:
+    """Return whether a graph object with the operators ``ops`` is one of TVM's graph executor."""
+    attrs = graph_object.get("attrs")
+    return (isinstance(attrs, Mapping) and not _TVM_LISTS.isdisjoint(attrs)) or TVM_OP in ops
 
 
 def check_nesting(values: Iterable[Any]) -> None:

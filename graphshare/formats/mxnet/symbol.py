@@ -45,7 +45,7 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
         except _UNFIT:
             from graphshare.formats.mxnet.tolerant import parse_tolerantly  # start-up: only this path needs it
 
-            return _link(*parse_tolerantly(data), style, checked=True)
+            return _link(*parse_tolerantly(data, where=where), style, checked=True)
     except InputError as error:
         raise error.with_location(where) from None
 
@@ -102,8 +102,8 @@ def _link(
         steps = steps if steps is not None and len(steps) == len(records) else None
         nodes = _link_in_any_order(records, steps, reader)
         heads = tuple([_entry(e, nodes[e[0]]) for e in graph_object["heads"]])
-    if "" in reader.texts:  # the schema refuses an empty operator
-        raise TypeError("op")
+    if "" in reader.texts or (not depth and document.is_tvm_graph(graph_object, reader.texts)):
+        raise TypeError("op")  # the schema refuses an empty operator
     irregular = _irregular_lists(graph_object, records, nodes, steps)
     source = MxnetSource(style, tuple(graph_object), _usual_form(nodes), irregular or EMPTY)
     extra = {key: value for key, value in graph_object.items() if key not in document.GRAPH_KEYS}

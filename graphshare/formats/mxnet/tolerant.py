@@ -13,17 +13,19 @@ import re
 from typing import Any
 
 from graphshare.errors import Fault, InputError
+from graphshare.formats.mxnet.document import SAMPLE, begins_like_json
+from graphshare.formats.wrong_file import SYMBOL_HINT, refuse_bytes, refuse_json
 
 _HALF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def parse_tolerantly(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the graph object and its node records, validated against the schema.
+def parse_tolerantly(data: bytes, *, where: str = "") -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the graph object and its node records, validated against the schema. ``where`` is the path of the file.
 
     Raises:
         InputError: the bytes are not JSON, or not a graph; every fault the schema finds is listed.
     """
-    _refuse_encodings(data)
+    _refuse_what_is_no_json(data, where)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -39,6 +41,9 @@ def parse_tolerantly(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]
         raise InputError(Fault("is nested far deeper than any symbol file")) from None
     except ValueError as error:
         raise InputError(Fault(f"is not JSON: {error}")) from None
+    foreign = refuse_json(loaded, where=where) if isinstance(loaded, dict) else None
+    if foreign is not None:
+        raise InputError(foreign)
     from graphshare.formats.schema import explain  # start-up: only this path needs it
 
     try:
@@ -50,25 +55,14 @@ def parse_tolerantly(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]
     return loaded, loaded["nodes"]
 
 
-def _refuse_encodings(data: bytes) -> None:
-    if data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
-        raise InputError(
-            Fault("starts with a byte order mark; MXNet refuses it too", path="byte 0", hint="save it as UTF-8 without BOM")
-        )
-    for start, what in _OTHER_FILES.items():
-        if data.startswith(start):
-            raise InputError(Fault(f"is {what}, not a symbol file", path="byte 0", hint=_SYMBOL_FILE))
+def _refuse_what_is_no_json(data: bytes, where: str) -> None:
+    if data.startswith(b"\xef\xbb\xbf"):
+        hint = "save it as UTF-8 without BOM, or let `graphshare check --fix` remove it"
+        raise InputError(Fault("starts with a byte order mark; MXNet refuses it too", path="byte 0", hint=hint))
     if not data.strip():
-        raise InputError(Fault("is empty", hint=_SYMBOL_FILE))
-
-
-_SYMBOL_FILE = "a symbol file is a JSON object with nodes, arg_nodes and heads; it is mostly called *-symbol.json"
-_OTHER_FILES = {
-    b"\x12\x01\0\0\0\0\0\0": "a parameter file",
-    b"PK\x03\x04": "a zip archive (.npz?)",
-    b"\x93NUMPY": "a NumPy array",
-    b"\x89HDF": "an HDF5 file",
-}
+        raise InputError(Fault("is empty", hint=SYMBOL_HINT))
+    if not begins_like_json(data[:SAMPLE]):
+        raise InputError(refuse_bytes(data, "graph", where=where))
 
 
 def _refuse_constant(name: str) -> Any:
@@ -107,5 +101,7 @@ def _explain_json_error(error: json.JSONDecodeError, text: str) -> Fault:
     elif at_end or error.msg.startswith("Unterminated string"):
         message, hint = "ends inside the graph: the file is truncated", "fetch or save it again"
     else:
-        message, hint = f"is not JSON: {error.msg}", "" if error.pos else _SYMBOL_FILE
+        message, hint = f"is not JSON: {error.msg}", "" if error.pos else SYMBOL_HINT
+        if text[error.pos : error.pos + 1] == "'":
+            hint = "strings of JSON have double quotes; json.dump writes them, str() of a dict does not"
     return Fault(message, path=f"line {error.lineno} column {error.colno}", hint=hint)

@@ -13,6 +13,7 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.byte_source import ByteSource, SourceFile, open_source
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.convert import refuse_record
+from graphshare.formats.params.cursor import DAMAGED
 from graphshare.formats.params.format import ParameterFormat, WriteOptions
 from graphshare.formats.params.npy import MAGIC, read_npy_header
 from graphshare.formats.params.records import ITEM_SIZES, Record, element_count, format_record
@@ -33,7 +34,7 @@ def read_arrays(path: str) -> dict[str, Array]:
     with open_source(path, endings=ARRAY_ENDINGS) as source:
         if source.read_at(0, min(len(MAGIC), source.size)) == MAGIC:
             return {"": _read_npy(source)}
-    index = read_index(path)
+    index = read_index(path, wanted="arrays")
     if index.records and not index.named:
         raise InputError(Fault("has no names, so its arrays belong to no variable", where=path))
     with ArrayReader(index) as reader:
@@ -52,7 +53,7 @@ def _read_npy(source: ByteSource) -> Array:
     expected = element_count(header.shape) * ITEM_SIZES[header.dtype]
     if expected != size:
         message = f"has {size:,} bytes of data where its shape {header.shape} needs {expected:,}"
-        raise InputError(Fault(message, where=source.name))
+        raise InputError(Fault(message, where=source.name, hint=DAMAGED))
     dtype = np.dtype(header.dtype).newbyteorder(">" if header.big_endian else "<")
     try:
         stored = np.frombuffer(source.view(header.size, size), dtype) if size else np.empty(0, dtype)

@@ -62,6 +62,10 @@ class ParameterFormat(ABC):
         """Return whether a file that starts with these 16 bytes (fewer when it is shorter) is of this format."""
         return start.startswith(self.starts)
 
+    def may_hold_arrays(self, source: ByteSource) -> bool:
+        """Return whether a file with such a start may be of this format; False where other files begin alike."""
+        return True
+
     @abstractmethod
     def index(self, source: ByteSource) -> ParameterFile:
         """Return names, shapes, dtypes and places; read no array. Raises InputError for a file that is damaged."""

@@ -103,7 +103,7 @@ def _refuse_dtype(descr: object) -> InputError:
         return InputError(
             "holds pickled Python objects, which are never unpickled", hint="save plain numeric arrays (no dtype=object)"
         )
-    message = f"has dtype {shorten(repr(descr), 80)}, which no parameter file holds"
+    message = f"has dtype {shorten(repr(descr), 80)}, which is not numeric"
     return InputError(message, hint="save it as a numeric dtype, such as float32")
 
 

@@ -18,7 +18,7 @@ import msgspec
 from graphshare.errors import Fault, InputError
 from graphshare.formats.byte_source import ByteSource, SourceFile
 from graphshare.formats.params.format import CHUNK, Chunks, ParameterFormat, Plan, WriteOptions
-from graphshare.formats.params.npy import encode_npy_header, read_npy_header
+from graphshare.formats.params.npy import MAGIC, encode_npy_header, read_npy_header
 from graphshare.formats.params.records import ITEM_SIZES, MAX_RECORDS, ParameterFile, Record, element_count, format_record
 from graphshare.text.format import format_count, shorten
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # start-up: zipfile is imported where an archive is opened
 _STORED, _DEFLATED = 0, 8  # methods of compression
 _DEFLATE_RATIO = 1032  # bytes that one deflated byte can hold at most
 _ENCRYPTED = 0x1
+_SAMPLE = 1 << 16  # bytes at either end; at the start is the first member's name, at the end a list of all names
 _MAX_RANK = 64  # numpy's
 
 
@@ -37,6 +38,12 @@ class Npz(ParameterFormat):
     name = "npz"
     suffix = ".npz"
     starts = (b"PK\x03\x04", b"PK\x05\x06")  # a member's header; the end record of an empty archive
+
+    def may_hold_arrays(self, source: ByteSource) -> bool:
+        """Return whether an archive has an array, or no member at all; a PyTorch checkpoint is an archive too."""
+        size = min(_SAMPLE, source.size)
+        parts = (source.read_at(offset, size) for offset in (0, source.size - size))
+        return any(b".npy" in part or MAGIC in part or part.startswith(b"PK\x05\x06") for part in parts)
 
     def index(self, source: ByteSource) -> ParameterFile:
         """Return every member's name, shape and dtype. All faults of all members are reported at once."""

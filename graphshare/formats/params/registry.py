@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.byte_source import ByteSource, open_source
+from graphshare.formats.params.cursor import DAMAGED
 from graphshare.formats.params.format import ParameterFormat
 from graphshare.formats.params.mxnet_params import MxnetParams
 from graphshare.formats.params.npz import Npz
 from graphshare.formats.params.records import ParameterFile
 from graphshare.formats.params.safetensors import Safetensors
+from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
+
+if TYPE_CHECKING:  # start-up: only a file that is refused needs it
+    from graphshare.formats.wrong_file import Wanted
 
 FORMATS: dict[str, ParameterFormat] = {
     format_.name: format_
@@ -26,24 +32,34 @@ SUFFIXES = {format_.suffix: format_ for format_ in FORMATS.values()}
 ARRAY_ENDINGS = (*SUFFIXES, ".npy")
 
 
-def read_index(path: str | os.PathLike[str]) -> ParameterFile:
+def read_index(path: str | os.PathLike[str], *, wanted: Wanted = "parameters") -> ParameterFile:
     """Return the index of the parameter file at ``path``: names, shapes, dtypes, places. No array is read.
+
+    ``wanted`` is what messages call the file.
 
     Raises InputError when the file is not a parameter file, is cut short or contradicts itself.
     """
     with open_source(path, endings=ARRAY_ENDINGS) as source:
-        return recognize_format(source).index(source)
+        return recognize_format(source, wanted=wanted).index(source)
 
 
-def recognize_format(source: ByteSource) -> ParameterFormat:
+def recognize_format(source: ByteSource, *, wanted: Wanted = "parameters") -> ParameterFormat:
     """Return the format of a file, by its first bytes. Raises InputError when no format has such a start."""
     start = source.read_at(0, min(16, source.size))
     by_magic = sorted(FORMATS.values(), key=lambda format_: not format_.starts)  # a magic number decides before any other sign
     for format_ in by_magic:
-        if format_.sniff(start):
+        if format_.sniff(start) and format_.may_hold_arrays(source):
             return format_
+    from graphshare.formats.wrong_file import refuse_bytes, take_sample  # start-up: only this path needs it
+
     *most, last = (format_.description or format_.suffix for format_ in FORMATS.values())
-    raise InputError(Fault(_explain_start(start), where=source.name, hint=f"known are {', '.join(most)} and {last}"))
+    known = f"known formats: {', '.join(most)} and {last}"
+    if wanted == "arrays":
+        known = f"known formats: .npy, {', '.join(most)} and {last}; numpy.save('x.npy', array) writes one array"
+    cut = _explain_cut(start)
+    if cut:
+        raise InputError(Fault(cut, where=source.name, hint=DAMAGED if start else known))
+    raise InputError(refuse_bytes(take_sample(source), wanted, where=source.name, known=known))
 
 
 def choose_format(path: str) -> ParameterFormat:
@@ -55,14 +71,11 @@ def choose_format(path: str) -> ParameterFormat:
     raise RefusedError(Fault(f"the suffix {suffix!r} names no format", where=path, hint=hint))
 
 
-def _explain_start(start: bytes) -> str:
+def _explain_cut(start: bytes) -> str:
+    """Return what is wrong with a file that ends inside the first bytes of a format; an empty text if none does."""
     if not start:
         return "is empty"
     for format_ in FORMATS.values():
         if any(len(start) < len(whole) and whole.startswith(start) for whole in format_.starts):
-            return f"ends after {len(start)} bytes, inside the header of a {format_.suffix} file"
-    if start.startswith(b"\x93NUMPY"):
-        return "is a single .npy array, not a parameter file"
-    if start.lstrip()[:1] in (b"{", b"["):
-        return "is JSON, not a parameter file"
-    return f"is not a parameter file: it starts with {start[:8].hex(' ')}"
+            return f"ends after {format_count(len(start), 'byte')}, inside the header of a {format_.suffix} file"
+    return ""

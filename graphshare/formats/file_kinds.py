@@ -1,0 +1,303 @@
+"""Kinds of files that are mistaken for a symbol file, parameters or arrays, and how each is recognized by its content.
+
+This is the one table of foreign content; :mod:`graphshare.formats.wrong_file` makes messages of it. A new kind is one line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+import msgspec
+
+
+class FileKind(msgspec.Struct, frozen=True):
+    """A kind of file.
+
+    A file is of this kind if it begins with one of ``starts`` (at byte ``at``), contains one of ``contains``, and fulfils
+    ``test``; what is empty is not asked. ``keys`` are the keys of a JSON object of this kind. ``name`` has its article.
+    ``hint`` says what to do; ``for_arrays`` replaces it where parameters or arrays are wanted. In both ``{file}`` stands for
+    the path, ``{utf8}`` for a path beside it (both quoted for a shell), and ``{wanted}`` for what is wanted. ``readable`` tells
+    that graphshare reads its arrays.
+    """
+
+    name: str
+    hint: str = ""
+    for_arrays: str = ""
+    starts: tuple[bytes, ...] = ()
+    at: int = 0
+    contains: tuple[bytes, ...] = ()
+    test: Callable[[bytes], bool] | None = None
+    keys: tuple[str, ...] = ()
+    readable: bool = False
+
+    def fits(self, sample: bytes) -> bool:
+        """Return whether a file that ``sample`` was taken from, its start and its end, is of this kind."""
+        return (
+            (not self.starts or sample.startswith(self.starts, self.at))
+            and (not self.contains or any(text in sample for text in self.contains))
+            and (self.test is None or self.test(sample))
+        )
+
+
+def _is_markup(*tags: bytes) -> Callable[[bytes], bool]:
+    """Return a test for XML or HTML whose first element, or document type, is one of ``tags``."""
+    names = b"|".join(tags)
+    prologue = rb"\s*(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*"
+    return lambda sample: (
+        re.match(prologue + b"<(?:" + names + rb")[\s>/]", sample[:4096], re.IGNORECASE | re.DOTALL) is not None
+    )
+
+
+def _wide_text(encoding: str, pattern: bytes) -> FileKind:
+    """Return the kind of a text in UTF-16 or UTF-32; ``pattern`` matches its start: a byte order mark, or ASCII with NULs."""
+    start = re.compile(pattern)
+    convert = f"`iconv -f {encoding} -t UTF-8 {{file}} > {{utf8}}`"
+    return FileKind(
+        f"text in {encoding}",
+        f"write it as UTF-8: {convert}" + ("; PowerShell's `>` writes UTF-16: use -o there" if "16" in encoding else ""),
+        "it is text; arrays are binary",
+        test=lambda sample: start.match(sample) is not None,
+    )
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Yield number, wire type and bytes of the fields at the start of a protobuf message; the last may be cut short."""
+    position = 0
+    while position < len(message):
+        tag, position = _varint(message, position)
+        kind = tag & 7
+        if kind == 2:
+            length, position = _varint(message, position)
+            yield tag >> 3, kind, message[position : position + length]
+            position += length
+        elif kind == 0:
+            value, position = _varint(message, position)
+            yield tag >> 3, kind, bytes([min(value, 255)])
+        else:
+            return
+
+
+def _varint(message: bytes, position: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 63, 7):
+        byte = message[position] if position < len(message) else 0
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            break
+    return value, position
+
+
+def _is_onnx(sample: bytes) -> bool:
+    """Return whether the first fields are a version, texts about the producer, and a graph or an operator set."""
+    for number, (field, kind, value) in enumerate(islice(_fields(sample), 12)):
+        if number == 0:
+            if (field, kind) != (1, 0) or not 1 <= value[0] <= 64:
+                return False
+        elif field in (7, 8) and kind == 2:
+            return value[:1] in (b"\n", b"\x0a", b"\x10", b"\x12", b"")
+        elif (field in (2, 3, 4, 6) and not _is_text(value)) or field not in (2, 3, 4, 5, 6):
+            return False
+    return False
+
+
+def _is_saved_model(sample: bytes) -> bool:
+    """Return whether a protobuf message is a SavedModel of TensorFlow, or a frozen graph: nodes with a name and an operator."""
+    fields = list(islice(_fields(sample), 2))
+    if [field[:2] for field in fields] == [(1, 0), (2, 2)] and b"serve" in sample:
+        return True
+    inner = list(islice(_fields(fields[0][2]), 2)) if fields and fields[0][:2] == (1, 2) else []
+    return [field[:2] for field in inner] == [(1, 2), (2, 2)] and all(_is_text(value) for *_, value in inner)
+
+
+def _is_caffemodel(sample: bytes) -> bool:
+    """Return whether a protobuf message is a network of Caffe: its name, then layers (of type 1 or of today)."""
+    fields = list(islice(_fields(sample), 3))
+    return len(fields) > 1 and fields[0][:2] == (1, 2) and _is_text(fields[0][2]) and fields[1][0] in (2, 3, 100)
+
+
+def _is_text(data: bytes) -> bool:
+    return bool(data) and data.isascii() and data.decode("ascii").isprintable()
+
+
+_PAGE = _is_markup(rb"!doctype html", b"html", b"head", b"body")
+_TEXT_PICKLE = re.compile(rb"\((?:dp|lp)\d+\n|c[A-Za-z_.]+\n[A-Za-z_]+\n")
+_PROTOTXT = re.compile(rb"(?:\s|#[^\n]*\n)*(?:name\s*:\s*\"|layers?\s*\{|input\s*:\s*\")")
+
+_PAGE_HINT = "it is a page about the file, or an error page: download the file itself (on GitHub: Raw)"
+_BESIDE = "the graph is the *-symbol.json beside it"
+_DOWNLOAD_FAILED = "the download or the copy failed: fetch it again"
+_UNZIP = "unpack it with `unzip {file}`, then give the {wanted} in it"
+_OTHER_FRAMEWORK = "graphshare reads MXNet models: a *-symbol.json and its parameter file"
+_WITH_PARAMS = "it holds arrays and no graph: give the *-symbol.json as GRAPH, and this file with --params"
+_SAVE_ARRAYS = "save its arrays with numpy.savez where it comes from"
+_NOT_UNPICKLED = "a pickle can run any code, so it is never loaded: "
+
+TAR = FileKind("a tar archive", "unpack it with `tar xf {file}`, then give the {wanted} in it", starts=(b"ustar",), at=257)
+TAR_GZ = FileKind("a tar archive compressed with gzip", "unpack it with `tar xzf {file}`, then give the {wanted} in it")
+#: The first kind that fits counts: special kinds stand before general ones.
+FILE_KINDS = (
+    # What stands in the place of a file
+    FileKind(
+        "a Git LFS pointer",
+        "run `git lfs pull` in its repository to fetch the file itself",
+        starts=(b"version https://git-lfs.github.com/spec/", b"version https://hawser.github.com/spec/"),
+    ),
+    FileKind(
+        "a DVC pointer",
+        "run `dvc pull {file}` to fetch the file itself",
+        starts=(b"outs:\n- md5:", b"md5: "),
+    ),
+    FileKind("a git-annex pointer", "run `git annex get {file}` to fetch the file itself", starts=(b"/annex/objects/",)),
+    FileKind(
+        "an error message of a storage server (XML)",
+        "the download failed: the file says why; fetch it again",
+        test=_is_markup(b"error"),
+    ),
+    FileKind("an OpenVINO model (XML)", _OTHER_FRAMEWORK, _SAVE_ARRAYS, test=_is_markup(b"net")),
+    FileKind(
+        "a web page (HTML)",
+        _PAGE_HINT,
+        test=_PAGE,
+    ),
+    FileKind("XML", test=lambda sample: re.match(rb"\s*(?:\xef\xbb\xbf)?<\?xml\s", sample) is not None),
+    FileKind("a PDF document", starts=(b"%PDF-",)),
+    # Archives
+    FileKind(
+        "a PyTorch model (TorchScript)", _OTHER_FRAMEWORK, _SAVE_ARRAYS, starts=(b"PK\x03\x04",), contains=(b"/constants.pkl",)
+    ),
+    FileKind(
+        "a PyTorch checkpoint (torch.save)",
+        _OTHER_FRAMEWORK,
+        _NOT_UNPICKLED + "in PyTorch, save the state dict with safetensors.torch.save_file",
+        starts=(b"PK\x03\x04",),
+        contains=(b"/data.pkl",),
+    ),
+    FileKind(
+        "a Keras model (.keras)", _OTHER_FRAMEWORK, _SAVE_ARRAYS, starts=(b"PK\x03\x04",), contains=(b"model.weights.h5",)
+    ),
+    FileKind("an archive of a model server (.mar)", _UNZIP, starts=(b"PK\x03\x04",), contains=(b"MAR-INF/", b"-symbol.json")),
+    FileKind("a NumPy archive (.npz)", _WITH_PARAMS, starts=(b"PK\x03\x04",), contains=(b".npy",), readable=True),
+    FileKind("a zip archive", _UNZIP, starts=(b"PK\x03\x04", b"PK\x05\x06")),
+    TAR,
+    FileKind("a 7-Zip archive", "unpack it with `7z x {file}`, then give the {wanted} in it", starts=(b"7z\xbc\xaf\x27\x1c",)),
+    FileKind("a RAR archive", "unpack it with `unrar x {file}`, then give the {wanted} in it", starts=(b"Rar!\x1a\x07",)),
+    FileKind("compressed with bzip2", "unpack it first: `bunzip2 -k {file}`", starts=(b"BZh",)),
+    FileKind("compressed with xz", "unpack it first: `xz -dk {file}`", starts=(b"\xfd7zXZ\0",)),
+    FileKind("compressed with Zstandard", "unpack it first: `zstd -d {file}`", starts=(b"\x28\xb5\x2f\xfd",)),
+    FileKind("compressed with LZ4", "unpack it first: `lz4 -d {file}`", starts=(b"\x04\x22\x4d\x18",)),
+    # Arrays
+    FileKind("a parameter file (.params)", _WITH_PARAMS, starts=(b"\x12\x01\0\0\0\0\0\0",), readable=True),
+    FileKind(
+        "a parameter file (.safetensors)",
+        _WITH_PARAMS,
+        test=lambda sample: sample[8:9] == b"{" and 0 < int.from_bytes(sample[:8], "little") < 1 << 40,
+        readable=True,
+    ),
+    FileKind(
+        "a NumPy array (.npy)",
+        "`run` and `verify` take it as --feed NAME={file}: the values of a variable",
+        "its array has no name: numpy.savez('x.npz', name=array) saves arrays with names",
+        starts=(b"\x93NUMPY",),
+        readable=True,
+    ),
+    FileKind(
+        "a Keras model (HDF5)",
+        _OTHER_FRAMEWORK,
+        "save its arrays with numpy.savez where it comes from; h5py reads them",
+        starts=(b"\x89HDF\r\n\x1a\n",),
+        contains=(b"keras_version", b"layer_names", b"model_weights"),
+    ),
+    FileKind(
+        "an HDF5 file",
+        _OTHER_FRAMEWORK,
+        "h5py reads its arrays, and numpy.savez saves them",
+        starts=(b"\x89HDF\r\n\x1a\n",),
+    ),
+    FileKind(
+        "a parameter dict of TVM",
+        _OTHER_FRAMEWORK,
+        "tvm.runtime.load_param_dict reads its arrays, and numpy.savez saves them",
+        starts=(b"\xb7\x9c\x04\x05\x4f\x8d\xe5\xf7",),
+    ),
+    FileKind("a RecordIO file (.rec)", "it holds training data, not a model", starts=(b"\x0a\x23\xd7\xce",)),
+    # Models of other frameworks
+    FileKind(
+        "a PyTorch checkpoint (torch.save)",
+        _OTHER_FRAMEWORK,
+        _NOT_UNPICKLED + "in PyTorch, save the state dict with safetensors.torch.save_file",
+        starts=(b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.",),
+    ),
+    FileKind(
+        "a Python pickle",
+        _NOT_UNPICKLED + "give a *-symbol.json (a .states file of MXNet holds the state of an optimizer)",
+        _NOT_UNPICKLED + "save the arrays with numpy.savez where it comes from",
+        test=lambda sample: re.match(rb"\x80[\x02-\x05]", sample) is not None or _TEXT_PICKLE.match(sample) is not None,
+    ),
+    FileKind(
+        "an ONNX model",
+        "graphshare does not read ONNX: give an MXNet model, a *-symbol.json and its parameter file",
+        "onnx.numpy_helper.to_array reads its initializers, and numpy.savez saves them",
+        test=_is_onnx,
+    ),
+    FileKind("a TensorFlow Lite model", _OTHER_FRAMEWORK, _SAVE_ARRAYS, starts=(b"TFL3",), at=4),
+    FileKind("a TensorFlow model", _OTHER_FRAMEWORK, _SAVE_ARRAYS, test=_is_saved_model),
+    FileKind("a Caffe model (.caffemodel)", _OTHER_FRAMEWORK, _SAVE_ARRAYS, test=_is_caffemodel),
+    FileKind("a Caffe network (.prototxt)", _OTHER_FRAMEWORK, test=lambda sample: _PROTOTXT.match(sample) is not None),
+    FileKind("an ncnn network (.param)", _OTHER_FRAMEWORK, starts=(b"7767517\n", b"7767517\r")),
+    FileKind("a GGUF file", _OTHER_FRAMEWORK, _SAVE_ARRAYS, starts=(b"GGUF",)),
+    FileKind("a compiled program or library", starts=(b"\x7fELF", b"\xcf\xfa\xed\xfe", b"MZ\x90\0")),
+    # Pictures
+    FileKind("a JPEG picture", starts=(b"\xff\xd8\xff",)),
+    FileKind("a PNG picture", starts=(b"\x89PNG\r\n\x1a\n",)),
+    FileKind("a GIF picture", starts=(b"GIF87a", b"GIF89a")),
+    FileKind("a WebP picture", starts=(b"WEBP",), at=8),
+    # Texts
+    FileKind("a file of NUL bytes alone", _DOWNLOAD_FAILED, test=lambda sample: not any(sample)),
+    _wide_text("UTF-32", rb"\xff\xfe\0\0|\0\0\xfe\xff"),
+    _wide_text("UTF-32LE", rb"(?:[\t\n\r -~]\0\0\0){4}"),
+    _wide_text("UTF-32BE", rb"(?:\0\0\0[\t\n\r -~]){4}"),
+    _wide_text("UTF-16", rb"\xff\xfe|\xfe\xff"),
+    _wide_text("UTF-16LE", rb"(?:[\t\n\r -~]\0){4}"),
+    _wide_text("UTF-16BE", rb"(?:\0[\t\n\r -~]){4}"),
+    FileKind("a text file with a URL", "fetch what the URL names: `curl -LO URL`", starts=(b"https://", b"http://")),
+)
+
+#: Kinds of JSON objects, by keys that all of them have.
+JSON_KINDS = (
+    FileKind("a graph of TVM's Relay", _OTHER_FRAMEWORK, keys=("root", "nodes", "b64ndarrays")),
+    FileKind("a map file of graphshare", "give the symbol file itself", keys=("sources", "entries")),
+    FileKind("a rules file of graphshare", "give it with --rules", keys=("version", "rules")),
+    FileKind("a report of graphshare", "give the symbol file itself", keys=("command", "findings")),
+    FileKind("a report of graphshare inspect", "give the symbol file itself", keys=("arguments", "auxiliary_states", "ops")),
+    FileKind("a Keras model (JSON)", _OTHER_FRAMEWORK, keys=("class_name", "config")),
+    FileKind("a TensorFlow.js model", _OTHER_FRAMEWORK, keys=("modelTopology",)),
+    FileKind("an ONNX model as JSON", _OTHER_FRAMEWORK, keys=("irVersion", "graph")),
+    FileKind(
+        "an index of .safetensors files",
+        "it names files of arrays, and none of them has a graph: give a *-symbol.json",
+        "give the .safetensors files that it names",
+        keys=("metadata", "weight_map"),
+    ),
+    FileKind("a configuration of Hugging Face", _OTHER_FRAMEWORK, keys=("model_type",)),
+    FileKind("a configuration of Hugging Face", _OTHER_FRAMEWORK, keys=("architectures",)),
+    FileKind("a Jupyter notebook", keys=("cells", "nbformat")),
+    FileKind("a signature for a model server", _BESIDE, keys=("inputs", "outputs", "input_type")),
+    FileKind("a manifest of a model server", _BESIDE, keys=("Engine", "Model")),
+    FileKind("a manifest of a model server", _BESIDE, keys=("model", "runtime")),
+    FileKind("an error message of a server (JSON)", _DOWNLOAD_FAILED, keys=("message", "documentation_url")),
+    FileKind("an error message of a server (JSON)", _DOWNLOAD_FAILED, keys=("error",)),
+)
+
+TVM_GRAPH = FileKind(
+    "a graph of TVM's graph executor",
+    "TVM has compiled it: give the symbol file of MXNet that it was compiled from",
+    "TVM saves the parameters of such a graph in a file of their own",
+)
+SYMBOL_FILE = FileKind(
+    "a symbol file (a graph)",
+    for_arrays="parameters are in a file of their own, mostly *-0000.params",
+    keys=("nodes", "arg_nodes", "heads"),
+)
