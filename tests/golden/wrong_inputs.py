@@ -135,6 +135,7 @@ INPUTS: list[tuple[str, str, bytes | None]] = [
     (INSPECT, "net-0001.params", None),
     (INSPECT, "something", None),
     (INSPECT, "folder", None),
+    (DUPLICATE, "folder-g", None),
     (INSPECT, "other-0000.params", PARAMS),
     (INSPECT, "weights.npz", build.archive([("w.npy", npy(np.zeros(2, "float32")))])),
     (INSPECT, "weights.safetensors", build.safetensors({})),
@@ -279,7 +280,7 @@ def make_files(folder: Path) -> None:
     """Write the inputs, and the checkpoint ``net``, into ``folder``."""
     (folder / "net-symbol.json").write_bytes(GRAPH)
     (folder / "net-0000.params").write_bytes(PARAMS)
-    for name in ("folder", "folder-p", "folder-f"):
+    for name in ("folder", "folder-g", "folder-p", "folder-f"):
         (folder / name).mkdir()
     for _, name, content in INPUTS:
         if content is not None:
