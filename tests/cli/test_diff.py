@@ -170,3 +170,14 @@ def test_what_differs_is_told_in_the_formats_of_ci(changed: bool, folder: Path) 
     sarif = json.loads(runs["sarif"].stdout)
     assert explain(sarif, "sarif") == []
     assert any(result["ruleId"] == "diff-renamed" for result in sarif["runs"][0]["results"]) == changed
+
+
+def test_what_changes_have_in_common_comes_before_them(folder: Path) -> None:
+    done(graphshare("rename", "lenet", "--prefix", "net1_", "-o", "other", cwd=folder))
+    lines = graphshare("diff", "lenet", "other", cwd=folder).stdout.decode().splitlines()
+    assert lines[:2] == ["31 nodes renamed: all have the prefix net1_", "renamed  variable data -> net1_data"]
+    assert len(lines) == 1 + 31 + 1
+    assert lines[-1] == "DIFFERENT: 31 nodes renamed"
+    found = differ(folder, "lenet", "other")
+    assert found["summary"] == [{"what": "renamed", "count": 31, "text": lines[0]}]
+    assert found["graph"]["renamed"][0]["new"]["name"] == "net1_data"

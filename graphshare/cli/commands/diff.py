@@ -59,7 +59,8 @@ def command(
     """Show what differs between two graphs.
 
     Nodes are paired by structure first and by name second, so a node that only has another name is listed as renamed. Of two
-    checkpoints the parameters are compared too. The exit code is 0 when nothing differs, 1 when something does.
+    checkpoints the parameters are compared too. What several changes have in common comes first, then every change, then the
+    verdict. The exit code is 0 when nothing differs, 1 when something does.
 
     As a git diff driver: `git config diff.graphshare.command "graphshare diff --git"`, and `*-symbol.json diff=graphshare`
     in .gitattributes (*.params works too).
@@ -137,6 +138,8 @@ def _is_parameters(path: str) -> bool:
 
 
 def _lines(found: Difference) -> Iterator[Line]:
+    """Yield what several changes have in common, then every change, then the verdict."""
+    yield from (("title", summary.text) for summary in found.summary if summary.count > 1)
     yield from _graph_lines(found.graph)
     if found.parameters:
         yield from format_parameter_diff(found.parameters)
