@@ -125,6 +125,8 @@ def render_tables() -> dict[Path, str]:
         tables[path] = _replace_table(text, "commands", rows)
     path = DOCS / "api.md"
     tables[path] = _replace_table(path.read_text(encoding="utf-8"), "functions", _function_rows())
+    path = DOCS / "images.md"
+    tables[path] = _replace_table(path.read_text(encoding="utf-8"), "presets", _preset_rows())
     path = ROOT / "mkdocs.yml"
     nav = "".join(f"      - {name}: commands/{name}.md\n" for name in commands)
     tables[path] = re.sub(r"(  - Commands:\n)(?:      - .*\n)*", rf"\g<1>{nav}", path.read_text(encoding="utf-8"))
@@ -133,7 +135,7 @@ def render_tables() -> dict[Path, str]:
 
 def _replace_table(text: str, name: str, rows: list[str]) -> str:
     return re.sub(
-        rf"(<!-- {name} -->\n.*\n\| --- \| --- \|\n)(?:\|.*\n)*",
+        rf"(<!-- {name} -->\n.*\n\|(?: --- \|)+\n)(?:\|.*\n)*",
         lambda match: match[1] + "".join(f"{row}\n" for row in rows),
         text,
     )
@@ -147,6 +149,13 @@ def _function_rows() -> list[str]:
         first = (inspect.getdoc(getattr(graphshare, name)) or "").partition("\n\n")[0]
         rows.append(f"| `{name}` | {' '.join(first.split()).replace('``', '`').replace('|', ' or ')} |")
     return rows
+
+
+def _preset_rows() -> list[str]:
+    from graphshare.cli.image_options import format_options
+    from graphshare.formats.images.presets import PRESETS
+
+    return [f"| `{name}` | {p.models} | `{format_options(p.settings)}` | {p.source} |" for name, p in PRESETS.items()]
 
 
 def _escape_roff(text: str) -> str:

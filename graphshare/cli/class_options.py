@@ -68,7 +68,7 @@ def put_classes(rankings: Sequence[Ranking]) -> None:
             "sample": str(ranking.sample),
             "class": str(score.index),
             "label": score.label or "",
-            "score": format_number(score.score, 6),
+            "score": format_number(score.score, 4),
         }
         for ranking in rankings
         for score in ranking.classes

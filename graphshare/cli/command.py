@@ -1,7 +1,7 @@
 """The class of every command: its help lists the options by what they are for, and each command takes ``--quiet``.
 
-The sections are by what an option does for the user: what is read, what is done, what is written, and last what is rarely
-needed. An option that no section names is one of what the command does.
+The sections are by what an option does for the user: what is read, what is done, what is written, what prepares images, and
+last what is rarely needed. An option that no section names is one of what the command does.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import click
 from graphshare.cli.console import choose_quiet
 
 READS, DOES, WRITES, RARE = "What it reads", "What it does", "What it writes", "Rarely needed"
+IMAGES = "How it prepares images"
 _RANGE = re.compile(r"  \[(?:x|\d+)[<>]=?[^\]]*\]$")
 
 #: The options of each section, in the order of the help.
@@ -24,9 +25,14 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         READS: (
             *("--params", "--epoch", "--against", "--against-params", "--graph", "--feed", "--shape", "--random"),
             *("--random-params", "--seed", "--rules", "--map", "--inverse", "--highlight", "--config", "--baseline"),
+            "--labels",
         ),
         WRITES: (
             *("--out", "--params-out", "--map-out", "--write-baseline", "--in-place", "--dry-run", "--format", "--quiet"),
+        ),
+        IMAGES: (
+            *("--preset", "--resize", "--crop", "--mean", "--scale", "--std", "--rgb", "--bgr", "--gray", "--layout"),
+            *("--interpolation", "--batch"),
         ),
         RARE: (
             *("--as-input", "--as-parameter", "--strict", "--verify-bytes", "--upgrade", "--separator", "--reuse", "--force"),
@@ -56,7 +62,7 @@ class Command(click.Command):
 def list_sections(command: click.Command, ctx: click.Context) -> dict[str, list[click.Option]]:
     """Return the options of a command by section, in the order of the help; sections without options are left out."""
     options = [option for option in command.get_params(ctx) if isinstance(option, click.Option) and not option.hidden]
-    sections: dict[str, list[click.Option]] = {title: [] for title in (READS, DOES, WRITES, RARE)}
+    sections: dict[str, list[click.Option]] = {title: [] for title in (READS, DOES, WRITES, IMAGES, RARE)}
     for option in options:
         sections[_find_section(command.name or "", _flag(option))].append(option)
     for title, flags in SECTIONS.items():

@@ -69,6 +69,16 @@ def parse_settings(given: Mapping[str, Any]) -> ImageSettings | None:
     return make_settings(given["preset"], parsed)
 
 
+def format_options(settings: Mapping[str, Any]) -> str:
+    """Return the options that say the same as ``settings``, fields of ``ImageSettings`` by name."""
+    words = []
+    for name, value in settings.items():
+        numbers = value if isinstance(value, tuple) else (value,)
+        side = name == "crop" and len(set(numbers)) == 1
+        words.append(f"--{value}" if name == "color" else f"--{name} {','.join(map(str, numbers[:1] if side else numbers))}")
+    return " ".join(words)
+
+
 _MOST = {"resize": 2, "crop": 2, "mean": 3, "std": 3, "scale": 1}
 _HINTS = {
     "resize": "write the length of the shorter side, as in 256, or height and width, as in 112,96",

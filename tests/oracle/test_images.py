@@ -1,4 +1,4 @@
-"""Images as MXNet 1.9.1 reads, resizes and iterates over them; MTCNN's first net on a picture; the numbers of docs/images.md."""
+"""Images as MXNet 1.9.1 reads and resizes them; MTCNN's first net on a picture; the numbers of docs/images.md."""
 
 from __future__ import annotations
 
