@@ -2,10 +2,10 @@
 
     python docs/generate.py
 
-writes ``docs/commands/``, ``man/graphshare.1``, the tables of commands and functions, the commands in ``mkdocs.yml``, the
-formats in the schemas of parameter reports, and the output of every console block (``--no-run`` leaves that unchanged). A test
-compares the files with the generated texts, so none is out of date. ``python docs/generate.py cookbook`` runs only the pages
-whose path contains this word.
+writes ``docs/commands/``, ``docs/operators.md``, ``man/graphshare.1``, the tables of commands and functions, the commands in
+``mkdocs.yml``, the formats in the schemas of parameter reports, and the output of every console block (``--no-run`` leaves that
+unchanged). A test compares the files with the generated texts, so none is out of date. ``python docs/generate.py cookbook``
+runs only the pages whose path contains this word.
 
 The blocks of a page run in one folder that contains the checkpoints ``lenet`` and ``nin``, for a page of the cookbook those of
 ``fixtures/make_cookbook.py`` too; a block with ``title="name"`` is written to a file there, and a Python block is run.
@@ -24,14 +24,32 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from graphshare.ops.kernel import Kernel
+    from graphshare.ops.signature import Signature
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 READMES = (ROOT / "README.md", ROOT / "README.zh-CN.md")
 _SECONDS = re.compile(r"\bin \d+\.\d+ s\b")
 _LONG_NUMBER = re.compile(r"-?\b\d+\.\d{6,}\b")
+OPERATORS = DOCS / "operators.md"
+_OPERATORS_HEAD = """# Operators
+
+Every operator can be read, renamed, shared, cut and written, known or not. This page lists the {registered} operators of
+MXNet 1.9.1 by family, with those of other versions that graphshare knows. {computed} of them can be computed.
+
+- **forward**: `run`, `verify` and `bind` compute it.
+- **gradient**: yes; 0, as in MXNet, for the reason in the notes; loss, where MXNet ignores the gradient of the output; or no.
+- **batch**: whether `duplicate --mode batch` keeps the samples of a batch apart. For some operators that depends on attributes
+  and axes; "no" means that the operator mixes samples, or that nothing is known.
+- **fused**: in inference a Convolution runs in one step with the operators marked here that follow it (Activation: only relu).
+
+Another name that MXNet accepts for an operator stands behind "also"."""
 _BLOCK = re.compile(r"^```(?P<language>\w+)(?P<head>[^\n]*)\n(?P<body>.*?)^```$", re.M | re.S)
 _CODE = re.compile(r"(`[^`]*`)|(?<![\w-])(--[a-z][a-z-]*|__\w+__)(?!\w)")
 
@@ -206,7 +224,61 @@ def _roff_options(command: click.Command) -> list[str]:
 def render_generated() -> dict[Path, str]:
     """Return every generated file, and the pages with generated tables."""
     pages = {**render_command_pages(), **render_tables(), ROOT / "man" / "graphshare.1": render_manual()}
-    return {**pages, **render_format_schemas()}
+    return {**pages, OPERATORS: render_operators(), **render_format_schemas()}
+
+
+def render_operators() -> str:
+    """Return the page of all operators, with the facts of the registry."""
+    from graphshare.ops import registry
+    from graphshare.ops.index import ALIASES, FAMILY_OF
+
+    signatures = {**registry.registered_signatures(), **registry.foreign_signatures()}
+    kernels = registry.known_kernels()
+    aliases: dict[str, list[str]] = {}
+    for alias, name in ALIASES.items():
+        aliases.setdefault(name, []).append(alias)
+    registered = registry.registered_signatures()
+    lines = [_OPERATORS_HEAD.format(registered=len(registered), computed=len(registered.keys() & kernels.keys()))]
+    for family in sorted(set(FAMILY_OF.values())):
+        names = sorted((name for name in signatures if FAMILY_OF[name] == family), key=lambda name: name.lower().lstrip("_"))
+        lines += [
+            f"\n## {family}\n",
+            "| operator | forward | gradient | batch | fused | notes |",
+            "| --- | --- | --- | --- | --- | --- |",
+        ]
+        lines += [_operator_row(signatures[name], kernels.get(name), aliases.get(name, [])) for name in names]
+    return "\n".join(lines) + "\n"
+
+
+def _operator_row(signature: Signature, kernel: Kernel | None, aliases: list[str]) -> str:
+    from graphshare.execute.fusion import FUSED
+    from graphshare.ops.gradient import NoGradient
+    from graphshare.ops.registry import find_gradient
+
+    gradient = find_gradient(signature.name)
+    notes = [] if not aliases else ["also " + ", ".join(f"`{alias}`" for alias in aliases)]
+    notes += ["not in MXNet 1.9.1"] * (not signature.registered)
+    notes += [f"not computed: {signature.no_kernel}"] * bool(signature.no_kernel)
+    if isinstance(gradient, NoGradient):
+        notes.append(f"{'gradient 0' if gradient.is_zero else 'no gradient'}: {gradient.reason}")
+        slope = "0" if gradient.is_zero else "no"
+    else:
+        slope = "no" if gradient is None else "loss" if gradient.is_loss else "yes"
+    fused = "yes" if signature.name in FUSED else ""
+    cells = (f"`{signature.name}`", "yes" if kernel else "no", slope, _batch_cell(signature), fused, "; ".join(notes))
+    return f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|"
+
+
+def _batch_cell(signature: Signature) -> str:
+    """Return what mode batch makes of an operator: its own rule decides before what its signature says."""
+    from graphshare.ops.batch_axis import window_rule
+    from graphshare.ops.registry import find_batch_rule
+
+    if signature.couples_batch in ("always", "training"):
+        return {"always": "no", "training": "not in training"}[signature.couples_batch]
+    if find_batch_rule(signature.name) not in (None, window_rule):
+        return "depends"
+    return "yes" if signature.couples_batch in ("elementwise", "never") else "no"
 
 
 def render_format_schemas() -> dict[Path, str]:
@@ -220,7 +292,7 @@ def render_format_schemas() -> dict[Path, str]:
 
 def written_pages() -> list[Path]:
     """Return the pages that people write."""
-    return [*READMES, *sorted(path for path in DOCS.rglob("*.md") if path.parent != DOCS / "commands")]
+    return [*READMES, *sorted(path for path in DOCS.rglob("*.md") if path != OPERATORS and path.parent != DOCS / "commands")]
 
 
 def run_blocks(text: str, folder: Path) -> str:

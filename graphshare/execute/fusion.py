@@ -12,6 +12,9 @@ from graphshare.ops.batch_norm.kernel import BATCH_NORM_RELU
 from graphshare.ops.convolution.fused import CHAIN, Chain
 from graphshare.ops.windows import is_channels_last
 
+FUSED = ("Convolution", "BatchNorm", "elemwise_add", "_grad_add", "relu", "Activation", "clip")
+"""The operators of such chains: a convolution, and those that can follow it."""
+
 
 def fuse_steps(steps: Sequence[Step], wanted: Sequence[int]) -> tuple[Step, ...]:
     """Return ``steps`` for inference with such chains fused, each at the position of its last step.
@@ -51,7 +54,7 @@ def _fuse(first: Step, second: Step, place: int) -> Step | None:
         return msgspec.structs.replace(first, kernel=BATCH_NORM_RELU, outputs=second.outputs) if _is_relu(second) else None
     chain: Chain = first.attrs["chain"]
     operator, attrs, others = second.kernel.operator, second.attrs, second.inputs[:place] + second.inputs[place + 1 :]
-    if chain.ends:
+    if chain.ends or operator not in FUSED:
         return None
     if operator == "BatchNorm" and place == 0 and chain.normalization is None and not chain.adds:
         if attrs["axis"] != 1 or len(second.outputs) > 1:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from graphshare.execute.folding import fold_batch_norm
+from graphshare.execute.fusion import FUSED
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.ir.graph import Entry, Node
@@ -140,3 +141,14 @@ def test_one_by_one_in_training() -> None:
     net = Net()
     plan = net.check(net.normalized(net.convolution(net.variable(2, 4, 6, 6)), fix_gamma="False"), chains=1, steps=1)
     assert run_plan(plan, net.values, training=True).updates
+
+
+def test_the_operators_that_are_listed_as_fused_are() -> None:
+    settings = {"Activation": {"act_type": "relu"}, "clip": {"a_min": "0", "a_max": "6"}}
+    for op in (*FUSED[1:], "sigmoid", "Flatten", "elemwise_mul"):
+        net = Net()
+        convolved = net.convolution(net.variable(1, 4, 5, 5))
+        others = {"BatchNorm": 4, "elemwise_add": 1, "_grad_add": 1, "elemwise_mul": 1}.get(op, 0)
+        inputs = [net.variable(6, positive=True) if op == "BatchNorm" else net.variable(1, 6, 5, 5) for _ in range(others)]
+        steps = 1 if op in FUSED else 2
+        net.check(node(op, [convolved, *inputs], **settings.get(op, {})), chains=1, steps=steps)
