@@ -11,19 +11,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError, UsageError
+from graphshare.formats.file_kinds import is_image
 from graphshare.formats.images.header import ENDINGS as IMAGE_ENDINGS
-from graphshare.formats.images.header import is_image, read_start
+from graphshare.formats.images.header import read_start
 from graphshare.formats.images.images import Images, open_image_files
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
+from graphshare.formats.params.registry import ARRAY_ENDINGS
 from graphshare.ir.graph import Node
 from graphshare.text.names import did_you_mean, split_pair
 
 T = TypeVar("T")
 GivenShape = tuple[int | None, ...]
+_ENDINGS = (*ARRAY_ENDINGS, *IMAGE_ENDINGS)
 _SHAPE = re.compile(r"\(?\s*((?:(?:\d+|\?)\s*(?:,\s*|$|(?=\))))*)\)?")
 
 
@@ -100,7 +103,7 @@ def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = 
 
 def _read_images(path: str, settings: ImageSettings) -> dict[str, Any]:
     """Return the images of a file or folder under an empty name; nothing where the path is neither."""
-    if os.path.isdir(path) or path.lower().endswith(IMAGE_ENDINGS) or is_image(read_start(path)):
+    if os.path.isdir(path) or path.lower().endswith(IMAGE_ENDINGS) or is_image(read_start(path, endings=_ENDINGS)):
         return {"": open_image_files([path], settings)}
     return {}
 

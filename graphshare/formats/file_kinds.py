@@ -41,6 +41,19 @@ class FileKind(msgspec.Struct, frozen=True):
         )
 
 
+_IMAGE_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*")
+
+
+def is_image(start: bytes) -> bool:
+    """Return whether a file that begins with ``start`` (12 bytes) is an image of a format that is read."""
+    if start.startswith(_IMAGE_STARTS):
+        return start[4:8] != bytes(4)  # the length at the start of a safetensors file ends in zeros
+    if start[:2] == b"BM":
+        return start[2:8] != bytes(6)
+    netpbm = start[:1] == b"P" and start[1:2] in b"123456" and start[2:3].isspace()
+    return netpbm or (start[:4] == b"RIFF" and start[8:12] == b"WEBP")
+
+
 def _is_markup(*tags: bytes) -> Callable[[bytes], bool]:
     """Return a test for XML or HTML whose first element, or document type, is one of ``tags``."""
     names = b"|".join(tags)
@@ -132,6 +145,7 @@ _DOWNLOAD_FAILED = "the download or the copy failed: fetch it again"
 _UNZIP = "unpack it with `unzip {file}`, then give the {wanted} in it"
 _OTHER_FRAMEWORK = "graphshare reads MXNet models: a *-symbol.json and its parameter file"
 _WITH_PARAMS = "it holds arrays and no graph: give the *-symbol.json as GRAPH, and this file with --params"
+_NO_ARRAYS = "it holds pixels, not parameters"
 _SAVE_ARRAYS = "save its arrays with numpy.savez where it comes from"
 _NOT_UNPICKLED = "a pickle can run any code, so it is never loaded: "
 
@@ -249,11 +263,7 @@ FILE_KINDS = (
     FileKind("an ncnn network (.param)", _OTHER_FRAMEWORK, starts=(b"7767517\n", b"7767517\r")),
     FileKind("a GGUF file", _OTHER_FRAMEWORK, _SAVE_ARRAYS, starts=(b"GGUF",)),
     FileKind("a compiled program or library", starts=(b"\x7fELF", b"\xcf\xfa\xed\xfe", b"MZ\x90\0")),
-    # Pictures
-    FileKind("a JPEG picture", starts=(b"\xff\xd8\xff",)),
-    FileKind("a PNG picture", starts=(b"\x89PNG\r\n\x1a\n",)),
-    FileKind("a GIF picture", starts=(b"GIF87a", b"GIF89a")),
-    FileKind("a WebP picture", starts=(b"WEBP",), at=8),
+    FileKind("an image", "`run` and `verify` take it as --feed NAME={file}", _NO_ARRAYS, test=is_image),
     # Texts
     FileKind("a file of NUL bytes alone", _DOWNLOAD_FAILED, test=lambda sample: not any(sample)),
     _wide_text("UTF-32", rb"\xff\xfe\0\0|\0\0\xfe\xff"),

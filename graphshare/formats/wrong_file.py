@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from graphshare.errors import Fault
-from graphshare.formats.byte_source import ByteSource
+from graphshare.formats.byte_source import ByteSource, open_source
 from graphshare.formats.file_kinds import FILE_KINDS, JSON_KINDS, SYMBOL_FILE, TAR, TAR_GZ, TVM_GRAPH, FileKind
 from graphshare.formats.gzip_file import MAGIC as GZIP
 from graphshare.formats.gzip_file import unpack_start
@@ -18,9 +18,14 @@ from graphshare.formats.mxnet.document import SAMPLE, TVM_OP, begins_like_json, 
 from graphshare.formats.nearby import suggest_graph, suggest_parameters
 from graphshare.text.format import format_names, shorten
 
-Wanted = Literal["graph", "parameters", "arrays"]
+Wanted = Literal["graph", "parameters", "arrays", "image"]
 
-_NAMES: dict[Wanted, str] = {"graph": "a symbol file", "parameters": "a parameter file", "arrays": "a file of arrays"}
+_NAMES: dict[Wanted, str] = {
+    "graph": "a symbol file",
+    "parameters": "a parameter file",
+    "arrays": "a file of arrays",
+    "image": "an image",
+}
 SYMBOL_HINT = "a symbol file is a JSON object with nodes, arg_nodes and heads; it is mostly called *-symbol.json"
 
 
@@ -49,8 +54,16 @@ def recognize_json(value: Mapping[str, Any]) -> FileKind | None:
     return next((kind for kind in JSON_KINDS if value.keys() >= set(kind.keys)), None)
 
 
+def refuse_file(path: str, wanted: Wanted, *, known: str = "") -> Fault:
+    """Return the fault of a file that is not what is ``wanted``. Raises InputError when it cannot be read."""
+    with open_source(path) as source:
+        return refuse_bytes(take_sample(source), wanted, where=path, known=known)
+
+
 def refuse_bytes(sample: bytes, wanted: Wanted, *, where: str = "", known: str = "") -> Fault:
     """Return the fault of a file that is not what is ``wanted``; ``known`` is the hint where the file has no name here."""
+    if not sample:
+        return Fault("is empty", where=where, hint=known or SYMBOL_HINT)
     if sample.startswith(GZIP):
         return _refuse_packed(sample, wanted, where, known or SYMBOL_HINT)
     kind = recognize(sample)
@@ -90,7 +103,7 @@ def _fill_in(hint: str, wanted: Wanted, where: str) -> str:
     paths = {"{file}": path, "{utf8}": f"{root}-utf8{suffix}"}
     for place, text in paths.items():
         hint = hint.replace(place, shlex.quote(text))
-    return hint.replace("{wanted}", _NAMES[wanted].removeprefix("a "))
+    return hint.replace("{wanted}", _NAMES[wanted].partition(" ")[2])
 
 
 def describe_start(data: bytes) -> str:

@@ -162,7 +162,7 @@ def test_files_that_are_no_arrays(folder: Path) -> None:
     (folder / "cut.npy").write_bytes((folder / "data.npy").read_bytes()[:-1])
     base = ["run", "siamese.json", "--params", "siamese.params"]
     for name, word in (("objects.npy", "pickled"), ("objects.npz", "pickled"), ("cut.npy", "needs"), ("no.npy", "not exist"),
-                       ("siamese.json", "JSON")):  # fmt: skip
+                       ("siamese.json", "is a symbol file (a graph), not a file of arrays")):  # fmt: skip
         refused(graphshare(*base, "--feed", f"data={name}", "-o", "out.npz", cwd=folder), word, name)
     assert "out.npz" not in files_in(folder)
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
 MAX_PIXELS = 89_478_485  # Pillow's own limit, which it only warns at
-_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*")
 _ORIENTATION = 0x0112  # EXIF tag
 _SIDEWAYS = 5  # from this orientation on height and width change places
 
@@ -42,19 +41,9 @@ class ImageHeader(msgspec.Struct, frozen=True):
         return self.orientation != 1
 
 
-def is_image(start: bytes) -> bool:
-    """Whether a file that begins with ``start`` (12 bytes) is an image of a format that is read."""
-    if start.startswith(_STARTS):
-        return start[4:8] != bytes(4)  # the length at the start of a safetensors file ends in zeros
-    if start[:2] == b"BM":
-        return start[2:8] != bytes(6)
-    netpbm = start[:1] == b"P" and start[1:2] in b"123456" and start[2:3].isspace()
-    return netpbm or (start[:4] == b"RIFF" and start[8:12] == b"WEBP")
-
-
-def read_start(path: str) -> bytes:
+def read_start(path: str, *, endings: tuple[str, ...] = ENDINGS) -> bytes:
     """Return the first bytes of a file, from which ``is_image`` tells its kind. Raises InputError when it cannot be read."""
-    with open_source(path, endings=ENDINGS) as source:
+    with open_source(path, endings=endings) as source:
         return source.read_at(0, min(12, source.size))
 
 

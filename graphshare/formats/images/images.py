@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
-from graphshare.formats.images.header import ENDINGS, ImageHeader, is_image, read_header, read_start
+from graphshare.formats.file_kinds import is_image
+from graphshare.formats.images.header import ENDINGS, ImageHeader, read_header, read_start
 from graphshare.formats.images.settings import COLORS, ImageSettings
 from graphshare.formats.images.sizes import crop_corner, size_before_crop, size_of_result
+from graphshare.formats.wrong_file import refuse_file
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
 from graphshare.text.short_repr import ShortRepr
 
@@ -106,10 +108,7 @@ def open_image_files(paths: Iterable[str], settings: ImageSettings) -> Images:
     for file in files:
         try:
             if not is_image(read_start(file)):
-                endings = ", ".join(ENDINGS)
-                faults.append(
-                    Fault("is not an image of a format that is read", where=file, hint=f"the formats are those of {endings}")
-                )
+                faults.append(refuse_file(file, "image", known=f"known formats are those of {', '.join(ENDINGS)}"))
                 continue
             headers.append(read_header(file))
         except InputError as error:
@@ -145,7 +144,8 @@ def _list_folder(path: str, notes: list[str]) -> list[str]:
         except GraphshareError:
             images.append(file)  # opening it says what is wrong
     if not images:
-        raise InputError(Fault("is a folder without images", where=path))
+        hint = "a folder is fed as a batch of images; give an array by the path of its file"
+        raise InputError(Fault("is a folder without images", where=path, hint=hint))
     if others:
         notes.append(_SKIPPED.format(path, format_names(map(os.path.basename, others), _LISTED)))
     return images

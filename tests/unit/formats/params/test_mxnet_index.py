@@ -199,7 +199,7 @@ def test_what_a_file_is_shows_in_its_content_not_in_its_name(tmp_path: Path) -> 
         (b"\x12\x01\0\0", "ends after 4 bytes"),
         (b"\x93NUMPY\x01\0", r"is a NumPy array \(\.npy\), not a parameter file"),
         (b' {"nodes": []}', "is JSON"),
-        (b"\x89PNG\r\n\x1a\n....", "is a PNG picture, not a parameter file"),
+        (b"\x89PNG\r\n\x1a\n....", "is an image, not a parameter file"),
         (b"\x89ABC\r\n\x1a\n....", "is not a parameter file: it starts with 89 41 42 43"),
     ],
 )
