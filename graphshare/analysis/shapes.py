@@ -17,7 +17,7 @@ from graphshare.analysis.node_errors import explain_failure, refuse_inputs
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
-from graphshare.ops.kernel import Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.kernel import NP_SHAPE, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.registry import find_kernel, lookup
 from graphshare.ops.unification import unify
 from graphshare.text.format import format_shape
@@ -63,8 +63,9 @@ def infer(
         BugError: a rule failed.
     """
     order = list(nodes) if nodes is not None else post_order(entry.node for entry in graph.heads)
-    inference = _start(order, shapes, types or {}, np_shape=graph.attrs.get("is_np_shape", ("int", 0))[1] == 1)
-    rules = _Rules(order)
+    np_shape = graph.attrs.get("is_np_shape", ("int", 0))[1] == 1
+    inference = _start(order, shapes, types or {}, np_shape=np_shape)
+    rules = _Rules(order, np_shape=np_shape)
     _propagate(inference, rules.shape_step)
     if types is None:
         return inference
@@ -119,14 +120,16 @@ def _unify_declared(node: Node, declared: Shape, given: Shape) -> Shape:
 class _Rules:
     """The kernels of a graph's operators with their attributes."""
 
-    def __init__(self, order: Sequence[Node]) -> None:
+    def __init__(self, order: Sequence[Node], *, np_shape: bool = False) -> None:
+        semantics = {NP_SHAPE: True} if np_shape else {}
         self._rules: dict[Node, tuple[Kernel, dict[str, Any]]] = {}
         self._bodies = {node: bodies_of(node) for node in order if node.subgraphs}
         for node in order:
             kernel = find_kernel(node.op) if not node.is_variable else None
             signature = lookup(node.op)
             if kernel is not None:
-                self._rules[node] = (kernel, signature.parse(node.attrs)[0] if signature is not None else dict(node.attrs))
+                attrs = signature.parse(node.attrs)[0] if signature is not None else dict(node.attrs)
+                self._rules[node] = (kernel, attrs | semantics)
 
     def shape_step(self, inference: Inference, node: Node) -> bool:
         """Apply the operator's shape rule; return whether it changed anything."""

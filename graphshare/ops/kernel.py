@@ -20,6 +20,12 @@ Array = NDArray[Any]
 
 Attrs = Mapping[str, Any]
 
+NP_SHAPE = "is_np_shape"
+"""The attribute that shape rules find beside the operator's own where the graph has NumPy shapes.
+
+Sizes of 0 and arrays without axes are then shapes like others; without it they stand for what is unknown.
+"""
+
 
 Dim = int | None
 """A dimension; None while unknown."""
@@ -46,9 +52,9 @@ class Context(msgspec.Struct):
     ``reusable[i]`` says that input ``i`` has its last use here, so that the result may overwrite its buffer. ``num_outputs`` is
     the number of requested outputs. ``run_subgraph(i, arrays)`` runs subgraph ``i`` of the node on arrays for its variables, in
     their own order, and returns its heads. ``shapes`` are the inferred shapes of the outputs, for operators whose shape only
-    inference knows (``_zeros`` of shape ``(2, 0, 200)``); empty without inference. ``empty(shape, dtype)`` allocates large
-    arrays, results and scratch, in buffers that the run reuses. ``inner`` are the operators of the node's first subgraph with
-    their attributes, inputs before users.
+    inference knows (``_zeros`` of shape ``(2, 0, 200)``, or without axes under NumPy shapes); empty without inference.
+    ``empty(shape, dtype)`` allocates large arrays, results and scratch, in buffers that the run reuses. ``inner`` are the
+    operators of the node's first subgraph with their attributes, inputs before users.
     """
 
     training: bool = False

@@ -30,7 +30,7 @@ def overlaps(a: Array, b: Array, *, pixels: bool = False) -> Array:
     areas = [np.maximum(box[..., 2:] - box[..., :2] + more, 0).prod(axis=-1) for box in (a, b)]
     with np.errstate(divide="ignore", invalid="ignore"):
         result: Array = both / (areas[0] + areas[1] - both)
-    return result
+    return np.where(both > 0, result, both)  # also where neither box has an area
 
 
 def suppress_overlaps(

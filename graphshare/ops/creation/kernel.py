@@ -1,7 +1,7 @@
 """Arrays created from attributes alone, or from the shape of another array.
 
 A dimension 0 (or -1) in ``shape`` is unknown; inference completes it from the uses of the array, and a run passes the shape in
-``context.shapes``.
+``context.shapes``. Under NumPy shapes 0 is a size, and so is no axis at all.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import Limits, require, with_limits
 from graphshare.ops.unification import axis_of, dtype_rule, is_known, output_rule, same_dtypes, same_shapes, unify
 from graphshare.text.format import format_shape
@@ -34,28 +34,28 @@ def attribute_dtype(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types,
     return inputs, same_dtypes(attrs, [type_of(attrs)], outputs)[1]
 
 
-def complete_shape(context: Context, shape: Shape) -> tuple[int, ...]:
-    """Return ``shape`` with the unknown dimensions from inference.
+ShapeOf = Callable[[Attrs], Shape]
+Values = Callable[[Attrs, tuple[int, ...]], Array]
+
+
+def complete_shape(context: Context, attrs: Attrs, shape_of: ShapeOf) -> tuple[int, ...]:
+    """Return the inferred shape of the output; without inference that of the attributes.
 
     Raises:
-        KernelError: they are still unknown.
+        KernelError: dimensions are still unknown.
     """
-    if not is_known(shape) and context.shapes:
-        shape = unify(shape, context.shapes[0])
+    inferred = context.shapes[0] if context.shapes else None
+    shape = inferred if inferred is not None and is_known(inferred) else shape_of(attrs)
     if shape is None or not is_known(shape):
         raise KernelError(f"the shape {format_shape(shape)} is not fully known; specify the shapes of the graph's inputs")
     return tuple(d for d in shape if d is not None)
-
-
-ShapeOf = Callable[[Attrs], Shape]
-Values = Callable[[Attrs, tuple[int, ...]], Array]
 
 
 def _creation_kernel(operator: str, shape_of: ShapeOf, values: Values) -> Kernel:
     """Return a kernel without inputs that computes ``values(attrs, shape)`` for the completed shape ``shape_of(attrs)``."""
 
     def forward(context: Context, attrs: Attrs) -> Array:
-        return values(attrs, complete_shape(context, shape_of(attrs)))
+        return values(attrs, complete_shape(context, attrs, shape_of))
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         return inputs, [unify(shape_of(attrs), outputs[0])]
@@ -64,7 +64,12 @@ def _creation_kernel(operator: str, shape_of: ShapeOf, values: Values) -> Kernel
 
 
 def attribute_shape(attrs: Attrs) -> Shape:
-    """Return the attribute ``shape``; 0 and -1 are unknown dimensions, an empty shape is entirely unknown."""
+    """Return the attribute ``shape``; 0 and -1 are unknown dimensions, an empty shape is entirely unknown.
+
+    Under NumPy shapes only -1 is unknown.
+    """
+    if attrs.get(NP_SHAPE):
+        return None if attrs["shape"] is None else tuple(d if d >= 0 else None for d in attrs["shape"])
     return tuple(d if d > 0 else None for d in attrs["shape"]) if attrs["shape"] else None
 
 
@@ -85,7 +90,7 @@ def _name_dtype(attrs: Attrs) -> Attrs:
 
 def zeros_without_dtype(context: Context, attrs: Attrs) -> Array:
     """Return zeros, of float32 if the dtype is undetermined."""
-    return _zeros(_name_dtype(attrs), complete_shape(context, attribute_shape(attrs)))
+    return _zeros(_name_dtype(attrs), complete_shape(context, attrs, attribute_shape))
 
 
 def _infer_undetermined_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -113,6 +118,14 @@ def _arange_shape(attrs: Attrs) -> Shape:
     if step == 0 or (stop - start) / step <= 0:
         raise KernelError(f"the range from {start:g} to {stop:g} by {step:g} is empty")
     return (ceil((stop - start) / step) * attrs["repeat"],)
+
+
+def _npi_arange_shape(attrs: Attrs) -> Shape:
+    """Return the shape of a range, which may be empty under NumPy shapes."""
+    start, stop = (attrs["start"], attrs["stop"]) if attrs["stop"] is not None else (0.0, attrs["start"])
+    if attrs.get(NP_SHAPE) and attrs["step"] and (stop - start) / attrs["step"] <= 0:
+        return (0,)
+    return _arange_shape(attrs)
 
 
 def _arange(attrs: Attrs, shape: tuple[int, ...]) -> Array:
@@ -144,7 +157,7 @@ def _eye(attrs: Attrs, shape: tuple[int, ...]) -> Array:
 
 
 def _identity(attrs: Attrs, shape: tuple[int, ...]) -> Array:
-    return np.eye(shape[0], dtype=type_of(attrs))
+    return np.eye(*shape, dtype=type_of(attrs))
 
 
 def _logspace(attrs: Attrs, shape: tuple[int, ...]) -> Array:
@@ -222,7 +235,7 @@ KERNELS = with_limits(
     _creation_kernel("_npi_zeros", attribute_shape, _zeros),
     _creation_kernel("_npi_ones", attribute_shape, _ones),
     _creation_kernel("_npi_identity", attribute_shape, _identity),
-    _creation_kernel("_npi_arange", _arange_shape, _arange),
+    _creation_kernel("_npi_arange", _npi_arange_shape, _arange),
     _creation_kernel("_npi_eye", _eye_shape, _eye),
     _creation_kernel("_npi_logspace", _linspace_shape, _logspace),
     _creation_kernel("_npi_blackman", _window_shape, _window(np.blackman)),

@@ -68,7 +68,11 @@ def fit_window(attrs: Attrs, size: tuple[Dim, ...]) -> tuple[Window, tuple[int, 
     target: tuple[int, ...] = attrs.get("target_shape") or (0,) * rank
     if len(target) != rank:
         raise KernelError(f"target_shape {target} has {len(target)} numbers, but kernel {window.kernel} has {rank}")
-    if not any(target) or None in size:
+    if not any(target):
+        if any(e >= s for e, s in zip(extra, window.stride, strict=True)):
+            raise KernelError(f"adj {extra} must be smaller than stride {window.stride} on every axis")
+        return window, extra
+    if None in size:
         return window, extra
     sizes = [n for n in size if n is not None]
     largest = tuple(s * (n - 1) + e for s, n, e in zip(window.stride, sizes, window.extent, strict=True))

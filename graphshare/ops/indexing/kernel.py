@@ -215,8 +215,13 @@ def ravel(context: Context, attrs: Attrs, data: Array) -> Array:
 
 def unravel(context: Context, attrs: Attrs, data: Array) -> Array:
     """Return coordinates (M, N) for indices into the flattened array."""
+    index = convert(data, np.int64)
+    shape = tuple(attrs["shape"])
+    if shape[:1] == (-1,):  # the first axis is as long as the largest index needs
+        row = max(1, prod(shape[1:]))
+        shape = (int(index.max(initial=0)) // row + 1, *shape[1:])
     with refuse_invalid_call():
-        return np.stack(np.unravel_index(convert(data, np.int64), attrs["shape"])).astype(data.dtype)
+        return np.stack(np.unravel_index(index, shape)).astype(data.dtype)
 
 
 def _infer_ravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import LAPACK, Limits, with_limits
 from graphshare.ops.unification import output_rule, same_dtypes, same_shapes, unify
 from graphshare.ops.windows import unify_dims
@@ -15,18 +15,19 @@ from graphshare.ops.windows import unify_dims
 
 def det(context: Context, attrs: Attrs, a: Array) -> tuple[Array, ...]:
     """Return the determinant, and zeros for the LU factors and pivots, which only MXNet's gradient needs."""
-    return (_numbers(np.linalg.det(a), a), np.zeros_like(a), np.zeros(a.shape[:-1], np.int32))
+    return (_numbers(context, np.linalg.det(a), a), np.zeros_like(a), np.zeros(a.shape[:-1], np.int32))
 
 
 def slogdet(context: Context, attrs: Attrs, a: Array) -> tuple[Array, ...]:
     """Return the sign of the determinant and the logarithm of its absolute value, then zeros as :func:`det`."""
     sign, logarithm = np.linalg.slogdet(a)
-    return (_numbers(sign, a), _numbers(logarithm, a), np.zeros_like(a), np.zeros(a.shape[:-1], np.int32))
+    return (_numbers(context, sign, a), _numbers(context, logarithm, a), np.zeros_like(a), np.zeros(a.shape[:-1], np.int32))
 
 
-def _numbers(x: Any, a: Array) -> Array:
-    """Return one number for each matrix; shape (1) for a single matrix."""
-    return np.asarray(x, a.dtype).reshape(a.shape[:-2] or (1,))
+def _numbers(context: Context, x: Any, a: Array) -> Array:
+    """Return one number for each matrix; for a single matrix shape (1), or () where inference says so."""
+    single = () if context.shapes and context.shapes[0] == () else (1,)
+    return np.asarray(x, a.dtype).reshape(a.shape[:-2] or single)
 
 
 def inverse(context: Context, attrs: Attrs, a: Array) -> Array:
@@ -88,7 +89,7 @@ def syevd(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
 def sumlogdiag(context: Context, attrs: Attrs, a: Array) -> Array:
     """Return the sum of the logarithms of the diagonal."""
     with np.errstate(all="ignore"):
-        return _numbers(np.log(np.diagonal(a, axis1=-2, axis2=-1)).sum(axis=-1), a)
+        return _numbers(context, np.log(np.diagonal(a, axis1=-2, axis2=-1)).sum(axis=-1), a)
 
 
 def syrk(context: Context, attrs: Attrs, a: Array) -> Array:
@@ -187,7 +188,8 @@ def _infer_number_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     if inputs[0] is None:
         return inputs, outputs
     shape = _square(inputs[0])
-    return [shape], [unify(shape[:-2] or (1,), output) for output in outputs]
+    single: Shape = () if attrs.get(NP_SHAPE) else (1,)
+    return [shape], [unify(shape[:-2] or single, output) for output in outputs]
 
 
 def _syrk_shape(attrs: Attrs, shape: tuple[Dim, ...]) -> Shape:

@@ -119,6 +119,13 @@ def gemm(context: Context, attrs: Attrs, a: Array, b: Array, c: Array) -> Array:
     return out
 
 
+def _infer_batch_dot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    flat = next((shape for shape in inputs if shape is not None and len(shape) < 3), None)
+    if flat is not None:
+        raise KernelError(f"{format_shape(flat)} has {len(flat)} axes, expected at least 3: a batch of matrices")
+    return matrix_shapes(attrs, inputs, outputs)
+
+
 def matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the output (and the third input, of the same shape) from both sides, and shared axes in both directions."""
     known = next((shape for shape in inputs[:2] if shape is not None), None)
@@ -192,7 +199,7 @@ KERNELS = with_limits(
     Limits(dtypes=FLOATS, rank=1, elements=True),
     Kernel("FullyConnected", fully_connected, fully_connected_shapes, same_dtypes, cost=fully_connected_cost),
     Kernel("dot", dot, dot_shapes, same_dtypes, cost=_dot_cost),
-    Kernel("batch_dot", batch_dot, matrix_shapes, same_dtypes, cost=_batch_dot_cost),
+    Kernel("batch_dot", batch_dot, _infer_batch_dot_shapes, same_dtypes, cost=_batch_dot_cost),
     Kernel("_linalg_gemm", gemm, matrix_shapes, same_dtypes, cost=_batch_dot_cost),
     Kernel("_linalg_gemm2", gemm2, matrix_shapes, same_dtypes, cost=_batch_dot_cost),
     Kernel("_contrib_div_sqrt_dim", div_sqrt_dim, same_shapes, same_dtypes),

@@ -127,7 +127,7 @@ def _tensorinv(attrs: Attrs, a: Array) -> Any:
 
 def _tensorsolve(attrs: Attrs, a: Array, b: Array) -> Any:
     with refuse_invalid_call():
-        return np.linalg.tensorsolve(a, b, tuple(axis_of(axis, a.ndim) for axis in attrs["a_axes"]) or None)
+        return np.linalg.tensorsolve(a, b, tuple(axis_of(axis, a.ndim) for axis in attrs["a_axes"] or ()) or None)
 
 
 def eigh(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
@@ -247,7 +247,7 @@ def _tensorsolve_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     a, b = inputs
     if a is None or b is None:
         return inputs, outputs
-    last = [axis_of(axis, len(a)) for axis in attrs["a_axes"]]
+    last = [axis_of(axis, len(a)) for axis in attrs["a_axes"] or ()]
     order = [*(d for i, d in enumerate(a) if i not in last), *(a[i] for i in last)]
     return inputs, [unify(tuple(order[len(b) :]), outputs[0])]
 

@@ -49,7 +49,7 @@ def _random_kernel(operator: str, draw: Draw, keys: tuple[str, ...], otherwise: 
     """Return the kernel for numbers of a given shape, with the parameters as attributes."""
 
     def forward(context: Context, attrs: Attrs) -> Array:
-        size = complete_shape(context, attribute_shape(attrs))
+        size = complete_shape(context, attrs, attribute_shape)
         return draw(_generator(context), size, *(attrs[key] for key in keys)).astype(_dtype_of(attrs, otherwise))
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

@@ -41,8 +41,7 @@ def log_softmax_along(x: Array, axis: int, out: Array | None = None, temperature
 
 def _prepare(context: Context, attrs: Attrs, x: Array, sign: int) -> tuple[Array, Array | None]:
     """Return the input of the exponential, in a dtype to compute in, and a buffer for the result."""
-    dtype = np.dtype(attrs["dtype"] or x.dtype)
-    data = x.astype(np.float64) if dtype == np.float64 else to_floating(x)
+    data = x.astype(np.float64) if attrs["dtype"] == "float64" else to_floating(x)
     if sign != 1:
         data = np.asarray(np.negative(data))
         return data, data
@@ -53,9 +52,15 @@ def _softmax_member(along: Forward, sign: int = 1) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         data, out = _prepare(context, attrs, x, sign)
         result: Array = along(data, attrs["axis"], out, _temperature(attrs))  # type: ignore[assignment]
-        return convert(result, attrs["dtype"] or x.dtype)
+        return _round(result, attrs, x)
 
     return forward
+
+
+def _round(result: Array, attrs: Attrs, x: Array) -> Array:
+    """Return the result in the dtype of the output; as in MXNet, a wider output holds numbers of the dtype of ``x``."""
+    dtype = np.dtype(attrs["dtype"] or x.dtype)
+    return convert(convert(result, x.dtype) if x.dtype.kind == "f" and dtype.itemsize > x.itemsize else result, dtype)
 
 
 def _temperature(attrs: Attrs) -> float:
@@ -70,7 +75,7 @@ def softmax(context: Context, attrs: Attrs, x: Array, length: Array | None = Non
     axis = axis_of(attrs["axis"], x.ndim)
     places = np.arange(x.shape[axis]).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
     masked = np.where(places < np.expand_dims(length, axis), data, data.dtype.type(-np.inf))
-    return convert(softmax_along(masked, axis, masked, _temperature(attrs)), attrs["dtype"] or x.dtype)
+    return _round(softmax_along(masked, axis, masked, _temperature(attrs)), attrs, x)
 
 
 def softmax_activation(context: Context, attrs: Attrs, x: Array) -> Array:

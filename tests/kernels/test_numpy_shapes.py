@@ -1,0 +1,75 @@
+"""Under NumPy shapes 0 is a size and () a shape; without them both stand for what is unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.oracle.probed import Refusal, forward
+
+
+def compute(op: str, attrs: dict[str, str], *inputs: Any, np_shape: bool) -> list[Any]:
+    """Return the outputs of one operator."""
+    arrays = [np.asarray(x, "float32") for x in inputs]
+    return forward({"op": op, "attrs": attrs, "np_shape": np_shape, "count": len(arrays)}, arrays)
+
+
+@pytest.mark.parametrize("op", ["_npi_zeros", "_npi_ones", "_full", "_npi_full", "_zeros", "_ones"])
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (), (2,)])
+def test_arrays_are_created_of_any_size(op: str, shape: tuple[int, ...]) -> None:
+    attrs = {"shape": str(shape)} | ({"value": "1.5"} if "full" in op else {})
+    (array,) = compute(op, attrs, np_shape=True)
+    assert array.shape == shape
+    if 0 in shape or not shape:
+        with pytest.raises(Refusal, match="not fully known"):
+            compute(op, attrs, np_shape=False)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (2, 2)])
+def test_an_identity_may_be_empty(shape: tuple[int, int]) -> None:
+    (array,) = compute("_npi_identity", {"shape": str(shape)}, np_shape=True)
+    assert np.array_equal(array, np.eye(*shape, dtype="float32"))
+
+
+@pytest.mark.parametrize(("start", "stop"), [("0", "0"), ("3", "1"), ("0", "None")])
+def test_a_range_may_be_empty(start: str, stop: str) -> None:
+    (array,) = compute("_npi_arange", {"start": start, "stop": stop}, np_shape=True)
+    assert array.shape == (0,)
+    for op, np_shape in (("_npi_arange", False), ("_arange", True)):
+        with pytest.raises(Refusal, match="is empty"):
+            compute(op, {"start": start, "stop": stop}, np_shape=np_shape)
+
+
+@pytest.mark.parametrize("op", ["_npi_det", "_linalg_det", "_npi_slogdet", "_linalg_slogdet"])
+def test_a_determinant_of_one_matrix_has_no_axis(op: str) -> None:
+    matrix = [[2.0, 1.0], [0.0, 3.0]]
+    assert all(y.shape == () for y in compute(op, {}, matrix, np_shape=True))
+    assert all(y.shape == (1,) for y in compute(op, {}, matrix, np_shape=False))
+    assert all(y.shape == (0,) for y in compute(op, {}, np.zeros((0, 2, 2)), np_shape=True))
+
+
+def test_axes_of_a_tensor_equation_may_be_none() -> None:
+    a, b = np.random.default_rng(0).standard_normal((2, 3, 6)), np.ones((2, 3))
+    first, second = (compute("_npi_tensorsolve", attrs, a, b, np_shape=True)[0] for attrs in ({"a_axes": "None"}, {}))
+    assert first.shape == (6,)
+    assert np.array_equal(first, second)
+
+
+def test_boxes_without_an_area_do_not_overlap() -> None:
+    (overlap,) = compute("_contrib_box_iou", {}, np.zeros((2, 4)), np.zeros((3, 4)), np_shape=False)
+    assert np.array_equal(overlap, np.zeros((2, 3), "float32"))
+
+
+def test_a_leading_size_of_minus_one_is_as_large_as_the_indices_need() -> None:
+    (places,) = compute("_unravel_index", {"shape": "(-1, 3)"}, [3, 5, 100], np_shape=False)
+    assert places.tolist() == [[1, 1, 33], [0, 2, 1]]
+
+
+@pytest.mark.parametrize("op", ["softmax", "log_softmax", "softmin"])
+def test_a_wider_output_holds_numbers_of_the_dtype_of_the_input(op: str) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 4)).astype("float16")
+    (wide,) = forward({"op": op, "attrs": {"dtype": "float32"}, "np_shape": False, "count": 1}, [x])
+    assert wide.dtype == "float32"
+    assert np.array_equal(wide, wide.astype("float16").astype("float32"))
