@@ -43,7 +43,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 # What an option of the same name does elsewhere is something else.
-_EXCEPTIONS = {("draw", "--to"): WRITES, ("convert", "--to"): WRITES, ("check", "--strict"): DOES}
+_EXCEPTIONS = {("draw", "--to"): WRITES, ("convert", "--to"): WRITES, ("check", "--strict"): DOES, ("format", "--layout"): DOES}
 
 
 class Command(click.Command):
