@@ -127,7 +127,7 @@ def test_every_wrong_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         gs.open_images([tmp_path, tmp_path / "absent.png"])
     assert [Path(fault.where).name for fault in caught.value.faults] == ["empty.png", "header.png", "page.jpg", "absent.png"]
-    assert "is not an image of a format that is read" in str(caught.value.faults[2])
+    assert "is a web page (HTML), not an image" in str(caught.value.faults[2])
     for name in ("page.jpg", "empty.png", "header.png"):
         (tmp_path / name).unlink()
     (tmp_path / "cut.png").write_bytes(whole[:80])
