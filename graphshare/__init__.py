@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from graphshare.api.draw import draw
     from graphshare.api.duplicate import duplicate
     from graphshare.api.extract import extract
+    from graphshare.api.fold import fold
     from graphshare.api.group import group
     from graphshare.api.images import open_images
     from graphshare.api.inspect import infer_shapes, inspect, inspect_folder
@@ -73,6 +74,7 @@ _HOMES = {
     "duplicate": "api.duplicate",
     "explain": "api.rules",
     "extract": "api.extract",
+    "fold": "api.fold",
     "format": "api.upgrade",
     "group": "api.group",
     "infer_shapes": "api.inspect",

@@ -9,7 +9,7 @@ from graphshare.analysis.roles import Kind, Role, assign_roles, disagreements, i
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import Branch, Graph, Node, Rewrite
-from graphshare.ops.registry import lookup
+from graphshare.ops.registry import canonical, lookup
 from graphshare.text.format import format_names
 from graphshare.text.names import RECORD_PREFIXES, join_key, split_key
 
@@ -153,6 +153,7 @@ class _Names:
         renamed = {rename.old: rename.new for rename in rewrite.renames if rename.branch == branch.label}
         for implied in implied_variables(branch.source):
             names = new.setdefault(implied.name, {})
-            if implied.node in branch.images:
+            image = branch.images.get(implied.node)
+            if image is not None and canonical(image.op) == canonical(implied.node.op):  # what became another has no such input
                 names[renamed.get(implied.name, implied.name)] = None
         self.new = {name: tuple(names) for name, names in new.items()}

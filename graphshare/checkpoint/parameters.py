@@ -64,7 +64,8 @@ def _list_record(source: ParameterFile, record: Record, key: str | None) -> Reco
 def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxiliary: Collection[str]) -> ParameterFile:
     """Return the list of ``source``'s records with ``arrays`` (by name or key) in the place of those of the same name.
 
-    Names that ``source`` does not hold come last; those in ``auxiliary`` get keys that begin with ``aux:``.
+    Names that ``source`` does not hold come last; those in ``auxiliary`` get ``aux:`` before their keys, the others ``arg:``,
+    unless no key of ``source`` has such a prefix.
 
     Raises:
         RefusedError: a dtype that no parameter file can hold.
@@ -74,7 +75,7 @@ def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxi
     new: dict[str, Record] = {}
     for name, array in arrays.items():
         kind, plain = split_key(name)
-        key = name if kind or name in old else keys.get(name) or join_key("aux" if plain in auxiliary else "arg", plain)
+        key = name if kind or name in old else keys.get(name) or join_key(_kind_of(plain, auxiliary, old), plain)
         new[key] = record_in_memory(key, array, (old[key].dtype if key in old else None) or "float32")
     records: list[Record] = []
     for key, record in old.items():
@@ -86,6 +87,13 @@ def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxi
     if source is None:
         return ParameterFile(MEMORY, 0, "params", tuple(new.values()), named=True)
     return msgspec.structs.replace(source, records=(*records, *new.values()))
+
+
+def _kind_of(name: str, auxiliary: Collection[str], old: Collection[str]) -> str:
+    """Return the prefix of a new record: none in a file where no record has one, as Gluon writes them."""
+    if old and not any(split_key(key)[0] for key in old):
+        return ""
+    return "aux" if name in auxiliary else "arg"
 
 
 def split_by_origin(file: ParameterFile) -> list[tuple[ParameterFile, list[tuple[Record, str | None]]]]:

@@ -20,6 +20,7 @@ COMMANDS = {
     "extract": "Cut out the minimal subgraph for some outputs.",
     "rename": "Give nodes other names, parameters along.",
     "group": "Join several graphs in one, parameters along.",
+    "fold": "Work BatchNorm into the weights before it, for inference.",
     "upgrade": "Write what MXNet 1.9.1 would write after loading the file.",
     "format": "Lay the file out anew, or check its layout.",
     "inspect": "Sum up inputs, outputs, parameters, costs and layers.",

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from graphshare.ops.folding import ChannelScaling, LinearLayer
     from graphshare.ops.limits import Limits
 
 Array = NDArray[Any]
@@ -124,6 +125,8 @@ class Kernel(msgspec.Struct, frozen=True):
 
     ``limits`` state what the kernel does not compute. An unexpected exception outside of them is a refusal; within them
     whatever is not a :class:`KernelError` is a bug.
+
+    ``linear`` and ``scaling`` are for operators that can be folded: a scaling of channels into the weight of a linear layer.
     """
 
     operator: str
@@ -136,3 +139,5 @@ class Kernel(msgspec.Struct, frozen=True):
     cost: Cost | None = None
     body_cost: BodyCost | None = None
     limits: Limits | None = None
+    linear: LinearLayer | None = None
+    scaling: ChannelScaling | None = None

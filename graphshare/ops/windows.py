@@ -45,6 +45,12 @@ def is_channels_last(layout: str | None) -> bool:
     return layout is not None and layout.endswith("C")
 
 
+def channel_axes(attrs: Attrs) -> tuple[int, int]:
+    """Return the channel axis of a convolution's data and output, as counted from either end."""
+    last = len(attrs["kernel"]) + 1
+    return (last, -1) if is_channels_last(attrs["layout"]) else (1, -last)
+
+
 def to_channels_first(shape: tuple[Dim, ...], last: bool) -> tuple[Dim, ...]:
     """Return a shape in the order (N, C, spatial), from one whose channel axis is the last one if ``last``."""
     return (shape[0], shape[-1], *shape[1:-1]) if last else shape

@@ -74,29 +74,24 @@ def convert_params(
     Streams one array at a time. Raises InputError, RefusedError (naming every record that the target cannot hold),
     OutputError or SelfCheckError; ``target`` is then as it was.
     """
-    if dtype not in (None, *FLOATS):
-        raise UsageError(Fault(f"cannot convert to {dtype}", hint=f"the dtypes are {', '.join(FLOATS)}"))
-    if keep and dtype is None:
-        raise UsageError(Fault("--keep needs --dtype", hint="without --dtype every array keeps its type"))
     source, target = os.fspath(source), os.fspath(target)
     target = place_output(target, os.path.basename(source) if to is None else name_of_file(source) + FORMATS[to].suffix)
     format_ = choose_format(target) if to is None else FORMATS[to]
     refuse_inputs_as_outputs([UsedFile(target, "parameters")], [UsedFile(source, "parameters")], in_place=in_place)
     file = read_index(source)
-    plan = _name_records(file, format_)
-    if select:
-        chosen = select_keys(file, select)
-        plan = [(record, key) for record, key in plan if record.key in chosen]
-    if tie:
-        plan = _tie_equal_arrays(file, plan, format_)
-    cast = Cast(dtype, select_keys(file, keep, option="--keep") if keep else ()) if dtype is not None else None
-    if cast is not None and not any(cast.changes(record) for record, _ in plan):
-        cast = None
+    plan = _plan_conversion(file, format_, select, tie)
+    cast = _choose_cast(file, plan, dtype, keep)
     if cast is not None and file.format == format_.name:  # records are written anew, and only V3 holds a scalar
         np_shape |= any(record.layout == "V3" for record, _ in plan)
     with OutputTransaction() as stage:
         stage_params([(file, plan)], stage, target, to=format_.name, densify=densify, np_shape=np_shape, cast=cast)
         stage.commit()
+    return _describe_conversion(file, plan, target, format_, densify, cast)
+
+
+def _describe_conversion(
+    file: ParameterFile, plan: Plan, target: str, format_: ParameterFormat, densify: bool, cast: Cast | None
+) -> Conversion:
     copies = cast is None and _can_copy(file, plan, format_, densify)
     tied = tuple(key or "" for record, key in plan if record.tied_to is not None)
     return Conversion(
@@ -201,6 +196,29 @@ def find_ties(plan: Plan) -> dict[str, str]:
             if number < len(kept):
                 ties[key or ""] = kept[number]
     return ties
+
+
+def _plan_conversion(
+    file: ParameterFile, format_: ParameterFormat, select: Sequence[str], tie: bool
+) -> list[tuple[Record, str | None]]:
+    """Return the records to convert, with their keys in the target."""
+    plan = _name_records(file, format_)
+    if select:
+        chosen = select_keys(file, select)
+        plan = [(record, key) for record, key in plan if record.key in chosen]
+    return _tie_equal_arrays(file, plan, format_) if tie else plan
+
+
+def _choose_cast(file: ParameterFile, plan: Plan, dtype: str | None, keep: Sequence[str]) -> Cast | None:
+    """Return the conversion to ``dtype``; None where it changes no array, so that records can be copied."""
+    if dtype not in (None, *FLOATS):
+        raise UsageError(Fault(f"cannot convert to {dtype}", hint=f"the dtypes are {', '.join(FLOATS)}"))
+    if keep and dtype is None:
+        raise UsageError(Fault("--keep needs --dtype", hint="without --dtype every array keeps its type"))
+    if dtype is None:
+        return None
+    cast = Cast(dtype, select_keys(file, keep, option="--keep") if keep else ())
+    return cast if any(cast.changes(record) for record, _ in plan) else None
 
 
 def _name_records(file: ParameterFile, format_: ParameterFormat) -> list[tuple[Record, str | None]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.buffers import result_buffer
+from graphshare.ops.folding import ChannelScaling
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Result, Shape, Shapes, Types
 from graphshare.ops.limits import FLOATS, Limits, with_limits
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, unify, with_dim
@@ -28,17 +29,22 @@ def batch_norm(
     return _normalize(context, attrs, (x, gamma, beta, moving_mean, moving_var), inverse=True)
 
 
+def channel_terms(attrs: Attrs, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array) -> tuple[Array, Array]:
+    """Return factor and term by channel of BatchNorm with moving statistics, in float64."""
+    factor = 1 / np.sqrt(moving_var.astype(np.float64) + attrs["eps"])
+    if not attrs["fix_gamma"]:
+        factor = factor * gamma
+    return factor, beta - moving_mean * factor
+
+
 def plain_scaling(
     attrs: Attrs, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
 ) -> tuple[Array, Array] | tuple[None, None]:
-    """Return factor and term by channel of BatchNorm with moving statistics; None if they would lose precision."""
-    scale = 1 / np.sqrt(moving_var.astype(np.float64) + attrs["eps"])
-    if not attrs["fix_gamma"]:
-        scale = scale * gamma
-    middle = moving_mean * scale
-    if not np.all(np.abs(middle) <= _LARGEST_SHIFT):
+    """Return factor and term of :func:`channel_terms` in the dtype of beta; None if they would lose precision."""
+    factor, term = channel_terms(attrs, gamma, beta, moving_mean, moving_var)
+    if not np.all(np.abs(moving_mean * factor) <= _LARGEST_SHIFT):
         return None, None
-    return scale.astype(beta.dtype), (beta - middle).astype(beta.dtype)
+    return factor.astype(beta.dtype), term.astype(beta.dtype)
 
 
 def batch_norm_raw(
@@ -161,11 +167,14 @@ def batch_norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types
     return [data, *[statistics] * (len(inputs) - 1)], [data, *[statistics] * (len(outputs) - 1)]
 
 
-def _by_channel(operator: str, forward: Callable[..., Result | Array]) -> Kernel:
-    return Kernel(operator, forward, batch_norm_shapes, batch_norm_types)
+_SCALING = ChannelScaling(lambda attrs: attrs.get("axis", 1), channel_terms)
 
 
-BATCH_NORM_RELU = _by_channel("_contrib_BatchNormWithReLU", batch_norm_relu)
+def _by_channel(operator: str, forward: Callable[..., Result | Array], scaling: ChannelScaling | None = _SCALING) -> Kernel:
+    return Kernel(operator, forward, batch_norm_shapes, batch_norm_types, scaling=scaling)
+
+
+BATCH_NORM_RELU = _by_channel("_contrib_BatchNormWithReLU", batch_norm_relu, scaling=None)  # more than scaling
 
 
 KERNELS = with_limits(

@@ -9,10 +9,12 @@ import numpy as np
 from graphshare.ops.convolution.columns import KERNELS as COLUMNS_KERNELS
 from graphshare.ops.convolution.correlation import correlate
 from graphshare.ops.convolution.epilogue import Epilogue
+from graphshare.ops.folding import LinearLayer, scale_filters
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
 from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes
 from graphshare.ops.windows import (
+    channel_axes,
     input_size,
     is_channels_last,
     output_size,
@@ -80,9 +82,12 @@ def convolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     return prod(outputs[0]) * prod(inputs[1][1:])
 
 
+_LINEAR = LinearLayer(channel_axes, scale_filters)
+
+
 KERNELS = with_limits(
     Limits(elements=True, positive=("num_group", "kernel", "stride", "dilate")),
-    Kernel("Convolution", convolution, convolution_shapes, same_dtypes, cost=convolution_cost),
-    Kernel("Convolution_v1", convolution, convolution_shapes, same_dtypes, cost=convolution_cost),
+    Kernel("Convolution", convolution, convolution_shapes, same_dtypes, cost=convolution_cost, linear=_LINEAR),
+    Kernel("Convolution_v1", convolution, convolution_shapes, same_dtypes, cost=convolution_cost, linear=_LINEAR),
     *COLUMNS_KERNELS,
 )

@@ -11,11 +11,13 @@ from math import prod
 
 import numpy as np
 
+from graphshare.ops.folding import LinearLayer, misfit
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Sizes
 from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes
 from graphshare.ops.windows import (
     Window,
+    channel_axes,
     is_channels_last,
     to_channels_first,
     to_compute_dtype,
@@ -115,6 +117,21 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     return shapes, [to_layout(output, last)]
 
 
+def scale_shares(attrs: Attrs, weight: Array, factor: Array) -> Array:
+    """Return ``weight`` (C, num_filter / num_group, kernel) times one number of ``factor`` for each filter.
+
+    The rows of the weight are in groups; those of group g compute its share of the filters.
+    """
+    groups, last = attrs["num_group"], is_channels_last(attrs["layout"])
+    channels_first = np.moveaxis(weight, -1, 1) if last else weight
+    if weight.ndim < 2 or groups < 1 or weight.shape[0] % groups or channels_first.shape[1] * groups != len(factor):
+        raise KernelError(misfit(weight, factor))
+    parts = channels_first.reshape(groups, -1, *channels_first.shape[1:])
+    tail = (1,) * (weight.ndim - 2)
+    scaled: Array = (parts * factor.reshape(groups, 1, -1, *tail)).reshape(channels_first.shape)
+    return np.moveaxis(scaled, 1, -1) if last else scaled
+
+
 def deconvolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     """Count all taps of a filter for each input element."""
     return prod(inputs[0]) * prod(inputs[1][1:])
@@ -122,5 +139,12 @@ def deconvolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
 
 KERNELS = with_limits(
     Limits(elements=True, positive=("num_group", "num_filter", "kernel", "stride", "dilate"), not_negative=("pad", "adj")),
-    Kernel("Deconvolution", deconvolution, deconvolution_shapes, same_dtypes, cost=deconvolution_cost),
+    Kernel(
+        "Deconvolution",
+        deconvolution,
+        deconvolution_shapes,
+        same_dtypes,
+        cost=deconvolution_cost,
+        linear=LinearLayer(channel_axes, scale_shares),
+    ),
 )

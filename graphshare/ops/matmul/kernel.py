@@ -6,6 +6,7 @@ from math import prod, sqrt
 
 import numpy as np
 
+from graphshare.ops.folding import LinearLayer, scale_filters
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Sizes
 from graphshare.ops.limits import FLOATS, Limits, with_limits
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, size_of, unify, with_dim
@@ -197,7 +198,14 @@ def _batch_dot_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
 
 KERNELS = with_limits(
     Limits(dtypes=FLOATS, rank=1, elements=True),
-    Kernel("FullyConnected", fully_connected, fully_connected_shapes, same_dtypes, cost=fully_connected_cost),
+    Kernel(
+        "FullyConnected",
+        fully_connected,
+        fully_connected_shapes,
+        same_dtypes,
+        cost=fully_connected_cost,
+        linear=LinearLayer(lambda attrs: (1, -1) if attrs["flatten"] else (-1,), scale_filters),
+    ),
     Kernel("dot", dot, dot_shapes, same_dtypes, cost=_dot_cost),
     Kernel("batch_dot", batch_dot, _infer_batch_dot_shapes, same_dtypes, cost=_batch_dot_cost),
     Kernel("_linalg_gemm", gemm, matrix_shapes, same_dtypes, cost=_batch_dot_cost),

@@ -1,0 +1,53 @@
+"""``graphshare fold``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from graphshare.api.fold import fold
+from graphshare.checkpoint.load import load
+from graphshare.cli import options
+from graphshare.cli.command import Command
+from graphshare.cli.console import say
+from graphshare.cli.output import say_written, write_result
+from graphshare.cli.summary import format_name_list
+from graphshare.rewrite.fold.report import Folding
+from graphshare.text.format import format_count
+
+EXAMPLES = {
+    "fold": [
+        ("a network for inference", "graphshare fold lenet -o folded"),
+        ("what would be folded, and what not", "graphshare fold lenet --dry-run --format json"),
+    ],
+}
+
+
+@click.command("fold", cls=Command)
+@options.rewriting
+def command(graph: str, epoch: int | None, params: str | None, **output: Any) -> None:
+    """Work BatchNorm into the weights before it, for inference.
+
+    Convolution, FullyConnected and Deconvolution take in the BatchNorm that follows them: fewer operators, fewer parameters,
+    the same outputs up to rounding. The layer gets BatchNorm's name, so that outputs keep their names. Layers that share a
+    weight are folded together if their BatchNorms are equal, else left. Training is another matter: the statistics are gone.
+    """
+    result = fold(load(graph, epoch=epoch, params=params))
+    outputs = write_result(result, output, report={"folding": result.report})
+    if outputs is not None:
+        _say_folding(result.report)
+        say_written(outputs)
+
+
+def _say_folding(report: Folding) -> None:
+    """Print what was folded, and the BatchNorms that were left by reason."""
+    norms = [name for one in report.folded for name in one.norms]
+    if norms:
+        weights = format_count(len(report.folded), "weight")
+        say(f"folded: {format_count(len(norms), 'BatchNorm')} into {weights} ({format_name_list(norms)})")
+    reasons: dict[str, list[str]] = {}
+    for one in report.left:
+        reasons.setdefault(one.reason, []).append(one.norm)
+    for reason, names in reasons.items():
+        say(f"left: {format_name_list(names)} {reason}")

@@ -1,0 +1,83 @@
+"""What folding asks of operators: which are linear in a weight, and which only scale and shift channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, KernelError
+from graphshare.text.format import format_shape
+
+
+class LinearLayer(msgspec.Struct, frozen=True):
+    """An operator on data, a weight and a bias (unless ``no_bias``), linear in the weight.
+
+    ``channel_axes(attrs)`` are the numbers of the output's channel axis that hold for every rank it can have, as counted from
+    either end. ``scale(attrs, weight, factor)`` multiplies what computes an output channel by its factor (channels,); it raises
+    :class:`KernelError` where the shapes do not fit.
+    """
+
+    channel_axes: Callable[[Attrs], tuple[int, ...]]
+    scale: Callable[[Attrs, Array, Array], Array]
+
+
+class ChannelScaling(msgspec.Struct, frozen=True):
+    """An operator that, at inference, multiplies each channel of its first input by a factor and adds a term.
+
+    ``axis(attrs)`` is the channel axis; ``terms(attrs, *others)`` returns factor and term (channels,) in float64 from the
+    other inputs.
+    """
+
+    axis: Callable[[Attrs], int]
+    terms: Callable[..., tuple[Array, Array]]
+
+
+def scale_filters(attrs: Attrs, weight: Array, factor: Array) -> Array:
+    """Return ``weight``, whose axis 0 counts output channels, times one number of ``factor`` for each of them."""
+    if weight.shape[:1] != factor.shape:
+        raise KernelError(misfit(weight, factor))
+    scaled: Array = weight * factor.reshape(-1, *(1,) * (weight.ndim - 1))
+    return scaled
+
+
+def misfit(weight: Array, factor: Array) -> str:
+    """Return the words for a factor that has not one number for each output channel."""
+    return f"has {len(factor)} channels, which a weight of shape {format_shape(weight.shape)} does not have"
+
+
+def fold_scaling(
+    linear: LinearLayer,
+    scaling: ChannelScaling,
+    attrs: tuple[Attrs, Attrs],
+    weight: Array,
+    bias: Array | None,
+    statistics: Sequence[Array],
+) -> tuple[Array, Array]:
+    """Return weight and bias of a layer that does the scaling after it too, in the dtype of its weight, computed in float64.
+
+    ``attrs`` are those of the layer and of the scaling, ``statistics`` the inputs of the scaling after its first.
+
+    Raises:
+        KernelError: shapes do not fit, or a result is not finite; the message is the end of a sentence about the scaling.
+    """
+    if len({array.shape for array in statistics}) > 1 or statistics[0].ndim != 1:
+        shapes = ", ".join(format_shape(array.shape) for array in statistics)
+        raise KernelError(f"has parameters of different shapes: {shapes}")
+    with np.errstate(all="ignore"):  # what is not finite is refused below
+        factor, term = scaling.terms(attrs[1], *(array.astype(np.float64) for array in statistics))
+        if bias is not None:
+            if bias.shape != term.shape:
+                raise KernelError(f"has {len(term)} channels, and the bias before it has shape {format_shape(bias.shape)}")
+            term = term + bias * factor
+        scaled = linear.scale(attrs[0], weight.astype(np.float64), factor)
+        new = scaled.astype(weight.dtype), term.astype(weight.dtype)
+    if not all(np.isfinite(array).all() for array in new):
+        raise KernelError(f"would make the weight or bias before it infinite or NaN in {weight.dtype}")
+    return new
+
+
+def is_same(left: Sequence[Array], right: Sequence[Array]) -> bool:
+    """Return whether all arrays are equal, one by one."""
+    return all(map(np.array_equal, left, right))

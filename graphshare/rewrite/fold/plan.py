@@ -1,0 +1,179 @@
+"""Which BatchNorms can be folded into which weights, by the graph alone.
+
+A BatchNorm can be folded when it is all that uses the output of a linear layer (Convolution, FullyConnected, Deconvolution).
+Layers that share a weight are folded together or not at all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from graphshare.analysis.implied import implied_inputs, implies_variables
+from graphshare.analysis.name_lists import auxiliary_slots
+from graphshare.ir.graph import Graph, Node
+from graphshare.ir.walk import consumers
+from graphshare.ops.registry import find_kernel, lookup
+
+if TYPE_CHECKING:
+    from graphshare.ops.folding import ChannelScaling, LinearLayer
+
+IMPLIED = "has an input that the file only implies; `graphshare upgrade` writes it as a node"
+
+
+class Pair(msgspec.Struct, frozen=True, eq=False):
+    """A layer and the BatchNorm after it. ``statistics`` are the names of BatchNorm's inputs after the first."""
+
+    layer: Node
+    norm: Node
+    statistics: tuple[str, ...]
+    linear: LinearLayer
+    scaling: ChannelScaling
+
+    @property
+    def weight(self) -> Node:
+        """The variable that is the layer's weight."""
+        return self.layer.inputs[1].node
+
+    @property
+    def bias(self) -> Node | None:
+        """The variable that is the layer's bias; None where it has none."""
+        return self.layer.inputs[2].node if len(self.layer.inputs) > 2 else None
+
+
+class FoldPlan(msgspec.Struct, frozen=True, eq=False):
+    """``groups`` of pairs on one weight each, in file order, and the BatchNorms that are left with the reason."""
+
+    groups: tuple[tuple[Pair, ...], ...]
+    left: Mapping[Node, str]
+
+
+def plan_folding(graph: Graph) -> FoldPlan:
+    """Return what the graph allows to fold; whether the parameters do is another question."""
+    surroundings = _Surroundings(graph)
+    pairs: dict[Node, Pair] = {}
+    left: dict[Node, str] = {}
+    for node in graph.nodes:
+        kernel = find_kernel(node.op) if node.op else None
+        if kernel is not None and kernel.scaling is not None:
+            found = _pair_up(node, kernel.scaling, surroundings)
+            if isinstance(found, Pair):
+                pairs[found.layer] = found
+            else:
+                left[node] = found
+    groups: dict[Node, list[Pair]] = {}
+    for pair in pairs.values():
+        groups.setdefault(pair.weight, []).append(pair)
+    kept = []
+    for group in groups.values():
+        reason = _other_use(group, pairs, surroundings)
+        if reason:
+            left.update((pair.norm, reason) for pair in group)
+        else:
+            kept.append(tuple(group))
+    return FoldPlan(tuple(kept), {node: left[node] for node in graph.nodes if node in left})
+
+
+class _Surroundings:
+    """What is around each node of a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.uses = consumers(graph.nodes)
+        self.heads = Counter((entry.node, entry.index) for entry in graph.heads)
+        self.head_nodes = {entry.node for entry in graph.heads}
+        self.awaited = {dep for node in graph.nodes for dep in node.control_deps}
+        self.names = Counter(node.name for node in graph.variables())
+        self.implies = implies_variables(graph)
+
+    def uses_of(self, node: Node) -> list[tuple[Node, int]]:
+        return self.uses.get(node, [])
+
+
+def _pair_up(norm: Node, scaling: ChannelScaling, around: _Surroundings) -> Pair | str:
+    """Return the pair of a BatchNorm and the layer before it, or why it has to stay."""
+    attrs = _read_attributes(norm)
+    if attrs is None or not norm.inputs:
+        return "has attributes or inputs that cannot be read"
+    layer = norm.inputs[0].node
+    kernel = find_kernel(layer.op) if layer.op else None
+    if kernel is None or kernel.linear is None:
+        return f"is after {layer.op}" if layer.op else "is after a variable"
+    layer_attrs = _read_attributes(layer)
+    if layer_attrs is None:
+        return f"is after {layer.name!r}, whose attributes cannot be read"
+    if scaling.axis(attrs) not in kernel.linear.channel_axes(layer_attrs):
+        return f"works on axis {scaling.axis(attrs)}, which is not the axis of the output channels of {layer.name!r}"
+    if around.uses_of(layer) != [(norm, 0)] or layer in around.head_nodes or layer in around.awaited:
+        return f"is not all that uses the output of {layer.name!r}"
+    if _uses_other_outputs(norm, around):
+        return "has a mean or variance that is used"
+    parameters = layer.inputs[1:]
+    if len(parameters) != (1 if layer_attrs["no_bias"] else 2):
+        return f"is after {layer.name!r}, which {IMPLIED}"
+    statistics = _statistics_of(norm, around)
+    variables = [entry.node for entry in (*parameters, *norm.inputs[1:])]
+    return (
+        statistics
+        if isinstance(statistics, str)
+        else _unsuitable_variable(variables, around) or Pair(layer, norm, statistics, kernel.linear, scaling)
+    )
+
+
+def _read_attributes(node: Node) -> dict[str, Any] | None:
+    """Return the typed attributes; None where one cannot be read. Old files have attributes that are not the operator's."""
+    signature = lookup(node.op)
+    values, faults = signature.parse(node.attrs) if signature is not None else ({}, [])
+    return None if not values or any(fault.kind != "unknown" for fault in faults) else values
+
+
+def _uses_other_outputs(norm: Node, around: _Surroundings) -> bool:
+    if any(node is norm and index > 0 for node, index in around.heads):
+        return True
+    return any(consumer.inputs[position].index > 0 for consumer, position in around.uses_of(norm))
+
+
+def _statistics_of(norm: Node, around: _Surroundings) -> tuple[str, ...] | str:
+    """Return the names of BatchNorm's parameters and statistics, those that the file only implies too."""
+    implied = [found.name for found in implied_inputs(norm)] if around.implies else []
+    names = (*(entry.node.name for entry in norm.inputs[1:]), *implied)
+    signature = lookup(norm.op)
+    expected = len(signature.formal_inputs(norm.attrs)) - 1 if signature is not None else 0
+    return names if len(names) == expected else f"has {len(names) + 1} inputs, not {expected + 1}"
+
+
+def _unsuitable_variable(variables: list[Node], around: _Surroundings) -> str:
+    """Return why one of the parameters cannot be read or replaced; empty where all can."""
+    for node in variables:
+        if not node.is_variable:
+            return f"depends on {node.name!r}, which is computed"
+        if around.names[node.name] > 1:
+            return f"depends on {node.name!r}, a name that {around.names[node.name]} variables have"
+        for user, position in around.uses_of(node):
+            kernel = find_kernel(user.op)
+            if position in auxiliary_slots(user) and (kernel is None or kernel.scaling is None):
+                return f"depends on {node.name!r}, which {user.name!r} changes"
+    return ""
+
+
+def _other_use(group: list[Pair], pairs: Mapping[Node, Pair], around: _Surroundings) -> str:
+    """Return who else uses the weight or bias of a group, as a reason; empty where nothing does."""
+    layers = {pair.layer for pair in group}
+    biases = {pair.bias for pair in group}
+    if len(biases) > 1:
+        return f"shares the weight {group[0].weight.name!r} with a layer that has another bias"
+    for kind, place, node in (("weight", 1, group[0].weight), ("bias", 2, group[0].bias)):
+        if node is None:
+            continue
+        if node in around.head_nodes or node in around.awaited:
+            return f"is after a layer whose {kind} {node.name!r} is an output of the graph"
+        for user, position in around.uses_of(node):
+            if user not in layers or position != place:
+                return f"is after a layer whose {kind} {node.name!r} {_describe_use(user, pairs)}"
+    return ""
+
+
+def _describe_use(user: Node, pairs: Mapping[Node, Pair]) -> str:
+    return f"is also that of {user.name!r}" if user in pairs else f"is also used by {user.name!r}, which cannot be folded"

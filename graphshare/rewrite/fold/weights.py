@@ -1,0 +1,52 @@
+"""The arrays of a folded layer, from those in the parameter file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from graphshare.formats.params.records import Record
+from graphshare.ops.folding import fold_scaling, is_same
+from graphshare.ops.kernel import KernelError
+from graphshare.ops.registry import lookup
+from graphshare.rewrite.fold.plan import Pair
+
+if TYPE_CHECKING:
+    from graphshare.ops.kernel import Array, Attrs
+
+_FLOATS = ("float16", "float32", "float64")
+
+
+def fold_group(group: tuple[Pair, ...], params: Mapping[str, Array], records: Mapping[str, Record]) -> tuple[Array, Array]:
+    """Return the weight and bias that all layers of a group have once their BatchNorms are folded.
+
+    Raises:
+        KernelError: an array is missing or does not fit, the result overflows, or the layers would need different weights; the
+            message is the end of a sentence about each BatchNorm.
+    """
+    first = fold_pair(group[0], params, records)
+    for other in group[1:]:
+        if not is_same(first, fold_pair(other, params, records)):
+            names = f"{group[0].norm.name!r} and {other.norm.name!r}"
+            raise KernelError(f"is after a layer that shares its weight {other.weight.name!r}: {names} differ")
+    return first
+
+
+def fold_pair(pair: Pair, params: Mapping[str, Array], records: Mapping[str, Record]) -> tuple[Array, Array]:
+    """Return the weight and bias of a layer with its BatchNorm folded. Raises KernelError as :func:`fold_group`."""
+    names = [pair.weight.name, *([pair.bias.name] if pair.bias is not None else []), *pair.statistics]
+    for name in names:
+        record = records.get(name)
+        if record is None or record.shape is None:
+            raise KernelError(f"needs {name!r}, which the parameter file does not hold")
+        if record.dtype not in _FLOATS:
+            raise KernelError(f"needs {name!r}, which is {record.dtype}")
+    weight, *rest = (params[name] for name in names)
+    bias = rest.pop(0) if pair.bias is not None else None
+    attrs = _attributes(pair.layer.op, pair.layer.attrs), _attributes(pair.norm.op, pair.norm.attrs)
+    return fold_scaling(pair.linear, pair.scaling, attrs, weight, bias, rest)
+
+
+def _attributes(op: str, attrs: Mapping[str, str]) -> Attrs:
+    signature = lookup(op)
+    return signature.parse(attrs)[0] if signature is not None else attrs
