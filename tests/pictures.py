@@ -31,6 +31,6 @@ def digit(number: int, seed: int, side: int = 96) -> Image.Image:
     image = Image.new("RGB", (side, side))
     size = int(side * rng.uniform(0.7, 0.85))
     middle = (side / 2 + rng.uniform(-4, 4), side / 2 + rng.uniform(-4, 4))
-    bright = tuple(int(value) for value in rng.integers(190, 256, 3))
-    ImageDraw.Draw(image).text(middle, str(number), fill=bright, font=ImageFont.load_default(size), anchor="mm")
+    red, green, blue = (int(value) for value in rng.integers(190, 256, 3))
+    ImageDraw.Draw(image).text(middle, str(number), fill=(red, green, blue), font=ImageFont.load_default(size), anchor="mm")
     return image.rotate(rng.uniform(-12, 12), Image.Resampling.BILINEAR)

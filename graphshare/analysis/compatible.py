@@ -10,7 +10,7 @@ from graphshare.formats.mxnet.generations import recognize_generation
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
 
-_UPGRADE = "bring them to one version with `graphshare upgrade` first"
+_UPGRADE = "add --upgrade, or bring them to one version with `graphshare upgrade` first"
 
 
 def incompatibilities(members: Sequence[tuple[str, Graph, ParameterFile | None]]) -> list[Fault]:

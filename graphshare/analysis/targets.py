@@ -9,43 +9,78 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.formats.mxnet.document import operator_text
 from graphshare.ir.graph import Entry, Node
 from graphshare.text.names import did_you_mean
+from graphshare.text.patterns import compile_pattern, is_literal
 
 
 def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str) -> list[Entry]:
     """Return the outputs that ``names`` mean, in their order.
 
     A name is an output's (``conv1_output``) or a node's (``conv1``, all its visible outputs); an output's comes first, so
-    with an operator ``fc1`` and another ``fc1_output`` the name ``fc1_output`` means the output of the first, as in MXNet.
+    with an operator ``fc1`` and another ``fc1_output`` the name ``fc1_output`` means the output of the first, as in MXNet. A
+    pattern (see :func:`graphshare.text.patterns.compile_pattern`) that is not itself a name means the visible outputs of all
+    operators of which it matches the name or the output, in file order and each once.
 
     Raises:
-        RefusedError: every name that no node or several nodes have.
+        RefusedError: every name that no node or several nodes have, every pattern that matches nothing.
+        UsageError: a pattern is malformed.
     """
-    nodes = list(nodes)
-    outputs: dict[str, list[Entry]] = {}
-    for name, entry in internals(nodes):
-        outputs.setdefault(name, []).append(entry)
-    by_name: dict[str, list[Node]] = {}
-    for node in nodes:
-        if node.name:
-            by_name.setdefault(node.name, []).append(node)
+    known = _Outputs(nodes)
     targets: list[Entry] = []
     faults: list[Fault] = []
     for name in names:
-        entries = outputs.get(name) or [entry for node in by_name.get(name, []) for entry in visible_outputs(node)]
+        entries = known.named(name)
         owners = list(dict.fromkeys(entry.node for entry in entries))
-        if len(owners) == 1:
-            targets.extend(entries)
-        elif owners:
+        if len(owners) > 1:
             ops = ", ".join(map(operator_text, owners))
             hint = "names repeat in this graph; rename one of the nodes first (`graphshare rename --map`)"
             faults.append(Fault(f"{option} {name!r} means {len(owners)} nodes ({ops})", hint=hint))
+        elif owners:
+            targets.extend(entries)
+        elif name and not is_literal(name):
+            chosen = {(entry.node, entry.index) for entry in targets}
+            entries = known.matching(name)
+            if not entries:
+                faults.append(Fault(f"{option} {name!r} matches no output and no operator", hint=known.hint(name)))
+            targets.extend(entry for entry in entries if (entry.node, entry.index) not in chosen)
         else:
-            faults.append(
-                Fault(f"{option} {name!r} names no output and no node", hint=did_you_mean(name, [*outputs, *by_name]))
-            )
+            faults.append(Fault(f"{option} {name!r} names no output and no node", hint=known.hint(name)))
     if faults:
         raise RefusedError(faults)
     return targets
+
+
+class _Outputs:
+    """The outputs of a graph by their own names and by those of their nodes."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._nodes = list(nodes)
+        self._by_output: dict[str, list[Entry]] = {}
+        for name, entry in internals(self._nodes):
+            self._by_output.setdefault(name, []).append(entry)
+        self._by_node: dict[str, list[Node]] = {}
+        for node in self._nodes:
+            if node.name:
+                self._by_node.setdefault(node.name, []).append(node)
+
+    def named(self, name: str) -> list[Entry]:
+        """Return the outputs of this name, else those of the nodes of this name; none if it is unknown."""
+        name = name.removeprefix("=") if name not in self._by_output and name not in self._by_node else name
+        return self._by_output.get(name) or [entry for node in self._by_node.get(name, []) for entry in visible_outputs(node)]
+
+    def matching(self, pattern: str) -> list[Entry]:
+        """Return the outputs of operators that ``pattern`` matches by their own name or the operator's."""
+        matches = compile_pattern(pattern)
+        operators = (node for node in self._nodes if not node.is_variable)
+        return [
+            entry for node in operators for entry in visible_outputs(node) if matches(node.name) or matches(output_name(entry))
+        ]
+
+    def hint(self, name: str) -> str:
+        """Return the operators or outputs that resemble ``name``, one name of each node; variables where there are none."""
+        known = {text: nodes[0] for text, nodes in self._by_node.items()}
+        known |= {text: entries[0].node for text, entries in self._by_output.items()}
+        operators = {text: node for text, node in known.items() if not node.is_variable}
+        return did_you_mean(name, operators, key=known.__getitem__) or did_you_mean(name, known, key=known.__getitem__)
 
 
 def target_names(entries: Iterable[Entry]) -> list[str]:

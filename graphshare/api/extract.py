@@ -13,8 +13,8 @@ from graphshare.rewrite.extract import extract as cut_out
 def extract(model: Model, targets: Names, *, cuts: Names = ()) -> Checkpoint:
     """Cut out the minimal graph that computes ``targets``, with the parameters that it needs.
 
-    A target is an output (``conv1_output``) or a node (``conv1``: all its outputs). The outputs ``cuts`` become inputs of those
-    names, and what they need is left out.
+    A target is an output (``conv1_output``), a node (``conv1``: all its outputs) or a pattern (``conv*``). The outputs
+    ``cuts`` become inputs of those names, and what they need is left out.
 
     Raises:
         RefusedError: a name is not in the graph, or no target needs a cut; all are listed.

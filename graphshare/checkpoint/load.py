@@ -42,6 +42,8 @@ def load(source: StrPath, *, epoch: int | None = None, params: StrPath | None = 
     """
     source, params = os.fspath(source), os.fspath(params) if params else None
     path, stem = graph_path(source)
+    if path == STDIN and params == "-":
+        raise UsageError(Fault("the graph and its parameters cannot both come from stdin"))
     data = read_source(path)
     graph = read_symbol(data, where=path)
     if params is None and stem:
@@ -145,6 +147,20 @@ def sibling_params(stem: str, epoch: int | None) -> str | None:
     if len(paths) > 1:
         raise UsageError(Fault(f"{stem} has {len(paths)} parameter files", where=stem, hint=_epochs_hint(stem)))
     return paths[0] if paths else None
+
+
+def find_params(source: StrPath, *, epoch: int | None = None) -> str:
+    """Return the parameter file that FILE means: a path, ``-`` for stdin, or that of a stem (of ``epoch``, if it has several).
+
+    Raises:
+        InputError: a stem has no parameter file of ``epoch``.
+        UsageError: a stem has several parameter files and ``epoch`` does not choose one; ``epoch`` is given with a path.
+    """
+    path = os.fspath(source)
+    is_file = path == "-" or (os.path.exists(path) and not os.path.isdir(path))
+    if is_file and epoch is not None:
+        raise UsageError(Fault(f"--epoch {epoch} needs a stem, but {path!r} is a file"))
+    return path if is_file else sibling_params(path, epoch) or path
 
 
 def _siblings(stem: str) -> list[str]:

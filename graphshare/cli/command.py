@@ -23,9 +23,9 @@ _RANGE = re.compile(r"  \[(?:x|\d+)[<>]=?[^\]]*\]$")
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         READS: (
-            *("--params", "--epoch", "--against", "--against-params", "--graph", "--feed", "--shape", "--random"),
-            *("--random-params", "--seed", "--rules", "--map", "--inverse", "--highlight", "--config", "--baseline"),
-            "--labels",
+            *("--params", "--epoch", "--against", "--against-params", "--graph", "--feed", "--shape", "--labels"),
+            *("--random", "--random-params", "--seed", "--preset", "--resize", "--crop", "--mean", "--scale", "--std", "--rgb"),
+            *("--bgr", "--gray", "--layout", "--rules", "--map", "--inverse", "--highlight", "--config", "--baseline"),
         ),
         WRITES: (
             *("--out", "--params-out", "--map-out", "--write-baseline", "--in-place", "--dry-run", "--format", "--quiet"),
@@ -38,12 +38,12 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *("--as-input", "--as-parameter", "--strict", "--verify-bytes", "--upgrade", "--separator", "--reuse", "--force"),
             *("--batch-axis", "--clip-gradient", "--rescale-grad", "--head-gradient", "--expect", "--allow-unsupported"),
             *("--no-renames", "--ignore-names", "--git", "--isolated", "--jobs", "--densify", "--np-shape", "--keep-amp-cast"),
-            *("--direction", "--theme", "--help"),
+            *("--direction", "--theme", "--interpolation", "--keep", "--help"),
         ),
     }
 )
 # What an option of the same name does elsewhere is something else.
-_EXCEPTIONS = {("draw", "--to"): WRITES, ("convert", "--to"): WRITES, ("check", "--strict"): DOES}
+_EXCEPTIONS = {("draw", "--to"): WRITES, ("convert", "--to"): WRITES, ("check", "--strict"): DOES, ("format", "--layout"): DOES}
 
 
 class Command(click.Command):

@@ -106,6 +106,11 @@ def is_colored(stream: object) -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and bool(getattr(stream, "isatty", bool)())
 
 
+def is_terminal() -> bool:
+    """Return whether stdout is a terminal, where people read it."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def escape_message(text: str) -> str:
     """Return ``text`` with escapes for control characters, and for what stderr cannot encode."""
     escaped = escape_control(text, keep="\n\t")

@@ -39,6 +39,7 @@ feeds = _option(
 shapes = _option(
     "--shape", "shapes", metavar="NAME=1,3,?,?", multiple=True, help="A variable's shape; ? is a size to be found."
 )
+upgrade_first = _option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade to MXNet 1.9.1 before anything else.")
 branch_prefixes = _option(
     "-p", "--prefix", "prefixes", metavar="P", multiple=True, help="Prefix of a branch; found by itself where it can be."
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +11,7 @@ import msgspec
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs, resolve_outputs
 from graphshare.checkpoint.save import write_outputs
-from graphshare.cli.console import put, put_json, say
+from graphshare.cli.console import is_terminal, put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.formats.output_paths import Content, UsedFile
 
@@ -84,7 +83,7 @@ def refuse_terminal() -> None:
     Raises:
         UsageError: stdout is a terminal.
     """
-    if sys.stdout is not None and sys.stdout.isatty():
+    if is_terminal():
         raise UsageError(Fault("the graph would go to the terminal", hint="add -o FILE, or pipe it on"))
 
 

@@ -11,11 +11,13 @@ import mmap
 import os
 import stat
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.nearby import refuse_missing, suggest_files
+from graphshare.formats.output_paths import STDIN
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -67,10 +69,10 @@ class ByteSource(ABC):
 class LocalFile(ByteSource):
     """A regular file. Its identity is its size and the time of its last change."""
 
-    def __init__(self, path: str, *, endings: tuple[str, ...] = ()) -> None:
+    def __init__(self, path: str, *, endings: tuple[str, ...] = (), descriptor: int | None = None) -> None:
         self.name = path
         try:
-            self._file = io.FileIO(path, opener=_open_without_waiting)
+            self._file = io.FileIO(path, opener=_open_without_waiting) if descriptor is None else io.FileIO(descriptor)
         except FileNotFoundError as error:
             raise InputError(refuse_missing(path, suggest_files(path, endings) if endings else "")) from error
         except IsADirectoryError as error:
@@ -153,12 +155,21 @@ class SourceFile(io.RawIOBase):
         return count
 
 
-def open_source(path: str | os.PathLike[str], *, endings: tuple[str, ...] = ()) -> ByteSource:
-    """Open the bytes at ``path``; where there are none, the error suggests files nearby that end in one of ``endings``.
+def open_source(
+    path: str | os.PathLike[str], *, endings: tuple[str, ...] = (), accepts: Callable[[bytes], bool] | None = None
+) -> ByteSource:
+    """Open the bytes at ``path``, those of stdin for ``-``; a path that does not exist suggests files that end in ``endings``.
+
+    ``accepts`` tells from its start whether a pipe is worth reading to its end.
 
     Raises InputError when the file does not exist, is not a regular file or cannot be read.
     """
-    return LocalFile(os.fspath(path), endings=endings)
+    name = os.fspath(path)
+    if name in ("-", STDIN):
+        from graphshare.formats.standard_input import open_stdin  # start-up: only this path needs temporary files
+
+        return LocalFile(STDIN, descriptor=open_stdin(accepts))
+    return LocalFile(name, endings=endings)
 
 
 def reopen_source(path: str, identity: Identity) -> ByteSource:

@@ -48,7 +48,7 @@ def place_output(path: str, name: str) -> str:
 
 def name_of_file(path: str) -> str:
     """Return the name of a file without its directory, ``-symbol.json`` and suffixes; empty for stdin and for no file."""
-    name = "" if path == STDIN else os.path.basename(path)
+    name = "" if path == STDIN else os.path.basename(path).removesuffix(".gz")
     if name.endswith(_SYMBOL):
         return name.removesuffix(_SYMBOL)
     while (shorter := _SUFFIX.sub("", name)) not in ("", name):

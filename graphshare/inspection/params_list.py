@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import msgspec
 
+from graphshare.checkpoint.load import StrPath, find_params
 from graphshare.errors import Fault
 from graphshare.formats.params.mxnet_index import UNLOADABLE_DTYPES
 from graphshare.formats.params.records import ParameterFile, Record, format_record
@@ -40,9 +40,16 @@ class ParameterListing(ShortRepr, msgspec.Struct, frozen=True):
     remarks: tuple[Fault, ...] = ()
 
 
-def list_params(path: str | os.PathLike[str]) -> ParameterListing:
-    """Return the records of the parameter file at ``path``, with remarks; no array is read. Raises InputError."""
-    file = read_index(path)
+def list_params(path: StrPath, *, epoch: int | None = None) -> ParameterListing:
+    """Return the records of a parameter file, with remarks; no array is read.
+
+    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several.
+
+    Raises:
+        InputError: the file cannot be read.
+        UsageError: a stem has several parameter files.
+    """
+    file = read_index(find_params(path, epoch=epoch))
     return ParameterListing(
         path=file.path,
         format=file.format,

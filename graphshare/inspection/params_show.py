@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from graphshare.checkpoint.load import StrPath, find_params
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.equal import find_equal_arrays
 from graphshare.formats.params.records import ParameterFile, Record
@@ -65,14 +65,17 @@ class ParameterStatistics(ShortRepr, msgspec.Struct, frozen=True):
     arrays: tuple[ArrayStatistics, ...]
 
 
-def show_params(path: str | os.PathLike[str], *, select: Sequence[str] = ()) -> ParameterDetails:
+def show_params(path: StrPath, *, select: Sequence[str] = (), epoch: int | None = None) -> ParameterDetails:
     """Return the arrays of the file and which are equal; arrays are read in pieces.
+
+    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several.
 
     Raises:
         InputError: the file cannot be read.
+        UsageError: a stem has several parameter files.
         RefusedError: a pattern of ``select`` matches nothing.
     """
-    file = read_index(path)
+    file = read_index(find_params(path, epoch=epoch))
     records = _select_records(file, select)
     equal = {key: kept for kept, others in find_equal_arrays(file, records) for key in others}
     arrays = tuple(_describe(record, equal) for record in records)
@@ -92,16 +95,19 @@ def _describe(record: Record, equal: dict[str, str]) -> ArrayDetails:
                       record.tied_to, twin)  # fmt: skip
 
 
-def measure_params(path: str | os.PathLike[str], *, select: Sequence[str] = ()) -> ParameterStatistics:
+def measure_params(path: StrPath, *, select: Sequence[str] = (), epoch: int | None = None) -> ParameterStatistics:
     """Return the statistics of each array of the file; arrays are read in pieces.
+
+    ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several.
 
     Raises:
         InputError: the file cannot be read.
+        UsageError: a stem has several parameter files.
         RefusedError: a pattern of ``select`` matches nothing.
     """
     from graphshare.formats.params.statistics import measure_array  # start-up: `show` needs no numpy
 
-    file = read_index(path)
+    file = read_index(find_params(path, epoch=epoch))
     records = _select_records(file, select)
     arrays = []
     with ArrayReader(file) as reader, task("measuring", sum(r.data_size for r in records), "B") as advance:

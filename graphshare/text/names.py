@@ -6,10 +6,13 @@ A name identifies nothing in a graph (edges do); these functions only read and b
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from itertools import islice
 
 RECORD_PREFIXES = ("arg", "aux")
+_SHORTEST_PART = 2  # characters; a single letter is a part of too many names
+_COMPARED = 20_000
+_PER_THING = 4  # names that one thing may have
 _PAIR = re.compile(r"((?:[^=\\]|\\.)*)=(.*)", re.DOTALL)
 
 
@@ -34,17 +37,26 @@ def split_pair(text: str) -> tuple[str, str] | None:
     return (match[1].replace("\\=", "="), match[2]) if match else None
 
 
-def find_similar(name: str, known: Collection[str], *, limit: int = 3) -> list[str]:
-    """Return up to ``limit`` names of ``known`` that are spelled like ``name``, most similar first.
+def find_similar(name: str, known: Collection[str], *, limit: int = 3, key: Callable[[str], object] = str) -> list[str]:
+    """Return up to ``limit`` names of ``known`` that resemble ``name``, each once.
 
-    At most 20,000 names are compared, so that a typing error in a huge graph is answered at once.
+    Those that contain ``name`` come first, whatever their case, shortest first where it is their start; then those of similar
+    spelling. Of names with an equal ``key``, such as those of one node and its output, one is returned. At most 20,000 names
+    are compared by spelling, so that a typing error in a huge graph is answered at once.
     """
     from difflib import get_close_matches  # not needed for --help
 
-    return get_close_matches(name, list(islice(known, 20_000)), n=limit, cutoff=0.6)
+    part = name.strip("*").casefold()
+    near = [text for text in known if part in text.casefold()] if len(part) >= _SHORTEST_PART else []
+    near.sort(key=lambda text: (not text.casefold().startswith(part), len(text)))
+    near += get_close_matches(name, list(islice(known, _COMPARED)), n=_PER_THING * limit)
+    found: dict[object, str] = {}
+    for text in near:
+        found.setdefault(key(text), text)
+    return list(found.values())[:limit]
 
 
-def did_you_mean(name: str, known: Collection[str]) -> str:
-    """Return a hint for an unknown name, or an empty string when no known name is similar."""
-    near = find_similar(name, known)
+def did_you_mean(name: str, known: Collection[str], *, key: Callable[[str], object] = str) -> str:
+    """Return a hint for an unknown name, or an empty string when no known name resembles it; see :func:`find_similar`."""
+    near = find_similar(name, known, key=key)
     return f"did you mean {' or '.join(repr(n) for n in near)}?" if near else ""

@@ -1,7 +1,7 @@
 """Patterns over names: globs, ``=name`` for a literal name, ``re:`` for regular expressions.
 
-Matching runs in linear time: regular expressions need the engine re2, an optional extra, and globs (``*``, ``?``, ``[...]``)
-are matched by an automaton here, because the translation to a standard regular expression backtracks.
+Matching runs in linear time: regular expressions by re2, and globs (``*``, ``?``, ``[...]``) by an automaton here, because the
+translation to a standard regular expression backtracks.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
-from typing import Any
 
 from graphshare.errors import Fault, UsageError
+from graphshare.text.expressions import Expression
 from graphshare.text.format import format_count
 
 Matcher = Callable[[str], bool]
@@ -21,7 +21,7 @@ def compile_pattern(pattern: str) -> Matcher:
     """Return a predicate over names for ``pattern``.
 
     Raises:
-        UsageError: the pattern is empty, or is a regular expression and re2 is missing or refuses it.
+        UsageError: the pattern is empty, or is not a regular expression.
     """
     if not pattern:
         raise UsageError(Fault("an empty pattern matches nothing", hint="use '*' for all names, or '=' for the empty name"))
@@ -29,8 +29,7 @@ def compile_pattern(pattern: str) -> Matcher:
         literal = pattern[1:]
         return lambda name: name == literal
     if pattern.startswith("re:"):
-        compiled = _compile_expression(pattern[3:])
-        return lambda name: compiled.fullmatch(name) is not None
+        return Expression(pattern[3:]).matches
     if not any(character in pattern for character in "*?["):
         return lambda name: name == pattern
     tokens = _parse_glob(pattern)
@@ -98,31 +97,15 @@ def _fill_template(parts: list[str | int], matches: list[str]) -> str:
     return "".join(matches[part] if isinstance(part, int) else part for part in parts)
 
 
-def _compile_expression_substitution(expression: str, to: str) -> Substitution:
-    compiled = _compile_expression(expression)
-    parts = _parse_template(to, _IN_EXPRESSIONS, compiled.groups, f"re:{expression}")
+def _compile_expression_substitution(text: str, to: str) -> Substitution:
+    expression = Expression(text)
+    parts = _parse_template(to, _IN_EXPRESSIONS, expression.groups, f"re:{text}")
 
     def substitute(name: str) -> str | None:
-        match = compiled.fullmatch(name)
-        return None if match is None else _fill_template(parts, [group or "" for group in match.groups()])
+        groups = expression.match_groups(name)
+        return None if groups is None else _fill_template(parts, groups)
 
     return substitute
-
-
-def _compile_expression(expression: str) -> Any:
-    try:
-        import re2  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        hint = "pip install 'graphshare[regex]', or use a glob"
-        raise UsageError(Fault(f"re:{expression} needs an engine that runs in linear time", hint=hint)) from None
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(expression, options)
-    except re2.error as error:
-        reason = error.args[0] if error.args else error
-        reason = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
-        raise UsageError(Fault(f"re:{expression} is not a regular expression: {reason}")) from None
 
 
 Token = str | tuple[bool, frozenset[str]] | None  # a character, a set (negated or not), or None for '*'; '' is '?'

@@ -15,6 +15,7 @@ from graphshare.cli.app import COMMANDS, cli
 from tests import params_bytes
 from tests.processes import (
     COMMAND,
+    ROOT,
     done,
     environment,
     files_in,
@@ -519,6 +520,40 @@ def test_format_and_its_check(folder: Path) -> None:
         done(graphshare("format", "siamese.json", "--layout", layout, "--in-place", cwd=folder))
         done(graphshare("format", "siamese.json", "--check", cwd=folder))
     assert (folder / "siamese.json").read_bytes() == text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "outputs"),
+    [
+        ("pool*", ["pool1_output", "pool2_output"]),
+        ("*2_output", ["conv2_output", "bn2_output", "tanh2_output", "pool2_output", "fc2_output"]),
+        ("=pool1", ["pool1_output"]),
+        ("re:fc[12]", ["fc1_output", "fc2_output"]),
+    ],
+)
+def test_a_target_may_be_a_pattern(pattern: str, outputs: list[str], tmp_path: Path) -> None:
+    done(graphshare("extract", ROOT / "fixtures" / "lenet", "--target", pattern, "-o", "part", cwd=tmp_path))
+    found = json.loads(done(graphshare("inspect", "part", "--format", "json", cwd=tmp_path)).stdout)
+    assert found["outputs"] == outputs
+    run = done(graphshare("run", ROOT / "fixtures" / "lenet", "--random", "0", "--shape", "data=1,1,28,28", "--target", pattern,
+                          "--format", "json"))  # fmt: skip
+    assert [output["name"] for output in json.loads(run.stdout)["outputs"]] == outputs
+
+
+def test_a_pattern_adds_to_the_targets_before_it_and_a_name_comes_first(tmp_path: Path) -> None:
+    lenet = ROOT / "fixtures" / "lenet"
+    done(graphshare("extract", lenet, "--target", "pool2", "--target", "pool*", "-o", "part", cwd=tmp_path))
+    found = json.loads(done(graphshare("inspect", "part", "--format", "json", cwd=tmp_path)).stdout)
+    assert found["outputs"] == ["pool2_output", "pool1_output"]
+    write_json(tmp_path / "a.json", document([variable("x"), operator("relu", "r*", [0]), operator("relu", "r2", [1])], [2]))
+    done(graphshare("extract", "a.json", "--target", "r*", "-o", "b.json", cwd=tmp_path))
+    found = json.loads(done(graphshare("inspect", "b.json", "--format", "json", cwd=tmp_path)).stdout)
+    assert found["outputs"] == ["r*_output"]
+
+
+def test_an_unknown_target_is_answered_with_one_name_of_each_operator() -> None:
+    for text, hint in {"pool": "'pool1' or 'pool2'?", "cnv*": "'conv2' or 'conv1'?", "tata": "'data'?"}.items():
+        refused(graphshare("extract", ROOT / "fixtures" / "lenet", "--target", text), f"did you mean {hint}")
 
 
 def test_targets_and_cuts(folder: Path) -> None:

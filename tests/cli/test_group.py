@@ -208,6 +208,18 @@ def test_generations_versions_and_np_shape_do_not_mix(tmp_path: Path) -> None:
     assert "graphshare upgrade" in said
 
 
+def test_group_upgrades_what_is_older(tmp_path: Path) -> None:
+    write_json(tmp_path / "new.json", two_layers())
+    write_json(tmp_path / "old.json", old_batch_norm())
+    line = ["group", "new.json", "old.json", "--prefix", "n_", "--prefix", "o_", "-o"]
+    refused(graphshare(*line, "x.json", cwd=tmp_path), "add --upgrade")
+    done(graphshare(*line, "once.json", "--upgrade", cwd=tmp_path))
+    for name in ("new", "old"):
+        done(graphshare("upgrade", f"{name}.json", "-o", f"{name}.json", "--in-place", cwd=tmp_path))
+    done(graphshare(*line, "twice.json", cwd=tmp_path))
+    assert (tmp_path / "once.json").read_bytes() == (tmp_path / "twice.json").read_bytes()
+
+
 def test_v3_parameters_do_not_mix_with_v2(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", siamese())
     done(graphshare("rename", "a.json", "--prefix", "b-", "-o", "b.json", cwd=tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import subprocess
@@ -44,6 +45,7 @@ def folder(tmp_path: Path) -> Path:
         shutil.copy(ROOT / "fixtures" / name, tmp_path)
     (tmp_path / "linked-symbol.json").symlink_to("lenet-symbol.json")
     os.link(tmp_path / "lenet-0000.params", tmp_path / "hard.params")
+    (tmp_path / "packed-symbol.json.gz").write_bytes(gzip.compress((tmp_path / "lenet-symbol.json").read_bytes()))
     (tmp_path / "names.json").write_text('{"data": "image"}')
     (tmp_path / "rules.json").write_text('{"version": 1, "rules": [{"match": "conv1*", "to": "c1*"}]}')
     np.savez(tmp_path / "x.npz", data=np.zeros((1, 1, 28, 28), "f"))
@@ -111,6 +113,8 @@ def test_in_place_replaces_the_files_that_were_read(folder: Path) -> None:
 def test_in_place_needs_files_to_replace(folder: Path) -> None:
     text = (folder / "lenet-symbol.json").read_bytes()
     refused(graphshare("rename", "-", "--prefix", "b-", "--in-place", data=text, cwd=folder), "the graph comes from none")
+    (folder / "packed.json.gz").write_bytes(gzip.compress(text))
+    refused(graphshare("rename", "packed.json.gz", "--prefix", "b-", "--in-place", cwd=folder), "without compression", "-o")
     refused(graphshare("group", "lenet", "lenet", "--prefix", "a_", "--prefix", "b_", "--in-place", cwd=folder), "2 graphs")
     line = f"run lenet-symbol.json --random-params 0 {' '.join(TRAIN)} --in-place"
     refused(graphshare(*line.split(), cwd=folder), "there is none", "--params-out")
@@ -130,6 +134,7 @@ def test_training_names_the_file_it_writes(folder: Path) -> None:
     ("line", "files"),
     [
         ("duplicate lenet --prefix b- -o {}", ["lenet-0000.params", "lenet-symbol.json"]),
+        ("upgrade packed-symbol.json.gz -o {}", ["packed-symbol.json"]),
         ("extract lenet-symbol.json --target pool2 -o {} --map-out {}", ["lenet-map.json", "lenet-symbol.json"]),
         ("rename lenet --prefix b- -o new --params-out {}", ["lenet-0000.params"]),
         ("group lenet lenet --prefix a_ --prefix b_ -o {}", ["lenet-0000.params", "lenet-symbol.json"]),

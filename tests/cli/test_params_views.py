@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from graphshare.formats.schema import explain
+from tests.cli.test_terminal import at_terminal
 from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused
 
 safetensors = pytest.importorskip("safetensors")
@@ -160,3 +161,48 @@ def test_no_more_than_pieces_are_in_memory(tmp_path: Path) -> None:
 def test_list_separates_columns_by_tabs(folder: Path) -> None:
     first = done(graphshare("params", "list", "lenet-0000.params", cwd=folder)).stdout.splitlines()[0]
     assert first == b"arg:conv1_weight\tfloat32\t8x1x5x5\tV2"
+
+
+def test_list_is_a_table_on_a_terminal(folder: Path) -> None:
+    shown, code = at_terminal("params", "list", "lenet", cwd=folder, NO_COLOR="1")
+    assert code == 0
+    lines = shown.splitlines()
+    assert lines[:3] == ["name                 type     shape     layout", "arg:conv1_weight     float32  8x1x5x5   V2",
+                         "arg:conv1_bias       float32  8         V2"]  # fmt: skip
+    assert "\t" not in shown
+
+
+@pytest.mark.parametrize("command", ["list", "show", "stats"])
+def test_a_stem_and_stdin_mean_the_parameter_file(command: str, folder: Path) -> None:
+    direct = done(graphshare("params", command, "lenet-0000.params", cwd=folder)).stdout
+    assert done(graphshare("params", command, "lenet", cwd=folder)).stdout == direct
+    data = (folder / "lenet-0000.params").read_bytes()
+    assert done(graphshare("params", command, "-", data=data)).stdout == direct  # a pipe
+    with (folder / "lenet-0000.params").open("rb") as file:
+        run = subprocess.run([*COMMAND, "params", command, "-"], stdin=file, capture_output=True, env=environment(), check=True)
+    assert run.stdout == direct
+    shutil.copy(folder / "lenet-0000.params", folder / "lenet-0004.params")
+    refused(graphshare("params", command, "lenet", cwd=folder), "2 parameter files", "0, 4", "--epoch")
+    assert done(graphshare("params", command, "lenet", "--epoch", "4", cwd=folder)).stdout == direct
+    refused(graphshare("params", command, "lenet-0000.params", "--epoch", "4", cwd=folder), "needs a stem")
+
+
+def test_stdin_is_read_by_whatever_reads_parameters(folder: Path) -> None:
+    data = (folder / "lenet-0000.params").read_bytes()
+    done(graphshare("params", "convert", "-", "again.params", data=data, cwd=folder))
+    assert (folder / "again.params").read_bytes() == data
+    assert b"0 different" in done(graphshare("params", "diff", "lenet-0000.params", "-", data=data, cwd=folder)).stdout
+    run = done(graphshare("inspect", "lenet-symbol.json", "--params", "-", data=data, cwd=folder))
+    assert b"lenet-symbol.json, <stdin> (49.3 kB)" in run.stdout
+    both = graphshare("inspect", "-", "--params", "-", data=data, cwd=folder)
+    refused(both, "cannot both come from stdin")
+
+
+def test_a_pipe_that_never_ends_fills_no_disk(folder: Path) -> None:
+    """It is refused by its start; ulimit bounds what may be written anyway."""
+    run = subprocess.run(
+        ["sh", "-c", f"ulimit -f 20000; cat /dev/zero | {' '.join(COMMAND)} params list -"],
+        cwd=folder, capture_output=True, env=environment(), timeout=60, check=False,
+    )  # fmt: skip
+    refused(run, "<stdin>", "not a parameter file")
+    refused(graphshare("params", "list", "-", data=b"", cwd=folder), "<stdin>: is empty")

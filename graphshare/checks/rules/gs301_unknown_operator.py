@@ -8,7 +8,7 @@ from functools import lru_cache
 from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import operator, symbol, variable
 from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.ops.registry import find_kernel, registered_signatures
+from graphshare.ops.registry import find_kernel, lookup, registered_signatures
 from graphshare.reports.model import Level
 from graphshare.text.names import did_you_mean
 
@@ -17,7 +17,9 @@ def find(context: CheckContext) -> Iterator[Violation]:
     """Yield each node of such an operator."""
     for steps, node in context.operators():
         if not context.facts(node).registered and node.op != "Custom":
-            if find_kernel(node.op) is not None:
+            if lookup(f"_contrib_{node.op}") is not None:  # as MultiBoxPrior was called before MXNet 1.0
+                hint = f"MXNet 1.9.1 has it under the name '_contrib_{node.op}'"
+            elif find_kernel(node.op) is not None:
                 hint = "graphshare computes it, MXNet 1.9.1 does not load it"
             else:
                 hint = _suggest(node.op) or "a fork or an old release may have it; every other command accepts it"

@@ -58,7 +58,7 @@ EXAMPLES = {
 )
 @click.option("--force", is_flag=True, help="Mode batch: also where operators depend on the batch as a whole.")
 @click.option("--verify", "verify_first", is_flag=True, help="Compare the branches' values before anything is written.")
-@click.option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade the graph to MXNet 1.9.1 first.")
+@options.upgrade_first
 @options.as_input
 @options.as_parameter
 @click.pass_context

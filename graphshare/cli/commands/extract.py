@@ -18,6 +18,7 @@ from graphshare.cli.summary import format_name_list
 EXAMPLES = {
     "extract": [
         ("the features of a classifier", "graphshare extract lenet --target fc1_output -o features"),
+        ("the outputs of several layers", "graphshare extract lenet --target 'pool*' --target fc1 -o inner"),
         ("what follows an inner output", "graphshare extract lenet --cut pool2_output --target softmax_output -o top"),
     ],
 }
@@ -25,15 +26,17 @@ EXAMPLES = {
 
 @click.command("extract", cls=Command)
 @options.rewriting
-@click.option("--target", "targets", metavar="NAME", multiple=True, required=True, help="An output that is wanted; repeatable.")
+@click.option(
+    "--target", "targets", metavar="NAME", multiple=True, required=True, help="An output that is wanted, or a glob; repeatable."
+)
 @click.option("--cut", "cuts", metavar="NAME", multiple=True, help="Stop at this output: it becomes an input of that name.")
 def command(
     graph: str, epoch: int | None, params: str | None, targets: tuple[str, ...], cuts: tuple[str, ...], **output: Any
 ) -> None:
     """Cut out the minimal subgraph for some outputs.
 
-    NAME is an output (conv1_output) or a node (conv1: all its outputs). Parameters that are no longer needed are left out of
-    the parameter file.
+    NAME is an output (conv1_output), a node (conv1: all its outputs) or a glob ('conv*': the outputs of all operators that it
+    matches). Parameters that are no longer needed are left out of the parameter file.
     """
     source = load(graph, epoch=epoch, params=params)
     result = extract(source, targets, cuts=cuts)

@@ -11,6 +11,7 @@ import click
 from graphshare.analysis.name_lists import NameLists
 from graphshare.analysis.roles import Kind
 from graphshare.api.group import group
+from graphshare.api.upgrade import upgrade
 from graphshare.checkpoint.load import load
 from graphshare.cli import options
 from graphshare.cli.command import Command
@@ -50,6 +51,7 @@ EXAMPLES = {
     default="error",
     help="What becomes of a name that two graphs have [error].",
 )
+@options.upgrade_first
 @options.as_input
 @options.as_parameter
 def command(
@@ -60,6 +62,7 @@ def command(
     prefixes: tuple[str, ...],
     share_inputs: tuple[str, ...],
     on_collision: Any,
+    upgrade_first: bool,
     as_input: tuple[str, ...],
     as_parameter: tuple[str, ...],
     **output: Any,
@@ -79,7 +82,7 @@ def command(
         for i, graph in enumerate(graphs)
     ]
     result = group(
-        sources,
+        [upgrade(source) for source in sources] if upgrade_first else sources,
         prefixes=prefixes,
         connect=pairs,
         share_inputs=share_inputs,

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from graphshare.cli import options
-from graphshare.cli.console import put, put_colored, put_json, say
+from graphshare.cli.console import is_terminal, put, put_colored, put_json, say
 from graphshare.cli.suggest import SuggestingGroup
 from graphshare.cli.tables import put_table
 from graphshare.formats.params.cast import FLOATS
@@ -21,7 +21,7 @@ select = click.option("--select", metavar="PATTERN", multiple=True, help="Only w
 
 EXAMPLES = {
     "params list": [
-        ("names, types, shapes", "graphshare params list lenet-0000.params"),
+        ("names, types, shapes", "graphshare params list lenet"),
     ],
     "params show": [
         ("one layer", "graphshare params show lenet-0000.params --select 'conv1*'"),
@@ -50,10 +50,15 @@ def command() -> None:
 
 @command.command("list")
 @click.argument("file", metavar="FILE")
+@options.epoch
 @options.format_
-def list_(file: str, format_: str) -> None:
-    """Show what a parameter file holds, without reading an array."""
-    found = list_params(file)
+def list_(file: str, epoch: int | None, format_: str) -> None:
+    """Show what a parameter file holds, without reading an array.
+
+    FILE is a parameter file, - for stdin, or the stem of a checkpoint. On a terminal the list is a table, in a pipe its columns
+    are separated by tabs.
+    """
+    found = list_params(file, epoch=epoch)
     for remark in found.remarks:
         say(str(remark), style="warning")
     if format_ == "json":
@@ -64,16 +69,17 @@ def list_(file: str, format_: str) -> None:
 
 @command.command
 @click.argument("file", metavar="FILE")
+@options.epoch
 @select
 @options.format_
-def show(file: str, select: tuple[str, ...], format_: str) -> None:
+def show(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -> None:
     """Show shape, type, size and place of each array, and which are equal.
 
     "tied to" means one array under two names; "same as" means equal arrays that are stored twice.
     """
     from graphshare.inspection.params_show import show_params  # start-up: only this path needs it
 
-    found = show_params(file, select=select)
+    found = show_params(file, select=select, epoch=epoch)
     if format_ == "json":
         put_json(found)
         return
@@ -95,13 +101,14 @@ def show(file: str, select: tuple[str, ...], format_: str) -> None:
 
 @command.command
 @click.argument("file", metavar="FILE")
+@options.epoch
 @select
 @options.format_
-def stats(file: str, select: tuple[str, ...], format_: str) -> None:
+def stats(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -> None:
     """Show extremes, mean, deviation, norm, zeros and NaN of each array."""
     from graphshare.inspection.params_show import measure_params  # start-up: only this path needs it
 
-    found = measure_params(file, select=select)
+    found = measure_params(file, select=select, epoch=epoch)
     if format_ == "json":
         put_json(found)
         return
@@ -206,16 +213,17 @@ def _say_cast(done: Conversion, dtype: str) -> None:
 
 
 def _print_table(found: ParameterListing) -> None:
-    rows = (
-        "\t".join(
-            (
-                "(no name)" if array.key is None else escape_control(array.key),
-                str(array.dtype),
-                format_dims(array.shape, unknown="never filled"),
-                array.layout + ("" if array.storage == "default" else f" {array.storage}"),
-            )
+    rows = [
+        (
+            array.key if array.key is not None else "(no name)",
+            array.dtype or "-",
+            format_dims(array.shape, unknown="never filled"),
+            array.layout + ("" if array.storage == "default" else f" {array.storage}"),
         )
         for array in found.arrays
-    )
-    put(rows, keep="\t")
+    ]
+    if is_terminal():
+        put_table(("name", "type", "shape", "layout"), rows)
+    else:
+        put(("\t".join(map(escape_control, row)) for row in rows), keep="\t")
     say(f"{len(found.arrays)} arrays, {found.data_size:,} bytes of data in {found.size:,}")

@@ -46,7 +46,7 @@ EXAMPLES = {
 @click.option(
     "--doctor", type=click.Choice(["tie", "separate"]), help="Variables of one name become one, or get names of their own."
 )
-@click.option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade the graph to MXNet 1.9.1 first.")
+@options.upgrade_first
 @options.as_input
 @options.as_parameter
 def command(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
 MAX_PIXELS = 89_478_485  # Pillow's own limit, which it only warns at
+TURNED_BY_PILLOW = ("TIFF",)
 _ORIENTATION = 0x0112  # EXIF tag
 _SIDEWAYS = 5  # from this orientation on height and width change places
 
@@ -57,10 +58,12 @@ def read_header(path: str) -> ImageHeader:
     with open_image(path) as image:
         has_exif = image.format != "PNG" or "exif" in image.info  # Pillow decodes a whole PNG to look for some
         orientation = image.getexif().get(_ORIENTATION) if has_exif else None
+        turn = orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else 1
+        if image.format in TURNED_BY_PILLOW and turn != 1:
+            image.load()
         width, height = image.size
-    turn = orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else 1
-    if turn >= _SIDEWAYS:
-        width, height = height, width
+        if turn >= _SIDEWAYS and image.format not in TURNED_BY_PILLOW:
+            width, height = height, width
     return ImageHeader(path, height, width, turn)
 
 
@@ -87,6 +90,8 @@ def open_image(path: str) -> Iterator[Image]:
                 yield image
         except (GraphshareError, MemoryError):
             raise
+        except Image.DecompressionBombError as error:
+            raise _refuse_size(path, "too many") from error
         except Exception as error:  # of a damaged file Pillow raises almost any exception
             raise InputError(Fault(f"cannot be read as an image: {_describe(error)}", where=path, hint=_HINT)) from error
 
@@ -97,13 +102,17 @@ _HINT = "it may be damaged or cut off: open it in a viewer, or save it again"
 def _check_size(image: Image, source: ByteSource) -> None:
     width, height = image.size
     if width * height > MAX_PIXELS:
-        message = f"has {format_dims((width, height))} pixels; graphshare reads up to {MAX_PIXELS:,}"
-        raise InputError(Fault(message, where=source.name, hint="make it smaller first"))
+        raise _refuse_size(source.name, format_dims((width, height)))
     if not width * height:
         raise InputError(Fault("has no pixels", where=source.name))
     if image.mode in ("I", "F"):
         hint = "save it with 8 or 16 bits for each channel, or feed the numbers as .npy"
         raise InputError(Fault("has pixels of 32 bits", where=source.name, hint=hint))
+
+
+def _refuse_size(path: str, pixels: str) -> InputError:
+    message = f"has {pixels} pixels; graphshare reads up to {MAX_PIXELS:,}"
+    return InputError(Fault(message, where=path, hint="make it smaller first"))
 
 
 def _describe(error: Exception) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.images.header import ImageHeader, open_image
+from graphshare.formats.images.header import TURNED_BY_PILLOW, ImageHeader, open_image
 from graphshare.formats.images.settings import COLORS, ImageSettings
 from graphshare.formats.images.sizes import crop_corner, size_before_crop, size_of_result
 
@@ -77,9 +77,14 @@ def resize_as_mxnet(pixels: Pixels, height: int, width: int) -> Pixels:
     left, right, before, after = _neighbours(columns, width, is_bounded=True)
     top, bottom, above, below = _neighbours(rows, height, is_bounded=False)
 
+    flat = pixels.reshape(rows * columns, -1)
+
     def interpolate_row(row: NDArray[Any]) -> NDArray[Any]:
         """Return one of the two rows between which each row of the result lies; only the pixels that count are touched."""
-        across: NDArray[Any] = pixels[row[:, None], left] * before[:, None] + pixels[row[:, None], right] * after[:, None]
+        start = row[:, None] * columns
+        across: NDArray[Any] = (
+            flat.take(start + left, axis=0) * before[:, None] + flat.take(start + right, axis=0) * after[:, None]
+        )
         return across >> 4
 
     down = (above[:, None, None] * interpolate_row(top) >> 16) + (below[:, None, None] * interpolate_row(bottom) >> 16)
@@ -111,7 +116,7 @@ def _read_pixels(header: ImageHeader, settings: ImageSettings) -> Pixels:
         if found.mode.startswith("I;16"):
             found = Image.fromarray((np.asarray(found) >> 8).astype(np.uint8))
         found = found.convert(mode)
-        if header.is_turned:
+        if header.is_turned and image.format not in TURNED_BY_PILLOW:
             found = found.transpose(Image.Transpose[_TURNS[header.orientation]])
         if (found.height, found.width) != (header.height, header.width):
             raise InputError(Fault("changed while it was being read", where=header.path))

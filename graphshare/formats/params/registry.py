@@ -30,22 +30,27 @@ FORMATS: dict[str, ParameterFormat] = {
 SUFFIXES = {format_.suffix: format_ for format_ in FORMATS.values()}
 #: What the names of files with arrays end in; an ``.npy`` file holds one array without a name.
 ARRAY_ENDINGS = (*SUFFIXES, ".npy")
+_START = 16  # bytes that tell a format
 
 
 def read_index(path: str | os.PathLike[str], *, wanted: Wanted = "parameters") -> ParameterFile:
-    """Return the index of the parameter file at ``path``: names, shapes, dtypes, places. No array is read.
+    """Return the index of the parameter file at ``path`` (``-`` for stdin): names, shapes, dtypes, places. No array is read.
 
     ``wanted`` is what messages call the file.
 
     Raises InputError when the file is not a parameter file, is cut short or contradicts itself.
     """
-    with open_source(path, endings=ARRAY_ENDINGS) as source:
+    with open_source(path, endings=ARRAY_ENDINGS, accepts=_begins_like_parameters) as source:
         return recognize_format(source, wanted=wanted).index(source)
+
+
+def _begins_like_parameters(start: bytes) -> bool:
+    return any(format_.sniff(start[:_START]) for format_ in FORMATS.values())
 
 
 def recognize_format(source: ByteSource, *, wanted: Wanted = "parameters") -> ParameterFormat:
     """Return the format of a file, by its first bytes. Raises InputError when no format has such a start."""
-    start = source.read_at(0, min(16, source.size))
+    start = source.read_at(0, min(_START, source.size))
     by_magic = sorted(FORMATS.values(), key=lambda format_: not format_.starts)  # a magic number decides before any other sign
     for format_ in by_magic:
         if format_.sniff(start) and format_.may_hold_arrays(source):

@@ -29,6 +29,10 @@ def test_the_hint_for_an_operator_with_a_kernel_says_that_graphshare_computes_it
     assert find_hints("Relu", tmp_path) == ["graphshare computes it, MXNet 1.9.1 does not load it"]
 
 
+def test_the_hint_names_the_operator_that_an_old_one_became(tmp_path: Path) -> None:
+    assert find_hints("MultiBoxPrior", tmp_path) == ["MXNet 1.9.1 has it under the name '_contrib_MultiBoxPrior'"]
+
+
 def test_the_hint_for_a_foreign_operator_without_a_kernel_does_not_say_so(tmp_path: Path) -> None:
     (hint,) = find_hints("WarpCTC", tmp_path)
     assert "graphshare computes it" not in hint

@@ -28,3 +28,18 @@ def test_similar_names_are_suggested() -> None:
     assert find_similar("conv1_wieght", known) == ["conv1_weight"]
     assert did_you_mean("conv1_wieght", known) == "did you mean 'conv1_weight'?"
     assert did_you_mean("zzz", known) == ""
+
+
+def test_a_name_that_contains_the_text_is_suggested_first() -> None:
+    known = ["relu_conv", "conv10", "conv1", "Conv_a", "pool", "conv_"]
+    assert find_similar("conv", known) == ["conv1", "conv_", "conv10"]
+    assert find_similar("CONV1*", known) == ["conv1", "conv10"]
+    assert find_similar("v", ["conv1", "x_v_y"]) == find_similar("x", ["y"]) == []
+
+
+def test_nothing_is_suggested_twice() -> None:
+    assert find_similar("dta", ["data", "data", "dtaa"]) == ["dtaa", "data"]
+    names = {"conv1": 1, "conv1_output": 1, "conv2_output": 2, "conv2": 2}
+    assert find_similar("conv", names, key=names.__getitem__) == ["conv1", "conv2"]
+    assert find_similar("conv1_outptu", names, key=names.__getitem__)[0] == "conv1_output"
+    assert did_you_mean("dta", ["data", "data"]) == "did you mean 'data'?"

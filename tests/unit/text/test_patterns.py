@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import random
 import sys
-import types
 
 import pytest
 
@@ -42,14 +41,8 @@ def test_patterns_that_hang_a_backtracking_engine() -> None:
     assert compile_pattern("*a" * 40 + "*")("a" * 3000)
 
 
-@pytest.mark.parametrize("pattern", ["", "re:(a+)+$"])
+@pytest.mark.parametrize("pattern", ["", "re:(", "re:[z-a]", "re:*", "re:a{2,1}", r"re:(a)\1", "re:a(?=b)", "re:a\udcff"])
 def test_patterns_that_are_refused(pattern: str) -> None:
-    try:
-        import re2  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
-    except ImportError:
-        pass
-    else:
-        pytest.skip("a linear engine for regular expressions is there") if pattern else None
     with pytest.raises(UsageError):
         compile_pattern(pattern)
 
@@ -73,23 +66,43 @@ def test_substitutions_that_ask_for_too_much(pattern: str, to: str) -> None:
         compile_substitution(pattern, to)
 
 
-def test_regular_expressions_run_on_a_linear_engine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine is an extra; a stand-in of the standard library's shows how its answers are used."""
-    import re
-
-    monkeypatch.setitem(sys.modules, "re2", None)
-    with pytest.raises(UsageError, match="linear time"):
-        compile_substitution("re:(a+)+$", "b")
-    standin = types.SimpleNamespace(
-        compile=lambda expression, options: re.compile(expression), error=re.error, Options=types.SimpleNamespace
-    )
-    monkeypatch.setitem(sys.modules, "re2", standin)
+def test_regular_expressions() -> None:
+    assert compile_pattern(r"re:fc\d+")("fc12")
+    assert not compile_pattern(r"re:fc\d+")("xfc12")
     assert compile_substitution(r"re:(\w)_(\w)", r"\2-\1")("a_b") == "b-a"
+    assert compile_substitution(r"re:(a)|(b)", r"<\1\2>")("b") == "<b>"
     assert compile_substitution(r"re:a", "b")("aa") is None
     with pytest.raises(UsageError, match="refers to more"):
         compile_substitution("re:(a)", r"\2")
-    with pytest.raises(UsageError, match="not a regular expression"):
+    for unsupported in (r"re:(a)\1", "re:a(?=b)", "re:(?<!a)b"):
+        with pytest.raises(UsageError, match="not a regular expression") as caught:
+            compile_substitution(unsupported, "b")
+        assert "no look-around and no back reference" in caught.value.faults[0].hint
+    with pytest.raises(UsageError, match=r"missing \)") as caught:
         compile_substitution("re:(", "b")
+    assert caught.value.faults[0].hint == ""
+
+
+def test_names_that_are_no_text_match_too() -> None:
+    assert compile_substitution("re:é(.)(.*)", r"\2\1")("é\udcffab") == "ab\udcff"
+    assert compile_pattern("re:é.")("é\ud800")
+
+
+@ends()
+def test_regular_expressions_that_hang_a_backtracking_engine() -> None:
+    assert not compile_pattern("re:(x+x+)+y")("x" * 100_000)
+    assert compile_substitution("re:((a?){30})*(a{30})*", "b")("a" * 30_000) == "b"
+
+
+def test_an_error_of_syntax_is_named_before_a_missing_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(UsageError, match="not a regular expression"):
+        compile_pattern("re:(")
+    with pytest.raises(UsageError, match="not a regular expression"):
+        compile_pattern("re:" + "(" * 10_000 + ")" * 10_000)
+    with pytest.raises(UsageError, match="linear time") as caught:
+        compile_pattern("re:(a+)+$")
+    assert "pip install google-re2" in caught.value.faults[0].hint
 
 
 @ends()

@@ -1,0 +1,206 @@
+"""Images opened and prepared: sizes, numbers, channels, layouts, folders, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import graphshare as gs
+from graphshare.errors import InputError, RefusedError, UsageError
+from graphshare.formats.images import header, images
+from graphshare.formats.images.pixels import normalize, resize_as_mxnet
+from graphshare.formats.images.presets import PRESETS
+from graphshare.formats.images.settings import ImageSettings, make_settings
+from tests import pictures
+
+
+@pytest.fixture
+def photo(tmp_path: Path) -> Path:
+    return pictures.save(tmp_path / "photo.png", pictures.texture(30, 40))
+
+
+def test_pixels_as_they_are(photo: Path) -> None:
+    found = gs.open_images(photo)
+    assert repr(found) == "<Images: 1, 1x3x30x40>"
+    array = np.asarray(found)
+    assert array.dtype == np.float32
+    assert array.flags.c_contiguous
+    assert np.array_equal(array[0].transpose(1, 2, 0), pictures.texture(30, 40))
+
+
+def test_channels_and_layouts(photo: Path) -> None:
+    rgb = np.asarray(gs.open_images(photo))
+    assert np.array_equal(np.asarray(gs.open_images(photo, color="bgr")), rgb[:, ::-1])
+    assert np.array_equal(np.asarray(gs.open_images(photo, layout="NHWC")), rgb.transpose(0, 2, 3, 1))
+    gray = gs.open_images(photo, color="gray")
+    assert gray.shape == np.asarray(gray).shape == (1, 1, 30, 40)
+    weights = np.array([0.299, 0.587, 0.114])[:, None, None]
+    assert np.abs(np.asarray(gray)[0, 0] - (rgb[0] * weights).sum(0)).max() < 1
+    assert gs.open_images(photo, color="gray", layout="NHWC").shape == (1, 30, 40, 1)
+
+
+def test_the_formula_keeps_red_green_and_blue_apart() -> None:
+    pixels = np.array([[[10, 20, 30]]], "uint8")
+    settings = ImageSettings(mean=(1.0, 2.0, 3.0), std=(2.0, 4.0, 8.0), scale=4.0)
+    assert normalize(pixels, settings).tolist() == [[[18.0, 18.0, 13.5]]]
+    assert normalize(pixels, make_settings(None, {"mean": (1.0, 2.0, 3.0), "color": "bgr"})).tolist() == [[[27.0, 18.0, 9.0]]]
+
+
+@pytest.mark.parametrize(
+    ("size", "resize", "crop", "wanted"),
+    [
+        ((30, 40), None, None, (30, 40)),
+        ((30, 40), 15, None, (15, 20)),
+        ((40, 30), 20, None, (26, 20)),
+        ((41, 30), 20, None, (27, 20)),
+        ((30, 40), (7, 9), None, (7, 9)),
+        ((30, 40), None, (10, 11), (10, 11)),
+        ((30, 40), 60, (50, 50), (50, 50)),
+    ],
+)
+def test_sizes(tmp_path: Path, size: tuple[int, int], resize: Any, crop: Any, wanted: tuple[int, int]) -> None:
+    file = pictures.save(tmp_path / "a.png", pictures.texture(*size))
+    found = gs.open_images(file, resize=resize, crop=crop)
+    assert found.shape == np.asarray(found).shape == (1, 3, *wanted)
+
+
+def test_the_crop_is_the_centre(photo: Path) -> None:
+    found = np.asarray(gs.open_images(photo, crop=(9, 10), layout="NHWC"))
+    assert np.array_equal(found[0], pictures.texture(30, 40)[10:19, 15:25])
+
+
+def test_a_resize_to_half_is_an_average_and_one_to_the_same_size_changes_nothing() -> None:
+    pixels = np.arange(48, dtype="uint8").reshape(4, 4, 3)
+    assert resize_as_mxnet(pixels, 2, 2)[0, 0].tolist() == [8, 9, 10]  # of 0, 3, 12 and 15: 7.5, rounded up
+    assert np.array_equal(resize_as_mxnet(pixels, 4, 4), pixels)
+    assert np.array_equal(resize_as_mxnet(pixels[:1, :1], 3, 5), np.broadcast_to(pixels[:1, :1], (3, 5, 3)))
+
+
+def test_filters_differ(photo: Path) -> None:
+    names = ("mxnet", "nearest", "box", "bilinear", "bicubic", "lanczos")
+    arrays = [np.asarray(gs.open_images(photo, resize=(11, 13), interpolation=name)) for name in names]
+    assert all(not np.array_equal(a, b) for i, a in enumerate(arrays) for b in arrays[:i])
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_exif_orientations(tmp_path: Path, orientation: int) -> None:
+    upright = pictures.texture(8, 12)
+    undo = {2: 2, 3: 3, 4: 4, 5: 5, 6: 8, 7: 7, 8: 6}
+    turn = {2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE"}
+    turn.update({6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"})
+    stored = Image.fromarray(upright)
+    if orientation > 1:
+        stored = stored.transpose(Image.Transpose[turn[undo[orientation]]])
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    for name in ("a.png", "a.tiff"):
+        stored.save(tmp_path / name, exif=exif)
+        found = gs.open_images(tmp_path / name, layout="NHWC")
+        assert np.array_equal(np.asarray(found)[0], upright)
+        assert found.notes == ((f"turned upright, as their EXIF data say: {name}",) if orientation > 1 else ())
+
+
+def test_a_folder_in_order_with_what_it_leaves_out(tmp_path: Path) -> None:
+    for seed, name in enumerate(("b.png", "a.jpg", "c.bmp")):
+        pictures.save(tmp_path / name, pictures.texture(5, 6, seed))
+    (tmp_path / "inner").mkdir()
+    (tmp_path / ".hidden.png").write_bytes(b"x")
+    (tmp_path / "words.txt").write_text("cat\n")
+    found = gs.open_images(tmp_path)
+    assert [Path(path).name for path in found.paths] == ["a.jpg", "b.png", "c.bmp"]
+    assert found.notes == (f"not images, and left out of {tmp_path}: words.txt",)
+    assert np.array_equal(np.asarray(found[1:])[0], np.asarray(gs.open_images(tmp_path / "b.png"))[0])
+    assert [len(found[1]), len(found[:2]), len(found.take([2, 2]))] == [1, 2, 2]
+    assert len(gs.open_images([tmp_path / "b.png", tmp_path])) == 4
+
+
+def test_every_wrong_file_is_named(tmp_path: Path) -> None:
+    pictures.save(tmp_path / "good.png", pictures.texture(5, 6))
+    (tmp_path / "page.jpg").write_text("<html>")
+    (tmp_path / "empty.png").write_bytes(b"")
+    whole = (tmp_path / "good.png").read_bytes()
+    (tmp_path / "header.png").write_bytes(whole[:20])
+    with pytest.raises(InputError) as caught:
+        gs.open_images([tmp_path, tmp_path / "absent.png"])
+    assert [Path(fault.where).name for fault in caught.value.faults] == ["empty.png", "header.png", "page.jpg", "absent.png"]
+    assert "is a web page (HTML), not an image" in str(caught.value.faults[2])
+    for name in ("page.jpg", "empty.png", "header.png"):
+        (tmp_path / name).unlink()
+    (tmp_path / "cut.png").write_bytes(whole[:80])
+    (tmp_path / "cut2.png").write_bytes(whole[:90])
+    with pytest.raises(InputError) as caught:
+        np.asarray(gs.open_images(tmp_path))
+    assert [Path(fault.where).name for fault in caught.value.faults] == ["cut.png", "cut2.png"]
+    with pytest.raises(InputError, match="is a folder without images"):
+        gs.open_images(tmp_path.joinpath("empty").mkdir() or tmp_path / "empty")
+    with pytest.raises(InputError, match="there is no image"):
+        gs.open_images([])
+
+
+def test_sizes_that_differ_are_all_named(tmp_path: Path) -> None:
+    for name, size in (("a.png", (5, 6)), ("b.png", (6, 5)), ("c.png", (5, 7))):
+        pictures.save(tmp_path / name, pictures.texture(*size))
+    with pytest.raises(RefusedError) as caught:
+        gs.open_images(tmp_path)
+    assert [Path(fault.where).name for fault in caught.value.faults] == ["b.png", "c.png"]
+    assert "is 5 wide, 6 high, where" in str(caught.value.faults[0])
+    assert gs.open_images(tmp_path, crop=5).shape == (3, 3, 5, 5)
+
+
+def test_limits(photo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RefusedError, match=r"after the resize; at most 16,777,216 pixels"):
+        gs.open_images(photo, resize=5000)
+    monkeypatch.setattr(images, "MAX_BATCH_BYTES", 30 * 40 * 3 * 4 * 2)
+    np.asarray(gs.open_images([photo, photo]))
+    with pytest.raises(RefusedError, match="a batch may take") as caught:
+        np.asarray(gs.open_images([photo] * 3))
+    assert "--batch" in caught.value.faults[0].hint
+    monkeypatch.setattr(header, "MAX_PIXELS", 1199)
+    with pytest.raises(InputError, match=r"has 40x30 pixels; graphshare reads up to 1,199"):
+        gs.open_images(photo)
+
+
+def test_pixels_of_32_bits_are_refused(tmp_path: Path) -> None:
+    Image.fromarray(np.zeros((4, 4), "float32")).save(tmp_path / "deep.tiff")
+    with pytest.raises(InputError, match="32 bits") as caught:
+        gs.open_images(tmp_path / "deep.tiff")
+    assert ".npy" in caught.value.faults[0].hint
+
+
+def test_presets_give_way_to_options() -> None:
+    assert make_settings("gluoncv").crop == (224, 224)
+    changed = make_settings("gluoncv", {"crop": (299, 299), "resize": None})
+    assert (changed.crop, changed.resize, changed.std) == ((299, 299), 256, (58.395, 57.12, 57.375))
+    for name, preset in PRESETS.items():
+        assert make_settings(name) == ImageSettings(**preset.settings)
+        assert preset.source
+        assert preset.models
+
+
+@pytest.mark.parametrize(
+    ("preset", "given", "words"),
+    [
+        ("gluon", {}, ["no preset 'gluon'", "gluoncv"]),
+        (None, {"color": "cmyk"}, ["color 'cmyk' is none of rgb, bgr, gray"]),
+        (None, {"layout": "CHW"}, ["layout 'CHW'"]),
+        (None, {"interpolation": "magic"}, ["interpolation 'magic'"]),
+        (None, {"resize": 0, "crop": (3, -1)}, ["resize 0 is not a size", "crop (3, -1) is not a size"]),
+        (None, {"resize": (1, 1 << 20)}, ["not a size", "32,768"]),
+        (None, {"mean": (1.0, 2.0)}, ["mean has 2 numbers for 3 channels"]),
+        (
+            None,
+            {"mean": (float("nan"),), "std": (0.0,), "scale": float("inf")},
+            ["mean holds", "std holds a zero", "scale holds"],
+        ),
+        ("gluoncv", {"color": "gray"}, ["mean has 3 numbers for 1 channel", "std has 3 numbers for 1 channel"]),
+    ],
+)
+def test_settings_that_make_no_sense(preset: str | None, given: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        make_settings(preset, given)
+    text = "\n".join(f"{fault} {fault.hint}" for fault in caught.value.faults)
+    assert all(word in text for word in words), text
