@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import os
 import re
 import shlex
@@ -24,7 +25,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -36,7 +37,8 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 READMES = (ROOT / "README.md", ROOT / "README.zh-CN.md")
 _SECONDS = re.compile(r"\bin \d+\.\d+ s\b")
-_LONG_NUMBER = re.compile(r"-?\b\d+\.\d{6,}\b")
+_NUMBER = re.compile(r"-?\b\d+(?:\.\d+)?\b")
+_LONG = re.compile(r"\.\d{6}")
 OPERATORS = DOCS / "operators.md"
 _OPERATORS_HEAD = """# Operators
 
@@ -295,8 +297,26 @@ def written_pages() -> list[Path]:
     return [*READMES, *sorted(path for path in DOCS.rglob("*.md") if path != OPERATORS and path.parent != DOCS / "commands")]
 
 
-def run_blocks(text: str, folder: Path) -> str:
-    """Run the blocks of a page in ``folder`` and return the page with the current output of its console blocks."""
+class Installation(NamedTuple):
+    """A graphshare to run: the words of the command, a Python that imports it, and variables of the environment."""
+
+    command: tuple[str, ...]
+    python: str
+    variables: dict[str, str]
+
+
+def find_checkout() -> Installation:
+    """Return the graphshare of this checkout."""
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return Installation((sys.executable, "-m", "graphshare"), sys.executable, {"PYTHONPATH": path})
+
+
+def run_blocks(text: str, folder: Path, installation: Installation | None = None) -> str:
+    """Run the blocks of a page in ``folder`` and return the page with the current output of its console blocks.
+
+    An output that differs only in run times and in the last digits of long numbers stays as it is.
+    """
+    used = installation or find_checkout()
 
     def run(match: re.Match[str]) -> str:
         body, head = match["body"], match["head"]
@@ -304,13 +324,26 @@ def run_blocks(text: str, folder: Path) -> str:
         if title:
             (folder / title[1]).write_text(body, encoding="utf-8")
         elif match["language"] == "python":
-            _run_python(body, folder)
+            _run_python(body, folder, used)
         elif match["language"] == "console":
             lines = re.findall(r"^\$ (.*)$", body, re.M)
-            body = "\n".join(f"$ {line}\n{_run_command(line, folder)}".rstrip() + "\n" for line in lines)
+            current = "\n".join(f"$ {line}\n{_run_command(line, folder, used)}".rstrip() + "\n" for line in lines)
+            body = body if is_same_output(body, current) else current
         return f"```{match['language']}{head}\n{body}```"
 
     return _BLOCK.sub(run, text)
+
+
+def is_same_output(old: str, new: str) -> bool:
+    """Return whether ``old`` shows ``new``, except for run times and for the rounding of long numbers.
+
+    The last digits depend on the processor, which may also turn 0.0999999977 into 0.1. A page never shows fewer digits.
+    """
+    old, new = (_SECONDS.sub("in 0.0 s", text) for text in (old, new))
+    if _NUMBER.sub("", old) != _NUMBER.sub("", new):
+        return False
+    numbers = zip(_NUMBER.findall(old), _NUMBER.findall(new), strict=True)
+    return all(a == b or (_LONG.search(a) and math.isclose(float(a), float(b), rel_tol=1e-5)) for a, b in numbers)
 
 
 def prepare_folder(folder: Path, page: Path | None = None) -> Path:
@@ -319,38 +352,35 @@ def prepare_folder(folder: Path, page: Path | None = None) -> Path:
         shutil.copy(ROOT / "fixtures" / name, folder)
     if page is not None and page.parent == DOCS / "cookbook":
         make = [sys.executable, str(ROOT / "fixtures" / "make_cookbook.py"), str(folder)]
-        subprocess.run(make, env=_environment(), check=True, timeout=300)
+        subprocess.run(make, env=_environment(find_checkout()), check=True, timeout=300)
     return folder
 
 
-def _environment() -> dict[str, str]:
-    environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
-    return {**environment, "PYTHONPATH": os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])}
+def _environment(installation: Installation) -> dict[str, str]:
+    unwanted = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "PYTHONPATH")
+    return {**{key: value for key, value in os.environ.items() if key not in unwanted}, **installation.variables}
 
 
-def _run_command(line: str, folder: Path) -> str:
-    """Return the output of a command, stderr first, and its exit code unless that is 0.
-
-    Run times differ from run to run and are replaced by a millisecond. Long fractions differ in their last digits between
-    processors and are rounded to five digits.
-    """
+def _run_command(line: str, folder: Path, installation: Installation) -> str:
+    """Return the output of a command, stderr first, and its exit code unless that is 0."""
     if line == "echo $?":
         raise ValueError("the exit code of a command that fails is shown automatically")
     if not line.startswith("graphshare "):
         raise ValueError(f"{line!r} is not a graphshare command")
-    command = [sys.executable, "-m", *shlex.split(line)]
+    command = [*installation.command, *shlex.split(line)[1:]]
     if "|" in line:
-        command = ["sh", "-ec", re.sub(r"(^|\| *)graphshare", rf"\g<1>{shlex.quote(sys.executable)} -m graphshare", line)]
-    run = subprocess.run(command, cwd=folder, env=_environment(), capture_output=True, timeout=300)
+        words = shlex.join(installation.command)
+        command = ["sh", "-ec", re.sub(r"(^|\| *)graphshare", lambda match: match[1] + words, line)]
+    run = subprocess.run(command, cwd=folder, env=_environment(installation), capture_output=True, timeout=300)
     output = (run.stderr + run.stdout).decode()
     if "Traceback" in output or "bug of graphshare" in output:
         raise ValueError(f"{line}: {output}")
-    output = _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.5g}", _SECONDS.sub("in 0.001 s", output))
     return output + (f"(exit code {run.returncode})\n" if run.returncode else "")
 
 
-def _run_python(body: str, folder: Path) -> None:
-    run = subprocess.run([sys.executable, "-c", body], cwd=folder, env=_environment(), capture_output=True, timeout=300)
+def _run_python(body: str, folder: Path, installation: Installation) -> None:
+    command = [installation.python, "-c", body]
+    run = subprocess.run(command, cwd=folder, env=_environment(installation), capture_output=True, timeout=300)
     if run.returncode:
         raise ValueError(f"{body}\n{run.stderr.decode()}")
 

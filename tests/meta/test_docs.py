@@ -66,6 +66,18 @@ def test_a_stale_block_is_found(tmp_path: Path) -> None:
         GENERATE.run_blocks("```console\n$ rm -r /\n```", folder)
 
 
+def test_a_page_shows_all_digits_and_may_differ_in_the_last_ones() -> None:
+    same = GENERATE.is_same_output
+    assert same("mean 41.579998 in 0.1 s", "mean 41.579999 in 0.2 s")
+    assert same("mean 0.0999999977", "mean 0.1")
+    assert not same("mean 0.1", "mean 0.0999999977")
+    assert not same("mean 41.58", "mean 41.579998")
+    assert not same("mean 41.579998", "mean 41.578998")
+    assert not same("8 arrays", "9 arrays")
+    assert not same("max 1.5", "max 1.50001")
+    assert not same("a 1.0", "b 1.0")
+
+
 def test_every_block_is_run_or_marked_as_text() -> None:
     """Blocks are commands, Python, or files; ``text`` is for MXNet and git, ``sh`` for installation, which CI runs."""
     for page in PAGES:
