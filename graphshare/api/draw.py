@@ -15,7 +15,7 @@ from graphshare.drawing.draw import draw as draw_graph
 def draw(
     model: Model,
     *,
-    to: Literal["dot", "mermaid", "svg"] = "dot",
+    to: Literal["html", "svg", "dot", "mermaid", "png", "pdf"] = "dot",
     depth: int | None = None,
     shapes: Shapes | None = None,
     prefixes: Names = (),
@@ -25,15 +25,16 @@ def draw(
     theme: Literal["auto", "light", "dark"] = "auto",
     direction: Literal["TB", "LR", "BT", "RL"] = "TB",
 ) -> Drawing:
-    """Draw a graph in Graphviz's language, in Mermaid or as SVG (by Graphviz); ``drawn.text`` is the picture.
+    """Draw a graph as a page (``html``), as SVG, in Graphviz's language, in Mermaid, or by Graphviz as PNG or PDF.
 
+    ``drawn.text`` is the drawing, ``drawn.data`` the bytes of its file; a notebook shows it.
     ``depth`` levels of scopes are open (all that fit, without it). ``prefixes`` name branches; without any they are found from
     the outputs. ``highlight`` is the map file of the rewrite that made the graph.
 
     Raises:
         InputError: the map cannot be read or is of another graph.
         RefusedError: a prefix that no operator has; shapes that contradict each other or that no variable has.
-        GraphvizError: ``svg`` without Graphviz.
+        GraphvizError: ``png`` or ``pdf`` without Graphviz.
     """
     source = as_checkpoint(model)
     map_file = read_map(highlight) if highlight else None

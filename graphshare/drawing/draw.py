@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from html import escape
 
 import msgspec
 
@@ -11,10 +12,11 @@ from graphshare.analysis.roles import assign_roles
 from graphshare.checkpoint.map_file import MapFile, Place
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.drawing.dot import format_dot
+from graphshare.drawing.graphviz import IMAGES, render_image
 from graphshare.drawing.mermaid import MAX_LINES, format_mermaid
-from graphshare.drawing.palette import DARK, LIGHT, THEMES
-from graphshare.drawing.picture import AnnotatedGraph, Picture, Shapes, make_picture
-from graphshare.drawing.svg import add_dark_style, render_svg
+from graphshare.drawing.palette import LIGHT, THEMES
+from graphshare.drawing.picture import AnnotatedGraph, Picture, Shapes, make_foldable_picture, make_picture
+from graphshare.drawing.svg import format_svg
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
@@ -25,11 +27,29 @@ PartialShape = tuple[int | None, ...]
 
 
 class Drawing(ShortRepr, msgspec.Struct, frozen=True, eq=False):
-    """A drawing as text, the picture that it shows, and remarks for the user."""
+    """A drawing as text (``image`` instead for PNG and PDF), the picture that it shows, and remarks for the user."""
 
     text: str
     picture: Picture
     notes: tuple[str, ...] = ()
+    image: bytes = b""
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the drawing's file."""
+        return self.image or self.text.encode("utf-8", "backslashreplace")
+
+    def _repr_svg_(self) -> str | None:
+        """Return the picture as SVG, which notebooks show; a page has all boxes and is shown as such."""
+        if self.text.startswith("<!doctype html>"):
+            return None
+        return self.text if self.text.startswith("<?xml") else format_svg(self.picture)
+
+    def _repr_html_(self) -> str | None:
+        """Return a page as a frame, which notebooks show; nothing for other drawings."""
+        if not self.text.startswith("<!doctype html>"):
+            return None
+        return f'<iframe srcdoc="{escape(self.text)}" style="width:100%;height:600px;border:1px solid #8886"></iframe>'
 
 
 def draw(
@@ -47,7 +67,7 @@ def draw(
     direction: str = "TB",
     title: str = "graph",
 ) -> Drawing:
-    """Draw ``graph`` in ``dot``, ``mermaid`` or ``svg`` (by Graphviz).
+    """Draw ``graph`` as ``dot``, ``mermaid``, ``svg``, ``html`` (a page), or by Graphviz as ``png`` or ``pdf``.
 
     ``depth`` levels of scopes are open, by default as many as fit. ``prefixes`` name branches; by default the outputs tell
     them. ``highlight`` is the map of the rewrite that made the graph.
@@ -55,7 +75,7 @@ def draw(
     Raises:
         InputError: the map is of another graph.
         RefusedError: a prefix that no operator has; shapes that contradict each other or that no variable has.
-        GraphvizError: ``svg`` without Graphviz.
+        GraphvizError: ``png`` or ``pdf`` without Graphviz.
     """
     branches = _find_branches(graph, prefixes)
     annotated = AnnotatedGraph(
@@ -65,30 +85,50 @@ def draw(
         _find_shapes(graph, _copy_to_twins(graph, shapes or {}, branches), params),
         {} if highlight is None else _find_former_names(graph, highlight),
     )
-    picture = make_picture(annotated, depth=depth, all_parameters=all_parameters, separator=separator)
+    make = make_foldable_picture if to == "html" else make_picture
+    picture = make(annotated, depth=depth, all_parameters=all_parameters, separator=separator)
     notes = tuple(_remark(graph, picture, to, is_depth_given=depth is not None))
-    return Drawing(_format_picture(picture, to, theme, direction, title), picture, notes)
+    form = _Form(to, theme, direction, title)
+    text = _format_page(annotated, picture, params, form) if to == "html" else _format_picture(picture, form)
+    if to in IMAGES:
+        return Drawing("", picture, notes, render_image(text, to))
+    return Drawing(text, picture, notes)
+
+
+class _Form(msgspec.Struct, frozen=True):
+    """How a picture is written: format, theme, direction and title."""
+
+    to: str
+    theme: str
+    direction: str
+    title: str
+
+
+def _format_page(graph: AnnotatedGraph, picture: Picture, params: ParameterFile | None, form: _Form) -> str:
+    from graphshare.drawing.details import describe_boxes  # start-up: only pages need them
+    from graphshare.drawing.page import format_page
+
+    details = describe_boxes(graph, params)
+    return format_page(picture, details, theme=form.theme, direction=form.direction, title=form.title)
+
+
+def _format_picture(picture: Picture, form: _Form) -> str:
+    palette = THEMES.get(form.theme, LIGHT)
+    if form.to == "mermaid":
+        return format_mermaid(picture, palette=palette, direction=form.direction)
+    if form.to == "svg":
+        return format_svg(picture, theme=form.theme, direction=form.direction, title=form.title)
+    return format_dot(picture, palette, title=form.title, direction=form.direction)
 
 
 def _remark(graph: Graph, picture: Picture, to: str, *, is_depth_given: bool) -> Iterator[str]:
-    if not is_depth_given and picture.depth is not None:
+    if not is_depth_given and picture.depth is not None and to != "html":
         yield f"scopes are open to depth {picture.depth}; --depth N opens more or fewer"
     left_out = len(graph.nodes) - len(reachable(graph))
     if left_out:
         yield f"{left_out} nodes that no output needs are left out"
     if to == "mermaid" and len(picture.lines) > MAX_LINES:
         yield f"Mermaid draws {MAX_LINES} lines unless configured for more; this graph has {len(picture.lines)} (see --depth)"
-
-
-def _format_picture(picture: Picture, to: str, theme: str, direction: str, title: str) -> str:
-    palette = THEMES.get(theme, LIGHT)
-    if to == "mermaid":
-        return format_mermaid(picture, palette=palette, direction=direction)
-    text = format_dot(picture, palette, title=title, direction=direction)
-    if to == "svg":
-        text = render_svg(text)
-        text = add_dark_style(text, DARK) if theme == "auto" else text
-    return text
 
 
 def _find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from graphshare.analysis.roles import SUFFIXES
 from graphshare.drawing.scopes import ScopedName, infer_scopes
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import reachable
-from graphshare.text.format import format_dims
+from graphshare.text.format import format_count, format_dims
 from graphshare.text.short_repr import ShortRepr
 
 Shapes = Mapping[tuple[Node, int], tuple[int, ...]]
@@ -24,7 +24,10 @@ MAX_BOXES = 80  # more are hard to read
 
 
 class Box(msgspec.Struct):
-    """``kind`` is operator, scope, input, parameter or shared. ``cluster`` is its branch followed by its scopes."""
+    """``kind`` is operator, scope, input, parameter or shared. ``cluster`` is its branch followed by its scopes.
+
+    ``weights`` counts those of a parameter box, None where a shape is unknown.
+    """
 
     kind: str
     title: str
@@ -33,6 +36,8 @@ class Box(msgspec.Struct):
     head: bool = False
     highlighted: bool = False
     tip: str = ""
+    nodes: tuple[Node, ...] = ()
+    weights: int | None = None
 
 
 class Line(msgspec.Struct):
@@ -45,12 +50,16 @@ class Line(msgspec.Struct):
 
 
 class Picture(ShortRepr, msgspec.Struct):
-    """Boxes and lines; ``depth`` is the number of open levels of scopes, None for all."""
+    """Boxes and lines; ``depth`` is the number of open levels of scopes, None for all.
+
+    ``scopes`` are the boxes of the open scopes, as they would be closed, by branch followed by scopes.
+    """
 
     boxes: list[Box]
     lines: list[Line]
     branches: list[str]
     depth: int | None
+    scopes: dict[tuple[str, ...], Box] = {}
 
 
 class AnnotatedGraph(msgspec.Struct, frozen=True, eq=False):
@@ -63,6 +72,17 @@ class AnnotatedGraph(msgspec.Struct, frozen=True, eq=False):
     former: Mapping[Node, str] = {}
 
 
+def make_foldable_picture(
+    graph: AnnotatedGraph, *, depth: int | None, all_parameters: bool = False, separator: str | None = None
+) -> Picture:
+    """Return the picture of ``graph`` with all scopes open, and their folded boxes; ``depth`` should be open at first."""
+    builder = _PictureBuilder(graph, all_parameters, separator)
+    picture = builder.build(None)
+    picture.depth = _choose_depth(builder) if depth is None else depth
+    picture.scopes = builder.fold_scopes()
+    return picture
+
+
 def make_picture(
     graph: AnnotatedGraph, *, depth: int | None, all_parameters: bool = False, separator: str | None = None
 ) -> Picture:
@@ -70,17 +90,18 @@ def make_picture(
     builder = _PictureBuilder(graph, all_parameters, separator)
     if depth is not None:
         return builder.build(depth)
+    return builder.build(_choose_depth(builder))
+
+
+def _choose_depth(builder: _PictureBuilder) -> int | None:
+    """Return the largest depth that fits ``MAX_BOXES``, at least 1; None where everything fits or there are no scopes."""
     deepest = max((len(name.scopes) for name in builder.names.values()), default=0)
-    whole = builder.build(None)
-    if len(whole.boxes) <= MAX_BOXES or not deepest:
-        return whole
-    picture = builder.build(1)
-    for level in range(2, deepest + 1):
-        deeper = builder.build(level)
-        if len(deeper.boxes) > MAX_BOXES:
-            break
-        picture = deeper
-    return picture
+    if not deepest or len(builder.build(None).boxes) <= MAX_BOXES:
+        return None
+    depth = 1
+    while depth < deepest and len(builder.build(depth + 1).boxes) <= MAX_BOXES:
+        depth += 1
+    return depth
 
 
 class _PictureBuilder:
@@ -97,6 +118,7 @@ class _PictureBuilder:
                 operators.setdefault(self.branch_of[node], []).append(node)
         self.branches = [label for label in ("", *graph.prefixes) if label in operators]
         self.names: dict[Node, ScopedName] = infer_scopes(operators, separator=separator)
+        self.has_shapes = any((node, 0) in graph.shapes for node in graph.parameters)
         self.heads = {head.node for head in graph.graph.heads}
 
     def _find_branch(self, node: Node) -> str:
@@ -127,6 +149,16 @@ class _PictureBuilder:
         self._add_lines(picture, at)
         return picture
 
+    def fold_scopes(self) -> dict[tuple[str, ...], Box]:
+        """Return the folded boxes of all branches and scopes, by branch followed by scopes."""
+        members: dict[tuple[str, ...], list[Node]] = {}
+        for node in self.nodes:
+            if not node.is_variable:
+                path = (self.branch_of[node], *self.names[node].scopes)
+                for depth in range(1, len(path) + 1):
+                    members.setdefault(path[:depth], []).append(node)
+        return {path: self._scope_box((path[0], path[1:]), nodes) for path, nodes in members.items()}
+
     def _add_box(self, picture: Picture, box: Box) -> int:
         picture.boxes.append(box)
         return len(picture.boxes) - 1
@@ -143,7 +175,7 @@ class _PictureBuilder:
         if node in self.source.former:
             lines.append(f"was {self.source.former[node]}")
         return Box("operator", title, lines, (self.branch_of[node], *scopes), node in self.heads,
-                   node in self.source.former, node.name)  # fmt: skip
+                   node in self.source.former, node.name, (node,))  # fmt: skip
 
     def _scope_box(self, key: tuple[str, tuple[str, ...]], nodes: Sequence[Node]) -> Box:
         branch, scopes = key
@@ -160,15 +192,16 @@ class _PictureBuilder:
             lines.append(f"{renamed} renamed")
         return Box("scope", scopes[-1] if scopes else branch or "graph", lines, (branch, *scopes[:-1]),
                    any(node in self.heads for node in nodes), renamed > 0,
-                   f"{len(nodes)} operators")  # fmt: skip
+                   f"{len(nodes)} operators", tuple(nodes))  # fmt: skip
 
     def _count_weights(self, variables: Sequence[Node]) -> list[str]:
-        """Return a line with the number of weights, or nothing where a shape is unknown."""
+        """Return a line with the number of weights; no box has one where no shape at all is known."""
         parameters = [node for node in variables if node in self.source.parameters]
-        shapes = [self.source.shapes.get((node, 0)) for node in parameters]
-        if not parameters or any(shape is None for shape in shapes):
+        if not parameters or not self.has_shapes:
             return []
-        return [f"{sum(math.prod(shape) for shape in shapes if shape is not None):,} weights"]
+        sizes = [math.prod(shape) for node in parameters if (shape := self.source.shapes.get((node, 0))) is not None]
+        count = format_count(sum(sizes), "weight") if sizes else "? weights"
+        return [count if not sizes or len(sizes) == len(parameters) else f"{count} and ? more"]
 
     def _add_variables(self, picture: Picture, at: dict[Node, int]) -> None:
         users: dict[Node, dict[int, None]] = {}
@@ -198,7 +231,7 @@ class _PictureBuilder:
             lines.append(f"was {self.source.former[node]}")
         branch = self.branch_of[node]
         title = node.name[len(branch) :] or node.name or "(no name)"
-        return Box("input", title, lines, (branch,), node in self.heads, node in self.source.former, node.name)
+        return Box("input", title, lines, (branch,), node in self.heads, node in self.source.former, node.name, (node,))
 
     def _parameter_box(self, nodes: Sequence[Node], kind: str, branch: str | None) -> Box:
         former = [node for node in nodes if node in self.source.former]
@@ -208,11 +241,13 @@ class _PictureBuilder:
         else:
             title = f"{len(nodes)} {'shared ' if kind == 'shared' else ''}parameters"
             lines = _summarize_endings(nodes)
-        lines = [*lines, *self._count_weights(nodes)] if len(nodes) > 1 else lines
+        lines = [*lines, *self._count_weights(nodes)]
         if former:
             lines.append(f"was {self.source.former[former[0]]}" if len(nodes) == 1 else f"{len(former)} renamed")
         tip = ", ".join(node.name for node in nodes[:40])
-        return Box(kind, title, lines, None if branch is None else (branch,), highlighted=bool(former), tip=tip)
+        sizes = [math.prod(shape) for node in nodes if (shape := self.source.shapes.get((node, 0))) is not None]
+        return Box(kind, title, lines, None if branch is None else (branch,), highlighted=bool(former), tip=tip,
+                   nodes=tuple(nodes), weights=sum(sizes) if len(sizes) == len(nodes) else None)  # fmt: skip
 
     def _add_lines(self, picture: Picture, at: Mapping[Node, int]) -> None:
         lines: dict[tuple[int, int, str], Line] = {}

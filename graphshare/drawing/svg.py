@@ -1,65 +1,144 @@
-"""SVG: Graphviz places and draws the boxes; a style sheet follows the reader's light or dark setting."""
+"""Write a picture as SVG; a style sheet follows the reader's light or dark setting."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from html import escape
 
-from graphshare.drawing.palette import Palette
-from graphshare.errors import Fault, GraphshareError
+from graphshare.drawing.layout.arrange import arrange
+from graphshare.drawing.layout.levels import Layout
+from graphshare.drawing.layout.placement import Placement, Rect, Route, place
+from graphshare.drawing.layout.text_size import LINE_SIZE, LINE_STEP, RIM, TITLE_SIZE, box_texts, shorten_middle
+from graphshare.drawing.palette import DARK, LIGHT, THEMES, Palette
+from graphshare.drawing.picture import Box, Picture
+from graphshare.text.format import escape_control
 
-LIMIT = 120  # seconds
-
-
-class GraphvizError(GraphshareError):
-    """Graphviz is not installed, or could not draw the graph."""
-
-
-def render_svg(dot: str) -> str:
-    """Return the SVG that Graphviz draws of a graph in its language.
-
-    Raises:
-        GraphvizError: Graphviz is not installed, refuses the graph, or takes longer than ``LIMIT`` seconds.
-    """
-    program = shutil.which("dot")
-    if program is None:
-        hint = "install it (apt install graphviz, brew install graphviz), or draw with --to dot or --to mermaid"
-        raise GraphvizError(Fault("svg needs Graphviz, but its program `dot` is not on the path", hint=hint))
-    try:
-        result = subprocess.run([program, "-Tsvg"], input=dot.encode(), capture_output=True, timeout=LIMIT, check=False)
-    except subprocess.TimeoutExpired:
-        hint = "show less with --depth 1, or use --to dot and another program"
-        raise GraphvizError(Fault(f"Graphviz did not finish within {LIMIT} s", hint=hint)) from None
-    except OSError as error:
-        raise GraphvizError(Fault(f"Graphviz cannot be started: {error.strerror}", where=program)) from error
-    if result.returncode:
-        messages = result.stderr.decode("utf-8", "replace").strip().splitlines()
-        hint = "if the graph is large, show less with --depth 1"
-        raise GraphvizError(Fault(f"Graphviz refuses the graph: {messages[-1] if messages else result.returncode}", hint=hint))
-    return result.stdout.decode("utf-8", "replace")
+FONT = "Helvetica,Arial,sans-serif"
+MARGIN = 8
+LONGEST_TIP = 1000
 
 
-def add_dark_style(svg: str, dark: Palette) -> str:
-    """Return an SVG in light colours with a style sheet for dark pages."""
-    start = svg.find(">", svg.find("<svg")) + 1
-    rules = "".join(_format_rules(dark))
-    return f"{svg[:start]}\n<style>@media (prefers-color-scheme: dark) {{{rules}}}</style>{svg[start:]}"
+def format_svg(picture: Picture, *, theme: str = "auto", direction: str = "TB", title: str = "graph") -> str:
+    """Return a picture as SVG. Boxes, scopes and lines are groups with their kind as ``class`` and the full name as title."""
+    layout = arrange(picture)
+    lines = _format_elements(layout, place(layout, direction=direction), THEMES.get(theme, LIGHT), theme == "auto", title)
+    return "\n".join(lines) + "\n"
+
+
+def _format_elements(layout: Layout, placement: Placement, palette: Palette, with_dark: bool, title: str) -> Iterator[str]:
+    width, height = placement.width + 2 * MARGIN, placement.height + 2 * MARGIN
+    yield '<?xml version="1.0" encoding="UTF-8" standalone="no"?>'
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="{-MARGIN} {-MARGIN} {width:.0f} {height:.0f}" font-family="{FONT}">'
+    )
+    yield f"<title>{_escape(title)}</title>"
+    if with_dark:
+        yield f"<style>@media (prefers-color-scheme: dark) {{{''.join(_format_rules(DARK))}}}</style>"
+    yield f'<rect class="paper" x="{-MARGIN}" y="{-MARGIN}" width="100%" height="100%" fill="{palette.background}"/>'
+    for level in layout.levels[1:]:
+        yield _format_scope(placement.rects[level.vertex], level.title, level.kind, palette)
+    for route in placement.routes:
+        yield _format_route(route, palette)
+    for level in layout.levels[1:]:
+        yield _format_scope_title(placement.rects[level.vertex], level.title, palette)
+    for number, vertex in enumerate(layout.at):
+        yield from _format_box(layout.boxes[number], placement.rects[vertex], palette)
+    yield "</svg>"
+
+
+def _format_scope(rect: Rect, title: str, kind: str, palette: Palette) -> str:
+    return (
+        f'<g class="cluster {kind}"><title>{_escape(title)}</title>'
+        f'<rect {_format_rect(rect)} rx="8" fill="{palette.cluster_fill}" stroke="{palette.cluster}"/></g>'
+    )
+
+
+def _format_scope_title(rect: Rect, title: str, palette: Palette) -> str:
+    text = _escape(shorten_middle(title))
+    return (
+        f'<text class="scope-title" x="{rect.x + 10:g}" y="{rect.y + 17:g}" font-size="{TITLE_SIZE:g}" fill="{palette.text}" '
+        f'stroke="{palette.cluster_fill}" stroke-width="4" paint-order="stroke">{text}</text>'
+    )
+
+
+def _format_rect(rect: Rect) -> str:
+    return f'x="{rect.x:g}" y="{rect.y:g}" width="{rect.width:g}" height="{rect.height:g}"'
+
+
+def _format_route(route: Route, palette: Palette) -> str:
+    color = palette.shared_line if route.kind == "shared" else palette.line
+    dash = {"shared": ' stroke-dasharray="5 3"', "control": ' stroke-dasharray="1 3"'}.get(route.kind, "")
+    tip = _format_arrow(route, color) if route.arrow else ""
+    return (
+        f'<g class="edge {route.kind}"><path d="{format_path(route.points)}" fill="none" stroke="{color}" '
+        f'stroke-width="1.2"{dash}/>{tip}</g>'
+    )
+
+
+def format_path(points: Sequence[tuple[float, float]]) -> str:
+    """Return cubic curves as the ``d`` of a path; a curve whose points are on its ends is a line."""
+    parts = [f"M{points[0][0]:g} {points[0][1]:g}"]
+    for i in range(1, len(points) - 2, 3):
+        start, a, b, end = points[i - 1 : i + 3]
+        if start == end:
+            continue
+        if (a == start and b == end) or start[0] == end[0] == a[0] == b[0]:
+            parts.append(f"L{end[0]:g} {end[1]:g}")
+        else:
+            parts.append(f"C{a[0]:g} {a[1]:g} {b[0]:g} {b[1]:g} {end[0]:g} {end[1]:g}")
+    return "".join(parts)
+
+
+def _format_arrow(route: Route, color: str) -> str:
+    points = route.points if route.arrow == "end" else route.points[::-1]
+    (x, y) = points[-1]
+    before = next((p for p in reversed(points) if p != (x, y)), (x, y - 1))
+    length = max(((x - before[0]) ** 2 + (y - before[1]) ** 2) ** 0.5, 1e-6)
+    dx, dy = (x - before[0]) / length, (y - before[1]) / length
+    corners = [(x, y), (x - 7 * dx - 3.2 * dy, y - 7 * dy + 3.2 * dx), (x - 7 * dx + 3.2 * dy, y - 7 * dy - 3.2 * dx)]
+    return f'<polygon points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in corners)}" fill="{color}"/>'
+
+
+def _format_box(box: Box, rect: Rect, palette: Palette) -> Iterator[str]:
+    paint = palette.kinds["highlight" if box.highlighted else box.kind]
+    classes = [box.kind, *(["highlight"] if box.highlighted else []), *(["head"] if box.head else [])]
+    width = 2.5 if box.head else 1.8 if box.highlighted or box.kind == "shared" else 1
+    yield f'<g class="node {" ".join(classes)}"><title>{_escape((box.tip or box.title)[:LONGEST_TIP])}</title>'
+    style = f'fill="{paint.fill}" stroke="{paint.stroke}" stroke-width="{width:g}"'
+    if box.kind in ("shared", "parameter"):
+        yield from _format_cylinder(rect, style)
+    else:
+        radius = rect.height / 2 if box.kind == "input" else 5
+        yield f'<rect {_format_rect(rect)} rx="{radius:g}" {style}/>'
+    texts = box_texts(box)
+    y = rect.y + (rect.height - LINE_STEP * len(texts)) / 2 + 10.5 + (RIM / 2 if box.kind in ("shared", "parameter") else 0)
+    for i, text in enumerate(texts):
+        font = f'font-size="{TITLE_SIZE:g}" font-weight="bold"' if i == 0 else f'font-size="{LINE_SIZE:g}"'
+        at = f'x="{rect.x + rect.width / 2:g}" y="{y + i * LINE_STEP:g}" text-anchor="middle"'
+        yield f'<text {at} {font} fill="{paint.text}">{_escape(text)}</text>'
+    yield "</g>"
+
+
+def _format_cylinder(rect: Rect, style: str) -> Iterator[str]:
+    x, y, r = rect.x, rect.y + RIM / 2, rect.width / 2
+    h = rect.height - RIM
+    arc = f"a{r:g} {RIM / 2:g} 0 0"
+    yield f'<path d="M{x:g} {y:g}v{h:g}{arc} 0 {2 * r:g} 0v{-h:g}{arc} 0 {-2 * r:g} 0" {style}/>'
+    yield f'<ellipse cx="{x + r:g}" cy="{y:g}" rx="{r:g}" ry="{RIM / 2:g}" {style}/>'
 
 
 def _format_rules(palette: Palette) -> Iterator[str]:
-    shapes = ("path", "polygon", "ellipse", "polyline")
-    yield f".graph>polygon{{fill:{palette.background}}}"
-    yield f"text{{fill:{palette.text}}}"
-    yield _format_rule(".cluster", shapes, f"fill:{palette.cluster_fill};stroke:{palette.cluster}")
-    yield _format_rule(".edge", ("path",), f"stroke:{palette.line}")
-    yield _format_rule(".edge", ("polygon",), f"fill:{palette.line};stroke:{palette.line}")
-    yield _format_rule(".edge.shared", ("path",), f"stroke:{palette.shared_line}")
-    yield _format_rule(".edge.shared", ("polygon",), f"fill:{palette.shared_line};stroke:{palette.shared_line}")
+    shapes = ("path", "rect", "ellipse")
+    yield f".paper{{fill:{palette.background}}}"
+    yield f".scope-title{{fill:{palette.text};stroke:{palette.cluster_fill}}}"
+    yield f".cluster rect{{fill:{palette.cluster_fill};stroke:{palette.cluster}}}"
+    for owner, color in ((".edge", palette.line), (".edge.shared", palette.shared_line)):
+        yield f"{owner} path{{stroke:{color}}}{owner} polygon{{fill:{color}}}"
     for kind, paint in palette.kinds.items():
-        yield _format_rule(f".node.{kind}", shapes, f"fill:{paint.fill};stroke:{paint.stroke}")
-        yield f".node.{kind} text{{fill:{paint.text}}}"
+        owners = ",".join(f".node.{kind} {shape}" for shape in shapes)
+        yield f"{owners}{{fill:{paint.fill};stroke:{paint.stroke}}}.node.{kind} text{{fill:{paint.text}}}"
 
 
-def _format_rule(owner: str, shapes: tuple[str, ...], style: str) -> str:
-    return f"{','.join(f'{owner} {shape}' for shape in shapes)}{{{style}}}"
+def _escape(text: str) -> str:
+    return escape(escape_control(text))

@@ -222,7 +222,7 @@ def test_commands_stems_and_choices_are_completed(folder: Path) -> None:
     assert completed(folder, "graphshare ins") == ["inspect"]
     assert completed(folder, "graphshare params st") == ["stats"]
     assert completed(folder, "graphshare inspect le") == ["lenet"]
-    assert completed(folder, "graphshare draw lenet --to ") == ["dot", "mermaid", "svg"]
+    assert completed(folder, "graphshare draw lenet --to ") == ["html", "svg", "dot", "mermaid", "png", "pdf"]
     assert "--mode" in completed(folder, "graphshare duplicate lenet --mo")
 
 

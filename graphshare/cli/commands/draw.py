@@ -19,12 +19,15 @@ from graphshare.errors import Fault, UsageError
 from graphshare.execute.feeds import parse_shapes
 from graphshare.formats.output_paths import is_directory
 
-_LANGUAGES: dict[str, Any] = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
-
+_LANGUAGES: dict[str, Any] = {
+    ".html": "html", ".htm": "html", ".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid",
+    ".png": "png", ".pdf": "pdf",
+}  # fmt: skip
 
 EXAMPLES = {
     "draw": [
-        ("SVG, where Graphviz is installed", "graphshare draw siam --shape data=1,1,28,28 -o siam.svg"),
+        ("a page: search, zoom, fold, click", "graphshare draw siam --shape data=1,1,28,28 -o siam.html"),
+        ("SVG", "graphshare draw siam --shape data=1,1,28,28 -o siam.svg"),
         ("for a Markdown page", "graphshare draw siam --to mermaid"),
     ],
 }
@@ -35,7 +38,9 @@ EXAMPLES = {
 @options.epoch
 @options.params
 @click.option("-o", "--out", metavar="OUT", help="A path, or - for stdout [-].")
-@click.option("--to", type=click.Choice(["dot", "mermaid", "svg"]), help="The language [by OUT's suffix, else dot].")
+@click.option(
+    "--to", type=click.Choice(list(dict.fromkeys(_LANGUAGES.values()))), help="The format [by OUT's suffix, else dot]."
+)
 @click.option("--depth", type=click.IntRange(min=0), metavar="N", help="How many levels of scopes to open [what fits].")
 @options.branch_prefixes
 @options.shapes
@@ -59,15 +64,19 @@ def command(
     direction: Any,
     theme: Any,
 ) -> None:
-    """Draw a graph in Graphviz's language, in Mermaid or as SVG.
+    """Draw a graph as a page, as SVG, in Graphviz's language or in Mermaid.
 
     Operators of one scope are one box unless --depth opens it. Branches stand side by side; parameters that several boxes
-    share are drawn once, in a colour of their own. With --shape lines show shapes and boxes say how many weights they hold.
+    share are drawn once, in a colour of their own. Where shapes are known, from --shape, the graph or its parameters, the
+    drawing shows them, and every box with parameters says how many weights they have.
+
+    html is one file that needs nothing else: search by name, fold scopes, click a node for its attributes, shapes and
+    the statistics of its parameters. png and pdf need Graphviz.
     """
     suffix = os.path.splitext(out or "")[1].lower()
     if to is None and out not in (None, "-") and suffix not in _LANGUAGES and not is_directory(out or ""):
         hint = f"end it in {', '.join(_LANGUAGES)}, or give --to"
-        raise UsageError(Fault(f"the suffix {suffix!r} names no language for pictures", where=out or "", hint=hint))
+        raise UsageError(Fault(f"the suffix {suffix!r} names no format of pictures", where=out or "", hint=hint))
     model = load(graph, epoch=epoch, params=params)
     language = to or _LANGUAGES.get(suffix, "dot")
     out = place_result(out or "-", model, next(ending for ending, name in _LANGUAGES.items() if name == language))
@@ -85,9 +94,8 @@ def command(
     )
     for note in drawn.notes:
         say(note)
-    text = drawn.text.encode("utf-8", "backslashreplace")
     if out == "-":
-        write_stdout([text])
+        write_stdout([drawn.data])
         return
-    write_text(out, text, content="picture", inputs=[*input_files(model), *list_inputs("map", highlight)])
+    write_text(out, drawn.data, content="picture", inputs=[*input_files(model), *list_inputs("map", highlight)])
     say(f"wrote {out}: {len(drawn.picture.boxes)} boxes for {len(model.graph.nodes)} nodes")

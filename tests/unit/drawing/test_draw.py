@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -138,9 +137,7 @@ def test_odd_names_survive_every_language(tmp_path: Path) -> None:
     mermaid = draw(graph, to="mermaid").text
     assert 'n0["a#quot;b\\n#lt;c#gt;\\n#96;d#96;;}]#35;x<br/>relu"]' in mermaid
     assert len(mermaid.splitlines()) == len(draw(lenet_of_one(tmp_path), to="mermaid").text.splitlines())
-    if shutil.which("dot"):
-        texts = svg_texts(draw(graph, to="svg"))
-        assert 'a"b\\n<c>\\n`d`;}]#x' in texts
+    assert 'a"b\\n<c>\\n`d`;}]#x' in svg_texts(draw(graph, to="svg"))
 
 
 def lenet_of_one(tmp_path: Path) -> Graph:
@@ -152,8 +149,7 @@ def svg_texts(drawn: Drawing) -> list[str]:
     return ["".join(node.itertext()) for node in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
-@HAS_DOT
-def test_graphviz_draws_every_box_with_its_sort_and_a_dark_style() -> None:
+def test_svg_has_every_box_with_its_kind_and_a_dark_style() -> None:
     drawn = draw(siam(), to="svg", shapes={"data": (1, 1, 28, 28)})
     root = ET.fromstring(drawn.text)
     groups = [g.get("class") or "" for g in root.iter("{http://www.w3.org/2000/svg}g")]
@@ -170,20 +166,30 @@ def test_graphviz_draws_every_box_with_its_sort_and_a_dark_style() -> None:
 
 @HAS_DOT
 def test_a_refusal_of_graphviz_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphshare.drawing import svg
+    from graphshare.drawing import graphviz
 
     with pytest.raises(GraphshareError, match="refuses"):
-        svg.render_svg("digraph {")
-    monkeypatch.setattr(svg, "LIMIT", 0.0)
+        graphviz.render_image("digraph {", "png")
+    monkeypatch.setattr(graphviz, "LIMIT", 0.0)
     with pytest.raises(GraphshareError, match="did not finish"):
-        svg.render_svg("digraph { a }")
+        graphviz.render_image("digraph { a }", "png")
+
+
+@HAS_DOT
+@pytest.mark.parametrize(("to", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
+def test_graphviz_draws_images(to: str, start: bytes) -> None:
+    drawn = draw(siam(), to=to)
+    assert drawn.data.startswith(start)
+    assert drawn._repr_svg_() == draw(siam(), to="svg").text
 
 
 def test_missing_graphviz_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(GraphshareError, match="is not on the path"):
-        draw(lenet(), to="svg")
+        draw(lenet(), to="png")
     assert draw(lenet(), to="dot").text.startswith("digraph")
+    assert draw(lenet(), to="svg").text.startswith("<?xml")
+    assert draw(lenet(), to="html").text.startswith("<!doctype html>")
 
 
 def test_mermaid_subgraphs_are_closed(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Layered layout of pictures: levels of scopes, layers and their order, coordinates."""

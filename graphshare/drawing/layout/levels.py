@@ -1,0 +1,224 @@
+"""The levels of a picture: what each scope contains, and the edges inside it.
+
+A line between boxes of different scopes becomes an edge in each scope that it crosses: from the box to a port at the border,
+from border to border, from a port to the box. So every level can be arranged by itself, and a scope can be folded without
+arranging anything else anew. Lines from one box share ports and points: together they are a net.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from graphshare.drawing.layout.text_size import measure_box
+from graphshare.drawing.picture import Box, Picture
+
+Path = tuple[str, ...]
+
+
+class Vertex(msgspec.Struct):
+    """Something with a place in level ``level``: a ``box``, a ``scope``, a ``point`` of a net, or a ``gutter`` between others.
+
+    ``content`` is the number of the box, of the level inside, or of the net; ``size`` is (width, height), folded for a scope.
+    """
+
+    kind: str
+    level: int
+    content: int
+    size: tuple[float, float] = (0.0, 0.0)
+
+
+class Link(msgspec.Struct):
+    """An edge between neighbouring rows of a level, ``source`` above. Data flow upwards in a ``reversed`` one."""
+
+    source: int
+    target: int
+    net: int
+    kind: str
+    reversed: bool = False
+
+
+class SharedBox(msgspec.Struct):
+    """A box of shared parameters beside the rows; ``gutter`` is the vertex that keeps its place, -1 right of all rows."""
+
+    vertex: int
+    consumers: list[int]
+    gutter: int = -1
+
+
+class Level(msgspec.Struct):
+    """The contents of one scope, which ``vertex`` is in the level around it and ``box`` shows when it is folded.
+
+    ``edges`` give a kind to (source, target, net); layering turns them into rows and links.
+    """
+
+    path: Path
+    title: str
+    kind: str = "scope"
+    vertex: int = -1
+    box: int = -1
+    members: list[int] = []
+    edges: dict[tuple[int, int, int], str] = {}
+    entrances: dict[int, int] = {}
+    exits: dict[int, int] = {}
+    rows: list[list[int]] = []
+    links: list[Link] = []
+    long_links: list[Link] = []
+    shared: list[SharedBox] = []
+
+
+class Layout(msgspec.Struct):
+    """The levels, the root first and every scope after the one that contains it; ``at`` is the vertex of each box."""
+
+    boxes: list[Box]
+    vertices: list[Vertex]
+    levels: list[Level]
+    at: list[int]
+
+    def ancestors(self, vertex: int) -> list[int]:
+        """Return the vertices that contain ``vertex``, itself first, up to the root level."""
+        chain = [vertex]
+        while (outer := self.levels[self.vertices[chain[-1]].level].vertex) >= 0:
+            chain.append(outer)
+        return chain
+
+
+def build_levels(picture: Picture) -> Layout:
+    """Return the levels of ``picture`` with their edges, not yet arranged."""
+    paths = find_paths(picture)
+    layout = Layout(_list_boxes(picture), [], [Level((), "")], [])
+    level_of: dict[Path, int] = {(): 0}
+    for number, box in enumerate(layout.boxes[:]):
+        for depth in range(1, len(paths[number]) + 1):
+            path = paths[number][:depth]
+            if path not in level_of:
+                level_of[path] = len(layout.levels)
+                _open_level(layout, picture, path, level_of[path[:-1]])
+        level = level_of[paths[number]]
+        layout.at.append(len(layout.vertices))
+        layout.vertices.append(Vertex("box", level, number, measure_box(box)))
+        if box.kind != "shared":
+            layout.levels[level].members.append(layout.at[-1])
+    consumers: dict[int, list[int]] = {}
+    for line in picture.lines:
+        if line.kind == "shared":
+            consumers.setdefault(line.source, []).append(layout.at[line.target])
+        else:
+            _add_edges(layout, layout.at[line.source], layout.at[line.target], line.source, line.kind)
+    for number, vertices in consumers.items():
+        _add_shared(layout, layout.at[number], vertices)
+    return layout
+
+
+def _list_boxes(picture: Picture) -> list[Box]:
+    """Return the boxes with the shapes of their outputs, for which there is no room beside the lines."""
+    shapes: dict[int, dict[str, None]] = {}
+    for line in picture.lines:
+        if line.kind == "data" and picture.boxes[line.source].kind in ("operator", "scope"):
+            shapes.setdefault(line.source, {}).update(dict.fromkeys(line.labels))
+    boxes = list(picture.boxes)
+    for number, labels in shapes.items():
+        if labels:
+            text = ", ".join(labels) if len(labels) < 3 else f"{len(labels)} shapes"
+            boxes[number] = msgspec.structs.replace(boxes[number], lines=[*boxes[number].lines, f"→ {text}"])
+    return boxes
+
+
+def find_paths(picture: Picture) -> list[Path]:
+    """Return the path of each box: its branch, where there are several, and its scopes.
+
+    What only a part of a branch needs another one for, such as a loss of two branches, is outside of both.
+    """
+    several = len(picture.branches) > 1
+    joint = _find_joint_boxes(picture) if several else frozenset()
+    paths: list[Path] = []
+    for number, box in enumerate(picture.boxes):
+        path = box.cluster or ()
+        is_inside = several and path[:1] and path[0] in picture.branches and number not in joint
+        paths.append(path if is_inside else path[1:] if number not in joint else ())
+    return paths
+
+
+def _find_joint_boxes(picture: Picture) -> frozenset[int]:
+    """Return the boxes that need another branch than their own, unless all boxes of their branch do."""
+    bits = {branch: 1 << i for i, branch in enumerate(picture.branches)}
+    own = [bits.get(box.cluster[0], 0) if box.cluster and box.kind in ("operator", "scope") else 0 for box in picture.boxes]
+    needs = list(own)
+    targets: dict[int, list[int]] = {}
+    for line in picture.lines:
+        targets.setdefault(line.source, []).append(line.target)
+    pending = [number for number, mask in enumerate(own) if mask]
+    while pending:
+        source = pending.pop()
+        for target in targets.get(source, ()):
+            if own[target] and needs[source] & ~needs[target]:
+                needs[target] |= needs[source]
+                pending.append(target)
+    joint: set[int] = set()
+    for bit in bits.values():
+        members = [number for number, mask in enumerate(own) if mask == bit]
+        for other in bits.values():
+            dependent = [number for number in members if other != bit and needs[number] & other]
+            if len(dependent) < len(members):
+                joint.update(dependent)
+    return frozenset(joint)
+
+
+def _open_level(layout: Layout, picture: Picture, path: Path, outer: int) -> None:
+    is_branch = len(path) == 1 and len(picture.branches) > 1 and path[0] in picture.branches
+    title = path[-1] or "original" if is_branch else path[-1]
+    key = path if len(picture.branches) > 1 else ("", *path)
+    folded = picture.scopes.get(key) or Box("scope", title, [], path[:-1])
+    layout.boxes.append(msgspec.structs.replace(folded, title=title))
+    layout.vertices.append(Vertex("scope", outer, len(layout.levels), measure_box(layout.boxes[-1])))
+    layout.levels[outer].members.append(len(layout.vertices) - 1)
+    kind = "branch" if is_branch else "scope"
+    layout.levels.append(Level(path, title, kind, vertex=len(layout.vertices) - 1, box=len(layout.boxes) - 1))
+
+
+def _add_edges(layout: Layout, source: int, target: int, net: int, kind: str) -> None:
+    """Add a line as an edge of each level that it crosses."""
+    above, below = layout.ancestors(source), layout.ancestors(target)
+    while len(above) > 1 and len(below) > 1 and above[-1] == below[-1]:
+        above.pop()
+        below.pop()
+    if above[-1] == below[-1]:
+        return  # a box inside the other's scope cannot be: boxes contain nothing
+    for inner, outer in pairwise(above):
+        _add_edge(layout, inner, _port(layout, outer, net, "exits"), net, kind)
+    _add_edge(layout, above[-1], below[-1], net, kind)
+    for inner, outer in pairwise(below):
+        _add_edge(layout, _port(layout, outer, net, "entrances"), inner, net, kind)
+
+
+def _add_edge(layout: Layout, source: int, target: int, net: int, kind: str) -> None:
+    edges = layout.levels[layout.vertices[source].level].edges
+    if edges.get((source, target, net)) != "data":
+        edges[source, target, net] = kind
+
+
+def _port(layout: Layout, scope: int, net: int, side: str) -> int:
+    number = layout.vertices[scope].content
+    ports: dict[int, int] = getattr(layout.levels[number], side)
+    if net not in ports:
+        ports[net] = len(layout.vertices)
+        layout.vertices.append(Vertex("point", number, net))
+    return ports[net]
+
+
+def _add_shared(layout: Layout, vertex: int, consumers: Sequence[int]) -> None:
+    """Put a box of shared parameters into the innermost level that contains all its consumers."""
+    chains = [layout.ancestors(consumer)[::-1] for consumer in consumers]
+    depth = 0
+    while all(len(chain) > depth + 1 for chain in chains) and len({chain[depth] for chain in chains}) == 1:
+        depth += 1
+    level = layout.vertices[chains[0][depth]].level
+    layout.vertices[vertex].level = level
+    layout.levels[level].shared.append(SharedBox(vertex, list(consumers)))
+
+
+def iterate_inside_out(layout: Layout) -> Iterator[int]:
+    """Yield the numbers of the levels, each after those inside it."""
+    return iter(range(len(layout.levels) - 1, -1, -1))

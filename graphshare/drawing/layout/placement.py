@@ -1,0 +1,290 @@
+"""Coordinates: the boxes of an arranged picture in the plane, and the paths of its lines.
+
+``page.js`` places the same way whenever a scope is folded; a test compares the two. Everything is computed for data that flow
+down, then turned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from graphshare.drawing.layout.columns import assign_x, fit_in_order
+from graphshare.drawing.layout.levels import Layout, Level, Link, SharedBox, iterate_inside_out
+from graphshare.drawing.layout.text_size import TITLE_BAR, title_width
+
+PAD = 14.0
+ROW_GAP = 26.0
+SIDE_GAP = 60.0  # left of the boxes beside the rows
+STACK_GAP = 12.0
+GUTTER_MARGIN = 26.0
+
+
+class Rect(msgspec.Struct):
+    """The place of a vertex: its top left corner and its size."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+class Route(msgspec.Struct):
+    """A line as cubic curves: the start, then two control points and the end of each.
+
+    ``arrow`` is ``start``, ``end`` or empty.
+    """
+
+    points: list[tuple[float, float]]
+    kind: str
+    net: int
+    arrow: str = ""
+
+
+class Placement(msgspec.Struct):
+    """The places of the vertices, the routes, and the size of all."""
+
+    rects: dict[int, Rect]
+    routes: list[Route]
+    width: float
+    height: float
+
+
+class _Inner(msgspec.Struct):
+    """A placed level in its own coordinates: centres of the vertices, top and height of the rows."""
+
+    x: dict[int, float]
+    y: dict[int, float]
+    tops: list[float]
+    heights: list[float]
+    width: float
+    height: float
+    shared: dict[int, tuple[float, float]] = {}
+
+
+def place(layout: Layout, *, direction: str = "TB") -> Placement:
+    """Return the coordinates of ``layout`` with all scopes open; ``direction`` is where the data flow."""
+    return _Placer(layout, direction).place()
+
+
+class _Placer:
+    def __init__(self, layout: Layout, direction: str) -> None:
+        self.layout = layout
+        self.direction = direction
+        is_flat = direction in ("LR", "RL")
+        self.size = {v: vertex.size[::-1] if is_flat else vertex.size for v, vertex in enumerate(layout.vertices)}
+        for shared in (shared for level in layout.levels for shared in level.shared if shared.gutter >= 0):
+            (width, height), box = self.size[shared.gutter], self.size[shared.vertex]
+            self.size[shared.gutter] = (max(width, box[0] + 2 * GUTTER_MARGIN), height + box[1] + STACK_GAP)
+        self.pads = pads(direction)
+        self.inner: dict[int, _Inner] = {}
+
+    def place(self) -> Placement:
+        for number in iterate_inside_out(self.layout):
+            self._place_level(number)
+        rects: dict[int, Rect] = {}
+        routes: list[Route] = []
+        origins = {0: (0.0, 0.0)}
+        for number, level in enumerate(self.layout.levels):
+            inner, (left, top) = self.inner[number], origins[number]
+            for v in (v for row in level.rows for v in row):
+                width, height = self.size[v]
+                rects[v] = Rect(left + inner.x[v] - width / 2, top + inner.y[v] - height / 2, width, height)
+                if self.layout.vertices[v].kind == "scope":
+                    origins[self.layout.vertices[v].content] = (rects[v].x, rects[v].y)
+            for v, (x, y) in inner.shared.items():
+                width, height = self.size[v]
+                rects[v] = Rect(left + x - width / 2, top + y - height / 2, width, height)
+        for number, level in enumerate(self.layout.levels):
+            routes += self._route_level(number, origins[number])
+            routes += self._route_shared(level, rects)
+        return self._turn(rects, routes)
+
+    def _place_level(self, number: int) -> None:
+        level, sizes = self.layout.levels[number], self.size
+        left, top, right, bottom = self.pads if number else (PAD, PAD, PAD, PAD)
+        x = assign_x(level, self._widths(level), self._is_point, self._offset)
+        members = [v for row in level.rows for v in row]
+        low = min((x[v] - sizes[v][0] / 2 for v in members), default=0.0)
+        high = max((x[v] + sizes[v][0] / 2 for v in members), default=0.0)
+        x = {v: at - low + left for v, at in x.items()}
+        heights = [max((sizes[v][1] for v in row), default=0.0) for row in level.rows]
+        gaps = _measure_gaps(level, x)
+        tops, y_of = [], {}
+        y = top
+        for number_of_row, row in enumerate(level.rows):
+            tops.append(y)
+            y_of.update(dict.fromkeys(row, y + heights[number_of_row] / 2))
+            y += heights[number_of_row] + (gaps[number_of_row] if number_of_row < len(gaps) else 0.0)
+        inner = _Inner(x, y_of, tops, heights, left + high - low + right, y + bottom)
+        self.inner[number] = inner
+        self._place_shared(number, inner)
+        title = title_width(level.title) if number else 0.0
+        is_flat = self.direction in ("LR", "RL")
+        self._widen(inner, 0.0 if is_flat else title)
+        if is_flat:
+            inner.height = max(inner.height, title)
+        if level.vertex >= 0:
+            self.size[level.vertex] = (inner.width, inner.height)
+
+    def _widths(self, level: Level) -> dict[int, float]:
+        return {v: self.size[v][0] for row in level.rows for v in row}
+
+    def _is_point(self, v: int) -> bool:
+        return self.layout.vertices[v].kind == "point"
+
+    def _offset(self, v: int, net: int, *, is_source: bool, is_reversed: bool) -> float:
+        """Return where the line of ``net`` meets a vertex, relative to its centre."""
+        vertex = self.layout.vertices[v]
+        if vertex.kind != "scope":
+            return 0.0
+        port = find_port(self.layout.levels[vertex.content], net, is_exit=is_source != is_reversed)
+        if port is None:
+            return 0.0
+        inner = self.inner[vertex.content]
+        return inner.x[port] - inner.width / 2
+
+    def _widen(self, inner: _Inner, width: float) -> None:
+        if width > inner.width:
+            shift = (width - inner.width) / 2
+            inner.x = {v: at + shift for v, at in inner.x.items()}
+            inner.shared = {v: (at + shift, y) for v, (at, y) in inner.shared.items()}
+            inner.width = width
+
+    def _place_shared(self, number: int, inner: _Inner) -> None:
+        """Place boxes of shared parameters as high as their consumers, in gutters of rows or right of them all."""
+        columns: dict[int, list[SharedBox]] = {}
+        for shared in self.layout.levels[number].shared:
+            columns.setdefault(shared.gutter, []).append(shared)
+        for gutter, boxes in columns.items():
+            wanted = [sum(self._height_inside(c, number) for c in b.consumers) / len(b.consumers) for b in boxes]
+            order = sorted(range(len(boxes)), key=wanted.__getitem__)
+            vertices = [boxes[i].vertex for i in order]
+            heights = [self.size[v][1] for v in vertices]
+            steps = [(a + b) / 2 + STACK_GAP for a, b in pairwise(heights)]
+            at = fit_in_order([wanted[i] for i in order], [1.0] * len(order), steps)
+            if gutter >= 0:
+                x = inner.x[gutter]
+                middle, half = inner.y[gutter], self.size[gutter][1] / 2
+                row = next(r for r, members in enumerate(self.layout.levels[number].rows) if gutter in members)
+                half = max(half, inner.heights[row] / 2)
+                at = clamp_stack(at, heights, middle - half, middle + half)
+            else:
+                right = self.pads[2] if number else PAD
+                widest = max(self.size[v][0] for v in vertices)
+                x = inner.width - right + SIDE_GAP + widest / 2
+                inner.width = x + widest / 2 + right
+                at = clamp_stack(at, heights, inner.tops[0] if inner.tops else 0.0, max(inner.height, at[-1] + heights[-1]))
+                inner.height = max(inner.height, at[-1] + heights[-1] / 2 + PAD)
+            inner.shared.update({v: (x, y) for v, y in zip(vertices, at, strict=True)})
+
+    def _height_inside(self, vertex: int, number: int) -> float:
+        """Return the y of a vertex in the coordinates of a level around it."""
+        y = 0.0
+        for v in self.layout.ancestors(vertex):
+            level = self.layout.vertices[v].level
+            y += self.inner[level].y[v] - (self.size[v][1] / 2 if v != vertex else 0.0)
+            if level == number:
+                break
+        return y
+
+    def _route_level(self, number: int, origin: tuple[float, float]) -> Iterable[Route]:
+        level, inner = self.layout.levels[number], self.inner[number]
+        row_of = {v: row for row, members in enumerate(level.rows) for v in members}
+        entrances, exits = set(level.entrances.values()), set(level.exits.values())
+        for link in (*level.links, *level.long_links):
+            points = self._link_points(link, inner, row_of, is_first=link.source in entrances, is_last=link.target in exits)
+            head = link.source if link.reversed else link.target
+            arrow = ("start" if link.reversed else "end") if self.layout.vertices[head].kind == "box" else ""
+            yield Route([(origin[0] + x, origin[1] + y) for x, y in points], link.kind, link.net, arrow)
+
+    def _link_points(
+        self, link: Link, inner: _Inner, row_of: dict[int, int], *, is_first: bool, is_last: bool
+    ) -> list[tuple[float, float]]:
+        upper, lower = row_of[link.source], row_of[link.target]
+        xs = inner.x[link.source] + self._offset(link.source, link.net, is_source=True, is_reversed=link.reversed)
+        xt = inner.x[link.target] + self._offset(link.target, link.net, is_source=False, is_reversed=link.reversed)
+        half_s, half_t = self.size[link.source][1] / 2, self.size[link.target][1] / 2
+        y0 = 0.0 if is_first else inner.tops[upper] if self._is_point(link.source) else inner.y[link.source] + half_s
+        y1, y2 = inner.tops[upper] + inner.heights[upper], inner.tops[lower]
+        y3 = inner.height if is_last else y2 if self._is_point(link.target) else inner.y[link.target] - half_t
+        middle = (y1 + y2) / 2
+        return [(xs, y0), *_straight((xs, y0), (xs, y1)), (xs, middle), (xt, middle), (xt, y2), *_straight((xt, y2), (xt, y3))]
+
+    def _route_shared(self, level: Level, rects: dict[int, Rect]) -> Iterable[Route]:
+        for shared in level.shared:
+            box = rects[shared.vertex]
+            for consumer in shared.consumers:
+                yield Route(route_sideways(box, rects[consumer]), "shared", self.layout.vertices[shared.vertex].content, "end")
+
+    def _turn(self, rects: dict[int, Rect], routes: list[Route]) -> Placement:
+        """Turn everything so that the data flow in the direction that was asked for."""
+        width, height = self.inner[0].width, self.inner[0].height
+
+        def turn(x: float, y: float) -> tuple[float, float]:
+            if self.direction == "LR":
+                return y, x
+            if self.direction == "RL":
+                return height - y, x
+            return (x, height - y) if self.direction == "BT" else (x, y)
+
+        for v, rect in rects.items():
+            (x0, y0), (x1, y1) = turn(rect.x, rect.y), turn(rect.x + rect.width, rect.y + rect.height)
+            rects[v] = Rect(min(x0, x1), min(y0, y1), abs(x1 - x0), abs(y1 - y0))
+        for route in routes:
+            route.points = [turn(x, y) for x, y in route.points]
+        return Placement(rects, routes, *((height, width) if self.direction in ("LR", "RL") else (width, height)))
+
+
+def pads(direction: str) -> tuple[float, float, float, float]:
+    """Return the left, top, right and bottom padding of a scope before it is turned; the title bar is at the top afterwards."""
+    bar = TITLE_BAR + 6
+    return {
+        "TB": (PAD, bar, PAD, PAD), "BT": (PAD, PAD, PAD, bar), "LR": (bar, PAD, PAD, PAD), "RL": (bar, PAD, PAD, PAD),
+    }[direction]  # fmt: skip
+
+
+def find_port(level: Level, net: int, *, is_exit: bool) -> int | None:
+    """Return the port by which ``net`` leaves or enters a scope."""
+    return (level.exits if is_exit else level.entrances).get(net)
+
+
+def _straight(start: tuple[float, float], end: tuple[float, float]) -> list[tuple[float, float]]:
+    return [start, end, end]
+
+
+def route_sideways(box: Rect, consumer: Rect) -> list[tuple[float, float]]:
+    """Return the route from the side of a box of shared parameters to the nearer side of a consumer."""
+    x0, y0 = box.x + box.width / 2, box.y + box.height / 2
+    y1 = consumer.y + consumer.height / 2
+    is_left = consumer.x + consumer.width / 2 < x0
+    x0 = box.x if is_left else box.x + box.width
+    x1 = consumer.x + consumer.width if is_left else consumer.x
+    bend = max(abs(x1 - x0) / 2, 20.0) * (-1 if is_left else 1)
+    return [(x0, y0), (x0 + bend, y0), (x1 - bend, y1), (x1, y1)]
+
+
+def _measure_gaps(level: Level, x: dict[int, float]) -> list[float]:
+    """Return the heights between the rows: more where links lead far to the side."""
+    row_of = {v: row for row, members in enumerate(level.rows) for v in members}
+    gaps = [ROW_GAP] * max(len(level.rows) - 1, 0)
+    for link in level.links:
+        row = row_of[link.source]
+        gaps[row] = max(gaps[row], min(ROW_GAP + abs(x[link.source] - x[link.target]) / 10, 3 * ROW_GAP))
+    return gaps
+
+
+def clamp_stack(at: Sequence[float], heights: Sequence[float], low: float, high: float) -> list[float]:
+    """Shift a stack of boxes, given by their centres, into the range; push them together where they leave it."""
+    at = list(at)
+    bound = low
+    for i, height in enumerate(heights):
+        at[i] = max(at[i], bound + height / 2)
+        bound = at[i] + height / 2 + STACK_GAP
+    bound = high
+    for i in range(len(at) - 1, -1, -1):
+        at[i] = min(at[i], bound - heights[i] / 2)
+        bound = at[i] - heights[i] / 2 - STACK_GAP
+    return at

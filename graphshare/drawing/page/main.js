@@ -1,0 +1,248 @@
+// The page: what is open, what is selected, and what the reader does.
+const data = JSON.parse(document.getElementById("data").textContent);
+const get = (id) => document.getElementById(id);
+const canvas = get("canvas"), search = get("search"), results = get("results"), panel = get("panel");
+const view = new View(canvas, data), root = document.documentElement;
+const every = data.levels.map((_, number) => number).filter((number) => number > 0);
+const open = new Set(every.filter((number) => data.depth === null || data.levels[number].depth < startDepth(number)));
+
+// With several branches the first level of scopes is theirs, which always starts open.
+function startDepth(number) {
+  const hasBranches = data.levels.some((level) => level.kind === "branch");
+  return data.depth + (hasBranches ? 1 : 0);
+}
+
+function place() {
+  view.show(new Placer(data, open, (texts) => view.measure(texts)).place(), open);
+}
+
+function toggle(number, vertex) {
+  view.keep(vertex, () => {
+    if (!open.delete(number)) open.add(number);
+    if (view.selected !== null && !isPlaced(view.selected)) select(null);
+    place();
+  });
+}
+
+function isPlaced(v) {
+  for (let number = data.vertices[v][1]; number > 0; number = data.vertices[data.levels[number].vertex][1]) {
+    if (!open.has(number)) return false;
+  }
+  return true;
+}
+
+function select(vertex, group) {
+  view.selected = vertex;
+  panel.hidden = vertex === null;
+  if (vertex !== null) {
+    const [kind, , content] = data.vertices[vertex];
+    const merged = view.placed.groups.find((each) => each.vertex === vertex && each.boxes.length > 1);
+    const boxes = merged ? merged.boxes.map((v) => data.boxes[data.vertices[v][2]])
+      : [data.boxes[kind === SCOPE ? data.levels[content].box : content]];
+    get("content").replaceChildren(...describeBoxes(data, boxes, merged ? merged.texts : boxes[0].texts, goToName));
+    panel.scrollTop = 0;
+  }
+  view.draw();
+}
+
+// Opens the scopes around a vertex, shows it in the middle and tells about it.
+function goTo(vertex) {
+  let isNew = false;
+  for (let number = data.vertices[vertex][1]; number > 0; number = data.vertices[data.levels[number].vertex][1]) {
+    isNew = isNew || !open.has(number);
+    open.add(number);
+  }
+  if (isNew) place();
+  const group = view.placed.groups.find((each) => each.boxes.includes(vertex));
+  const seen = group ? group.vertex : vertex;
+  select(seen);
+  view.center(seen);
+}
+
+const index = [];
+data.boxes.forEach((box) => box.nodes.forEach((number) => index.push({ node: data.nodes[number], box })));
+const vertexOf = new Map(data.at.map((v, number) => [data.boxes[number], v]));
+for (const { node, box } of [...index]) {
+  for (const name of node.parameters) index.push({ node: { name, op: `parameter of ${node.name}` }, box });
+}
+for (const entry of index) entry.key = `${entry.node.name}\n${entry.node.op}`.toLowerCase();
+
+function goToName(name) {
+  const entry = index.find(({ node }) => node.name === name);
+  if (entry) goTo(vertexOf.get(entry.box));
+}
+
+let chosen = 0;
+function find() {
+  const words = search.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  results.hidden = !words.length;
+  if (!words.length) return;
+  const matches = [], seen = new Set();
+  for (const entry of index) {
+    if (!words.every((word) => entry.key.includes(word)) || seen.has(entry.node.name)) continue;
+    seen.add(entry.node.name);
+    matches.push(entry);
+  }
+  const lines = matches.slice(0, 100).map(({ node, box }) => {
+    const line = element("button", "", element("span", node.name || "(no name)"), element("span", node.op));
+    line.lastChild.className = "kind";
+    line.setAttribute("role", "option");
+    line.addEventListener("click", () => {
+      results.hidden = true;
+      goTo(vertexOf.get(box));
+    });
+    return line;
+  });
+  const count = matches.length ? `${matches.length.toLocaleString("en")} found` : "no name contains this";
+  results.replaceChildren(...lines, element("p", matches.length > 100 ? `${count}, the first 100 are here` : count));
+  choose(0);
+}
+
+function choose(number) {
+  const lines = results.querySelectorAll("button");
+  chosen = Math.min(Math.max(number, 0), lines.length - 1);
+  lines.forEach((line, i) => line.setAttribute("aria-selected", String(i === chosen)));
+  if (lines[chosen]) lines[chosen].scrollIntoView({ block: "nearest" });
+}
+
+function setTheme(theme) {
+  root.dataset.theme = theme;
+  fillLegend();
+  view.draw();
+}
+
+function fillLegend() {
+  const { kinds } = data.palettes[root.dataset.theme], used = new Set(data.boxes.map((box) => box.kind));
+  const names = { operator: "operator", scope: "folded scope", input: "input", parameter: "parameter", shared: "shared parameters", highlight: "renamed" };
+  get("legend").replaceChildren(...Object.keys(names).filter((kind) => used.has(kind)).map((kind) => {
+    const mark = element("i");
+    [mark.style.background, mark.style.borderColor] = kinds[kind];
+    return element("span", "", mark, names[kind]);
+  }));
+}
+
+function listen() {
+  const pointers = new Map();
+  let moved = 0, pinch = 0;
+  canvas.addEventListener("pointerdown", (event) => {
+    pointers.set(event.pointerId, [event.offsetX, event.offsetY]);
+    canvas.setPointerCapture(event.pointerId);
+    moved = pinch = 0;
+    results.hidden = true;
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    const before = pointers.get(event.pointerId);
+    if (!before) {
+      const hit = view.hit(event.offsetX, event.offsetY);
+      canvas.classList.toggle("over", Boolean(hit && (hit.box || hit.onMark || hit.onTitle)));
+      return;
+    }
+    pointers.set(event.pointerId, [event.offsetX, event.offsetY]);
+    if (pointers.size === 2) {
+      const [a, b] = [...pointers.values()], distance = Math.hypot(a[0] - b[0], a[1] - b[1]);
+      if (pinch) view.zoom(distance / pinch, (a[0] + b[0]) / 2, (a[1] + b[1]) / 2);
+      pinch = distance;
+      moved = Infinity;
+      return;
+    }
+    const dx = event.offsetX - before[0], dy = event.offsetY - before[1];
+    moved += Math.abs(dx) + Math.abs(dy);
+    canvas.classList.add("dragging");
+    view.x += dx;
+    view.y += dy;
+    view.draw();
+  });
+  const release = (event) => {
+    pointers.delete(event.pointerId);
+    canvas.classList.remove("dragging");
+  };
+  canvas.addEventListener("pointercancel", release);
+  canvas.addEventListener("pointerup", (event) => {
+    release(event);
+    if (moved > 4) return;
+    const hit = view.hit(event.offsetX, event.offsetY);
+    if (hit && hit.onMark) toggle(hit.level, hit.vertex);
+    else select(hit && (hit.box || hit.onTitle) ? hit.vertex : null);
+  });
+  canvas.addEventListener("dblclick", (event) => {
+    const hit = view.hit(event.offsetX, event.offsetY);
+    if (hit && hit.level !== undefined && !hit.onMark && (hit.box || hit.onTitle)) toggle(hit.level, hit.vertex);
+  });
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const step = event.deltaMode === 1 ? 20 : 1;
+    view.zoom(Math.exp(-event.deltaY * step * 0.0016), event.offsetX, event.offsetY);
+  }, { passive: false });
+  listenToKeys();
+}
+
+function listenToKeys() {
+  const middle = () => [canvas.clientWidth / 2, canvas.clientHeight / 2];
+  const moves = { ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] };
+  search.addEventListener("input", find);
+  search.addEventListener("focus", find);
+  search.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      choose(chosen + (event.key === "ArrowDown" ? 1 : -1));
+    } else if (event.key === "Enter") {
+      const line = results.querySelectorAll("button")[chosen];
+      if (line) line.click();
+    }
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") {
+      results.hidden = true;
+      select(null);
+      canvas.focus();
+    }
+    if (event.target === search || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "/") {
+      event.preventDefault();
+      search.focus();
+    } else if (event.key === "+" || event.key === "=") view.zoom(1.25, ...middle());
+    else if (event.key === "-") view.zoom(0.8, ...middle());
+    else if (event.key === "0") view.fit();
+    else if (moves[event.key] && event.target === canvas) {
+      event.preventDefault();
+      view.x += moves[event.key][0];
+      view.y += moves[event.key][1];
+      view.draw();
+    }
+  });
+  get("larger").addEventListener("click", () => view.zoom(1.25, ...middle()));
+  get("smaller").addEventListener("click", () => view.zoom(0.8, ...middle()));
+  get("fit").addEventListener("click", () => view.fit());
+  get("close").addEventListener("click", () => select(null));
+  get("theme").addEventListener("click", () => setTheme(root.dataset.theme === "dark" ? "light" : "dark"));
+  get("unfold").addEventListener("click", () => changeAll(() => every.forEach((number) => open.add(number))));
+  get("fold").addEventListener("click", () => changeAll(() => open.clear()));
+}
+
+function changeAll(change) {
+  change();
+  if (view.selected !== null && !isPlaced(view.selected)) select(null);
+  place();
+  view.start();
+}
+
+function begin() {
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  get("title").textContent = data.title;
+  get("title").title = data.title;
+  const operators = data.nodes.filter((node) => node.op !== "variable").length, count = Object.keys(data.parameters).length;
+  const facts = [`${operators.toLocaleString("en")} operators`, `${count.toLocaleString("en")} parameters`, ...data.notes];
+  get("facts").textContent = facts.join(", ");
+  get("unfold").hidden = get("fold").hidden = !every.length;
+  setTheme(data.theme !== "auto" ? data.theme : dark.matches ? "dark" : "light");
+  if (data.theme === "auto") dark.addEventListener("change", () => setTheme(dark.matches ? "dark" : "light"));
+  listen();
+  place();
+  new ResizeObserver(() => view.resize()).observe(canvas);
+  view.resize();
+  view.start();
+}
+
+begin();
+// For scripts that look at the page: what is placed where, and what is open.
+window.graphshare = { data, view, open, goTo, toggle };

@@ -1,0 +1,63 @@
+// The panel beside the graph. Everything from the file becomes text of an element, never markup.
+function element(tag, text, ...children) {
+  const made = document.createElement(tag);
+  if (text) made.textContent = text;
+  made.append(...children);
+  return made;
+}
+
+function tableOf(rows) {
+  return element("table", "", ...rows.map(([key, value]) => element("tr", "", element("td", key), element("td", value))));
+}
+
+function section(title, ...children) {
+  return children.length ? [element("h3", title), ...children] : [];
+}
+
+function linkTo(name, note, go) {
+  const button = element("button", note ? `${name}  ${note}` : name);
+  button.className = "link";
+  button.addEventListener("click", () => go(name));
+  return button;
+}
+
+function describeParameter(data, name, go) {
+  const parameter = data.parameters[name], title = element("h4", name), made = [title];
+  if (!parameter) return made;
+  if (parameter.count > 1) {
+    const mark = element("span", `shared by ${parameter.count}`);
+    mark.className = "shared";
+    title.append(" ", mark);
+  }
+  const rows = [...(parameter.shape ? [["shape", parameter.shape]] : []), ...parameter.rows];
+  if (rows.length) made.push(tableOf(rows));
+  if (parameter.count > 1) {
+    made.push(...parameter.users.map((user) => linkTo(user, "", go)));
+    if (parameter.count > parameter.users.length) made.push(element("p", `and ${parameter.count - parameter.users.length} more`));
+  }
+  return made;
+}
+
+function describeNode(data, node, go) {
+  const made = [element("h2", node.name || "(no name)"), element("p", node.op)];
+  if (node.former) made.push(element("p", `was ${node.former}`));
+  const inputs = node.inputs.map(([name, shape]) => linkTo(name, shape, go));
+  const outputs = node.outputs.map((shape, i) => element("p", node.outputs.length > 1 ? `${i}: ${shape}` : shape));
+  made.push(...section(node.op === "variable" ? "Shape" : "Outputs", ...outputs));
+  made.push(...section("Attributes", ...(node.attrs.length ? [tableOf(node.attrs)] : [])));
+  made.push(...section("Inputs", ...inputs));
+  made.push(...section("Parameters", ...node.parameters.flatMap((name) => describeParameter(data, name, go))));
+  return made;
+}
+
+// `boxes` are those of one vertex: a box, the boxes of a group, or the folded box of a scope.
+function describeBoxes(data, boxes, texts, go) {
+  const nodes = [...new Set(boxes.flatMap((box) => box.nodes))].map((number) => data.nodes[number]);
+  if (boxes.some((box) => box.shape === "cylinder")) {
+    const names = nodes.map((node) => node.name), shown = names.slice(0, 200);
+    const made = [element("h2", texts[0]), ...shown.flatMap((name) => describeParameter(data, name, go))];
+    return names.length > shown.length ? [...made, element("p", `and ${names.length - shown.length} more`)] : made;
+  }
+  if (nodes.length) return nodes.flatMap((node) => describeNode(data, node, go));
+  return [element("h2", texts[0]), ...texts.slice(1).map((text) => element("p", text))];
+}

@@ -1,0 +1,195 @@
+"""The layout of pictures: nothing overlaps, everything is inside its scope, and large graphs take little time."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+import graphshare
+from graphshare.drawing.draw import draw
+from graphshare.drawing.layout.arrange import arrange
+from graphshare.drawing.layout.columns import fit_in_order
+from graphshare.drawing.layout.layering import MOST_POINTS
+from graphshare.drawing.layout.levels import Layout, build_levels
+from graphshare.drawing.layout.ordering import count_crossings
+from graphshare.drawing.layout.placement import Placement, Rect, place
+from graphshare.drawing.picture import Picture
+from graphshare.ir.graph import Graph
+from graphshare.rewrite.duplicate import plan_duplicate
+from tests.processes import ROOT, write_json
+from tests.symbols import Document, document, operator, variable
+
+
+def load(tmp_path: Path, found: Document) -> Graph:
+    return graphshare.load(write_json(tmp_path / "g.json", found)).graph
+
+
+def siam() -> Picture:
+    lenet = graphshare.load(ROOT / "fixtures" / "lenet-symbol.json").graph
+    return draw(plan_duplicate(lenet, ["sha-"], mode="tie").rewrite.graph).picture
+
+
+def list_overlaps(layout: Layout, placement: Placement) -> list[tuple[int, int]]:
+    """Boxes of one level that overlap, and vertices that stick out of their scope."""
+    by_level: dict[int, list[int]] = {}
+    for v in placement.rects:
+        if layout.vertices[v].kind in ("box", "scope"):
+            by_level.setdefault(layout.vertices[v].level, []).append(v)
+    overlaps = []
+    for number, vertices in by_level.items():
+        vertices.sort(key=lambda v: placement.rects[v].y)
+        for i, v in enumerate(vertices):
+            a = placement.rects[v]
+            for u in vertices[i + 1 :]:
+                b = placement.rects[u]
+                if b.y >= a.y + a.height - 1e-6:
+                    break
+                if a.x < b.x + b.width - 1e-6 and b.x < a.x + a.width - 1e-6:
+                    overlaps.append((v, u))
+            outer = layout.levels[number].vertex
+            if outer >= 0 and not is_inside(a, placement.rects[outer]):
+                overlaps.append((v, outer))
+    return overlaps
+
+
+def is_inside(inner: Rect, outer: Rect) -> bool:
+    return (
+        outer.x <= inner.x + 1e-6
+        and outer.y <= inner.y + 1e-6
+        and inner.x + inner.width <= outer.x + outer.width + 1e-6
+        and inner.y + inner.height <= outer.y + outer.height + 1e-6
+    )
+
+
+def residual_net(count: int, scope: str = "") -> Document:
+    """A net of ``count`` nodes whose blocks of ten nodes have two shortcuts; ``scope`` is a format of the block's number."""
+    nodes, last, shortcut = [variable("data")], 0, 0
+    for i in range(count - 1):
+        kind = {3: "elemwise_mul", 9: "elemwise_add"}.get(i % 10, "relu")
+        name = f"{scope.format(i // 1000, i // 10)}{kind}{i}"
+        nodes.append(operator(kind, name, [last, shortcut] if kind != "relu" else [last]))
+        last = len(nodes) - 1
+        if i % 10 == 9:
+            shortcut = last
+    return document(nodes, [last])
+
+
+@pytest.mark.parametrize("direction", ["TB", "LR", "BT", "RL"])
+def test_nothing_overlaps_in_any_direction(direction: str, tmp_path: Path) -> None:
+    graph = load(tmp_path, residual_net(200, "stage{0}/unit{1}/"))
+    for picture in (siam(), draw(graph, depth=9).picture):
+        layout = arrange(picture)
+        placement = place(layout, direction=direction)
+        assert set(layout.at) <= set(placement.rects)
+        assert list_overlaps(layout, placement) == []
+        first, second = (placement.rects[layout.at[box]] for box in (0, 1))
+        assert {"TB": first.y < second.y, "BT": first.y > second.y, "LR": first.x < second.x, "RL": first.x > second.x}[
+            direction
+        ]
+
+
+def test_an_overlap_is_found() -> None:
+    layout = arrange(siam())
+    placement = place(layout)
+    a, b = layout.at[:2]
+    placement.rects[a] = placement.rects[b]
+    assert (a, b) in list_overlaps(layout, placement) or (b, a) in list_overlaps(layout, placement)
+
+
+def test_branches_are_side_by_side_and_shared_parameters_between_them() -> None:
+    picture = siam()
+    layout = arrange(picture)
+    rects = place(layout).rects
+    left, right = (rects[level.vertex] for level in layout.levels if level.kind == "branch")
+    assert left.y == right.y
+    assert left.x + left.width < right.x
+    for number, box in enumerate(picture.boxes):
+        if box.kind == "shared":
+            rect = rects[layout.at[number]]
+            assert left.x + left.width < rect.x
+            assert rect.x + rect.width < right.x
+            users = [rects[layout.at[line.target]] for line in picture.lines if line.source == number]
+            assert [abs(user.y + user.height / 2 - rect.y - rect.height / 2) < 1 for user in users] == [True, True]
+
+
+def test_the_main_path_is_a_straight_line(tmp_path: Path) -> None:
+    graph = load(tmp_path, residual_net(60))
+    layout = arrange(draw(graph).picture)
+    rects = place(layout).rects
+    centres = [rects[v].x + rects[v].width / 2 for v in layout.at]
+    assert max(centres) - min(centres) < 0.5  # pixels
+
+
+def test_what_both_branches_need_is_outside_of_both(tmp_path: Path) -> None:
+    nodes = [variable("x"), variable("b-x"), operator("relu", "one", [0]), operator("relu", "b-one", [1]),
+             operator("elemwise_add", "loss", [2, 3])]  # fmt: skip
+    picture = draw(load(tmp_path, document(nodes, [4])), prefixes=["b-"]).picture
+    layout = arrange(picture)
+    paths = {(picture.boxes[n].title, layout.levels[layout.vertices[v].level].path) for n, v in enumerate(layout.at)}
+    assert paths == {("loss", ()), ("one", ("",)), ("x", ("",)), ("one", ("b-",)), ("x", ("b-",))}
+
+
+def test_scopes_that_need_each_other_are_drawn(tmp_path: Path) -> None:
+    nodes = [variable("x"), operator("relu", "a/one", [0]), operator("relu", "b/one", [1]), operator("tanh", "a/two", [2]),
+             operator("tanh", "b/two", [3])]  # fmt: skip
+    layout = arrange(draw(load(tmp_path, document(nodes, [4])), depth=9).picture)
+    placement = place(layout)
+    assert list_overlaps(layout, placement) == []
+    assert any(link.reversed for level in layout.levels for link in level.links)
+
+
+def test_one_source_for_everything_needs_few_points(tmp_path: Path) -> None:
+    nodes = [variable("x"), variable("mask")]
+    for i in range(600):
+        nodes.append(operator("elemwise_add", f"add{i}", [len(nodes) - 1 if i else 0, 1 if i % 2 else max(i // 2, 1)]))
+    layout = arrange(draw(load(tmp_path, document(nodes, [len(nodes) - 1]))).picture)
+    points = sum(vertex.kind == "point" for vertex in layout.vertices)
+    assert points <= MOST_POINTS * 602 + 1000
+    assert layout.levels[0].long_links
+    assert list_overlaps(layout, place(layout)) == []
+
+
+def test_operators_without_edges_fill_rows(tmp_path: Path) -> None:
+    nodes = [variable("x")] + [operator("zeros", f"zero{i}", [], attrs={"shape": "(1,)"}) for i in range(300)]
+    layout = arrange(draw(load(tmp_path, document(nodes, list(range(1, 301))))).picture)
+    placement = place(layout)
+    assert placement.width < 3000
+    assert list_overlaps(layout, placement) == []
+
+
+@pytest.mark.parametrize("scope", ["", "stage{0}/unit{1}/"])
+def test_five_thousand_nodes_are_placed_within_five_seconds(scope: str, tmp_path: Path) -> None:
+    graph = load(tmp_path, residual_net(5000, scope))
+    start = time.process_time()
+    drawn = draw(graph, to="html")
+    placement = place(arrange(drawn.picture))
+    assert time.process_time() - start < 5
+    assert len([v for v in placement.rects.values() if v.height > 0]) >= 5000
+
+
+def test_crossings_are_counted() -> None:
+    assert count_crossings([[1, 2], [3, 4]], {1: [3], 2: [4]}) == 0
+    assert count_crossings([[1, 2], [3, 4]], {1: [4], 2: [3]}) == 1
+    assert count_crossings([[1, 2], [3, 4]], {1: [3, 4], 2: [3, 4]}) == 1
+
+
+def test_positions_are_as_near_as_the_gaps_allow() -> None:
+    assert fit_in_order([0, 10], [1, 1], [5]) == [0, 10]
+    assert fit_in_order([0, 0], [1, 1], [6]) == [-3, 3]
+    assert fit_in_order([0, 0], [1, 3], [8]) == [-6, 2]
+
+
+@pytest.mark.corpus
+def test_no_real_graph_has_boxes_that_overlap(corpus: Path) -> None:
+    for path in sorted((corpus / "graphs").glob("*.json")):
+        picture = draw(graphshare.load(path).graph).picture
+        layout = arrange(picture)
+        assert list_overlaps(layout, place(layout)) == [], path.name
+
+
+def test_a_picture_without_scopes_has_one_level() -> None:
+    picture = Picture([], [], [""], None)
+    assert len(build_levels(picture).levels) == 1
+    assert place(arrange(picture)).routes == []
