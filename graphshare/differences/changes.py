@@ -13,6 +13,7 @@ from graphshare.differences.alignment import align
 from graphshare.formats.mxnet.document import VARIABLE_OP, operator_text
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import consumers
+from graphshare.ops.batch_norm.signature import BARRIER
 from graphshare.text.short_repr import ShortRepr
 
 
@@ -136,7 +137,7 @@ def _find_node_changes(a: Node, b: Node, branch: Branch, all_images: Mapping[Nod
     if a.op != b.op:
         yield Change("operator", "", operator_text(a), operator_text(b))
     if a.attrs is not b.attrs:
-        yield from _find_mapping_changes("attribute", a.attrs, b.attrs)
+        yield from _find_mapping_changes("attribute", _follow_barrier_key(a, b, branch.label), b.attrs)
     yield from _find_mapping_changes("key", a.extra, b.extra)
     for position in range(max(len(a.inputs), len(b.inputs))):
         x, y = (node.inputs[position] if position < len(node.inputs) else None for node in (a, b))
@@ -146,6 +147,19 @@ def _find_node_changes(a: Node, b: Node, branch: Branch, all_images: Mapping[Nod
     if len(olds) != len(news) or any(not _is_image(x, y, branch, all_images) for x, y in zip(olds, news, strict=True)):
         yield Change("control dependencies", "", ", ".join(n.name for n in olds), ", ".join(n.name for n in news))
     yield from _find_subgraph_changes(a, b)
+
+
+def _follow_barrier_key(a: Node, b: Node, label: str) -> Mapping[str, str]:
+    """Return the attributes of ``a``; the key of a SyncBatchNorm as in ``b``, if it differs by the prefix of the branch only.
+
+    A copy needs a key of its own: `duplicate` and `group` put the prefix of the names before it.
+    """
+    op, key = BARRIER
+    if a.op != op or key not in a.attrs:
+        return a.attrs
+    prefix = b.name.removesuffix(a.name) if a.name and b.name.endswith(a.name) else label
+    prefixed = prefix + a.attrs[key]
+    return {**a.attrs, key: prefixed} if b.attrs.get(key) == prefixed else a.attrs
 
 
 def _find_subgraph_changes(a: Node, b: Node) -> Iterator[Change]:

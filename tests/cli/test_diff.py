@@ -14,7 +14,7 @@ import pytest
 
 from graphshare.formats.schema import explain
 from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused, write_json
-from tests.symbols import old_batch_norm, two_layers
+from tests.symbols import document, old_batch_norm, operator, two_layers, variable
 
 
 @pytest.fixture
@@ -41,6 +41,22 @@ def test_a_duplicate_is_the_original_modulo_its_map_or_its_prefix(mode: str, fol
     assert {node["name"][:4] for node in found["graph"]["added"]} == {"sha-"}
     assert found["graph"]["renamed"] == found["graph"]["removed"] == found["graph"]["changed"] == []
     assert len(found["parameters"]["changes"]) == (16 if mode == "copy" else 0)
+
+
+@pytest.mark.parametrize("name", ["bn", ""])
+def test_the_key_of_a_copied_barrier_is_no_difference(name: str, folder: Path) -> None:
+    """Two SyncBatchNorms of one key would wait for each other, so ``duplicate`` gives each copy a key of its own."""
+    inputs = [variable(f"bn_{part}") for part in ("data", "gamma", "beta", "moving_mean", "moving_var")]
+    graph = document([*inputs, operator("_contrib_SyncBatchNorm", name, range(5), attrs={"key": "k", "ndev": "2"})], [5])
+    write_json(folder / "net.json", graph)
+    done(graphshare("duplicate", "net.json", "--prefix", "sha-", "-o", "siam.json", "--map-out", "m", cwd=folder))
+    for how in (["--map", "m"], ["--prefix", "sha-"])[: 2 if name else 1]:
+        assert not differ(folder, "net.json", "siam.json", *how)["different"]
+    found = json.loads((folder / "siam.json").read_text())
+    found["nodes"][-1]["attrs"]["key"] = "other"
+    write_json(folder / "siam.json", found)
+    (changed,) = differ(folder, "net.json", "siam.json", "--map", "m")["graph"]["changed"]
+    assert [(change["key"], change["old"], change["new"]) for change in changed["changes"]] == [("key", "k", "other")]
 
 
 def test_an_edit_in_a_copy_is_found_modulo_the_map(folder: Path) -> None:
