@@ -30,6 +30,7 @@ def run(
     params_seed: int | None = None,
     profile: bool = False,
     batch: int | None = None,
+    all_outputs: bool = False,
 ) -> Computed:
     """Compute the heads of a model, or ``targets``, and only what they need.
 
@@ -37,16 +38,20 @@ def run(
     dtype is converted where the dtypes of the others determine its variable's. With ``batch`` the images are decoded and
     computed that many at a time, and there is no ``profile``. ``seed`` draws the inputs that are not fed (random operators use
     it too), ``params_seed`` the parameters that the model does not hold. Labels and RNN states that are not fed are zeros.
+    ``all_outputs`` returns every inner output that the targets need as well, in topological order, and the inputs: what
+    :func:`verify` takes as ``recorded``.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed before anything runs.
         RefusedError: names that are not in the graph, shapes that do not fit, missing values; all of a kind are listed.
-        UsageError: ``batch`` goes with images only, and not with ``profile``.
+        UsageError: ``batch`` goes with images only, and neither with ``profile`` nor with ``all_outputs``.
     """
     source = as_checkpoint(model)
     if batch is not None and (profile or batch < 1):
         problem = "--profile measures one pass and does not go with --batch" if profile else f"--batch {batch} is below 1"
         raise UsageError(Fault(problem))
+    if batch is not None and all_outputs:
+        raise UsageError(Fault("--all keeps the outputs of one pass and does not go with --batch"))
 
     def compute(values: Mapping[str, Any]) -> Computed:
         """Compute the targets for these feeds."""
@@ -59,6 +64,7 @@ def run(
             seed=seed,
             params_seed=params_seed,
             profile=profile,
+            all_outputs=all_outputs,
         )
 
     with locate_refusals(source):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.variable_values import as_arrays
+from graphshare.formats.params.array_files import read_arrays
 from graphshare.verification.inputs import Side
 from graphshare.verification.report import Report
 from graphshare.verification.verify import verify as verify_sides
@@ -21,6 +23,7 @@ def verify(
     prefixes: Names = (),
     map: StrPath | None = None,
     against: Model | None = None,
+    recorded: StrPath | Mapping[str, Any] | None = None,
     feeds: Mapping[str, Any] | None = None,
     shapes: Shapes | None = None,
     params_seed: int | None = None,
@@ -35,6 +38,9 @@ def verify(
     allow_unsupported: bool = False,
 ) -> Report:
     """Prove that the branches of ``model`` compute the same, or that its graph computes what that of ``against`` does.
+
+    With ``recorded``, a file or arrays by name, the outputs are those that were recorded (``run`` with ``all_outputs``, or
+    MXNet's own by their names), for the recorded inputs.
 
     Structure, parameters and values are compared, with ``train_step`` also one step of SGD. The branches are those of the
     rewrites that made ``model``; for a model from a file they are named by ``prefixes`` or the ``map`` of the rewrite, else
@@ -53,12 +59,16 @@ def verify(
         RefusedError: the branches cannot be told apart; shapes, values or parameters are missing.
         UnsupportedError: operators without a kernel, unless they are allowed; all are listed.
     """
-    _check_options(bool(as_names(prefixes) or map), against is not None, train_step, expect_tied)
+    by_branch = bool(as_names(prefixes) or map)
+    _check_options(by_branch, against is not None, recorded is not None, rounds, train_step, expect_tied)
     source = as_checkpoint(model)
+    arrays = read_arrays(os.fspath(recorded)) if isinstance(recorded, (str, os.PathLike)) else recorded
     with locate_refusals(source):
         return verify_sides(
             _side(source),
             None if against is None else _side(as_checkpoint(against)),
+            recorded=None if arrays is None else as_arrays(arrays),
+            recorded_name=os.fspath(recorded) if isinstance(recorded, (str, os.PathLike)) else "the recorded arrays",
             rewrite=source.rewrite,
             prefixes=as_names(prefixes),
             map_file=as_path(map),
@@ -77,11 +87,17 @@ def verify(
         )
 
 
-def _check_options(by_branch: bool, by_file: bool, train_step: bool, expect_tied: bool) -> None:
+def _check_options(by_branch: bool, by_file: bool, by_record: bool, rounds: int, train_step: bool, expect_tied: bool) -> None:
     """Refuse options that do not go together. Raises UsageError with all of them."""
     faults = []
     if expect_tied and not train_step:
         faults.append(Fault("--expect tied needs --train-step"))
+    if by_record and by_file:
+        faults.append(Fault("--recorded and --against are two things to compare with"))
+    if by_record and by_branch:
+        faults.append(Fault("--recorded compares a graph with its outputs; --prefix and --map are for branches"))
+    if by_record and (rounds > 1 or train_step):
+        faults.append(Fault("--recorded has one set of inputs and no gradients: neither --rounds nor --train-step go with it"))
     if by_file and by_branch:
         faults.append(Fault("--against compares two files; --prefix and --map are for branches in one"))
     if faults:

@@ -23,7 +23,8 @@ _RANGE = re.compile(r"  \[(?:x|\d+)[<>]=?[^\]]*\]$")
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         READS: (
-            *("--params", "--epoch", "--against", "--against-params", "--graph", "--feed", "--shape", "--labels"),
+            *("--params", "--epoch", "--against", "--against-params", "--recorded", "--graph", "--feed", "--shape"),
+            "--labels",
             *("--random", "--random-params", "--seed", "--preset", "--resize", "--crop", "--mean", "--scale", "--std", "--rgb"),
             *("--bgr", "--gray", "--layout", "--rules", "--map", "--inverse", "--highlight", "--config", "--baseline"),
         ),

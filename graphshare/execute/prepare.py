@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from graphshare.analysis.implied import implied_variables
-from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.name_lists import output_name, visible_outputs
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.analysis.shapes import Inference, infer
 from graphshare.analysis.sizes import choose_sizes
@@ -50,7 +50,8 @@ class Assignment(msgspec.Struct, eq=False):
 class Prepared(msgspec.Struct, eq=False):
     """A graph ready to compute: the part that is needed, and a value for each of its variables.
 
-    ``names`` are MXNet's names of the part's heads, each once. ``notes`` tell the user what was decided for them.
+    ``names`` are MXNet's names of the part's heads, each once; ``wanted`` are those of the graph's heads or targets, where all
+    outputs are heads of the part. ``notes`` tell the user what was decided for them.
     """
 
     part: Graph
@@ -59,6 +60,7 @@ class Prepared(msgspec.Struct, eq=False):
     inference: Inference
     roles: dict[Node, Role]
     notes: list[str]
+    wanted: frozenset[str] = frozenset()
 
     @property
     def variable_bytes(self) -> int:
@@ -75,23 +77,42 @@ def prepare(
     targets: Sequence[str],
     seed: int | None,
     params_seed: int | None,
+    all_outputs: bool = False,
+    as_input: Collection[str] = (),
 ) -> Prepared:
-    """Prepare ``graph`` as :func:`graphshare.execute.run.run` needs it, whose arguments and errors these are."""
+    """Prepare ``graph`` as :func:`graphshare.execute.run.run` needs it, whose arguments and errors these are.
+
+    ``as_input`` are variables that are inputs, whatever they look like.
+    """
     check_belongs(params, graph)
     heads = resolve_targets(targets, graph.nodes, option="--target") if targets else list(graph.heads)
+    wanted = {(entry.node, entry.index) for entry in heads}
+    if all_outputs:
+        roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input)
+        heads = _list_all_outputs(heads, {node for node, role in roles.items() if node.name in feeds or not role.is_parameter})
     names = {node.name for node in graph.variables()} | {implied.name for implied in implied_variables(graph)}
     part, notes = runnable_part(graph, heads)
     variables = [node for node in post_order(entry.node for entry in part.heads) if node.is_variable]
     fed = _by_variable(feeds, variables, graph, names, "--feed", notes)
     shaped = _by_variable(shapes, variables, graph, names, "--shape", notes)
-    roles = assign_roles(part, held=list_parameter_names(params))
+    roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input)
     parameters = parameter_values([n for n in variables if n not in fed], params, lambda n: roles[n].kind is Kind.AUXILIARY)
     make_plan(part.heads)
     assigned = assign_values(
         part, roles, parameters, feeds=fed, shapes=shaped, seed=seed, params_seed=params_seed, params=params
     )
     notes += _describe(assigned, seed, params_seed)
-    return Prepared(part, unique_names([output_name(e) for e in heads]), assigned.values, assigned.inference, roles, notes)
+    output_names = unique_names([output_name(entry) for entry in heads])
+    own = frozenset(n for n, entry in zip(output_names, heads, strict=True) if (entry.node, entry.index) in wanted)
+    return Prepared(part, output_names, assigned.values, assigned.inference, roles, notes, own)
+
+
+def _list_all_outputs(heads: Sequence[Entry], inputs: Collection[Node]) -> list[Entry]:
+    """Return every visible output that ``heads`` need in topological order, and those of ``inputs``; other heads come last."""
+    nodes = post_order(entry.node for entry in heads)
+    entries = [entry for node in nodes if not node.is_variable or node in inputs for entry in visible_outputs(node)]
+    listed = {(entry.node, entry.index) for entry in entries}
+    return entries + [entry for entry in heads if (entry.node, entry.index) not in listed]
 
 
 def assign_values(

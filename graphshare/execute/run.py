@@ -43,19 +43,28 @@ def run(
     seed: int | None = None,
     params_seed: int | None = None,
     profile: bool = False,
+    all_outputs: bool = False,
 ) -> Computed:
     """Computes the heads of ``graph``, or ``targets``, and only what they need.
 
     ``feeds`` are arrays by variable name, parameters too; an array of another type is converted where the types of the others
     settle its variable's. ``seed`` draws the inputs that are not fed (operators that draw use it too), ``params_seed`` the
-    parameters that ``params`` does not hold. Labels and RNN states that are not fed are zeros.
+    parameters that ``params`` does not hold. Labels and RNN states that are not fed are zeros. ``all_outputs`` returns every
+    inner output too, in topological order, and the inputs.
 
     Raises:
         UnsupportedError: operators that nothing here can compute; all are listed before anything runs.
         RefusedError: unknown names, shapes that do not fit, values that are missing; all of a kind are listed.
     """
     ready = prepare(
-        graph, params=params, feeds=feeds or {}, shapes=shapes or {}, targets=targets, seed=seed, params_seed=params_seed
+        graph,
+        params=params,
+        feeds=feeds or {},
+        shapes=shapes or {},
+        targets=targets,
+        seed=seed,
+        params_seed=params_seed,
+        all_outputs=all_outputs,
     )
     started = perf_counter()
     rng = random_stream(seed or 0)

@@ -56,7 +56,7 @@ def value_stage(rounds: Sequence[Values]) -> Stage:
     """Return stage 3: all outputs of all rounds."""
     outputs = [output for values in rounds for output in values.outputs]
     details = [
-        f"{o.output} and {o.reference}: {o.comparison.reason}, {_apart(o.comparison)}{_sizes(values)}"
+        f"{o.output} and {o.reference}: {_difference(o.comparison)}{_sizes(values)}"
         for values in rounds
         for o in values.outputs
         if not o.comparison
@@ -68,23 +68,28 @@ def value_stage(rounds: Sequence[Values]) -> Stage:
     summary = f"{len(details)} differences in {len(outputs)} outputs"
     first = next((values for values in rounds if values.first is not None), None)
     if first is not None and first.first is not None:
-        details.append(f"first at {_place(first.first)}: {_apart(first.first.comparison)}{_sizes(first)}")
+        details.append(f"first at {_place(first.first)}: {_difference(first.first.comparison)}{_sizes(first)}")
     return Stage("values", "fails", summary, tuple(details))
 
 
-def layer_stage(rounds: Sequence[Values]) -> Stage:
-    """Return the stage of the inner outputs of all rounds; the first that departs is named, in topological order."""
+def layer_stage(rounds: Sequence[Values], *, missing: int = 0) -> Stage:
+    """Return the stage of the inner outputs of all rounds; the first that departs is named, in topological order.
+
+    ``missing`` is the number of those that have nothing to be compared with.
+    """
+    more = f"; {missing} not recorded" if missing else ""
     layers = [(values, layer) for values in rounds for layer in values.layers]
     apart = [(values, layer) for values, layer in layers if not layer.comparison]
     if not layers:
-        return Stage("layers", "fails", "no inner output was compared")
+        return Stage("layers", "fails", f"no inner output was compared{more}")
     if not apart:
-        return Stage("layers", "holds", _summarize([layer.comparison for _, layer in layers], "inner output"))
+        return Stage("layers", "holds", _summarize([layer.comparison for _, layer in layers], "inner output") + more)
     values, first = apart[0]
-    details = [f"first at {_place(first)}: {first.comparison.reason}, {_apart(first.comparison)}{_sizes(values)}"]
+    details = [f"first at {_place(first)}: {_difference(first.comparison)}{_sizes(values)}"]
     if len(apart) > 1:
         details.append(f"and {len(apart) - 1} more (--format json lists all)")
-    return Stage("layers", "fails", f"{len(apart)} of {format_count(len(layers), 'inner output')} depart", tuple(details))
+    summary = f"{len(apart)} of {format_count(len(layers), 'inner output')} depart{more}"
+    return Stage("layers", "fails", summary, tuple(details))
 
 
 def _summarize(comparisons: Sequence[Comparison], noun: str) -> str:
@@ -103,8 +108,11 @@ def _sizes(values: Values) -> str:
     return "" if values.sizes_of is None else f", at the sizes of {values.sizes_of or 'the original'}"
 
 
-def _apart(comparison: Comparison) -> str:
-    return f"max abs {comparison.max_abs:.3g}, max rel {comparison.max_rel:.3g}"
+def _difference(comparison: Comparison) -> str:
+    """Return the reason of a difference, and its size where that is a number."""
+    if comparison.max_abs == float("inf"):
+        return comparison.reason
+    return f"{comparison.reason}, max abs {comparison.max_abs:.3g}, max rel {comparison.max_rel:.3g}"
 
 
 def training_stage(training: Training, *, expect_tied: bool) -> Stage:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -13,16 +12,17 @@ from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.execute.feeds import GivenShape
 from graphshare.execute.plan import UnsupportedError, unsupported_operators
 from graphshare.execute.prepare import describe_upgrade, upgrade_part
-from graphshare.execute.variable_values import as_array
 from graphshare.formats.params.lookup import compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import Entry, Graph, Rewrite
 from graphshare.ops.batch_norm.signature import BARRIER_KEYS
+from graphshare.ops.kernel import Array
 from graphshare.rewrite.batched_graph import find_batch
 from graphshare.rewrite.upgrade import upgrade
 from graphshare.verification.batched import verify_batched
 from graphshare.verification.inputs import BranchInputs, Settings, Side, Sides, Twins, check_names
 from graphshare.verification.pairs import pair_branches, pair_by_rewrite, pair_files
+from graphshare.verification.recorded import compare_by_name, verify_recorded
 from graphshare.verification.report import BranchReport, ParameterResult, Report
 from graphshare.verification.stages import Stage, layer_stage, parameter_stage, structure_stage, training_stage, value_stage
 from graphshare.verification.training import Training, train_branches
@@ -33,6 +33,8 @@ def verify(
     left: Side,
     right: Side | None = None,
     *,
+    recorded: Mapping[str, Array] | None = None,
+    recorded_name: str = "",
     rewrite: Rewrite | None = None,
     prefixes: Sequence[str] = (),
     map_file: str | None = None,
@@ -40,7 +42,7 @@ def verify(
     rounds: int = 1,
     atol: float = 1e-8,
     rtol: float = 1e-5,
-    feeds: Mapping[str, Any] | None = None,
+    feeds: Mapping[str, Array] | None = None,
     shapes: Mapping[str, GivenShape] | None = None,
     params_seed: int | None = None,
     as_input: Collection[str] = (),
@@ -50,6 +52,8 @@ def verify(
     expect_tied: bool = False,
 ) -> Report:
     """Compare the branches of ``left``, or its graph with that of ``right``: structure, parameters, values, training.
+
+    With ``recorded`` (arrays by name, whose origin is ``recorded_name``) only values are compared: :func:`verify_recorded`.
 
     Branches are told apart by ``map_file``, by ``prefixes``, by the ``rewrite`` that made them, or by the names of the outputs;
     each branch of a batch is compared with a run of its own. Values are compared for seeded inputs, ``rounds`` times, with
@@ -66,13 +70,12 @@ def verify(
         UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
         UsageError: the branches are one batch, and ``train_step`` or ``layers`` is set.
     """
-    arrays = {name: as_array(value) for name, value in (feeds or {}).items()}
     settings = Settings(
         seed=seed,
         rounds=rounds,
         atol=atol,
         rtol=rtol,
-        feeds=arrays,
+        feeds=feeds or {},
         shapes=shapes or {},
         params_seed=params_seed,
         as_input=as_input,
@@ -81,6 +84,10 @@ def verify(
         train_step=train_step,
         expect_tied=expect_tied,
     )
+    if recorded is not None:
+        notes: dict[str, None] = {}
+        check_names([left.graph], [left.graph], settings, notes)
+        return verify_recorded(left, recorded, settings, name=recorded_name)
     if right is not None:
         return _verify_pairs(pair_files(left.graph, right.graph), left, right, settings)
     batch = find_batch(left.graph) if not map_file else None
@@ -116,10 +123,27 @@ def _verify_pairs(heads: Sequence[HeadPairs], left: Side, right: Side, settings:
     pairings = [compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS) for pair in heads]
     twins = Twins((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))
     sides = Sides(left, right, twins.expand(settings.as_input))
-    reports = tuple(
-        _verify_branch(pair, pairing, sides, twins, settings, notes) for pair, pairing in zip(heads, pairings, strict=True)
-    )
-    return Report(reports, tuple(notes))
+    reports = []
+    for pair, pairing in zip(heads, pairings, strict=True):
+        report = _verify_branch(pair, pairing, sides, twins, settings, notes)
+        if settings.layers and not pairing and left is not right:
+            report = _add_layers_by_name(report, left, right, settings, notes)
+        reports.append(report)
+    return Report(tuple(reports), tuple(notes))
+
+
+def _add_layers_by_name(
+    report: BranchReport, left: Side, right: Side, settings: Settings, notes: dict[str, None]
+) -> BranchReport:
+    """Return the report of two files of different structure with the comparison of the outputs that have equal names."""
+    try:
+        by_name = compare_by_name(left, right, settings)
+    except RefusedError as error:
+        stage = Stage("layers", "skipped", "not run", tuple(str(fault) for fault in error.faults))
+        return msgspec.structs.replace(report, stages=(*report.stages, stage))
+    notes.update(dict.fromkeys(by_name.notes))
+    (found,) = by_name.branches
+    return msgspec.structs.replace(report, stages=(*report.stages, *found.stages), rounds=found.rounds)
 
 
 def _upgrade_pairs(

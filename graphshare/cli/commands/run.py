@@ -27,8 +27,9 @@ from graphshare.execute.summary import OutputSummary, Profile, profile_of, summa
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.output_paths import is_directory
 from graphshare.formats.params.registry import ARRAY_ENDINGS
-from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_number
+from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_names, format_number
 
+_NAMED = 12  # arrays of the file that are named
 _LISTED = 30  # nodes of a profile that a person reads; JSON has them all
 
 
@@ -36,6 +37,7 @@ EXAMPLES = {
     "run": [
         ("random data", "graphshare run lenet --random 0 --shape data=1,1,28,28"),
         ("an inner output", "graphshare run lenet --random 0 --shape data=1,1,28,28 --target fc1_output -o out.npz"),
+        ("every output, for `verify --recorded`", "graphshare run lenet --random 0 --shape data=1,1,28,28 --all -o dump.npz"),
     ],
 }
 
@@ -47,6 +49,7 @@ EXAMPLES = {
 @options.feeds
 @options.shapes
 @click.option("--target", "targets", metavar="NAME", multiple=True, help="Compute this node or output [the graph's heads].")
+@click.option("--all", "all_outputs", is_flag=True, help="Compute every inner output too, and keep the inputs beside them.")
 @click.option("--random", "seed", type=click.IntRange(min=0), metavar="SEED", help="Draw the inputs that are not fed.")
 @click.option("--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters.")
 @click.option("-o", "--out", metavar="OUT", help="Write the outputs as .npz to a path, or - for stdout.")
@@ -63,6 +66,7 @@ def command(
     feeds: tuple[str, ...],
     shapes: tuple[str, ...],
     targets: tuple[str, ...],
+    all_outputs: bool,
     seed: int | None,
     params_seed: int | None,
     out: str | None,
@@ -88,6 +92,8 @@ def command(
     training = training_options.parse_training(given_training, profile=profile)
     if training is not None and batch is not None:
         raise UsageError(Fault("--batch computes images by parts and does not go with --sgd-steps"))
+    if training is not None and all_outputs:
+        raise UsageError(Fault("--all keeps the outputs of one forward pass and does not go with --sgd-steps"))
     model = load(graph, epoch=epoch, params=params)
     files = parse_feeds(feeds)
     outputs = _resolve_outputs(model, out, training, [path for _, path in files])
@@ -103,7 +109,7 @@ def command(
     if training is not None:
         _run_trained(model, training, common, classes, outputs, format_)
         return
-    computed = run(model, profile=profile, batch=batch, **common)
+    computed = run(model, profile=profile, batch=batch, all_outputs=all_outputs, **common)
     rankings = class_options.rank_outputs(classes, computed.outputs, values)
     for note in computed.notes:
         say(note)
@@ -179,7 +185,7 @@ def _write(model: Checkpoint, arrays: Mapping[str, Any], outputs: Outputs) -> No
     """Write the outputs and the trained parameters, both or neither."""
     write_outputs(outputs, model, arrays=arrays)
     if outputs.arrays not in ("", "-"):
-        say(f"wrote {outputs.arrays}: {', '.join(escape_control(name) for name in arrays)}")
+        say(f"wrote {outputs.arrays}: {format_names(map(escape_control, arrays), _NAMED)}")
     if outputs.params and model.parameter_file is not None:
         say(f"wrote {outputs.params}: {format_count(len(model.parameter_file.records), 'array')}")
 

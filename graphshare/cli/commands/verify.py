@@ -27,6 +27,7 @@ _MARKS = {"holds": "ok", "fails": "FAIL", "skipped": "skip"}
 EXAMPLES = {
     "verify": [
         ("the branches of a siamese network", "graphshare verify siam --prefix=sha-"),
+        ("layer by layer with recorded outputs", "graphshare verify lenet --recorded dump.npz --layers"),
     ],
 }
 
@@ -39,6 +40,7 @@ EXAMPLES = {
 @click.option("--map", "map_file", metavar="FILE", help="The map file of the rewrite: it pairs the heads.")
 @click.option("--against", metavar="GRAPH", help="Compare with the graph of another file instead of a branch of this one.")
 @click.option("--against-params", metavar="FILE", help="The other graph's parameter file.")
+@click.option("--recorded", metavar="FILE", help="Compare with outputs that `run --all -o FILE` or MXNet recorded.")
 @options.feeds
 @options.shapes
 @click.option("--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters.")
@@ -63,6 +65,7 @@ def command(
     map_file: str | None,
     against: str | None,
     against_params: str | None,
+    recorded: str | None,
     feeds: tuple[str, ...],
     shapes: tuple[str, ...],
     params_seed: int | None,
@@ -95,6 +98,7 @@ def command(
         prefixes=prefixes,
         map=map_file,
         against=None if against is None else load(against, params=against_params),
+        recorded=recorded,
         feeds=values,
         shapes=parse_shapes(shapes),
         params_seed=params_seed,

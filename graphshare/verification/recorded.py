@@ -1,0 +1,151 @@
+"""``verify`` against recorded outputs: those of another run, of this package or of MXNet, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import msgspec
+
+from graphshare.analysis.implied import implied_variables
+from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.execute.interpreter import run_plan
+from graphshare.execute.plan import make_plan
+from graphshare.execute.prepare import Prepared, prepare
+from graphshare.execute.variable_values import random_stream
+from graphshare.formats.mxnet.document import operator_text
+from graphshare.formats.params.comparison import Comparison, compare_arrays
+from graphshare.ir.graph import Entry, Graph
+from graphshare.ir.walk import post_order
+from graphshare.ops.kernel import Array
+from graphshare.text.format import format_count, format_names
+from graphshare.verification.inputs import Settings, Side
+from graphshare.verification.report import BranchReport, Report
+from graphshare.verification.stages import layer_stage, value_stage
+from graphshare.verification.values import InnerComparison, OutputComparison, Values, largest
+
+THIS = "this graph"
+_NAMED = 6
+_APART = float("inf")
+
+
+def verify_recorded(side: Side, recorded: Mapping[str, Array], settings: Settings, *, name: str) -> Report:
+    """Run the graph on the recorded inputs and compare its heads, with ``layers`` every inner output, with ``recorded``.
+
+    An array with the name of an input is fed, unless ``feeds`` has another. One with the name of a parameter is fed where the
+    parameter file does not hold it, and compared with the file's where it does. Every head must be recorded; inner outputs
+    that are not are counted. Values may differ by ``rtol`` of themselves or of the largest in their output: another program
+    sums in another order. ``name`` is what messages call the record.
+
+    Raises:
+        RefusedError: shapes do not fit, values are missing, names that are no variable's; all of a kind are listed.
+        UnsupportedError: operators without a kernel; all are listed.
+    """
+    held = list_parameter_names(side.params) or ()
+    variables = _list_variables(side.graph)
+    inputs = {key: array for key, array in recorded.items() if key in variables and key not in held}
+    fed = inputs.keys() - settings.feeds.keys()
+    ready, outputs, peak = _run(side, {**inputs, **settings.feeds}, settings)
+    comparer = _Comparer(recorded, settings, name)
+    layers = list(comparer.compare_variables(ready, fed))
+    heads = []
+    for output, entry, array in zip(ready.names, ready.part.heads, outputs, strict=True):
+        if output in ready.wanted:
+            heads.append(comparer.compare_head(output, array))
+        if output not in fed:
+            layers += comparer.compare_output(output, entry, array)
+    first = next((layer for layer in layers if not layer.comparison), None)
+    values = Values(tuple(heads), first, peak, None, tuple(layers) if settings.layers else ())
+    stages = [value_stage([values])]
+    if settings.layers:
+        stages.append(layer_stage([values], missing=comparer.missing))
+    notes = [*ready.notes, *_describe_rest([key for key in recorded if key not in {*ready.names, *variables}], settings, name)]
+    return Report((BranchReport(name, THIS, tuple(stages), (values,)),), tuple(notes))
+
+
+def compare_by_name(left: Side, right: Side, settings: Settings) -> Report:
+    """Compare the outputs of two graphs of different structure, heads and inner ones, by their names; inputs are equal by name.
+
+    Raises:
+        RefusedError: as :func:`verify_recorded`.
+    """
+    own, other = (
+        msgspec.structs.replace(
+            settings,
+            feeds={name: array for name, array in settings.feeds.items() if name in names},
+            shapes={name: shape for name, shape in settings.shapes.items() if name in names},
+        )
+        for names in (_list_variables(side.graph) for side in (left, right))
+    )
+    ready, outputs, _ = _run(left, own.feeds, own)
+    report = verify_recorded(right, dict(zip(ready.names, outputs, strict=True)), other, name="the original")
+    return msgspec.structs.replace(report, notes=tuple(dict.fromkeys((*ready.notes, *report.notes))))
+
+
+def _run(side: Side, feeds: Mapping[str, Array], settings: Settings) -> tuple[Prepared, list[Array], int]:
+    """Compute the heads, with ``layers`` every output; return the prepared graph, the outputs and the peak memory in bytes."""
+    ready = prepare(
+        side.graph,
+        params=side.params,
+        feeds=feeds,
+        shapes=settings.shapes,
+        targets=(),
+        seed=settings.seed,
+        params_seed=settings.params_seed,
+        all_outputs=settings.layers,
+        as_input=settings.as_input,
+    )
+    run = run_plan(make_plan(ready.part.heads), ready.values, shapes=ready.inference.shapes, rng=random_stream(settings.seed))
+    return ready, run.outputs, run.peak_bytes
+
+
+def _list_variables(graph: Graph) -> set[str]:
+    return {node.name for node in graph.variables()} | {implied.name for implied in implied_variables(graph)}
+
+
+def _describe_rest(names: Sequence[str], settings: Settings, name: str) -> Iterator[str]:
+    """Yield a note on recorded arrays that were not compared."""
+    if names and settings.layers:
+        yield f"{name} has arrays that no output and no variable has the name of: {format_names(names, _NAMED)}"
+    elif names:
+        yield f"{name} has {format_count(len(names), 'array')} beside the outputs; --layers compares inner outputs"
+
+
+class _Comparer:
+    """Compares what was computed with what was recorded; ``missing`` counts what was not recorded."""
+
+    def __init__(self, recorded: Mapping[str, Array], settings: Settings, name: str) -> None:
+        self._recorded, self._settings, self._name = recorded, settings, name
+        self.missing = 0
+
+    def compare_head(self, name: str, array: Array) -> OutputComparison:
+        """Return the comparison of a head, which fails where it was not recorded."""
+        comparison = self._compare(name, array)
+        if comparison is None:
+            comparison = Comparison(False, False, _APART, _APART, f"{self._name} does not have it")
+        return OutputComparison(name, name, array.shape, str(array.dtype), comparison)
+
+    def compare_variables(self, ready: Prepared, fed: Collection[str]) -> Iterator[InnerComparison]:
+        """Yield the comparison of each recorded variable whose value is not the recorded one."""
+        for node in post_order(entry.node for entry in ready.part.heads):
+            if node.is_variable and node.name not in fed:
+                comparison = self._compare(node.name, ready.values[node])
+                if comparison is not None:
+                    yield InnerComparison(node.name, node.name, operator_text(node), 0, comparison)
+
+    def compare_output(self, name: str, entry: Entry, array: Array) -> Iterator[InnerComparison]:
+        """Yield the comparison of an operator's output; count it where it was not recorded."""
+        if entry.node.is_variable:
+            return
+        comparison = self._compare(name, array)
+        if comparison is None:
+            self.missing += 1
+        else:
+            yield InnerComparison(name, entry.node.name, entry.node.op, entry.index, comparison)
+
+    def _compare(self, name: str, array: Array) -> Comparison | None:
+        """Return the comparison with the array of that name; None where there is none."""
+        reference = self._recorded.get(name)
+        if reference is None:
+            return None
+        atol = max(self._settings.atol, self._settings.rtol * largest(reference))
+        return compare_arrays(array, reference, atol=atol, rtol=self._settings.rtol)

@@ -1,0 +1,253 @@
+"""``run --all`` and ``verify --layers``: every inner output of files, branches and recorded runs; the first that departs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphshare as gs
+from graphshare.formats.schema import explain
+from tests.processes import ROOT, done, graphshare, refused, write_json
+from tests.symbols import document, operator, variable
+
+FIXTURES = ROOT / "fixtures"
+SHAPE = ("--shape", "data=1,1,28,28")
+#: The outputs of lenet in topological order, with its inputs.
+NAMES = [
+    *("data", "conv1_output", "bn1_output", "tanh1_output", "pool1_output", "conv2_output", "bn2_output", "tanh2_output"),
+    *("pool2_output", "flatten_output", "fc1_output", "tanh3_output", "fc2_output", "softmax_label", "softmax_output"),
+]
+OPERATORS = 13
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with lenet and a record of all its outputs."""
+    for path in FIXTURES.glob("lenet*"):
+        shutil.copy(path, tmp_path)
+    done(graphshare("run", "lenet", "--random", "3", *SHAPE, "--all", "-o", "dump.npz", cwd=tmp_path))
+    return tmp_path
+
+
+def change(folder: Path, name: str, **attrs: str) -> None:
+    """Write ``other-symbol.json``: lenet with other attributes of one node."""
+    found = json.loads((folder / "lenet-symbol.json").read_text())
+    next(node for node in found["nodes"] if node["name"] == name)["attrs"].update(attrs)
+    write_json(folder / "other-symbol.json", found)
+    shutil.copy(folder / "lenet-0000.params", folder / "other-0000.params")
+
+
+def compared(folder: Path, *arguments: str, equal: bool) -> dict[str, Any]:
+    """The only branch of a report."""
+    run = graphshare("verify", *arguments, "--format", "json", cwd=folder)
+    found = json.loads(run.stdout)
+    assert explain(found, "verify") == []
+    assert (run.returncode, found["equal"]) == ((0, True) if equal else (1, False)), run.stdout.decode()
+    (branch,) = found["branches"]
+    return {**branch, "notes": found["notes"], "by_name": {stage["name"]: stage for stage in branch["stages"]}}
+
+
+def rewrite(folder: Path, change: Any) -> None:
+    """Change the arrays of the record."""
+    with np.load(folder / "dump.npz") as found:
+        arrays = {name: found[name] for name in found}
+    change(arrays)
+    np.savez(folder / "dump.npz", **arrays)
+
+
+def test_all_outputs_are_kept_in_topological_order_beside_the_inputs(folder: Path) -> None:
+    with np.load(folder / "dump.npz") as dump:
+        assert list(dump) == NAMES
+        done(graphshare("run", "lenet", "--random", "3", *SHAPE, "--target", "tanh2", "-o", "one.npz", cwd=folder))
+        with np.load(folder / "one.npz") as one:
+            np.testing.assert_allclose(dump["tanh2_output"], one["tanh2_output"], rtol=1e-5, atol=1e-5)
+    model = gs.load(folder / "lenet")
+    shapes = {"data": (1, 1, 28, 28)}
+    assert list(gs.run(model, seed=3, shapes=shapes, all_outputs=True).outputs) == NAMES
+    assert list(gs.run(model, seed=3, shapes=shapes, targets="bn1", all_outputs=True).outputs) == NAMES[:3]
+    fed = {"conv1_bias": model.params["conv1_bias"]}
+    assert "conv1_bias" in gs.run(model, seed=3, shapes=shapes, targets="conv1", feeds=fed, all_outputs=True).outputs
+
+
+def test_all_does_not_go_with_everything(folder: Path) -> None:
+    arguments = ("run", "lenet", "--random", "0", *SHAPE, "--all")
+    refused(graphshare(*arguments, "--sgd-steps", "1", cwd=folder), "--all keeps the outputs of one forward pass")
+    refused(graphshare(*arguments, "--batch", "2", cwd=folder), "--all keeps the outputs of one pass")
+
+
+def test_a_record_is_compared_layer_by_layer(folder: Path) -> None:
+    branch = compared(folder, "lenet", "--recorded", "dump.npz", "--layers", equal=True)
+    assert (branch["reference"], branch["branch"]) == ("dump.npz", "this graph")
+    layers = branch["rounds"][0]["layers"]
+    assert [layer["reference"] for layer in layers] == [name for name in NAMES if name not in ("data", "softmax_label")]
+    assert all(layer["comparison"]["identical"] for layer in layers)
+    heads = compared(folder, "lenet", "--recorded", "dump.npz", equal=True)
+    assert heads["rounds"][0]["layers"] == []
+    assert heads["notes"] == ["dump.npz has 12 arrays beside the outputs; --layers compares inner outputs"]
+
+
+def test_the_first_output_that_departs_from_a_record_is_named_with_its_difference(folder: Path) -> None:
+    change(folder, "bn2", eps="0.1")
+    branch = compared(folder, "other", "--recorded", "dump.npz", "--layers", equal=False)
+    layers = branch["rounds"][0]["layers"]
+    departed = [layer["node"] for layer in layers if not layer["comparison"]["equal"]]
+    assert departed == ["bn2", "tanh2", "pool2", "flatten", "fc1", "tanh3", "fc2", "softmax"]
+    (first, more) = branch["by_name"]["layers"]["details"]
+    worst = next(layer["comparison"]["max_abs"] for layer in layers if layer["node"] == "bn2")
+    assert first.startswith("first at BatchNorm 'bn2' and 'bn2_output', output 0: values differ")
+    assert f"max abs {worst:.3g}" in first
+    assert more == "and 7 more (--format json lists all)"
+    assert branch["by_name"]["layers"]["summary"] == f"8 of {OPERATORS} inner outputs depart"
+
+
+def test_an_inner_difference_counts_even_where_the_heads_are_equal(folder: Path) -> None:
+    def shift(arrays: dict[str, Any]) -> None:
+        arrays["bn1_output"] = arrays["bn1_output"] + 1
+
+    rewrite(folder, shift)
+    compared(folder, "lenet", "--recorded", "dump.npz", equal=True)
+    branch = compared(folder, "lenet", "--recorded", "dump.npz", "--layers", equal=False)
+    assert [branch["by_name"][name]["verdict"] for name in ("values", "layers")] == ["holds", "fails"]
+    assert branch["rounds"][0]["first"]["node"] == "bn1"
+    assert branch["rounds"][0]["first"]["comparison"]["max_abs"] == pytest.approx(1, rel=1e-4)
+
+
+def test_what_is_missing_in_a_record_is_counted_and_a_missing_head_fails(folder: Path) -> None:
+    def shorten(arrays: dict[str, Any]) -> None:
+        del arrays["conv1_output"], arrays["fc2_output"]
+        arrays["elsewhere"] = arrays["bn1_output"]
+
+    rewrite(folder, shorten)
+    branch = compared(folder, "lenet", "--recorded", "dump.npz", "--layers", equal=True)
+    assert branch["by_name"]["layers"]["summary"].startswith("11 inner outputs compared, 11 bit for bit")
+    assert branch["by_name"]["layers"]["summary"].endswith("; 2 not recorded")
+    assert branch["notes"] == ["dump.npz has arrays that no output and no variable has the name of: elsewhere"]
+    rewrite(folder, lambda arrays: arrays.pop("softmax_output"))
+    for more in ([], ["--layers"]):
+        branch = compared(folder, "lenet", "--recorded", "dump.npz", *more, equal=False)
+        assert branch["by_name"]["values"]["details"] == ["softmax_output and softmax_output: dump.npz does not have it"]
+
+
+def test_a_recorded_parameter_is_compared_with_the_file_or_fed_without_one(folder: Path) -> None:
+    def add_weights(arrays: dict[str, Any]) -> None:
+        arrays.update({name: np.array(value) for name, value in gs.load(folder / "lenet").params.items()})
+
+    rewrite(folder, add_weights)
+    compared(folder, "lenet-symbol.json", "--recorded", "dump.npz", "--layers", equal=True)
+    compared(folder, "lenet", "--recorded", "dump.npz", "--layers", equal=True)
+
+    def shift(arrays: dict[str, Any]) -> None:
+        arrays["conv2_bias"] = arrays["conv2_bias"] + 1
+
+    rewrite(folder, shift)
+    branch = compared(folder, "lenet", "--recorded", "dump.npz", "--layers", equal=False)
+    assert branch["rounds"][0]["first"]["reference"] == "conv2_bias"
+
+
+def test_inputs_that_are_not_recorded_are_fed_or_drawn(folder: Path) -> None:
+    with np.load(folder / "dump.npz") as dump:
+        np.save(folder / "x.npy", dump["data"])
+    rewrite(folder, lambda arrays: arrays.pop("data"))
+    compared(folder, "lenet", "--recorded", "dump.npz", "--layers", "--feed", "data=x.npy", equal=True)
+    compared(folder, "lenet", "--recorded", "dump.npz", "--layers", "--seed", "3", *SHAPE, equal=True)
+    branch = compared(folder, "lenet", "--recorded", "dump.npz", "--layers", "--seed", "4", *SHAPE, equal=False)
+    assert branch["rounds"][0]["first"]["node"] == "conv1"
+
+
+def test_a_record_does_not_go_with_everything(folder: Path) -> None:
+    arguments = ("--against", "lenet", "--prefix", "a", "--rounds", "2")
+    said = refused(graphshare("verify", "lenet", "--recorded", "dump.npz", *arguments, cwd=folder))
+    assert said.count("--recorded") == 3
+    refused(graphshare("verify", "lenet", "--recorded", "none.npz", cwd=folder), "none.npz")
+    (folder / "bad.npz").write_bytes(b"PK\x03\x04 no more")
+    refused(graphshare("verify", "lenet", "--recorded", "bad.npz", cwd=folder), "bad.npz")
+    np.save(folder / "x.npy", np.zeros(1))
+    unknown = graphshare("verify", "lenet", "--recorded", "dump.npz", "--feed", "dat=x.npy", cwd=folder)
+    refused(unknown, "'dat' names no variable")
+        graphshare("verify", "lenet", "--recorded", "dump.npz", "--feed", "dat=x.npy", cwd=folder), "'dat' names no variable"
+    )
+
+
+def test_rounding_is_measured_by_the_largest_number_of_an_output(folder: Path) -> None:
+    """What is near zero differs most for its size: another program sums in another order."""
+
+    def shift(share: float, arrays: dict[str, Any]) -> None:
+        arrays["conv1_output"] = arrays["conv1_output"] + np.float32(share * np.abs(arrays["conv1_output"]).max())
+
+    rewrite(folder, partial(shift, 5e-6))
+    compared(folder, "lenet", "--recorded", "dump.npz", "--layers", equal=True)
+    compared(folder, "lenet", "--recorded", "dump.npz", "--layers", "--rtol", "1e-7", equal=False)
+    rewrite(folder, partial(shift, 5e-5))
+    compared(folder, "lenet", "--recorded", "dump.npz", "--layers", equal=False)
+    compared(folder, "lenet", "--recorded", "dump.npz", "--layers", "--rtol", "1e-4", equal=True)
+
+
+def test_two_files_are_compared_layer_by_layer(folder: Path) -> None:
+    done(graphshare("rename", "lenet", "--prefix", "net1_", "-o", "other", cwd=folder))
+    branch = compared(folder, "lenet", "--against", "other", "--layers", equal=True)
+    pairs = [(layer["reference"], layer["node"]) for layer in branch["rounds"][0]["layers"]]
+    assert len(pairs) == OPERATORS
+    assert all(node == f"net1_{reference}" for reference, node in pairs)
+    model = gs.load(folder / "other")
+    gs.save(model.with_params({"net1_fc1_bias": np.array(model.params["net1_fc1_bias"]) + 0.5}), folder / "changed")
+    report = gs.verify(folder / "lenet", against=folder / "changed", layers=True)
+    assert not report
+    layers = report.branches[0].rounds[0].layers
+    first = next(layer for layer in layers if not layer.comparison)
+    assert (first.reference, first.node) == ("fc1", "net1_fc1")
+    assert first.comparison.max_abs == pytest.approx(0.5, rel=1e-4)
+
+
+def test_files_of_another_structure_are_compared_by_name(folder: Path) -> None:
+    change(folder, "bn2", eps="0.1")
+    branch = compared(folder, "lenet", "--against", "other", "--layers", equal=False)
+    assert branch["by_name"]["structure"]["verdict"] == "fails"
+    assert branch["rounds"][0]["first"]["node"] == "bn2"
+    change(folder, "bn2", eps="0.001")  # MXNet's default, but written
+    branch = compared(folder, "lenet", "--against", "other", "--layers", equal=False)
+    assert branch["by_name"]["layers"]["summary"].startswith("13 inner outputs compared")
+    assert [stage["verdict"] for stage in branch["stages"]] == ["fails", "holds", "holds"]
+    change(folder, "conv2", num_filter="9")
+    branch = compared(folder, "lenet", "--against", "other", "--layers", equal=False)
+    assert branch["by_name"]["layers"]["verdict"] == "skipped"
+    assert "conv2" in branch["by_name"]["layers"]["details"][0]
+
+
+def test_branches_are_compared_layer_by_layer(folder: Path) -> None:
+    done(graphshare("duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=folder))
+    branch = compared(folder, "siam", "--layers", "--rounds", "2", equal=True)
+    assert [len(values["layers"]) for values in branch["rounds"]] == [OPERATORS] * 2
+    assert branch["by_name"]["layers"]["summary"].startswith("26 inner outputs compared, 26 bit for bit")
+
+
+def test_the_library_takes_arrays_as_a_record(folder: Path) -> None:
+    model = gs.load(folder / "lenet")
+    outputs = gs.run(model, seed=0, shapes={"data": (1, 1, 28, 28)}, all_outputs=True).outputs
+    assert gs.verify(model, recorded=outputs, layers=True).verdict == "EQUAL: this graph and the recorded arrays, bit for bit"
+    assert gs.verify(model, recorded=folder / "dump.npz", layers=True)
+
+
+def test_repeated_names_are_numbered(tmp_path: Path) -> None:
+    nodes = [variable("x"), operator("tanh", "t", [0]), operator("tanh", "t", [1])]
+    write_json(tmp_path / "net.json", document(nodes, [2]))
+    done(graphshare("run", "net.json", "--random", "0", "--shape", "x=3", "--all", "-o", "dump.npz", cwd=tmp_path))
+    with np.load(tmp_path / "dump.npz") as dump:
+        assert list(dump) == ["x", "t_output", "t_output#1"]
+    branch = compared(tmp_path, "net.json", "--recorded", "dump.npz", "--layers", equal=True)
+    assert [o["output"] for o in branch["rounds"][0]["outputs"]] == ["t_output#1"]
+
+
+def test_an_old_file_records_and_holds(tmp_path: Path) -> None:
+    nodes = [variable(name) for name in ("data", "bn_gamma", "bn_beta")]
+    attrs = {"eps": "0.001", "fix_gamma": "False"}
+    graph = document([*nodes, operator("BatchNorm", "bn", [0, 1, 2], attrs=attrs)], [3], version=None)
+    write_json(tmp_path / "net.json", graph)
+    made_up = ("--random-params", "0")
+    done(graphshare("run", "net.json", "--random", "0", *made_up, "--shape", "data=2,3", "--all", "-o", "d.npz", cwd=tmp_path))
+    compared(tmp_path, "net.json", "--recorded", "d.npz", *made_up, "--layers", equal=True)
