@@ -88,6 +88,13 @@ def command(
     one SGD step as MXNet's Module does it, on equal inputs, which must leave them equal, and on different ones, which tells
     tied parameters from copied ones. The exit code is 0 when all holds, 1 when something differs, 2 when there is no answer.
     Of branches that were made in mode batch each is compared with a run of its own.
+
+    A shape or feed holds for the branch of its variable, and for branches that have none of their own. Branches with different
+    ones both run at the sizes of either, on the same values.
+
+    With --layers inner outputs are compared as well, and the first that departs is named, in topological order. --recorded runs
+    the graph on the inputs in a file and compares its outputs with those in the file by name: an .npz of `run --all`, or what
+    MXNet gave for `get_internals()`. Numbers may then differ by --rtol of the largest in their output.
     """
     if against is None and against_params is not None:
         raise UsageError(Fault("--against-params needs --against"))
