@@ -24,9 +24,10 @@ _OPTIONS = (
 
 
 class ClassOptions(msgspec.Struct, frozen=True):
-    """How many classes are wanted, and their names where they are known."""
+    """How many classes are wanted, and their names and the file of these, where they are known."""
 
     top: int
+    file: str | None
     labels: Sequence[str] | None
 
 
@@ -48,7 +49,7 @@ def _parse(top: int | None, labels: str | None) -> ClassOptions | None:
         if labels is not None:
             raise UsageError(Fault("--labels needs --top", hint="add --top 5"))
         return None
-    return ClassOptions(top, None if labels is None else read_labels(labels))
+    return ClassOptions(top, labels, None if labels is None else read_labels(labels))
 
 
 def rank_outputs(classes: ClassOptions | None, outputs: Mapping[str, Any], feeds: Mapping[str, Any]) -> list[Ranking] | None:

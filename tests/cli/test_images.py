@@ -148,3 +148,32 @@ def test_without_pillow_the_error_names_the_extra(digits: Path, tmp_path: Path) 
     run = graphshare(*TRAINED, "--feed", "data=unseen/0.png", "--preset", "mnist", cwd=digits, PYTHONPATH=path)
     refused(run, "unseen/0.png: is an image", "graphshare[images]", ".npy")
     done(graphshare("run", f"{LENET}", "--random", "1", "--shape", "data=1,1,28,28", cwd=digits, PYTHONPATH=path))
+
+
+def test_no_image_and_no_labels_are_overwritten(digits: Path) -> None:
+    folder = digits / "kept"
+    folder.mkdir()
+    pictures.digit(3, 5).save(folder / "3.npz", "PNG")
+    before = (folder / "3.npz").read_bytes()
+    arguments = ["--feed", "data=kept", "--preset", "mnist", "--top", "1", "--labels", "words.txt"]
+    refuse(digits, *arguments, "-o", "kept/3.npz", words=("kept/3.npz",))
+    (digits / "words.npz").write_text("\n".join(WORDS))
+    refuse(digits, *arguments[:-1], "words.npz", "-o", "words.npz", words=("words.npz",))
+    assert (folder / "3.npz").read_bytes() == before
+    assert (digits / "words.npz").read_text().startswith("zero")
+
+
+def test_two_inputs_of_images(tmp_path: Path) -> None:
+    for folder, count in (("left", 3), ("right", 2)):
+        (tmp_path / folder).mkdir()
+        for seed in range(count):
+            pictures.save(tmp_path / folder / f"{seed}.png", pictures.texture(4, 4, seed))
+    net = document([variable("data"), variable("sha-data"), operator("elemwise_sub", "gap", [0, 1])], [2])
+    write_json(tmp_path / "net.json", net)
+    arguments = ["run", "net.json", "--feed", "data=left", "--feed", "sha-data=right", "--batch", "2", "-o", "out.npz"]
+    refused(graphshare(*arguments, cwd=tmp_path), "--batch needs as many images", "data 3, sha-data 2")
+    (tmp_path / "left" / "2.png").unlink()
+    done(graphshare(*arguments, cwd=tmp_path))
+    with np.load(tmp_path / "out.npz") as found:
+        assert found["gap_output"].shape == (2, 3, 4, 4)
+        assert not found["gap_output"].any()

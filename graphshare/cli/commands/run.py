@@ -24,6 +24,7 @@ from graphshare.execute.classes import Ranking
 from graphshare.execute.feeds import load_feeds, parse_feeds, parse_shapes
 from graphshare.execute.run import Computed
 from graphshare.execute.summary import OutputSummary, Profile, profile_of, summarize
+from graphshare.formats.images.images import list_image_files
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.output_paths import is_directory
 from graphshare.formats.params.registry import ARRAY_ENDINGS
@@ -96,8 +97,9 @@ def command(
         raise UsageError(Fault("--all keeps the outputs of one forward pass and does not go with --sgd-steps"))
     model = load(graph, epoch=epoch, params=params)
     files = parse_feeds(feeds)
-    outputs = _resolve_outputs(model, out, training, [path for _, path in files])
     values = load_feeds(files, images)
+    paths = [*(path for _, path in files), *list_image_files(values), *([classes.file] if classes is not None else [])]
+    outputs = _resolve_outputs(model, out, training, paths)
     common: dict[str, Any] = {
         "feeds": values,
         "shapes": parse_shapes(shapes),
@@ -172,7 +174,7 @@ def _check_out(out: str | None, format_: str, *, has_table: bool) -> None:
 
 
 def _resolve_outputs(
-    model: Checkpoint, out: str | None, training: training_options.TrainingOptions | None, feeds: Sequence[str]
+    model: Checkpoint, out: str | None, training: training_options.TrainingOptions | None, feeds: Sequence[str | None]
 ) -> Outputs:
     """Return where the results go. Raises UsageError or RefusedError, before anything is computed."""
     if training is None:

@@ -92,6 +92,11 @@ def describe_images(feeds: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def list_image_files(feeds: Mapping[str, Any]) -> list[str]:
+    """Return the files of all images that are fed."""
+    return [path for value in feeds.values() if isinstance(value, Images) for path in value.paths]
+
+
 def open_image_files(paths: Iterable[str], settings: ImageSettings) -> Images:
     """Open image files, and those in folders, in order of their names, as one batch.
 
@@ -153,25 +158,30 @@ def _list_folder(path: str, notes: list[str]) -> list[str]:
 
 def _check_sizes(headers: Sequence[ImageHeader], settings: ImageSettings) -> None:
     """Refuse images that are too small for the crop, too large after the resize, or of another size than the first."""
-    faults = []
+    faults: dict[str, list[Fault]] = {}
     wanted = size_of_result(headers[0], settings)
     for header in headers:
         before = size_before_crop(header, settings)
         if min(crop_corner(header, settings)) < 0:
             hint = "add --resize, or crop less"
-            faults.append(Fault(f"is {_size(before)}, too small for a crop of {_size(wanted)}", where=header.path, hint=hint))
+            message = f"is {_size(before)}, too small for a crop of {_size(wanted)}"
         elif not min(before) or (settings.resize and before[0] * before[1] > MAX_RESIZED):
-            faults.append(
-                Fault(
-                    f"would be {_size(before)} after the resize; at most {MAX_RESIZED:,} pixels are allowed", where=header.path
-                )
-            )
+            hint = ""
+            message = f"would be {_size(before)} after the resize; at most {MAX_RESIZED:,} pixels are allowed"
         elif size_of_result(header, settings) != wanted:
             hint = "images of one batch need one size: add --resize H,W, or --resize N with --crop N"
             message = f"is {_size(size_of_result(header, settings))}, where {headers[0].path} is {_size(wanted)}"
-            faults.append(Fault(message, where=header.path, hint=hint))
+        else:
+            continue
+        faults.setdefault(hint, []).append(Fault(message, where=header.path, hint=hint))
     if faults:
-        raise RefusedError(faults)
+        raise RefusedError([fault for hint, group in faults.items() for fault in _shorten(group, hint)])
+
+
+def _shorten(faults: Sequence[Fault], hint: str) -> list[Fault]:
+    """Return the first faults of a kind, and how many more there are: a folder may hold thousands of images."""
+    more = len(faults) - _LISTED
+    return [*faults[:_LISTED], *([Fault(f"and so on for {format_count(more, 'more image')}", hint=hint)] if more > 0 else [])]
 
 
 def _size(size: tuple[int, int]) -> str:

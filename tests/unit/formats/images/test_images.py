@@ -149,6 +149,12 @@ def test_sizes_that_differ_are_all_named(tmp_path: Path) -> None:
     assert [Path(fault.where).name for fault in caught.value.faults] == ["b.png", "c.png"]
     assert "is 5 wide, 6 high, where" in str(caught.value.faults[0])
     assert gs.open_images(tmp_path, crop=5).shape == (3, 3, 5, 5)
+    for number in range(9):
+        pictures.save(tmp_path / f"d{number}.png", pictures.texture(3, 3))
+    with pytest.raises(RefusedError) as caught:
+        gs.open_images(tmp_path)
+    assert [Path(fault.where).name for fault in caught.value.faults] == ["b.png", "c.png", "d0.png", "d1.png", ""]
+    assert str(caught.value.faults[-1]) == "and so on for 7 more images"
 
 
 def test_limits(photo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
