@@ -9,6 +9,7 @@ from graphshare.checkpoint.chain import follow_group
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.errors import Fault, UsageError
+from graphshare.rewrite.group.connections import find_forgotten_inputs
 from graphshare.rewrite.group.plan import Grouping, Member, OnCollision, plan_group, plan_joined
 from graphshare.text.format import format_names
 
@@ -58,9 +59,13 @@ def group(
         as_parameter=as_names(as_parameter),
     )
     plans = plan_joined(report, [source.parameter_file for source in sources])
-    pairs = zip(sources, report.roles, strict=True)
+    parts, pairs = report.parts, zip(sources, report.roles, strict=True)
     notes = [note for s, roles in pairs for note in notes_on(s.parameter_file, s.graph, roles)]
     notes += _without_file(sources, report)
+    notes += [
+        f"{parts[i].label}: input {parts[i].name(node)!r} is left, while {other.name!r} of {parts[j].label} is connected"
+        for (i, node), (j, other) in find_forgotten_inputs(parts, report.roles, report.connect, report.tied)
+    ]
     return follow_group(sources, report.rewrite, plans, report=report, notes=notes)
 
 

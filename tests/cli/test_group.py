@@ -67,6 +67,42 @@ def test_one_trunk_feeds_private_heads(parts: Path) -> None:
         assert np.array_equal(got, array)
 
 
+def test_inputs_are_connected_by_their_own_names_under_any_prefix(parts: Path) -> None:
+    prefixes = ("--prefix", "", "--prefix", "", "--prefix", "b-")
+    command = ("group", "trunk", "head", "short", "--connect", "pool2_output=pool2_output", *prefixes, "-o", "both")
+    run = done(graphshare(*command, cwd=parts))
+    assert b"pool2_output of head-symbol.json, pool2_output of short-symbol.json" in run.stderr
+    assert not any("pool2_output" in node["name"] for node in nodes_of(parts / "both-symbol.json"))
+
+
+def test_an_output_is_known_by_its_own_name_where_an_input_has_the_same(parts: Path) -> None:
+    prefixes = ("--prefix", "t-", "--prefix", "")
+    run = done(graphshare("group", "trunk", "head", "--connect", "pool2_output=pool2_output", *prefixes, "-o", "x", cwd=parts))
+    assert b"connected: t-pool2_output feeds pool2_output of head-symbol.json" in run.stderr
+
+
+def test_an_input_that_is_named_with_its_prefix_is_that_one(parts: Path) -> None:
+    """Two trunks and two heads: the own name of the second head's input is the whole name of the first one's."""
+    graphs = ("trunk", "other", "head", "short")
+    (parts / "other-symbol.json").write_bytes((parts / "trunk-symbol.json").read_bytes())
+    (parts / "other-0000.params").write_bytes((parts / "trunk-0000.params").read_bytes())
+    prefixes = ("--prefix", "", "--prefix", "o-", "--prefix", "", "--prefix", "b-")
+    connect = ("--connect", "pool2_output=pool2_output", "--connect", "o-pool2_output=b-pool2_output")
+    run = done(graphshare("group", *graphs, *connect, *prefixes, "-o", "x", cwd=parts))
+    assert b"connected: pool2_output feeds pool2_output of head-symbol.json\n" in run.stderr
+    assert b"connected: o-pool2_output feeds pool2_output of short-symbol.json\n" in run.stderr
+    assert b"is left" not in run.stderr
+
+
+def test_an_input_that_was_forgotten_is_named(parts: Path) -> None:
+    prefixes = ("--prefix", "", "--prefix", "a-", "--prefix", "b-")
+    command = ("group", "trunk", "head", "short", "--connect", "pool2_output=a-pool2_output", *prefixes, "-o", "x")
+    run = done(graphshare(*command, cwd=parts))
+    note = "short-symbol.json: input 'b-pool2_output' is left, while 'pool2_output' of head-symbol.json is connected"
+    assert note in run.stderr.decode()
+    refused(graphshare(*command, "--strict", cwd=parts), note)
+
+
 def test_equal_parameters_are_tied_and_the_rest_is_prefixed(parts: Path) -> None:
     prefixes = ("--prefix", "", "--prefix", "a-", "--prefix", "b-")
     command = ("group", "trunk", "head", "short", "--connect", "pool2_output=pool2_output", *prefixes)

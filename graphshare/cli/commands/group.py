@@ -69,9 +69,10 @@ def command(
 ) -> None:
     """Join several graphs in one, parameters along.
 
-    The heads are those of the graphs in turn; a head that feeds an input is no longer a head, and that input is gone. IN means
-    every input of that name. A name that two graphs have is refused; --on-collision prefix puts the name of its file before
-    all names of the later graph, tie-if-equal makes parameters of one name and equal value one node.
+    The heads are those of the graphs in turn; a head that feeds an input is no longer a head, and that input is gone. IN
+    means every input of that name, as in its own file or with its prefix. A name that two graphs have is refused;
+    --on-collision prefix puts the name of its file before all names of the later graph, tie-if-equal makes parameters of one
+    name and equal value one node.
 
     Patterns are globs; =name is a literal name.
     """

@@ -28,7 +28,8 @@ _LISTED = 8
 
 EXAMPLES = {
     "share": [
-        ("one bias for both batch normalisations", "graphshare share siam --alias bn1_beta=bn1_gamma -o shared"),
+        ("two branches on copies of all parameters", "graphshare duplicate lenet --prefix sha- -o copies"),
+        ("one bias for their first layers", "graphshare share copies --alias sha-conv1_bias=conv1_bias -o shared"),
         ("what may be meant to be one", "graphshare share siam --detect"),
     ],
 }

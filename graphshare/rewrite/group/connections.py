@@ -1,8 +1,8 @@
-"""Which output and which inputs ``--connect OUT=IN`` means: names as in the result, or as in the graphs' own files."""
+"""Which output and which inputs ``--connect OUT=IN`` means: names as in the result, and as in the graphs' own files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from graphshare.analysis.name_lists import auxiliary_variables, internals, output_name, visible_outputs
@@ -20,13 +20,14 @@ def resolve_names(
 ) -> tuple[dict[Place, Output], list[Fault]]:
     """The output that takes the place of each connected variable, and every fault of ``pairs``.
 
-    Names are those of the result, with prefixes; where there is no such name, those of the graphs' own files. OUT is an
-    output, or a node that has one; operators come before variables of that name. IN is an input; every graph that has one of
-    that name is meant, but the graph that OUT is of only where no other has one.
+    Names are those of the result, with prefixes, and those of the graphs' own files. OUT is an output, or a node that has one;
+    operators come before variables, and names of the result before own names. IN is an input; every graph that has one of
+    that name is meant, but the graph that OUT is of only where no other has one, and by its own name only an input that no
+    pair names as in the result.
     """
     if not pairs:
         return {}, []
-    names = _Names(parts, roles)
+    names = _Names(parts, roles, [name for _, name in pairs])
     wired: dict[Place, Output] = {}
     faults: list[Fault] = []
     fed: dict[Place, str] = {}
@@ -48,9 +49,9 @@ def resolve_names(
 
 
 class _Names:
-    """The names of all parts, with their prefixes."""
+    """The names of all parts, with their prefixes and without. ``inputs`` are the names of inputs that are connected."""
 
-    def __init__(self, parts: Sequence[Part], roles: Sequence[Mapping[Node, Role]]) -> None:
+    def __init__(self, parts: Sequence[Part], roles: Sequence[Mapping[Node, Role]], inputs: Sequence[str]) -> None:
         self._parts = parts
         self._roles = roles
         self._guesses = _MOST_GUESSES
@@ -66,19 +67,23 @@ class _Names:
                     self._nodes.setdefault(part.name(node), []).append((number, node))
                     if node.is_variable:
                         self._variables.setdefault(part.name(node), []).append((number, node))
-        for names in (self._outputs, self._nodes, self._variables):
-            _add_own_names(parts, names)
+        self._own_outputs, self._own_nodes, self._own_variables = (
+            _own_names(parts, names) for names in (self._outputs, self._nodes, self._variables)
+        )
+        self._named = {place for name in inputs for place in self._variables.get(name, ())}
 
     def output(self, name: str, option: str) -> tuple[Output | None, Fault | None]:
         """The output called ``name``, or what is wrong with it."""
-        found = self._outputs.get(name, [])
-        found = [output for output in found if not output[1].node.is_variable] or found
+        named = (self._outputs.get(name, []), self._own_outputs.get(name, []))
+        operators = ([output for output in found if not output[1].node.is_variable] for found in named)
+        found = next(filter(None, (*operators, *named)), [])
         if not found:
-            found = [(number, entry) for number, node in self._nodes.get(name, ()) for entry in visible_outputs(node)]
+            nodes = self._nodes.get(name) or self._own_nodes.get(name, [])
+            found = [(number, entry) for number, node in nodes for entry in visible_outputs(node)]
         if len(found) == 1:
             return found[0], None
         if not found:
-            hint = self._near(name, [*self._outputs, *self._nodes])
+            hint = self._near(name, [*self._outputs, *self._nodes, *self._own_outputs, *self._own_nodes])
             return None, Fault(f"{option}: {name!r} names no output and no node", hint=hint)
         if len({(number, entry.node) for number, entry in found}) == 1:
             listed = ", ".join(output_name(entry) for _, entry in found)
@@ -90,10 +95,13 @@ class _Names:
     def inputs(self, name: str, option: str, output: Output | None) -> tuple[list[Place], list[Fault]]:
         """The input variables called ``name`` that ``output`` is to feed, or what is wrong with them."""
         found = self._variables.get(name, [])
+        own = [place for place in self._own_variables.get(name, []) if place not in self._named]
+        found = found + ([place for place in own if self._refusal(place) is None] or ([] if found else own))
         if output is not None:
             found = [place for place in found if place[0] != output[0]] or found
         if not found:
-            known = [n for n, places in self._variables.items() if any(self._refusal(place) is None for place in places)]
+            names = {**self._own_variables, **self._variables}
+            known = [n for n, places in names.items() if any(self._refusal(place) is None for place in places)]
             listed = f"inputs are {', '.join(known[:8])}" if known else ""
             return [], [Fault(f"{option}: {name!r} names no variable", hint=self._near(name, known) or listed)]
         faults = []
@@ -120,15 +128,15 @@ class _Names:
         return None
 
 
-def _add_own_names(parts: Sequence[Part], names: dict[str, list[Any]]) -> None:
-    """Adds the names without prefixes that no name of the result is equal to."""
+def _own_names(parts: Sequence[Part], names: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return what has a prefix by the names without it."""
     own: dict[str, list[Any]] = {}
     for name, found in names.items():
         for place in found:
             prefix = parts[place[0]].prefix
             if prefix and name.startswith(prefix):
                 own.setdefault(name[len(prefix) :], []).append(place)
-    names.update({name: found for name, found in own.items() if name not in names})
+    return own
 
 
 def name_output(parts: Sequence[Part], output: Output) -> str:
@@ -136,3 +144,23 @@ def name_output(parts: Sequence[Part], output: Output) -> str:
     number, entry = output
     name = output_name(Entry(entry.node, entry.index))
     return parts[number].prefix + name if entry.node.name else name
+
+
+def find_forgotten_inputs(
+    parts: Sequence[Part], roles: Sequence[Mapping[Node, Role]], wired: Mapping[Place, Output], ties: Collection[Place]
+) -> list[tuple[Place, Place]]:
+    """Return inputs that stay although one of their name in another graph is connected, each with that one.
+
+    A graph that feeds others has inputs of its own, so that those are not meant.
+    """
+    feeding = {number for number, _ in wired.values()}
+    connected: dict[str, Place] = {}
+    for place in wired:
+        connected.setdefault(place[1].name, place)
+    return [
+        ((number, node), connected[node.name])
+        for number, found in enumerate(roles)
+        for node, role in found.items()
+        if node.name in connected and number not in feeding and (number, node) not in wired and (number, node) not in ties
+        if not role.is_parameter
+    ]
