@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import io
-import mmap
 import os
 import stat
 from abc import ABC, abstractmethod
@@ -47,10 +46,6 @@ class ByteSource(ABC):
     def check_unchanged(self) -> None:
         """Raise InputError when the content has changed since the source was opened."""
 
-    def view(self, offset: int, length: int) -> memoryview:
-        """Return the bytes of a range, not copied where the source allows that. They stay valid after ``close``."""
-        return memoryview(self.read_at(offset, length))
-
     def descriptor(self) -> int | None:
         """Return a file descriptor from which the system can copy ranges by itself; None where there is none."""
         return None
@@ -85,7 +80,6 @@ class LocalFile(ByteSource):
             raise self._irregular("not a regular file")
         self.size = status.st_size
         self.identity = _identity(status)
-        self._map: mmap.mmap | None = None
 
     def _irregular(self, kind: str) -> InputError:
         hint = "name a file in it" if kind == "a directory" else "this file is read by seeking: give a regular file"
@@ -105,13 +99,6 @@ class LocalFile(ByteSource):
         except OSError as error:
             raise _unreadable(self.name, error) from error
         return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def view(self, offset: int, length: int) -> memoryview:
-        if offset + length > self.size:
-            raise_shrunk(self.name, self.size)
-        if self._map is None:
-            self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-        return memoryview(self._map)[offset : offset + length]
 
     def descriptor(self) -> int | None:
         return self._file.fileno()

@@ -42,7 +42,7 @@ def read_arrays(path: str) -> dict[str, Array]:
 
 
 def _read_npy(source: ByteSource) -> Array:
-    """Return the array in native byte order; a read-only view of the file where that is its own order."""
+    """Return the array in native byte order, read-only where that is the order of the file."""
     import numpy as np  # start-up: headers are read without numpy
 
     try:
@@ -56,7 +56,7 @@ def _read_npy(source: ByteSource) -> Array:
         raise InputError(Fault(message, where=source.name, hint=DAMAGED))
     dtype = np.dtype(header.dtype).newbyteorder(">" if header.big_endian else "<")
     try:
-        stored = np.frombuffer(source.view(header.size, size), dtype) if size else np.empty(0, dtype)
+        stored = np.frombuffer(source.read_at(header.size, size), dtype) if size else np.empty(0, dtype)
         array = stored.reshape(header.shape, order="F" if header.fortran_order else "C")
     except ValueError as error:  # a shape that numpy cannot hold
         raise InputError(Fault(f"cannot be read: {error}", where=source.name)) from error

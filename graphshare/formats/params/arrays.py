@@ -188,7 +188,7 @@ class ArrayReader:
         count = int(np.prod(shape, dtype=object)) if shape else 1
         if count == 0:
             return np.empty(shape, little)
-        return np.frombuffer(self._source.view(offset or 0, count * little.itemsize), little).reshape(shape)
+        return np.frombuffer(self._source.read_at(offset or 0, count * little.itemsize), little).reshape(shape)
 
     def _fault(self, message: str, record: Record) -> InputError:
         number = next((i for i, other in enumerate(self.file.records) if other.offset == record.offset), 0)

@@ -23,19 +23,16 @@ def path(tmp_path: Path) -> Path:
     return target
 
 
-def test_ranges_are_exact_and_views_outlive_the_source(path: Path) -> None:
+def test_ranges_are_exact(path: Path) -> None:
     with open_source(path) as source:
         assert (source.name, source.size) == (str(path), 100)
         assert source.read_at(10, 5) == bytes(range(10, 15))
         assert source.read_at(100, 0) == b""
-        view = source.view(90, 10)
-    assert bytes(view) == bytes(range(90, 100))
 
 
-@pytest.mark.parametrize("read", ["read_at", "view"])
-def test_a_range_beyond_the_end_is_an_error_with_the_byte_where_the_file_ends(path: Path, read: str) -> None:
+def test_a_range_beyond_the_end_is_an_error_with_the_byte_where_the_file_ends(path: Path) -> None:
     with open_source(path) as source, pytest.raises(InputError, match=r"byte 100: shrank while it was being read"):
-        getattr(source, read)(95, 6)
+        source.read_at(95, 6)
 
 
 def test_a_file_that_changed_cannot_be_reopened(path: Path) -> None:
