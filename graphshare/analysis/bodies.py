@@ -9,6 +9,7 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order, reachable
 from graphshare.ops.kernel import Attrs, KernelError, Shapes, Types
 from graphshare.ops.registry import canonical, lookup
+from graphshare.text.format import format_count
 
 What = Literal["shapes", "types"]
 InferBody = Callable[[Graph, What, Sequence[Any], Sequence[Any]], tuple[Sequence[Any], Sequence[Any]]]
@@ -47,7 +48,7 @@ class NodeBodies:
 
     def _graph(self, number: int) -> Graph:
         if number >= len(self._graphs):
-            raise KernelError(f"the node has {len(self._graphs)} subgraphs, expected more")
+            raise KernelError(f"the node has {format_count(len(self._graphs), 'subgraph')}, expected more")
         return self._graphs[number]
 
     def _infer(

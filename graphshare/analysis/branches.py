@@ -50,7 +50,9 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
     if not faults and len(labels) < 2:
         faults.append(Fault("there is only one branch", hint="give the prefix of another with --prefix"))
     faults += [
-        Fault(f"output {node.name!r} is there {format_count(count, 'time')}, and there are {len(labels)} branches")
+        Fault(
+            f"output {node.name!r} is there {format_count(count, 'time')}, and there are {format_count(len(labels), 'branch')}"
+        )
         for node, count in shared.items()
         if count % len(labels)
     ]
@@ -138,5 +140,5 @@ def pair_all(left: Graph, right: Graph) -> HeadPairs:
         RefusedError: they have different numbers of heads.
     """
     if len(left.heads) != len(right.heads):
-        raise RefusedError(Fault(f"the graphs have {len(left.heads)} and {len(right.heads)} outputs"))
+        raise RefusedError(Fault(f"the graphs have {len(left.heads)} and {format_count(len(right.heads), 'output')}"))
     return HeadPairs("", "other", left.heads, right.heads)

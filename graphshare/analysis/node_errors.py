@@ -10,7 +10,7 @@ from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array, Attrs, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import negative_size
 from graphshare.ops.registry import lookup
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_count, format_shape
 
 
 def refuse_inputs(node: Node, inputs: Sequence[str], reason: object) -> RefusedError:
@@ -87,4 +87,6 @@ def _count_faults(node: Node) -> Iterable[Fault]:
     names = signature.formal_inputs(node.attrs, subgraphs=node.subgraphs)
     if len(names) != len(node.inputs):
         listing = ", ".join(names) or "none"
-        yield Fault(f"{node.op} has {len(node.inputs)} inputs, expected {len(names)} ({listing})", node=node.name)
+        yield Fault(
+            f"{node.op} has {format_count(len(node.inputs), 'input')}, expected {len(names)} ({listing})", node=node.name
+        )

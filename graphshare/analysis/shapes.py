@@ -20,7 +20,7 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import NP_SHAPE, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.registry import find_kernel, lookup
 from graphshare.ops.unification import unify
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_count, format_shape
 
 TYPE_FLAGS = {
     "0": "float32",
@@ -201,7 +201,9 @@ def _infer_body(
     inner = inner_variables(graph)
     try:
         if len(inner) != len(variables):
-            raise KernelError(f"{len(variables)} inputs for the {len(inner)} variables of a subgraph")
+            raise KernelError(
+                f"{format_count(len(variables), 'input')} for the {format_count(len(inner), 'variable')} of a subgraph"
+            )
         inference = _start(order, {}, {}, np_shape=False)
         table: dict[Node, list[Any]] = inference.shapes if what == "shapes" else inference.types
         for entry, value in [

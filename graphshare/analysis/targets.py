@@ -8,6 +8,7 @@ from graphshare.analysis.name_lists import internals, output_name, visible_outpu
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.mxnet.document import operator_text
 from graphshare.ir.graph import Entry, Node
+from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
 from graphshare.text.patterns import compile_pattern, is_literal
 
@@ -33,7 +34,7 @@ def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str)
         if len(owners) > 1:
             ops = ", ".join(map(operator_text, owners))
             hint = "names repeat in this graph; rename one of the nodes first (`graphshare rename --map`)"
-            faults.append(Fault(f"{option} {name!r} means {len(owners)} nodes ({ops})", hint=hint))
+            faults.append(Fault(f"{option} {name!r} means {format_count(len(owners), 'node')} ({ops})", hint=hint))
         elif owners:
             targets.extend(entries)
         elif name and not is_literal(name):

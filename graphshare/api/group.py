@@ -11,7 +11,7 @@ from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.group.connections import find_forgotten_inputs
 from graphshare.rewrite.group.plan import Grouping, Member, OnCollision, plan_group, plan_joined
-from graphshare.text.format import format_names
+from graphshare.text.format import format_count, format_names
 
 _LISTED = 6
 
@@ -44,7 +44,7 @@ def group(
         raise UsageError(Fault("a group takes two graphs at least", hint=hint))
     if prefixes and len(prefixes) != len(sources):
         hint = "give --prefix once for each graph, in their order; '' for none"
-        raise UsageError(Fault(f"there are {len(prefixes)} --prefix for {len(sources)} graphs", hint=hint))
+        raise UsageError(Fault(f"there are {len(prefixes)} --prefix for {format_count(len(sources), 'graph')}", hint=hint))
     for source in sources:
         check_belongs(source.parameter_file, source.graph)
     report = plan_group(

@@ -19,6 +19,7 @@ from graphshare.rewrite.repeated_names import Repair, find_repeated_names, plan_
 from graphshare.rewrite.rules.model import Reuse, Rule, Ruleset
 from graphshare.rewrite.share import plan_share
 from graphshare.rewrite.untie import plan_untie
+from graphshare.text.format import format_count
 
 
 def share(
@@ -79,7 +80,8 @@ def _note_repeated_names(source: Checkpoint, doctor: Repair | None) -> list[str]
     """Return a note for each name that several variables have."""
     repeated = {} if doctor else find_repeated_names(source.graph)
     return [
-        f"{len(nodes)} variables are called {name!r}, which MXNet's Module refuses; --doctor tie or separate settles it"
+        f"{name!r} is the name of {format_count(len(nodes), 'variable')}, "
+        "which MXNet's Module refuses; --doctor tie or separate settles it"
         for name, nodes in repeated.items()
     ]
 

@@ -22,6 +22,7 @@ from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Shape
 from graphshare.ops.registry import canonical, known_names, lookup
 from graphshare.ops.signature import PARAMETER_FORMALS, Signature
+from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
 
 Outputs = tuple[Var, ...]
@@ -140,7 +141,7 @@ def _place_inputs(
     faults = []
     if len(inputs) > len(formals) and signature.inputs_known:
         takes = ", ".join(formals) or "none"
-        faults.append(Fault(f"{operator}: {len(inputs)} inputs are given, and it takes {len(formals)} ({takes})"))
+        faults.append(Fault(f"{operator}: {format_count(len(inputs), 'input')} given, and it takes {len(formals)} ({takes})"))
     hint = "make it with constant, variable or placeholder"
     faults += [
         Fault(f"{operator}: input {i} is a {type(x).__name__}, not a Var", hint=hint)

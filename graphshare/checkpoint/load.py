@@ -21,6 +21,7 @@ from graphshare.formats.mxnet.document import SAMPLE, begins_like_json
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.nearby import GRAPHS, refuse_missing, suggest_files, suggest_graph
 from graphshare.formats.output_paths import STDIN
+from graphshare.text.format import format_count
 
 _EPOCH = re.compile(r"-(\d{4,})\.params$")
 # A symbol file of a million nodes takes 0.2 GB. A pipe or a device (/dev/zero) may have no end at all.
@@ -145,7 +146,7 @@ def sibling_params(stem: str, epoch: int | None) -> str | None:
         return path
     paths = _siblings(stem)
     if len(paths) > 1:
-        raise UsageError(Fault(f"{stem} has {len(paths)} parameter files", where=stem, hint=_epochs_hint(stem)))
+        raise UsageError(Fault(f"{stem} has {format_count(len(paths), 'parameter file')}", where=stem, hint=_epochs_hint(stem)))
     return paths[0] if paths else None
 
 

@@ -213,7 +213,7 @@ def _by_id(map_file: MapFile, graph: Graph, inverse: bool) -> dict[Node, str]:
     if len(branches) > 1:
         listed = ", ".join(repr(branch) for branch in branches)
         hint = "a rename takes the map of one branch, as `duplicate --drop-original` with one prefix and `rename` write it"
-        raise InputError(Fault(f"is the map of {len(branches)} branches ({listed})", where=where, hint=hint))
+        raise InputError(Fault(f"is the map of {format_count(len(branches), 'branch')} ({listed})", where=where, hint=hint))
     names: dict[Node, str] = {}
     seen: set[Node] = set()
     faults = []

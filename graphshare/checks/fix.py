@@ -27,6 +27,7 @@ from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import EMPTY, Graph
 from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.ir.walk import reachable, topological
+from graphshare.text.format import format_count
 
 MAX_DIFFED = 1 << 22  # bytes; the lines of a larger file are not compared
 # Rewriting the file is enough: the writer escapes strings as MXNet reads them, and writes each key once.
@@ -89,7 +90,9 @@ def format_fix(fix: Fix) -> list[str]:
     path = fix.target.graph
     if fix.graph is not None:
         if max(len(fix.before), len(fix.graph)) > MAX_DIFFED:
-            lines.append(f"{path}: would be rewritten ({len(fix.before):,} bytes before, {len(fix.graph):,} after)")
+            lines.append(
+                f"{path}: would be rewritten ({format_count(len(fix.before), 'byte')} before, {len(fix.graph):,} after)"
+            )
         else:
             before, after = (_split_lines(data) for data in (fix.before, fix.graph))
             lines += [line.rstrip("\n") for line in unified_diff(before, after, path, path, n=1)]

@@ -10,7 +10,7 @@ from graphshare.checkpoint.outputs import Outputs
 from graphshare.cli.console import say
 from graphshare.cli.output import say_written
 from graphshare.rewrite.choices import Duplication
-from graphshare.text.format import escape_control, format_names
+from graphshare.text.format import escape_control, format_count, format_names
 
 _SHOWN = 6
 
@@ -21,12 +21,12 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
     inputs = [node for node, role in report.roles.items() if role.kind in (Kind.INPUT, Kind.UNKNOWN)]
     for branch in report.rewrite.branches:
         names = format_name_list([branch.images[node].name for node in inputs if node in branch.images])
-        say(f"branch {branch.label or '(original)'}: {len(branch.images)} nodes, inputs {names}")
+        say(f"branch {branch.label or '(original)'}: {format_count(len(branch.images), 'node')}, inputs {names}")
     if report.tied:
         names = format_name_list([node.name for node in report.tied])
-        say(f"tied: {len(report.tied)} parameters, one node each for all branches ({names})")
+        say(f"tied: {format_count(len(report.tied), 'parameter')}, one node each for all branches ({names})")
     if report.copied:
-        say(f"copied: {len(report.copied)} parameters a branch; they start equal and drift apart in training")
+        say(f"copied: {format_count(len(report.copied), 'parameter')} a branch; they start equal and drift apart in training")
     if report.joined:
         joined = [node.name + (f" (axis {axis})" if axis else "") for node, axis in report.joined.items()]
         say(f"one run for all branches: joined {format_name_list(joined)}; outputs split again")

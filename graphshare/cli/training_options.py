@@ -114,4 +114,4 @@ def say_result(trained: Trained) -> None:
     for name, array in list(trained.before.items())[:_LISTED]:
         first, last = summarize(name, array).mean, summarize(name, trained.outputs[name]).mean
         say(f"{escape_control(name)}: mean {format_number(first, 9)} before, {format_number(last, 9)} after")
-    say(f"{format_count(trained.steps, 'step')} on {len(trained.updated)} parameters and states in {trained.seconds:.3f} s")
+    say(f"{format_count(trained.steps, 'step')} on {format_count(len(trained.updated), 'variable')} in {trained.seconds:.3f} s")

@@ -14,6 +14,7 @@ from graphshare.formats.mxnet.document import VARIABLE_OP, operator_text
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.ops.batch_norm.signature import BARRIER
+from graphshare.text.format import format_count
 from graphshare.text.short_repr import ShortRepr
 
 
@@ -170,7 +171,12 @@ def _find_subgraph_changes(a: Node, b: Node) -> Iterator[Change]:
         if x is not y and (diff := diff_graphs(x, y)):  # the file's nesting bounds this recursion
             parts = ((len(diff.added), "added"), (len(diff.removed), "removed"), (len(diff.changed), "changed"))
             summary = ", ".join(f"{count} {what}" for count, what in parts if count) or "other names"
-            yield Change("sub-graph", str(number), f"{len(x.nodes)} nodes", f"{len(y.nodes)} nodes ({summary})")
+            yield Change(
+                "sub-graph",
+                str(number),
+                format_count(len(x.nodes), "node"),
+                f"{format_count(len(y.nodes), 'node')} ({summary})",
+            )
 
 
 def _same_entry(x: Entry, y: Entry, branch: Branch, all_images: Mapping[Node, Mapping[Node, None]]) -> bool:

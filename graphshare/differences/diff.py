@@ -38,10 +38,10 @@ class Difference(ShortRepr, msgspec.Struct, frozen=True):
         graph = self.graph
         counts = [(len(getattr(graph, what)), what) for what in ("added", "removed", "renamed", "changed")]
         parts = [f"{format_count(count, 'node')} {what}" for count, what in counts if count]
-        parts += [f"{len(graph.ties)} ties moved"] if graph.ties else []
-        parts += [f"{len(graph.outputs)} outputs"] if graph.outputs else []
-        parts += [f"{len(graph.attributes)} graph attributes"] if graph.attributes else []
-        parts += [f"{len(self.parameters.changes)} parameters"] if self.parameters else []
+        parts += [f"{format_count(len(graph.ties), 'tie')} moved"] if graph.ties else []
+        parts += [format_count(len(graph.outputs), "output")] if graph.outputs else []
+        parts += [format_count(len(graph.attributes), "graph attribute")] if graph.attributes else []
+        parts += [format_count(len(self.parameters.changes), "parameter")] if self.parameters else []
         if parts:
             return f"DIFFERENT: {', '.join(parts)}"
         return "SAME: " + ("the graphs" if self.parameters is None else "the graphs and their parameters")

@@ -21,6 +21,7 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import reachable
+from graphshare.text.format import format_count
 from graphshare.text.short_repr import ShortRepr
 
 PartialShape = tuple[int | None, ...]
@@ -126,7 +127,7 @@ def _remark(graph: Graph, picture: Picture, to: str, *, is_depth_given: bool) ->
         yield f"scopes are open to depth {picture.depth}; --depth N opens more or fewer"
     left_out = len(graph.nodes) - len(reachable(graph))
     if left_out:
-        yield f"{left_out} nodes that no output needs are left out"
+        yield f"left out: {format_count(left_out, 'node')} that no output needs"
     if to == "mermaid" and len(picture.lines) > MAX_LINES:
         yield f"Mermaid draws {MAX_LINES} lines unless configured for more; this graph has {len(picture.lines)} (see --depth)"
 

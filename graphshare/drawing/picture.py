@@ -192,7 +192,7 @@ class _PictureBuilder:
             lines.append(f"{renamed} renamed")
         return Box("scope", scopes[-1] if scopes else branch or "graph", lines, (branch, *scopes[:-1]),
                    any(node in self.heads for node in nodes), renamed > 0,
-                   f"{len(nodes)} operators", tuple(nodes))  # fmt: skip
+                   format_count(len(nodes), 'operator'), tuple(nodes))  # fmt: skip
 
     def _count_weights(self, variables: Sequence[Node]) -> list[str]:
         """Return a line with the number of weights; no box has one where no shape at all is known."""

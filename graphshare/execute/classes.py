@@ -12,7 +12,7 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.execute.variable_values import as_array
 from graphshare.formats.byte_source import open_source
 from graphshare.ops.kernel import Array
-from graphshare.text.format import format_dims
+from graphshare.text.format import format_count, format_dims
 
 MAX_LABEL_BYTES = 1 << 24
 
@@ -55,7 +55,7 @@ def rank_classes(
     fitting = {name: rows for name, rows in scores.items() if names is None or rows.shape[1] == len(names)}
     if not fitting:
         shapes = ", ".join(f"{name} {format_dims(np.shape(value))}" for name, value in outputs.items())
-        wanted = "rows of scores" if names is None else f"rows of {len(names):,} scores"
+        wanted = "rows of scores" if names is None else f"rows of {format_count(len(names), 'score')}"
         hint = "choose the output with --target" + ("" if names is None else ", or the labels of this network")
         raise RefusedError(Fault(f"no output has {wanted}, one for each class; there is {shapes}", hint=hint))
     return [
@@ -69,7 +69,9 @@ def read_labels(path: str | os.PathLike[str]) -> list[str]:
     """Return the lines of a text file (UTF-8), without empty ones at its end. Raises InputError when it is none."""
     with open_source(path, endings=(".txt",)) as source:
         if source.size > MAX_LABEL_BYTES:
-            raise InputError(Fault(f"has {source.size:,} bytes; labels may have {MAX_LABEL_BYTES:,}", where=source.name))
+            raise InputError(
+                Fault(f"has {format_count(source.size, 'byte')}; labels may have {MAX_LABEL_BYTES:,}", where=source.name)
+            )
         data = source.read_at(0, source.size)
     try:
         labels = [line.strip() for line in data.decode("utf-8-sig").split("\n")]

@@ -19,7 +19,7 @@ from graphshare.execute.step import Step
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.kernel import Array, Context, KernelError, Result, Shape
 from graphshare.progress import item_progress
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_count, format_shape
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -109,7 +109,9 @@ def run_kernel(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
         ) from error
     result = output if isinstance(output, Result) else Result(output if isinstance(output, tuple) else (output,))
     if len(result.outputs) < len(step.outputs):
-        message = f"{step.node.op} has {len(result.outputs)} outputs, and output {len(step.outputs) - 1} is used"
+        message = (
+            f"{step.node.op} has {format_count(len(result.outputs), 'output')}, and output {len(step.outputs) - 1} is used"
+        )
         raise RefusedError(Fault(message, node=step.node.name))
     return result
 

@@ -26,7 +26,7 @@ from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.rewrite.upgrade import upgrade
-from graphshare.text.format import format_names
+from graphshare.text.format import format_count, format_names
 
 UPGRADED_BEFORE = 905  # up to here MXNet's loader gave operators another meaning than the file's text has today
 
@@ -173,7 +173,10 @@ def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[st
 
 def describe_upgrade(implied: int) -> list[str]:
     """Return a note on the variables that an upgrade added, if it added any."""
-    more = f"the graph is of an older generation and was upgraded in memory; {implied} variables that it implies were added"
+    more = (
+        "the graph is of an older generation and was upgraded in memory; added: "
+        f"{format_count(implied, 'variable')} that it implies"
+    )
     return [more] if implied else []
 
 

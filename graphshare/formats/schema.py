@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from graphshare.errors import Fault
-from graphshare.text.format import shorten
+from graphshare.text.format import format_count, shorten
 
 MAX_FAULTS = 100
 _PLACES = (Path(__file__).parents[1] / "schemas", Path(__file__).parents[2] / "schemas")
@@ -57,7 +57,10 @@ def _message(error: Any) -> str:
     if error.validator == "minLength":
         return "is empty"
     if error.validator in ("minItems", "maxItems"):
-        return f"has {len(error.instance)} elements ({text}), which is too {'few' if error.validator == 'minItems' else 'many'}"
+        return (
+            f"has {format_count(len(error.instance), 'element')} ({text}), which is too "
+            f"{'few' if error.validator == 'minItems' else 'many'}"
+        )
     return f"{text}: {error.message}" if len(error.message) < 200 else f"{text} does not fit"
 
 

@@ -11,6 +11,7 @@ from graphshare.errors import Fault
 from graphshare.formats.params.mxnet_index import UNLOADABLE_DTYPES
 from graphshare.formats.params.records import ParameterFile, Record, format_record
 from graphshare.formats.params.registry import read_index
+from graphshare.text.format import format_count
 from graphshare.text.names import split_key
 from graphshare.text.short_repr import ShortRepr
 
@@ -70,7 +71,8 @@ def _remarks(file: ParameterFile) -> Iterator[Fault]:
     """Yield the peculiarities of the file that break or surprise readers."""
     if file.trailing:
         yield Fault(
-            f"has {file.trailing:,} bytes after the last name; MXNet ignores them, a rewrite drops them", where=file.path
+            f"has {format_count(file.trailing, 'byte')} after the last name; MXNet ignores them, a rewrite drops them",
+            where=file.path,
         )
     seen: set[str] = set()
     for number, record in enumerate(file.records):

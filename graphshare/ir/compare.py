@@ -11,6 +11,7 @@ import msgspec
 
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.text.format import format_count
 
 Exempt = Mapping[str, Collection[str]]
 
@@ -88,7 +89,7 @@ def compare_images(
         ):
             what = "" if node in tied and image.is_variable else _describe_content(node, image, exempt, attributes=True)
         if len(image.inputs) != len(node.inputs):
-            what = f"{len(node.inputs)} and {len(image.inputs)} inputs"
+            what = f"{len(node.inputs)} and {format_count(len(image.inputs), 'input')}"
         for entry, new in zip(node.inputs, image.inputs, strict=False):
             other = replaced.get(entry.node) if replaced else None
             source, index = (images[entry.node], entry.index) if other is None else (other.node, other.index)
@@ -108,7 +109,7 @@ def _describe_difference(a: Node, b: Node, exempt: Exempt) -> str:
     if what:
         return what
     if len(a.inputs) != len(b.inputs) or len(a.control_deps) != len(b.control_deps):
-        return f"{len(a.inputs)} and {len(b.inputs)} inputs"
+        return f"{len(a.inputs)} and {format_count(len(b.inputs), 'input')}"
     for position, (x, y) in enumerate(zip(a.inputs, b.inputs, strict=True)):
         if x.index != y.index:
             return f"input {position} takes output {x.index} and output {y.index}"

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, KernelError
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_count, format_shape
 
 
 class LinearLayer(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ def scale_filters(attrs: Attrs, weight: Array, factor: Array) -> Array:
 
 def misfit(weight: Array, factor: Array) -> str:
     """Return the words for a factor that has not one number for each output channel."""
-    return f"has {len(factor)} channels, which a weight of shape {format_shape(weight.shape)} does not have"
+    return f"has {format_count(len(factor), 'channel')}, which a weight of shape {format_shape(weight.shape)} does not have"
 
 
 def fold_scaling(
@@ -69,7 +69,9 @@ def fold_scaling(
         factor, term = scaling.terms(attrs[1], *(array.astype(np.float64) for array in statistics))
         if bias is not None:
             if bias.shape != term.shape:
-                raise KernelError(f"has {len(term)} channels, and the bias before it has shape {format_shape(bias.shape)}")
+                raise KernelError(
+                    f"has {format_count(len(term), 'channel')}, and the bias before it has shape {format_shape(bias.shape)}"
+                )
             term = term + bias * factor
         scaled = linear.scale(attrs[0], weight.astype(np.float64), factor)
         new = scaled.astype(weight.dtype), term.astype(weight.dtype)

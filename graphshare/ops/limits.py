@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_count, format_shape
 
 FLOATS = ("float16", "float32", "float64")
 LAPACK = ("float32", "float64")
@@ -72,11 +72,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         known = [shape for shape in shapes if shape is not None]
         for shape in known:
             if len(shape) < self.rank:
-                return f"{format_shape(shape)} has {len(shape)} axes, expected at least {self.rank}"
+                return f"{format_shape(shape)} has {format_count(len(shape), 'axis')}, expected at least {self.rank}"
             if self.elements and 0 in shape:
                 return f"{format_shape(shape)} has no elements"
         if self.ranks and known and shapes[0] is not None and len(shapes[0]) not in self.ranks:
-            return f"{format_shape(shapes[0])} has {len(shapes[0])} axes, expected {' or '.join(map(str, self.ranks))}"
+            return (
+                f"{format_shape(shapes[0])} has {format_count(len(shapes[0]), 'axis')}, "
+                f"expected {' or '.join(map(str, self.ranks))}"
+            )
         return None
 
 

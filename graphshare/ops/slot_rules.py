@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphshare.ops.signature import MAX_COUNT, AttributeFault, Outputs
+from graphshare.text.format import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,7 +52,9 @@ def require_same_rank(*keys: str) -> LoadCheck:
         for key in keys:
             value = values[key]
             if value is None or (value and len(value) != len(kernel)):
-                return AttributeFault("constraint", key, str(value), f"have {len(kernel)} members, as many as kernel, or none")
+                return AttributeFault(
+                    "constraint", key, str(value), f"have {format_count(len(kernel), 'member')}, as many as kernel, or none"
+                )
         return None
 
     return check

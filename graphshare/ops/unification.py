@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from graphshare.ops.kernel import Attrs, Dim, KernelError, Shape, ShapeRule, Shapes, TypeRule, Types
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_count, format_shape
 
 
 def unify(a: Shape, b: Shape) -> Shape:
@@ -39,7 +39,7 @@ def dims_of_rank(shape: Shape, rank: int, what: str = "") -> tuple[Dim, ...]:
     if shape is None:
         return (None,) * rank
     if len(shape) != rank:
-        raise KernelError(f"{what or format_shape(shape)} has {len(shape)} axes, expected {rank}")
+        raise KernelError(f"{what or format_shape(shape)} has {format_count(len(shape), 'axis')}, expected {rank}")
     return shape
 
 
@@ -55,7 +55,7 @@ def axis_of(axis: int, rank: int) -> int:
         KernelError: there is no such axis.
     """
     if not -rank <= axis < rank:
-        raise KernelError(f"axis {axis} of an array with {rank} axes")
+        raise KernelError(f"axis {axis} of an array with {format_count(rank, 'axis')}")
     return axis % rank
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Dim, KernelError
+from graphshare.text.format import format_count
 
 
 class Window(NamedTuple):
@@ -34,7 +35,7 @@ def window_of(attrs: Attrs) -> Window:
     values = [attrs.get(key) or (default,) * rank for key, default in (("stride", 1), ("dilate", 1), ("pad", 0))]
     for key, value in zip(("stride", "dilate", "pad"), values, strict=True):
         if len(value) != rank:
-            raise KernelError(f"{key} {value} has {len(value)} numbers where kernel {kernel} has {rank}")
+            raise KernelError(f"{key} {value} has {format_count(len(value), 'number')} where kernel {kernel} has {rank}")
     if min((*kernel, *values[0], *values[1]), default=1) < 1:
         raise KernelError(f"kernel {kernel}, stride {values[0]} and dilate {values[1]} must be 1 or more everywhere")
     return Window(kernel, *values)
@@ -70,7 +71,9 @@ def output_size(size: Dim, extent: int, stride: int, pad: int) -> Dim:
     if size is None:
         return None
     if size + 2 * pad < extent:
-        raise KernelError(f"a window of {extent} cells does not fit into {size} with a padding of {pad} on each side")
+        raise KernelError(
+            f"a window of {format_count(extent, 'cell')} does not fit into {size} with a padding of {pad} on each side"
+        )
     return (size + 2 * pad - extent) // stride + 1
 
 

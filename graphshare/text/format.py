@@ -47,7 +47,23 @@ def format_bytes(count: int) -> str:
 def format_count(count: int, noun: str = "") -> str:
     """Return ``1 error``, ``2,000 errors``; without a ``noun`` the number alone. A file may claim counts beyond all measure."""
     number = f"{count:,}" if count < 10**30 else "more than 10^30"
-    return f"{number} {noun}{'' if count == 1 else 's'}" if noun else number
+    return f"{number} {noun if count == 1 else pluralize(noun)}" if noun else number
+
+
+_PLURALS = {"index": "indices", "matrix": "matrices", "axis": "axes"}
+
+
+def pluralize(noun: str) -> str:
+    """Return the plural of a noun, which may have adjectives before it and an attribute behind ``of``: ``pairs of nodes``."""
+    head, of, attribute = noun.partition(" of ")
+    adjectives, space, word = head.rpartition(" ")
+    if word in _PLURALS:
+        plural = _PLURALS[word]
+    elif word.endswith("y") and word[-2:-1] not in "aeiou":
+        plural = f"{word[:-1]}ies"
+    else:
+        plural = word + ("es" if word.endswith(("s", "x", "ch", "sh")) else "s")
+    return f"{adjectives}{space}{plural}{of}{attribute}"
 
 
 def format_number(value: float | None, digits: int = 5) -> str:

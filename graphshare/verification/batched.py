@@ -25,6 +25,7 @@ from graphshare.ir.walk import reachable
 from graphshare.ops.kernel import Array
 from graphshare.ops.unary.signature import IDENTITY
 from graphshare.rewrite.batched_graph import Batched, single_run
+from graphshare.text.format import format_count
 from graphshare.verification.inputs import Settings, Side, add_notes
 from graphshare.verification.report import BranchReport, ParameterResult, Report
 from graphshare.verification.stages import Stage, value_stage
@@ -48,7 +49,7 @@ def verify_batched(batch: Batched, side: Side, settings: Settings, notes: dict[s
     """
     misplaced = list(_find_misplaced(batch))
     if misplaced:
-        stage = Stage("structure", "fails", f"{len(misplaced)} differences", tuple(misplaced))
+        stage = Stage("structure", "fails", format_count(len(misplaced), "difference"), tuple(misplaced))
         return Report(tuple(BranchReport(ALONE, label or "(original)", (stage,)) for label in batch.labels))
     graphs = [single_run(batch, number)[0] for number in range(len(batch.labels))]
     stages = [_structure(graphs[0], graph) for graph in graphs]
@@ -80,7 +81,7 @@ def _find_misplaced(batch: Batched) -> Iterator[str]:
     """Yield what is not in its place between the branches: inputs by their names, parts of outputs by their numbers."""
     count = len(batch.labels)
     if not batch.graph.heads or len(batch.graph.heads) % count:
-        yield f"{len(batch.graph.heads)} outputs cannot be those of {count} branches"
+        yield f"{format_count(len(batch.graph.heads), 'output')} cannot be those of {format_count(count, 'branch')}"
         return
     for join in batch.joins:
         names = [entry.node.name for entry in join.inputs]
@@ -109,9 +110,9 @@ def _structure(first: Graph, graph: Graph) -> Stage:
     pairing = compare_structure(first.heads, graph.heads)
     if pairing:
         operators = sum(not a.is_variable for a, _ in pairing.pairs)
-        return Stage("structure", "holds", f"one run of {operators} operators for all branches")
+        return Stage("structure", "holds", f"one run of {format_count(operators, 'operator')} for all branches")
     details = tuple(f"{d.left.name!r} and {d.right.name!r}: {d.what}" for d in pairing.differences)
-    return Stage("structure", "fails", f"{len(details)} differences", details)
+    return Stage("structure", "fails", format_count(len(details), "difference"), details)
 
 
 class _Runs:

@@ -7,6 +7,7 @@ import msgspec
 from graphshare.formats.params.lookup import How
 from graphshare.reports.model import Finding, Level, RuleInfo
 from graphshare.reports.model import Report as Findings
+from graphshare.text.format import format_count
 from graphshare.text.short_repr import ShortRepr
 from graphshare.verification.stages import Stage
 from graphshare.verification.training import Training
@@ -85,7 +86,7 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
             return ""
         drifting = sum(len(training.drifting) for training in trained)
         if drifting:
-            return f"; copied: {drifting} parameters will drift"
+            return f"; copied: {format_count(drifting, 'parameter')} will drift"
         tied = all(training.is_tied for training in trained)
         return "; tied: they train as one" if tied else "; copied, though this step did not move them apart"
 

@@ -33,10 +33,13 @@ def structure_stage(pairing: Pairing) -> Stage:
     if pairing:
         operators = sum(not a.is_variable for a, _ in pairing.pairs)
         return Stage(
-            "structure", "holds", f"{len(pairing.pairs)} pairs of nodes, {operators} operators, the same but for names"
+            "structure",
+            "holds",
+            f"{format_count(len(pairing.pairs), 'pair of nodes')}, "
+            f"{format_count(operators, 'operator')}, the same but for names",
         )
     details = tuple(f"{d.left.name!r} and {d.right.name!r}: {d.what}" for d in pairing.differences)
-    return Stage("structure", "fails", f"{len(details)} differences", details)
+    return Stage("structure", "fails", format_count(len(details), "difference"), details)
 
 
 def parameter_stage(found: Sequence[ParameterPair], no_file: bool) -> Stage:
@@ -65,7 +68,7 @@ def value_stage(rounds: Sequence[Values]) -> Stage:
         owners = dict.fromkeys(values.sizes_of or "the original" for values in rounds if values.sizes_of is not None)
         sizes = f"; at the sizes of {' and of '.join(owners)}" if owners else ""
         return Stage("values", "holds", _summarize([output.comparison for output in outputs], "output") + sizes)
-    summary = f"{len(details)} differences in {len(outputs)} outputs"
+    summary = f"{format_count(len(details), 'difference')} in {format_count(len(outputs), 'output')}"
     first = next((values for values in rounds if values.first is not None), None)
     if first is not None and first.first is not None:
         details.append(f"first at {_place(first.first)}: {_difference(first.first.comparison)}{_sizes(first)}")

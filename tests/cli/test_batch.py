@@ -125,7 +125,7 @@ def test_a_disproved_batch_is_not_written(tmp_path: Path) -> None:
         (lambda n: n[""]["heads"].reverse(), "is part 1 of 'softmax_split', not 0"),
         (lambda n: n["softmax_split"]["attrs"].update(num_outputs="3"), "does not make a part for each branch"),
         (lambda n: n["data_batch"]["inputs"].pop(), "does not join one input of each branch"),
-        (lambda n: n[""]["heads"].pop(), "1 outputs cannot be those of 2 branches"),
+        (lambda n: n[""]["heads"].pop(), "1 output cannot be those of 2 branches"),
     ],
 )
 def test_planted_faults_of_structure_are_found(siam: Path, edit: Callable[[dict[str, Any]], None], words: str) -> None:

@@ -129,10 +129,11 @@ def test_a_graph_of_tvm_is_recognized_by_its_operator(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"\xff\xd8\xff\xe0" + bytes(20), "<stdin>: is a JPEG picture, not a symbol file"),
-        (gzip.compress(b"\x80\x02]q\0."), "<stdin>: is a Python pickle compressed with gzip, not a symbol file"),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF\0", "<stdin>: is an image, not a symbol file"),
+        (gzip.compress(b"\x80\x02]q\0.", mtime=0), "<stdin>: is a Python pickle compressed with gzip, not a symbol file"),
         (b"\x1f\x8b\x08\0" + b"\xff" * 40, "<stdin>: is damaged: gzip reports"),
     ],
+    ids=["image", "pickle", "damaged"],
 )
 def test_wrong_input_in_a_pipe_is_named(data: bytes, words: str) -> None:
     refused(graphshare("inspect", "-", data=data), words)

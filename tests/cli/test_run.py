@@ -172,7 +172,7 @@ def test_a_file_of_2015_is_upgraded_in_memory(folder: Path) -> None:
     write_params(folder / "old.params", keys, (2,))
     arguments = ["run", "old.json", "--params", "old.params", "--random", "1", "--random-params", "1", "--shape", "data=3,2"]
     run = done(graphshare(*arguments, "-o", "out.npz", cwd=folder))
-    assert b"upgraded in memory; 2 variables that it implies were added" in run.stderr
+    assert b"upgraded in memory; added: 2 variables that it implies" in run.stderr
     assert written(folder / "out.npz")["fc_output"].shape == (3, 3)
     np.save(folder / "mean.npy", np.zeros(2, "float32"))
     before = written(folder / "out.npz")["fc_output"]

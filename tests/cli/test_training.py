@@ -159,7 +159,7 @@ def test_verify_tells_tied_from_copied(folder: Path) -> None:
     assert tied.splitlines()[-1] == "EQUAL: sha- and the original, bit for bit; tied: they train as one"
     copied = done(graphshare("verify", "copy", *SIZED, cwd=folder)).stdout.decode()
     assert "'conv1_weight' and 'sha-conv1_weight': copied: will drift, " in copied
-    assert copied.splitlines()[-1] == "EQUAL: sha- and the original, bit for bit; copied: 1 parameters will drift"
+    assert copied.splitlines()[-1] == "EQUAL: sha- and the original, bit for bit; copied: 1 parameter will drift"
     answer = graphshare("verify", "copy", *SIZED, "--expect", "tied", cwd=folder)
     assert answer.returncode == 1
     assert "FAIL training" in answer.stdout.decode()

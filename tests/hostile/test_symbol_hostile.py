@@ -146,7 +146,7 @@ def test_ids_out_of_range(path: Path, run: Run) -> None:
     for value in (4, 99, 2**32 - 1):
         found = siamese()
         found["nodes"][3]["inputs"] = [[value, 0, 0]]
-        refuse(run, path, text(found), "$.nodes[3].inputs[0]", '(node "loss")', f"refers to node {value}, but there are 4")
+        refuse(run, path, text(found), "$.nodes[3].inputs[0]", '(node "loss")', f"refers to node {value}, but the graph has 4")
     for value in (-1, 2**32, 10**40):
         found = siamese()
         found["nodes"][3]["inputs"] = [[value, 0, 0]]
@@ -278,7 +278,7 @@ def test_counts_in_attributes_make_no_lists(path: Path, run: Run) -> None:
 
 
 def test_things_that_are_no_files(tmp_path: Path) -> None:
-    refused(graphshare("inspect", str(tmp_path)), str(tmp_path), "is a directory")
+    refused(graphshare("format", str(tmp_path)), str(tmp_path), "is a directory")
     refused(graphshare("inspect", str(tmp_path / "none.json")), "none.json", "does not exist")
     refused(graphshare("inspect", str(tmp_path / "a\nb")), "does not exist")
     broken = tmp_path / "link.json"

@@ -9,6 +9,7 @@ from graphshare.checks.examples import dense
 from graphshare.checks.rule import CheckRule, Example, Violation
 from graphshare.formats.mxnet.document import VARIABLE_OP
 from graphshare.reports.model import Level
+from graphshare.text.format import format_count
 
 
 def find(context: CheckContext) -> Iterator[Violation]:
@@ -21,7 +22,7 @@ def find(context: CheckContext) -> Iterator[Violation]:
         if listed != variables:
             missing, extra = sorted(set(variables) - set(listed)), len(listed) - len(set(listed))
             problem = (
-                f"leaves out {len(missing)} of {len(variables)} variables, node {missing[0]} first"
+                f"leaves out {len(missing)} of {format_count(len(variables), 'variable')}, node {missing[0]} first"
                 if missing
                 else f"lists {extra} ids twice"
                 if extra

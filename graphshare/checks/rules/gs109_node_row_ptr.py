@@ -11,6 +11,7 @@ from graphshare.formats.mxnet.document import operator_text
 from graphshare.ir.graph import Node
 from graphshare.ops.registry import canonical
 from graphshare.reports.model import Level
+from graphshare.text.format import format_count
 
 # The number of outputs of these depends on the build (oneDNN keeps a workspace), so both counts are valid.
 _BUILD_DEPENDENT = frozenset(("Pooling", "_contrib_quantized_pooling", "LRN"))
@@ -31,7 +32,7 @@ def find(context: CheckContext) -> Iterator[Violation]:
 
 def _fault(context: CheckContext, sums: Sequence[int], nodes: Sequence[Node]) -> str:
     if len(sums) != len(nodes) + 1:
-        return f"has {len(sums)} numbers for {len(nodes)} nodes, not {len(nodes) + 1}"
+        return f"has {format_count(len(sums), 'number')} for {format_count(len(nodes), 'node')}, not {len(nodes) + 1}"
     if sums[0] != 0:
         return f"starts at {sums[0]}, not 0"
     for i, node in enumerate(nodes):
@@ -39,7 +40,7 @@ def _fault(context: CheckContext, sums: Sequence[int], nodes: Sequence[Node]) ->
         if count < 0:
             return f"decreases at node {i} ({node.name!r})"
         if not _is_possible(context, node, count):
-            return f"counts {count} outputs of node {i} ({operator_text(node)} {node.name!r})"
+            return f"counts {format_count(count, 'output')} of node {i} ({operator_text(node)} {node.name!r})"
     return ""
 
 

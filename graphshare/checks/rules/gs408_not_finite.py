@@ -9,13 +9,16 @@ from graphshare.checks.examples import DENSE_RECORDS, dense
 from graphshare.checks.record_values import find_non_finite
 from graphshare.checks.rule import CheckRule, Example, ExampleRecord, Violation
 from graphshare.reports.model import Level
+from graphshare.text.format import format_count
 
 
 def find(context: CheckContext) -> Iterator[Violation]:
     """Yield each array that contains such values."""
     for place, count, size in find_non_finite(context):
         hint = "training diverged, or the file is damaged"
-        yield Violation(f"contains {count:,} values of {size:,} that are NaN or infinite", record=place, hint=hint)
+        yield Violation(
+            f"contains {format_count(count, 'value')} of {size:,} that are NaN or infinite", record=place, hint=hint
+        )
 
 
 RULE = CheckRule(

@@ -22,6 +22,7 @@ from graphshare.cli.rule_pages import explain_rule, list_rules
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.output_paths import UsedFile
 from graphshare.reports.model import Finding
+from graphshare.text.format import format_count
 
 EXAMPLES = {
     "check": [
@@ -116,7 +117,7 @@ def _show_fixes(targets: list[Target], options: CheckOptions) -> int:
     fixes = plan_fixes(targets, options)
     for fix in fixes:
         put(format_fix(fix))
-    say(f"{len(fixes)} of {len(targets)} targets would change")
+    say(f"{len(fixes)} of {format_count(len(targets), 'target')} would change")
     return int(bool(fixes))
 
 
@@ -127,5 +128,5 @@ def _list_inputs(targets: Sequence[Target], baseline: str | None) -> list[UsedFi
 
 def _write_baseline(findings: Sequence[Finding], path: str, inputs: Sequence[UsedFile]) -> int:
     write_text(path, format_baseline(findings, path).encode(), content="baseline", inputs=inputs)
-    say(f"wrote {path}: {len(findings)} findings")
+    say(f"wrote {path}: {format_count(len(findings), 'finding')}")
     return 0

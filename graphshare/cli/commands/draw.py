@@ -18,6 +18,7 @@ from graphshare.cli.output import list_inputs
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.feeds import parse_shapes
 from graphshare.formats.output_paths import is_directory
+from graphshare.text.format import format_count
 
 _LANGUAGES: dict[str, Any] = {
     ".html": "html", ".htm": "html", ".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid",
@@ -98,4 +99,4 @@ def command(
         write_stdout([drawn.data])
         return
     write_text(out, drawn.data, content="picture", inputs=[*input_files(model), *list_inputs("map", highlight)])
-    say(f"wrote {out}: {len(drawn.picture.boxes)} boxes for {len(model.graph.nodes)} nodes")
+    say(f"wrote {out}: {format_count(len(drawn.picture.boxes), 'box')} for {format_count(len(model.graph.nodes), 'node')}")

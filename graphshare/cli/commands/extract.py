@@ -14,6 +14,7 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import say_written, write_result
 from graphshare.cli.summary import format_name_list
+from graphshare.text.format import format_count
 
 EXAMPLES = {
     "extract": [
@@ -43,5 +44,5 @@ def command(
     outputs = write_result(result, output)
     if outputs is not None:
         arguments = format_name_list(NameLists(result.graph).arguments)
-        say(f"kept {len(result.graph.nodes)} of {len(source.graph.nodes)} nodes; arguments {arguments}")
+        say(f"kept {len(result.graph.nodes)} of {format_count(len(source.graph.nodes), 'node')}; arguments {arguments}")
         say_written(outputs)

@@ -21,7 +21,7 @@ from graphshare.cli.summary import format_name_list
 from graphshare.errors import Fault, UsageError
 from graphshare.rewrite.group.connections import name_output
 from graphshare.rewrite.group.plan import Grouping
-from graphshare.text.format import escape_control
+from graphshare.text.format import escape_control, format_count
 from graphshare.text.names import split_pair
 
 EXAMPLES = {
@@ -121,7 +121,7 @@ def _check_counts(graphs: Sequence[str], prefixes: Sequence[str], params: Sequen
     for option, given in (("--prefix", prefixes), ("--params", params)):
         if given and len(given) != len(graphs):
             hint = f"give {option} once for each graph, in their order; '' for none"
-            faults.append(Fault(f"there are {len(given)} {option} for {len(graphs)} graphs", hint=hint))
+            faults.append(Fault(f"there are {len(given)} {option} for {format_count(len(graphs), 'graph')}", hint=hint))
     if graphs.count("-") > 1:
         faults.append(Fault("stdin can be read only once", hint="name files for the other graphs"))
     if faults:
@@ -142,7 +142,7 @@ def _say_group(report: Grouping) -> None:
             if role.kind in (Kind.INPUT, Kind.UNKNOWN) and node in branch.images
         ]
         prefix = f" under the prefix {part.prefix}" if part.prefix else ""
-        say(f"{part.label}: {len(branch.images)} nodes{prefix}, inputs {format_name_list(names)}")
+        say(f"{part.label}: {format_count(len(branch.images), 'node')}{prefix}, inputs {format_name_list(names)}")
     fed: dict[str, list[str]] = {}
     for (number, node), output in report.connect.items():
         fed.setdefault(name_output(report.parts, output), []).append(f"{node.name} of {report.parts[number].label}")
@@ -150,5 +150,5 @@ def _say_group(report: Grouping) -> None:
         say(f"connected: {escape_control(name)} feeds {format_name_list(inputs)}")
     tied = list(dict.fromkeys(report.rewrite.branches[i].images[node].name for i, node in report.tied.values()))
     if tied:
-        say(f"tied: {len(tied)} variables, one node each ({format_name_list(tied)})")
+        say(f"tied: {format_count(len(tied), 'variable')}, one node each ({format_name_list(tied)})")
     say(f"outputs: {format_name_list(NameLists(report.rewrite.graph).outputs)}")

@@ -96,7 +96,7 @@ def show(file: str, epoch: int | None, select: tuple[str, ...], format_: str) ->
     ]
     put_table(("name", "shape", "type", "size", "offset", "shares"), rows, right=("size", "offset"))
     again = f", {format_bytes(found.repeated)} of them stored twice" if found.repeated else ""
-    say(f"{len(found.arrays)} arrays, {format_bytes(found.size)}{again}")
+    say(f"{format_count(len(found.arrays), 'array')}, {format_bytes(found.size)}{again}")
 
 
 @command.command
@@ -129,7 +129,7 @@ def stats(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -
     for array in found.arrays:
         of = array.statistics
         if of is not None and of.nans + of.infinities:
-            say(f"{array.key} holds {of.nans} NaN and {of.infinities} infinities", style="warning")
+            say(f"{array.key} holds {of.nans} NaN and {format_count(of.infinities, 'infinity')}", style="warning")
 
 
 @command.command("diff")
@@ -196,7 +196,7 @@ def convert(
         in_place=in_place,
     )
     tied = f", {len(done.tied)} of them tied" if done.tied else ""
-    say(f"wrote {done.target}: {done.arrays} arrays as {done.format}{tied}")
+    say(f"wrote {done.target}: {format_count(done.arrays, 'array')} as {done.format}{tied}")
     for key in done.densified:
         say(f"{key!r} was sparse and is dense now", style="warning")
     for key in done.untied:
@@ -207,7 +207,7 @@ def convert(
 
 def _say_cast(done: Conversion, dtype: str) -> None:
     """Print how many arrays have another dtype now, what that means for the graph, and what overflowed."""
-    say(f"{len(done.cast)} of {done.arrays} arrays are {dtype} now; the graph is unchanged")
+    say(f"cast to {dtype}: {len(done.cast)} of {format_count(done.arrays, 'array')}; the graph is unchanged")
     for key, count in done.overflows.items():
         say(f"{key!r}: {format_count(count, 'number')} beyond the range of {dtype} became infinite", style="warning")
 
@@ -226,4 +226,4 @@ def _print_table(found: ParameterListing) -> None:
         put_table(("name", "type", "shape", "layout"), rows)
     else:
         put(("\t".join(map(escape_control, row)) for row in rows), keep="\t")
-    say(f"{len(found.arrays)} arrays, {found.data_size:,} bytes of data in {found.size:,}")
+    say(f"{format_count(len(found.arrays), 'array')}, {format_count(found.data_size, 'byte')} of data in {found.size:,}")

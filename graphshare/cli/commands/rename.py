@@ -14,6 +14,7 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import list_inputs, say_written, write_result
 from graphshare.rewrite.rules.model import Only, matches_of_options
+from graphshare.text.format import format_count
 
 EXAMPLES = {
     "rename": [
@@ -75,5 +76,5 @@ def command(
     if outputs is not None and result.rewrite is not None:
         branch = result.rewrite.branches[0]
         changed = sum(image.name != node.name for node, image in branch.images.items())
-        say(f"renamed {changed} of {len(branch.source.nodes)} nodes")
+        say(f"renamed {changed} of {format_count(len(branch.source.nodes), 'node')}")
         say_written(outputs)

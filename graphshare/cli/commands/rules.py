@@ -12,6 +12,7 @@ from graphshare.cli import options, rule_options
 from graphshare.cli.console import put, put_json, say
 from graphshare.cli.suggest import SuggestingGroup
 from graphshare.rewrite.rules.model import matches_of_options, rule_from_option
+from graphshare.text.format import format_count
 
 _graph = options._option("--graph", metavar="GRAPH", help="The graph that the rules are for.")
 
@@ -94,5 +95,8 @@ def check(file: str, graph: str | None, params: str | None, strict: bool, format
                 say(fault.hint, style="hint")
         for warning in found.warnings:
             say(warning, style="warning")
-        say(f"{file}: {found.rules} rules, {len(found.errors)} errors, {len(found.warnings)} warnings")
+        say(
+            f"{file}: {format_count(found.rules, 'rule')}, {format_count(len(found.errors), 'error')}, "
+            f"{format_count(len(found.warnings), 'warning')}"
+        )
     return 1 if found.errors or (strict and found.warnings) else 0

@@ -228,7 +228,9 @@ def _put_table(summaries: Sequence[OutputSummary]) -> None:
         Console(file=sys.stdout, markup=False, highlight=False).print(table)
     for s in summaries:
         if s.nonfinite:
-            say(f"{escape_control(s.name)} holds {s.nonfinite} values that are NaN or infinite", style="warning")
+            say(
+                f"{escape_control(s.name)} holds {format_count(s.nonfinite, 'value')} that are NaN or infinite", style="warning"
+            )
 
 
 def _profile_lines(costs: Profile) -> Iterator[str]:
@@ -249,4 +251,4 @@ def _profile_lines(costs: Profile) -> Iterator[str]:
         )
     yield from align(rows)
     if len(costs.nodes) > _LISTED:
-        yield f"and {len(costs.nodes) - _LISTED} faster nodes (--format json lists all)"
+        yield f"and {format_count(len(costs.nodes) - _LISTED, 'faster node')} (--format json lists all)"

@@ -12,6 +12,7 @@ from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import say
 from graphshare.cli.output import say_written, write_result
+from graphshare.text.format import format_count
 
 EXAMPLES = {
     "upgrade": [
@@ -33,5 +34,5 @@ def command(graph: str, epoch: int | None, params: str | None, keep_amp_cast: bo
     result = upgrade(source, keep_amp_cast=keep_amp_cast)
     outputs = write_result(result, output)
     if outputs is not None:
-        say(f"upgraded {len(source.graph.nodes)} nodes to {len(result.graph.nodes)}")
+        say(f"upgraded {format_count(len(source.graph.nodes), 'node')} to {len(result.graph.nodes)}")
         say_written(outputs)

@@ -14,6 +14,7 @@ import msgspec
 
 from graphshare.drawing.layout.text_size import measure_box
 from graphshare.drawing.picture import Box, Picture
+from graphshare.text.format import format_count
 
 Path = tuple[str, ...]
 
@@ -121,7 +122,7 @@ def _list_boxes(picture: Picture) -> list[Box]:
     boxes = list(picture.boxes)
     for number, labels in shapes.items():
         if labels:
-            text = ", ".join(labels) if len(labels) < 3 else f"{len(labels)} shapes"
+            text = ", ".join(labels) if len(labels) < 3 else format_count(len(labels), "shape")
             boxes[number] = msgspec.structs.replace(boxes[number], lines=[*boxes[number].lines, f"→ {text}"])
     return boxes
 

@@ -70,7 +70,10 @@ class Images(ShortRepr):
         for length in self.shape:
             size *= length
         if size > MAX_BATCH_BYTES:
-            message = f"{len(self)} images of {format_dims(self.shape[1:])} take {format_bytes(size)}; a batch may take "
+            message = (
+                f"{format_count(len(self), 'image')} of {format_dims(self.shape[1:])} "
+                f"take {format_bytes(size)}; a batch may take "
+            )
             hint = "compute fewer at a time with --batch N, or make them smaller with --resize"
             raise RefusedError(Fault(message + format_bytes(MAX_BATCH_BYTES), hint=hint))
         array = read_batch(self._headers, self.settings)

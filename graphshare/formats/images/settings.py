@@ -10,6 +10,7 @@ import msgspec
 
 from graphshare.errors import Fault, UsageError
 from graphshare.formats.images.presets import PRESETS
+from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
 
 COLORS = {"rgb": 3, "bgr": 3, "gray": 1}
@@ -86,5 +87,7 @@ def _check(values: Mapping[str, Any]) -> list[Fault]:
         channels = COLORS.get(values.get("color", "rgb"), 3)
         if name != "scale" and len(numbers) not in (1, channels):
             hint = "give one number" if channels == 1 else "give one number, or one each for red, green and blue"
-            faults.append(Fault(f"{name} has {len(numbers)} numbers for {channels} channel{'s'[: channels > 1]}", hint=hint))
+            faults.append(
+                Fault(f"{name} has {format_count(len(numbers), 'number')} for {format_count(channels, 'channel')}", hint=hint)
+            )
     return faults

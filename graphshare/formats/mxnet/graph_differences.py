@@ -17,6 +17,7 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import node_ids
 from graphshare.progress import task
+from graphshare.text.format import format_count
 
 _COMPARED = 1 << 16  # bytes at a time
 
@@ -139,7 +140,7 @@ _SUBGRAPHS, _CONTROL_DEPS, _FORM = attrgetter("subgraphs"), attrgetter("control_
 
 def _graph_differences(actual: Graph, graph: Graph, path: str = "$") -> Iterator[Fault]:
     if len(actual.nodes) != len(graph.nodes):
-        yield Fault(f"holds {len(actual.nodes)} nodes instead of {len(graph.nodes)}", path=path)
+        yield Fault(f"holds {format_count(len(actual.nodes), 'node')} instead of {len(graph.nodes)}", path=path)
         return
     ids, read_ids = node_ids(graph), node_ids(actual)
     for i, (a, b) in enumerate(zip(actual.nodes, graph.nodes, strict=True)):

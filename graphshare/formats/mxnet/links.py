@@ -10,6 +10,7 @@ from typing import Any
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.mxnet.document import VARIABLE_OP
+from graphshare.text.format import format_count
 
 Records = Sequence[dict[str, Any]]
 
@@ -81,7 +82,7 @@ def _check_entries(
     hint = "ids count from 0 in the order of $.nodes; the file was cut or edited by hand"
     for position, entry in enumerate(entries):
         if entry[0] >= count:
-            message = f"refers to node {entry[0]}, but there are {count} nodes"
+            message = f"refers to node {entry[0]}, but the graph has {format_count(count, 'node')}"
             faults.append(Fault(message, path=f"{path}[{position}]", node=node, hint=hint))
 
 

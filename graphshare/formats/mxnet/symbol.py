@@ -21,6 +21,7 @@ from graphshare.formats.mxnet.node_records import NodeReader
 from graphshare.formats.mxnet.source import JsonStyle, MxnetSource, NodesText
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeForm
 from graphshare.progress import task
+from graphshare.text.format import format_count
 
 _Linker = Callable[[Iterable[Any], Iterable[int | None] | None, NodeReader], list[Node]]
 
@@ -83,7 +84,7 @@ def _link(
     dicts.
     """
     if depth > document.MAX_NESTING:
-        raise InputError(Fault(f"subgraphs are nested deeper than {document.MAX_NESTING} levels"))
+        raise InputError(Fault(f"subgraphs are nested deeper than {format_count(document.MAX_NESTING, 'level')}"))
     if depth and not checked:
         msgspec.convert(graph_object, document.GraphRecord)
     document.check_kinds(graph_object)

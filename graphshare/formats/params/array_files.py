@@ -18,6 +18,7 @@ from graphshare.formats.params.format import ParameterFormat, WriteOptions
 from graphshare.formats.params.npy import MAGIC, read_npy_header
 from graphshare.formats.params.records import ITEM_SIZES, Record, element_count, format_record
 from graphshare.formats.params.registry import ARRAY_ENDINGS, read_index
+from graphshare.text.format import format_count
 from graphshare.text.names import split_key
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _read_npy(source: ByteSource) -> Array:
     size = source.size - header.size
     expected = element_count(header.shape) * ITEM_SIZES[header.dtype]
     if expected != size:
-        message = f"has {size:,} bytes of data where its shape {header.shape} needs {expected:,}"
+        message = f"has {format_count(size, 'byte')} of data where its shape {header.shape} needs {expected:,}"
         raise InputError(Fault(message, where=source.name, hint=DAMAGED))
     dtype = np.dtype(header.dtype).newbyteorder(">" if header.big_endian else "<")
     try:

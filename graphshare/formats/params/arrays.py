@@ -17,6 +17,7 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.byte_source import ByteSource, reopen_source
 from graphshare.formats.params.format import CHUNK, Chunks
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
+from graphshare.text.format import format_count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -220,12 +221,15 @@ def _find_misfit(array: SparseArray) -> str:
         return "has indices that are not one row of integers"
     if array.indptr is None:
         if array.values.shape[1:] != array.shape[1:] or array.values.shape[:1] != array.indices.shape:
-            return f"has stored rows of shape {array.values.shape} for {len(array.indices)} indices and shape {array.shape}"
+            return (
+                f"has stored rows of shape {array.values.shape} for "
+                f"{format_count(len(array.indices), 'index')} and shape {array.shape}"
+            )
         return _out_of_range(array.indices, array.shape[0])
     if len(array.shape) != 2 or array.indptr.dtype.kind not in "iu" or array.indptr.shape != (array.shape[0] + 1,):
         return f"has row pointers of shape {array.indptr.shape} for shape {array.shape}"
     if array.values.shape != array.indices.shape:
-        return f"has {array.values.size} values for {array.indices.size} column numbers"
+        return f"has {format_count(array.values.size, 'value')} for {format_count(array.indices.size, 'column number')}"
     steps = array.indptr[1:] < array.indptr[:-1]
     if array.indptr[0] != 0 or array.indptr[-1] != len(array.indices) or steps.any():
         return "has row pointers that do not rise from 0 to the number of values"

@@ -61,6 +61,7 @@ from graphshare.formats.params.records import (
     decode_key,
     element_count,
 )
+from graphshare.text.format import format_count
 
 MAGIC = 0x112
 MAGIC_V1, MAGIC_V2, MAGIC_V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
@@ -125,12 +126,12 @@ def _read_file(cursor: Cursor, *, bare: bool) -> ParameterFile:
     left = cursor.size - cursor.position - _U64.size
     if count * SMALLEST_RECORD > left:
         cursor.fail(
-            f"claims {count:,} arrays, but has room for {max(left, 0) // SMALLEST_RECORD:,} at most",
+            f"claims {format_count(count, 'array')}, but has room for {max(left, 0) // SMALLEST_RECORD:,} at most",
             at=16,
             hint=DAMAGED,
         )
     if count > MAX_RECORDS:
-        cursor.fail(f"claims {count:,} arrays; graphshare reads up to {MAX_RECORDS:,}", at=16)
+        cursor.fail(f"claims {format_count(count, 'array')}; graphshare reads up to {MAX_RECORDS:,}", at=16)
     anonymous = [_read_record(cursor, number, bare) for number in range(count)]
     cursor.record = -1
     names = _read_names(cursor, count)
@@ -169,14 +170,17 @@ def _add_key(record: Record, key: str) -> Record:
 def _read_names(cursor: Cursor, count: int) -> list[str]:
     (name_count,) = cursor.unpack(_U64, "the number of names")
     if name_count not in (0, count):
-        cursor.fail(f"has {name_count:,} names for {count:,} arrays", at=cursor.position - 8)
+        cursor.fail(f"has {format_count(name_count, 'name')} for {format_count(count, 'array')}", at=cursor.position - 8)
     names = []
     for number in range(name_count):
         (length,) = cursor.unpack(_U64, f"the length of name {number}")
         if length > cursor.size - cursor.position:
             cursor.cut_short(length, f"name {number}")
         if length > MAX_NAME_SIZE:
-            cursor.fail(f"name {number} has {length:,} bytes; graphshare reads up to {MAX_NAME_SIZE:,}", at=cursor.position - 8)
+            cursor.fail(
+                f"name {number} has {format_count(length, 'byte')}; graphshare reads up to {MAX_NAME_SIZE:,}",
+                at=cursor.position - 8,
+            )
         names.append(decode_key(cursor.take(length, "a name")))
     return names
 

@@ -28,6 +28,7 @@ from graphshare.formats.params.mxnet_index import (
 )
 from graphshare.formats.params.records import MAX_RANK, MAX_RECORDS, ParameterFile, Record, encode_key, format_record
 from graphshare.progress import task
+from graphshare.text.format import format_count
 
 _FLAGS = {name: flag for flag, name in TYPE_FLAGS.items()}
 
@@ -58,7 +59,7 @@ def copy_records(parts: Parts, out: BinaryIO) -> None:
 def encode_keys(plan: Plan) -> list[bytes]:
     """Return the keys of ``plan`` as bytes; none for a list without names. Raises RefusedError as :func:`copy_records`."""
     if len(plan) > MAX_RECORDS:
-        raise RefusedError(f"{len(plan):,} arrays are to be written; graphshare reads up to {MAX_RECORDS:,}")
+        raise RefusedError(f"the file would hold {format_count(len(plan), 'array')}; graphshare reads up to {MAX_RECORDS:,}")
     keys = [key for _, key in plan]
     if all(key is None for key in keys):
         return []
@@ -135,10 +136,10 @@ def verify_records(written: ByteSource, parts: Parts, *, verify_bytes: bool = Fa
 
 def _differences(written: ParameterFile, plan: Plan) -> Iterator[Fault]:
     if len(written.records) != len(plan):
-        yield Fault(f"holds {len(written.records)} arrays, not the {len(plan)} that were to be written")
+        yield Fault(f"holds {format_count(len(written.records), 'array')}, not the {len(plan)} that were to be written")
         return
     if written.trailing:
-        yield Fault(f"has {written.trailing} bytes behind the last name")
+        yield Fault(f"has {format_count(written.trailing, 'byte')} behind the last name")
     for number, (record, (source, key)) in enumerate(zip(written.records, plan, strict=True)):
         place = format_record(key, number)
         if record.key != key and (record.key is None or key is None or record.key_bytes != encode_key(key)):

@@ -18,7 +18,7 @@ import msgspec
 
 from graphshare.errors import InputError
 from graphshare.formats.params.records import ITEM_SIZES, MAX_RANK
-from graphshare.text.format import shorten
+from graphshare.text.format import format_count, shorten
 
 MAX_HEADER_SIZE = 10_000  # numpy's own limit
 MAGIC = b"\x93NUMPY"
@@ -62,7 +62,7 @@ def read_npy_header(stream: IO[bytes]) -> NpyHeader:
     length_field = stream.read(width)
     length = int.from_bytes(length_field, "little")
     if len(length_field) < width or length > MAX_HEADER_SIZE:
-        raise InputError(f"has an .npy header of {length:,} bytes; more than {MAX_HEADER_SIZE:,} are not read")
+        raise InputError(f"has an .npy header of {format_count(length, 'byte')}; more than {MAX_HEADER_SIZE:,} are not read")
     raw = stream.read(length)
     if len(raw) < length:
         raise InputError("ends inside its .npy header")

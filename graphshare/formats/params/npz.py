@@ -51,7 +51,9 @@ class Npz(ParameterFormat):
             members = archive.infolist()
             if len(members) > MAX_RECORDS:
                 raise InputError(
-                    Fault(f"has {len(members):,} members; graphshare reads up to {MAX_RECORDS:,}", where=source.name)
+                    Fault(
+                        f"has {format_count(len(members), 'member')}; graphshare reads up to {MAX_RECORDS:,}", where=source.name
+                    )
                 )
             faults = list(_find_misplaced_members(members, source.size))
             records = []
@@ -84,7 +86,7 @@ class Npz(ParameterFormat):
             except _read_errors() as error:
                 raise _unreadable(source, error, describe(record)) from error
             if left:
-                raise _unreadable(source, EOFError(f"{left:,} bytes are missing"), describe(record))
+                raise _unreadable(source, EOFError(f"{format_count(left, 'byte')} missing"), describe(record))
 
         return chunks
 
@@ -155,9 +157,11 @@ def _read_record(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Record:
     if member.compress_type not in (_STORED, _DEFLATED):
         raise InputError(f"is compressed by method {member.compress_type}", hint="save it with numpy.savez")
     if member.compress_type == _STORED and member.file_size != member.compress_size:
-        raise InputError(f"claims {member.file_size:,} bytes, stored in {member.compress_size:,}")
+        raise InputError(f"claims {format_count(member.file_size, 'byte')}, stored in {member.compress_size:,}")
     if member.file_size > member.compress_size * _DEFLATE_RATIO:
-        raise InputError(f"claims {member.file_size:,} bytes, more than {member.compress_size:,} compressed ones can hold")
+        raise InputError(
+            f"claims {format_count(member.file_size, 'byte')}, more than {member.compress_size:,} compressed ones can hold"
+        )
     try:
         with archive.open(member) as stream:
             header = read_npy_header(stream)
@@ -166,7 +170,7 @@ def _read_record(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Record:
     size = header.size + element_count(header.shape) * ITEM_SIZES[header.dtype]
     if size != member.file_size:
         shape = shorten(f"({', '.join(map(str, header.shape))})", 120)
-        raise InputError(f"has {member.file_size:,} bytes, but its shape {shape} needs {format_count(size)}")
+        raise InputError(f"has {format_count(member.file_size, 'byte')}, but its shape {shape} needs {format_count(size)}")
     return Record(
         key=_key(member),
         shape=header.shape,

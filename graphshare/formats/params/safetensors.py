@@ -27,6 +27,7 @@ from graphshare.formats.params.byte_ranges import write_all
 from graphshare.formats.params.cursor import DAMAGED, Cursor
 from graphshare.formats.params.format import Chunks, ParameterFormat, Plan, WriteOptions
 from graphshare.formats.params.records import ITEM_SIZES, MAX_RANK, ParameterFile, Record, element_count, format_record
+from graphshare.text.format import format_count
 
 MAX_HEADER_SIZE = 100_000_000  # bytes; the limit of the format's own library
 METADATA = "__metadata__"
@@ -132,7 +133,7 @@ def _read_header(source: ByteSource) -> bytes:
     if length > source.size - 8:
         cursor.cut_short(length, "the header")
     if length > MAX_HEADER_SIZE:
-        cursor.fail(f"has a header of {length:,} bytes; the format allows {MAX_HEADER_SIZE:,}", at=0)
+        cursor.fail(f"has a header of {format_count(length, 'byte')}; the format allows {MAX_HEADER_SIZE:,}", at=0)
     return cursor.take(length, "the header")
 
 
@@ -157,12 +158,12 @@ def _find_misfit(entries: Mapping[str, _Entry], data_size: int) -> Iterator[Faul
         elif len(entry.shape) > MAX_RANK:
             yield Fault(f"has rank {len(entry.shape)}; ranks go up to {MAX_RANK}", path=place)
         elif stop - begin != element_count(entry.shape) * ITEM_SIZES[dtype]:
-            yield Fault(f"has {stop - begin:,} bytes, which is not what its shape and dtype need", path=place)
+            yield Fault(f"has {format_count(stop - begin, 'byte')}, which is not what its shape and dtype need", path=place)
         if begin != end:
             yield Fault(f"starts at byte {begin:,} of the data, expected byte {end:,}", path=place, hint=DAMAGED)
         end = max(stop, end)
     if end != data_size:
-        yield Fault(f"has {data_size:,} bytes of data; its header describes {end:,}", hint=DAMAGED)
+        yield Fault(f"has {format_count(data_size, 'byte')} of data; its header describes {end:,}", hint=DAMAGED)
 
 
 def _record(key: str, entry: _Entry, start: int) -> Record:

@@ -13,7 +13,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Sh
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.special_functions import BLOCK, erf_of_block
 from graphshare.ops.unification import same_floating_dtypes, same_shapes, unify
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_count, format_shape
 
 _SELU_ALPHA = np.float32(1.6732632423543772)
 _SELU_SCALE = np.float32(1.0507009873554805)
@@ -77,7 +77,7 @@ def rrelu(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
 def prelu(context: Context, attrs: Attrs, x: Array, gamma: Array) -> Array:
     """Return ``gamma * x`` below 0, otherwise ``x``; one slope for each channel (axis 1) or one for all."""
     slopes = gamma.reshape((-1,) + (1,) * (x.ndim - 2)) if gamma.ndim == 1 and x.ndim > 1 else gamma
-    require(slopes.ndim <= x.ndim, f"gamma has {slopes.ndim} axes, more than the {x.ndim} of the data")
+    require(slopes.ndim <= x.ndim, f"gamma has {format_count(slopes.ndim, 'axis')}, more than the {x.ndim} of the data")
     with refuse_invalid_call():
         np.broadcast_shapes(slopes.shape, x.shape)
     result: Array = np.multiply(x, slopes, out=_copy(context, x), where=x < 0)

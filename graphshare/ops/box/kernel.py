@@ -11,6 +11,7 @@ from graphshare.ops.box.matching import KERNELS as MATCHING_KERNELS
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import SIGNED, Limits, with_limits
 from graphshare.ops.unification import dims_of_rank, output_rule, same_dtypes, unify
+from graphshare.text.format import format_count
 
 
 def corners(boxes: Array, form: str) -> Array:
@@ -106,7 +107,9 @@ def _infer_nms_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
         width = shape[-1] if len(shape) >= 2 else 0
         last = max(attrs["coord_start"] + 3, attrs["score_index"], attrs["id_index"])
         if width is not None and last >= width:
-            raise KernelError(f"rows have {width} numbers, expected at least {last + 1} for coordinates, score and id")
+            raise KernelError(
+                f"rows have {format_count(width, 'number')}, expected at least {last + 1} for coordinates, score and id"
+            )
     return [shape], [shape, *outputs[1:]]
 
 

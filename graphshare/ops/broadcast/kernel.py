@@ -10,7 +10,7 @@ import numpy as np
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError
 from graphshare.ops.limits import Limits, require, with_limits
 from graphshare.ops.unification import axis_of, first_dtype, output_rule, same_dtypes, size_of, with_dim
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_count, format_shape
 
 Dims = tuple[Dim, ...]
 
@@ -19,7 +19,8 @@ def _padding(attrs: Attrs, rank: int) -> list[tuple[int, int]]:
     width = attrs["pad_width"] or ()
     if rank not in (4, 5) or len(width) != 2 * rank or any(width[:4]):
         raise KernelError(
-            f"pad_width {width} for {rank} axes, expected 4 or 5 axes with two numbers each, 0 for the first two axes"
+            f"pad_width {width} for {format_count(rank, 'axis')}, expected 4 or 5 axes "
+            "with two numbers each, 0 for the first two axes"
         )
     return list(zip(width[::2], width[1::2], strict=True))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from graphshare.ops.kernel import Attrs, Bodies, Dim, KernelError, Shape, Shapes, Types
 from graphshare.ops.unification import same_dtypes, unify
+from graphshare.text.format import format_count
 
 
 def foreach_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -120,9 +121,9 @@ def _places(attrs: Attrs, count: int) -> tuple[int, ...]:
     places = (*attrs["in_data_locs"], *attrs["in_state_locs"], *attrs["remain_locs"])
     if sorted(places) != list(range(count)):
         raise KernelError(
-            f"in_data_locs, in_state_locs and remain_locs map {len(places)} inputs, but there are {count}"
+            f"in_data_locs, in_state_locs and remain_locs map {format_count(len(places), 'input')}, but there are {count}"
             if len(places) != count
-            else f"in_data_locs, in_state_locs and remain_locs do not name each of the {count} variables once"
+            else f"in_data_locs, in_state_locs and remain_locs do not name each of the {format_count(count, 'variable')} once"
         )
     return places
 

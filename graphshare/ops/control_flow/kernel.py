@@ -23,6 +23,7 @@ from graphshare.ops.control_flow.body_shapes import (
 )
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
 from graphshare.ops.unification import infer_nothing
+from graphshare.text.format import format_count
 
 
 def _run(context: Context, number: int, arrays: Sequence[Array | None]) -> list[Array]:
@@ -47,7 +48,9 @@ def foreach(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]
     """
     places = (*attrs["in_data_locs"], *attrs["in_state_locs"], *attrs["remain_locs"])
     if len(places) != len(inputs):
-        raise KernelError(f"in_data_locs, in_state_locs and remain_locs map {len(places)} inputs, but there are {len(inputs)}")
+        raise KernelError(
+            f"in_data_locs, in_state_locs and remain_locs map {format_count(len(places), 'input')}, but there are {len(inputs)}"
+        )
     data, states = len(attrs["in_data_locs"]), len(attrs["in_state_locs"])
     lengths = {x.shape[0] for x in inputs[:data]}
     if len(lengths) != 1:

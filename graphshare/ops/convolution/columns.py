@@ -11,6 +11,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelErro
 from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.ops.windows import Window, output_size, window_of
+from graphshare.text.format import format_count
 
 
 def _tap_slices(window: Window, positions: tuple[int, ...]) -> list[tuple[slice, ...]]:
@@ -57,7 +58,9 @@ def col2im(context: Context, attrs: Attrs, x: Array) -> Array:
 def _read_window(attrs: Attrs) -> tuple[Window, tuple[int, ...]]:
     window, size = window_of(attrs), tuple(attrs["output_size"])
     if len(size) != len(window.kernel):
-        raise KernelError(f"output_size {size} has {len(size)} numbers, but kernel {window.kernel} has {len(window.kernel)}")
+        raise KernelError(
+            f"output_size {size} has {format_count(len(size), 'number')}, but kernel {window.kernel} has {len(window.kernel)}"
+        )
     return window, size
 
 
@@ -75,7 +78,7 @@ def _infer_col2im_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     positions = _positions(window, size)
     batch, rows, _ = dims_of_rank(inputs[0], 3, "data")
     if rows is not None and rows % prod(window.kernel):
-        raise KernelError(f"{rows} rows are not a multiple of the {prod(window.kernel)} taps")
+        raise KernelError(f"the number of rows, {rows}, is not a multiple of the {format_count(prod(window.kernel), 'tap')}")
     channels = None if rows is None else rows // prod(window.kernel)
     count = prod(n for n in positions if n is not None)
     return [unify(inputs[0], (batch, rows, count))], [unify((batch, channels, *size), outputs[0])]

@@ -24,6 +24,7 @@ from graphshare.ops.windows import (
     unify_dims,
     window_of,
 )
+from graphshare.text.format import format_count
 
 
 def convolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
@@ -73,7 +74,7 @@ def unify_group_channels(channels: Dim, share: Dim, groups: int) -> tuple[Dim, D
     if channels is None:
         return (None if share is None else share * groups), share
     if channels % groups:
-        raise KernelError(f"{channels} channels cannot be split into num_group {groups}")
+        raise KernelError(f"{format_count(channels, 'channel')} cannot be split into num_group {groups}")
     return channels, unify_dims(share, channels // groups, "channels of weight")
 
 

@@ -25,6 +25,7 @@ from graphshare.ops.windows import (
     unify_dims,
     window_of,
 )
+from graphshare.text.format import format_count
 
 
 def deconvolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
@@ -69,7 +70,9 @@ def fit_window(attrs: Attrs, size: tuple[Dim, ...]) -> tuple[Window, tuple[int, 
     extra: tuple[int, ...] = attrs.get("adj") or (0,) * rank
     target: tuple[int, ...] = attrs.get("target_shape") or (0,) * rank
     if len(target) != rank:
-        raise KernelError(f"target_shape {target} has {len(target)} numbers, but kernel {window.kernel} has {rank}")
+        raise KernelError(
+            f"target_shape {target} has {format_count(len(target), 'number')}, but kernel {window.kernel} has {rank}"
+        )
     if not any(target):
         if any(e >= s for e, s in zip(extra, window.stride, strict=True)):
             raise KernelError(f"adj {extra} must be smaller than stride {window.stride} on every axis")
@@ -97,7 +100,7 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     has_target = any(attrs.get("target_shape") or ())
     channels = unify_dims(data[1], weight[0], "channels of data against axis 0 of weight")
     if channels is not None and channels % groups:
-        raise KernelError(f"{channels} channels cannot be split into num_group {groups}")
+        raise KernelError(f"{format_count(channels, 'channel')} cannot be split into num_group {groups}")
     share = unify_dims(weight[1], filters // groups, "axis 1 of weight against num_filter / num_group")
     taps = tuple(unify_dims(w, k, "kernel axes of weight") for w, k in zip(weight[2:], window.kernel, strict=True))
     size: list[Dim] = []

@@ -11,6 +11,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelErro
 from graphshare.ops.limits import FLOATS, Limits, with_limits
 from graphshare.ops.spatial_transform.kernel import sample_bilinear, sample_clamped, window_pairs
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
+from graphshare.text.format import format_count
 
 
 def _output_sizes(attrs: Attrs, sizes: tuple[Dim, ...]) -> tuple[Dim, ...]:
@@ -68,7 +69,9 @@ def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     if channels is None and weight[1] is not None:
         channels = weight[1] * groups
     if channels is not None and (channels % groups or channels % attrs["num_deformable_group"]):
-        raise KernelError(f"{channels} channels cannot be divided into num_group and num_deformable_group equal parts")
+        raise KernelError(
+            f"{format_count(channels, 'channel')} cannot be divided into num_group and num_deformable_group equal parts"
+        )
     output = dims_of_rank(unify((n, filters, *_output_sizes(attrs, tuple(sizes))), outputs[0]), 4)
     shapes = (
         (output[0], channels, *sizes),

@@ -11,6 +11,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Sh
 from graphshare.ops.limits import FLOATS, Limits, require, with_limits
 from graphshare.ops.spatial_transform.kernel import sample_bilinear
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
+from graphshare.text.format import format_count
 
 
 class Bin(NamedTuple):
@@ -55,7 +56,7 @@ def shift_bins(attrs: Attrs, shape: tuple[int, ...], rois: Array, *trans: Array)
             first = np.array([j, i], rois.dtype) * each + start
             place = None
             if shifted:
-                require(count >= classes, f"{classes} classes of offsets for {count} channels")
+                require(count >= classes, f"{format_count(classes, 'class')} of offsets for {format_count(count, 'channel')}")
                 begin = 2 * (channel // (count // classes))
                 place = (r, slice(begin, begin + 2), int(parts[i]), int(parts[j]))
                 first = first + trans[0][place] * number(attrs["trans_std"]) * extent

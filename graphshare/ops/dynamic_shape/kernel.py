@@ -7,6 +7,7 @@ import numpy as np
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import Limits, refuse_invalid_call, with_limits
 from graphshare.ops.unification import axis_of, dtype_rule, output_rule, same_dtypes, same_shapes, unify, with_dim
+from graphshare.text.format import format_count
 
 
 def unique(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
@@ -29,7 +30,7 @@ def bincount(context: Context, attrs: Attrs, x: Array, weights: Array | None = N
         raise KernelError(f"numbers must be 0 or more, not {x.min()}")
     limit = attrs["minlength"] + 16 * x.size + (1 << 24)  # a single large number could request any length
     if x.size and x.max() > limit:
-        raise KernelError(f"the largest number is {x.max()}, expected at most {limit} for {x.size} numbers")
+        raise KernelError(f"the largest number is {x.max()}, expected at most {limit} for {format_count(x.size, 'number')}")
     with refuse_invalid_call():
         counts = np.bincount(x.astype(np.int64), weights, attrs["minlength"])
     return counts.astype(x.dtype if weights is None else weights.dtype)

@@ -9,7 +9,7 @@ import numpy as np
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.unification import dtype_rule, output_rule, same_dtypes, same_shapes
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_count, format_shape
 
 Dims = tuple[Dim, ...]
 
@@ -36,7 +36,9 @@ def _tensor_shape(attrs: Attrs, image: Dims) -> Shape:
 
 def _check_image(shape: Shape) -> None:
     if shape is not None and len(shape) not in (3, 4):
-        raise KernelError(f"{format_shape(shape)} has {len(shape)} axes, expected 3 for an image or 4 for a batch")
+        raise KernelError(
+            f"{format_shape(shape)} has {format_count(len(shape), 'axis')}, expected 3 for an image or 4 for a batch"
+        )
 
 
 def normalize(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -60,7 +62,7 @@ def _infer_normalize_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
         for key in ("mean", "std"):
             require(
                 len(attrs[key]) in (1, shape[-3] or len(attrs[key])),
-                f"{key} has {len(attrs[key])} numbers for {shape[-3]} channels",
+                f"{key} has {format_count(len(attrs[key]), 'number')} for {format_count(shape[-3], 'channel')}",
             )
     return same_shapes(attrs, inputs, outputs)
 
@@ -69,14 +71,14 @@ def _infer_image_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     """Infer equal shapes of a single image ``(H, W, C)`` of one or three channels."""
     shape = inputs[0]
     if shape is not None:
-        require(len(shape) == 3, f"{format_shape(shape)} has {len(shape)} axes, expected 3 for an image")
+        require(len(shape) == 3, f"{format_shape(shape)} has {format_count(len(shape), 'axis')}, expected 3 for an image")
         _check_channels(shape, -1)
     return same_shapes(attrs, inputs, outputs)
 
 
 def _check_channels(shape: tuple[Dim, ...], axis: int) -> None:
     if shape[axis] not in (None, 1, 3):
-        raise KernelError(f"{format_shape(shape)} has {shape[axis]} channels, expected 1 or 3")
+        raise KernelError(f"{format_shape(shape)} has {format_count(shape[axis], 'channel')}, expected 1 or 3")
 
 
 def flip_left_right(context: Context, attrs: Attrs, x: Array) -> Array:

@@ -20,7 +20,7 @@ from graphshare.ops.unification import (
     same_shapes,
     unify,
 )
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_count, format_shape
 
 Dims = tuple[Dim, ...]
 
@@ -130,7 +130,7 @@ def _infer_gather_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     if data is None or indices is None or indices[0] is None:
         return inputs, outputs
     if indices[0] > len(data):
-        raise KernelError(f"{indices[0]} coordinates for an array with {len(data)} axes")
+        raise KernelError(f"{indices[0]} coordinates for an array with {format_count(len(data), 'axis')}")
     return inputs, [unify((*indices[1:], *data[indices[0] :]) or (1,), outputs[0])]
 
 
@@ -147,7 +147,7 @@ def _infer_scatter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tupl
     if indices is None or indices[0] is None or result is None:
         return inputs, [result]
     if indices[0] > len(result):
-        raise KernelError(f"{indices[0]} coordinates for an array with {len(result)} axes")
+        raise KernelError(f"{indices[0]} coordinates for an array with {format_count(len(result), 'axis')}")
     return [unify(inputs[0], (*indices[1:], *result[indices[0] :])), indices], [result]
 
 

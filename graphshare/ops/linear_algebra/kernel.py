@@ -11,6 +11,7 @@ from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Kernel, 
 from graphshare.ops.limits import LAPACK, Limits, with_limits
 from graphshare.ops.unification import output_rule, same_dtypes, same_shapes, unify
 from graphshare.ops.windows import unify_dims
+from graphshare.text.format import format_count
 
 
 def det(context: Context, attrs: Attrs, a: Array) -> tuple[Array, ...]:
@@ -161,7 +162,7 @@ def _side(count: int) -> int:
     """Return the side of a triangle of ``count`` numbers."""
     side = int((np.sqrt(8 * count + 1) - 1) // 2)
     if side * (side + 1) // 2 != count:
-        raise KernelError(f"{count} numbers do not form a triangle")
+        raise KernelError(f"{format_count(count, 'number')} cannot form a triangle")
     return side
 
 

@@ -9,6 +9,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelErro
 from graphshare.ops.limits import FLOATS, Limits, with_limits
 from graphshare.ops.softmax.kernel import log_softmax_along
 from graphshare.ops.unification import dims_of_rank, unify
+from graphshare.text.format import format_count
 
 
 def ctc_loss(context: Context, attrs: Attrs, data: Array, label: Array, *lengths: Array) -> Array:
@@ -78,7 +79,9 @@ def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     steps, samples, classes = dims_of_rank(inputs[0], 3)
     labels, words = dims_of_rank(inputs[1], 2)
     if steps is not None and words is not None and words > steps:
-        raise KernelError(f"labels of {words} classes cannot be longer than the {steps} steps of data")
+        raise KernelError(
+            f"labels of {format_count(words, 'class')} cannot be longer than the {format_count(steps, 'step')} of data"
+        )
     sizes = unify((samples,), (labels,))
     for other in (*inputs[2:], *outputs[:1]):
         sizes = unify(sizes, other)

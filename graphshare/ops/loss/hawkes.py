@@ -7,6 +7,7 @@ import numpy as np
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import LAPACK, Limits, require, with_limits
 from graphshare.ops.unification import dims_of_rank, unify
+from graphshare.text.format import format_count
 
 
 def log_likelihood(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, Array]:
@@ -25,7 +26,7 @@ def log_likelihood(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Arra
         last, now = np.zeros(rates.shape[1], lags.dtype), number(0)
         for lag, mark in zip(lags[i, : int(counts[i])], marks[i], strict=False):
             if not 0 <= mark < rates.shape[1]:
-                raise KernelError(f"mark {mark} is out of range for {rates.shape[1]} marks")
+                raise KernelError(f"mark {mark} is out of range for {format_count(rates.shape[1], 'mark')}")
             now = now + lag
             wait = now - last[mark]
             fading = np.exp(-decays[mark] * wait)

@@ -11,7 +11,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelErro
 from graphshare.ops.limits import FLOATS, Limits, with_limits
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, size_of, unify, with_dim
 from graphshare.ops.windows import to_compute_dtype, unify_dims
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_count, format_shape
 
 
 def fully_connected(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
@@ -57,7 +57,7 @@ def _unify_dense(data: tuple[Dim, ...], out: Shape, width: Dim, flatten: bool) -
     known = prod(d for d in rest if d is not None)
     if len(unknown) == 1 and width is not None and known:
         if width % known:
-            raise KernelError(f"{format_shape(rest)} cannot have the {width} elements that weight expects")
+            raise KernelError(f"{format_shape(rest)} cannot have the {format_count(width, 'element')} that weight expects")
         rest = with_dim(rest, unknown[0], width // known)
     width = unify_dims(width, size_of(rest), "axis 1 of weight, the inputs of a sample,")
     return (batch, *rest), (batch, hidden), width
@@ -123,7 +123,9 @@ def gemm(context: Context, attrs: Attrs, a: Array, b: Array, c: Array) -> Array:
 def _infer_batch_dot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     flat = next((shape for shape in inputs if shape is not None and len(shape) < 3), None)
     if flat is not None:
-        raise KernelError(f"{format_shape(flat)} has {len(flat)} axes, expected at least 3: a batch of matrices")
+        raise KernelError(
+            f"{format_shape(flat)} has {format_count(len(flat), 'axis')}, expected at least 3: a batch of matrices"
+        )
     return matrix_shapes(attrs, inputs, outputs)
 
 

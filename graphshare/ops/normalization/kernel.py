@@ -9,7 +9,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelErro
 from graphshare.ops.limits import FLOATS, Limits, with_limits
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, unify
 from graphshare.ops.windows import to_compute_dtype, unify_dims
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_count, format_shape
 
 
 def _standardize(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array]:
@@ -155,7 +155,7 @@ def infer_group_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
         return [data, *vectors], outputs
     _require_channels(data)
     if data[1] is not None and (groups < 1 or data[1] % groups):
-        raise KernelError(f"{data[1]} channels cannot be split into num_groups {groups}")
+        raise KernelError(f"{format_count(data[1], 'channel')} cannot be split into num_groups {groups}")
     return [data, *vectors], [data, *(unify(shape, (data[0], groups)) for shape in outputs[1:])]
 
 

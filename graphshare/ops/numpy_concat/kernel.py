@@ -12,6 +12,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Sh
 from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.numpy_concat.editing import KERNELS as EDITING_KERNELS
 from graphshare.ops.unification import is_known, same_dtypes, unify
+from graphshare.text.format import format_count
 
 Lift = Callable[[Shape], Shape]
 
@@ -83,7 +84,9 @@ def pad_widths(attrs: Attrs, rank: int) -> tuple[tuple[int, int], ...]:
     """
     widths = attrs["pad_width"]
     if len(widths) != max(rank, 2 if rank == 1 else 0) or any(len(pair) < (1 if rank == 1 else 2) for pair in widths):
-        expected = "a tuple before and one after the only axis" if rank == 1 else f"a pair for each of {rank} axes"
+        expected = (
+            "a tuple before and one after the only axis" if rank == 1 else f"a pair for each of {format_count(rank, 'axis')}"
+        )
         raise KernelError(f"pad_width {widths}, expected {expected}")
     return ((widths[0][0], widths[1][0]),) if rank == 1 else tuple((pair[0], pair[1]) for pair in widths)
 

@@ -11,6 +11,7 @@ from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Types
 from graphshare.ops.limits import NUMBERS, Limits, with_limits
 from graphshare.ops.unification import broadcast_shapes, same_dtypes, same_shapes
+from graphshare.text.format import format_count
 
 INTEGER_FUNCTIONS: dict[str, Any] = {
     "bitwise_and": np.bitwise_and,
@@ -103,7 +104,7 @@ def polyval(context: Context, attrs: Attrs, p: Array, x: Array) -> Array:
 def _polyval_shapes(attrs: Attrs, inputs: Any, outputs: Any) -> Any:
     (x,), (out,) = same_shapes(attrs, inputs[1:], outputs)
     if inputs[0] is not None and len(inputs[0]) != 1:
-        raise KernelError(f"coefficients have {len(inputs[0])} axes, expected 1")
+        raise KernelError(f"coefficients have {format_count(len(inputs[0]), 'axis')}, expected 1")
     return [inputs[0], x], [out]
 
 

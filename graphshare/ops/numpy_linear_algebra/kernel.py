@@ -12,7 +12,7 @@ from graphshare.ops.limits import LAPACK, Limits, refuse_invalid_call, with_limi
 from graphshare.ops.linear_algebra.kernel import check_finite
 from graphshare.ops.unification import axis_of, broadcast_shapes, is_known, same_dtypes, size_of, unify
 from graphshare.ops.windows import unify_dims
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_count, format_shape
 
 
 def _forward(function: Callable[..., Any], types: TypeRule = same_dtypes) -> Callable[..., Array]:
@@ -96,7 +96,9 @@ def _einsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     for term, shape in zip(terms.split(","), inputs, strict=True):
         dims = shape or ()
         if len(term) != len(dims):
-            raise KernelError(f"{term} of {attrs['subscripts']} does not name the {len(dims)} axes of {format_shape(shape)}")
+            raise KernelError(
+                f"{term} of {attrs['subscripts']} does not name the {format_count(len(dims), 'axis')} of {format_shape(shape)}"
+            )
         for letter, size in zip(term, dims, strict=True):
             sizes[letter] = unify_dims(sizes.get(letter), size, f"axis {letter} of {attrs['subscripts']}")
     if any(letter not in sizes for letter in result):
@@ -173,7 +175,7 @@ def _square_shape(shape: Shape) -> Shape:
     if shape is None:
         return None
     if len(shape) < 2:
-        raise KernelError(f"{len(shape)} axes, expected matrices")
+        raise KernelError(f"{format_count(len(shape), 'axis')}, expected matrices")
     side = unify_dims(shape[-1], shape[-2], "columns against rows of a square matrix")
     return (*shape[:-2], side, side)
 
@@ -193,7 +195,7 @@ def _transpose_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     if a is None:
         return inputs, outputs
     if len(a) < 2:
-        raise KernelError(f"{len(a)} axes, expected matrices")
+        raise KernelError(f"{format_count(len(a), 'axis')}, expected matrices")
     return inputs, [unify((*a[:-2], a[-1], a[-2]), outputs[0])]
 
 

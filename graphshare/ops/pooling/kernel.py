@@ -25,6 +25,7 @@ from graphshare.ops.windows import (
     unify_dims,
     window_of,
 )
+from graphshare.text.format import format_count
 
 _OR_NAN = "max or NaN"
 """The pool_type of a Pooling_v1 of type max."""
@@ -156,7 +157,9 @@ def _positions(size: int, window: Window, i: int, convention: str) -> int:
         return -(-(size + 2 * pad) // stride)
     room = size + 2 * pad - kernel
     if room < 0:
-        raise KernelError(f"a window of {kernel} cells does not fit into {size} with a padding of {pad} on each side")
+        raise KernelError(
+            f"a window of {format_count(kernel, 'cell')} does not fit into {size} with a padding of {pad} on each side"
+        )
     return (-(-room // stride) if convention == "full" else room // stride) + 1
 
 
@@ -168,13 +171,15 @@ def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
         return inputs, outputs
     last, rank = is_channels_last(attrs.get("layout")), len(known)
     if not 3 <= rank <= 5:
-        raise KernelError(f"data has {rank} axes; pooling takes 3 to 5: samples, channels, 1 to 3 spatial axes")
+        raise KernelError(
+            f"data has {format_count(rank, 'axis')}; pooling takes 3 to 5: samples, channels, 1 to 3 spatial axes"
+        )
     if not attrs["global_pool"] and len(attrs["kernel"]) != rank - 2:
-        raise KernelError(f"kernel {attrs['kernel']} does not fit data with {rank - 2} spatial axes")
+        raise KernelError(f"kernel {attrs['kernel']} does not fit data with {format_count(rank - 2, 'spatial axis')}")
     data = to_channels_first((None,) * rank if data is None else data, last)
     out = to_channels_first((None,) * rank if out is None else out, last)
     if len(data) != len(out):
-        raise KernelError(f"data has {len(data)} axes where the output has {len(out)}")
+        raise KernelError(f"data has {format_count(len(data), 'axis')} where the output has {len(out)}")
     window = None if attrs["global_pool"] else window_of(attrs)
     spatial: list[Dim] = []
     for i, (size, count) in enumerate(zip(data[2:], out[2:], strict=True)):

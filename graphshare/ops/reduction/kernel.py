@@ -11,6 +11,7 @@ from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Forward, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import NUMBERS, Limits, with_limits
 from graphshare.ops.unification import axis_of, same_dtypes, size_of, unify
+from graphshare.text.format import format_count
 
 Reduce = Callable[[Array, tuple[int, ...], bool], Array]
 
@@ -37,7 +38,7 @@ def _axis_set(axes: Sequence[int], rank: int) -> set[int]:
         return set()
     distinct = {axis_of(axis, rank) for axis in axes}
     if len(distinct) < len(axes):
-        raise KernelError(f"axes {tuple(axes)} of an array with {rank} axes name one of them twice")
+        raise KernelError(f"axes {tuple(axes)} of an array with {format_count(rank, 'axis')} name one of them twice")
     return distinct
 
 

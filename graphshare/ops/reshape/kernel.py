@@ -10,7 +10,7 @@ import numpy as np
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import refuse_invalid_call, require
 from graphshare.ops.unification import axis_of, dims_of_rank, first_dtype, is_known, same_dtypes, size_of, unify
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_count, format_shape
 
 Dims = tuple[Dim, ...]
 
@@ -28,7 +28,7 @@ def _ratio(whole: Dim, part: Dim) -> Dim:
     if whole is None or not part:
         return None
     if whole % part:
-        raise KernelError(f"{whole} elements cannot be divided into groups of {part}")
+        raise KernelError(f"{format_count(whole, 'element')} cannot be divided into groups of {part}")
     return whole // part
 
 
@@ -42,7 +42,7 @@ def fill_by_size(shape: Shape, size: Dim) -> Shape:
         return shape
     unknown = [i for i, d in enumerate(shape) if d is None]
     if not unknown and size_of(shape) != size:
-        raise KernelError(f"{format_shape(shape)} has {size_of(shape)} elements where {size} are wanted")
+        raise KernelError(f"{format_shape(shape)} has {format_count(size_of(shape), 'element')} where {size} are wanted")
     if len(unknown) != 1:
         return shape
     rest = prod(d for d in shape if d is not None)
@@ -180,7 +180,7 @@ def _span(begin: int | None, end: int | None, rank: int) -> tuple[int, int]:
     first = 0 if begin is None else begin + rank * (begin < 0)
     last = rank if end is None else end + rank * (end < 0)
     if not 0 <= first < last <= rank:
-        raise KernelError(f"axes {begin} to {end} of an array with {rank} axes")
+        raise KernelError(f"axes {begin} to {end} of an array with {format_count(rank, 'axis')}")
     return first, last
 
 

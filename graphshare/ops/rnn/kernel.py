@@ -18,6 +18,7 @@ import numpy as np
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes, Types
 from graphshare.ops.limits import FLOATS, Limits, require, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
+from graphshare.text.format import format_count
 
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
@@ -61,14 +62,18 @@ def input_size(attrs: Attrs, size: int) -> int:
     require(step, "state_size must not be 0")
     more, rest = divmod(size - least, step)
     if rest or more < 0:
-        raise KernelError(f"{size} parameters do not fit any input size; size 1 needs {least}, each further one {step} more")
+        raise KernelError(
+            f"{format_count(size, 'parameter')} cannot fit any input size; size 1 needs {least}, each further one {step} more"
+        )
     return more + 1
 
 
 def cells(attrs: Attrs, inputs: int, vector: Array) -> list[Cell]:
     """Return the cells by layer, then by direction."""
     if vector.shape != (parameter_size(attrs, inputs),):
-        raise KernelError(f"{vector.size} parameters, expected {parameter_size(attrs, inputs)} for inputs of size {inputs}")
+        raise KernelError(
+            f"{format_count(vector.size, 'parameter')}, expected {parameter_size(attrs, inputs)} for inputs of size {inputs}"
+        )
     hidden, sides, out = attrs["state_size"], directions(attrs), _output_width(attrs)
     rows, at = GATES[attrs["mode"]] * hidden, 0
 
@@ -203,7 +208,7 @@ def rnn_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, S
         *[cell] * lstm,
         *[(batch,)] * attrs["use_sequence_length"],
     ]
-    require(len(known) == len(inputs), f"{len(inputs)} inputs, expected {len(known)}")
+    require(len(known) == len(inputs), f"{format_count(len(inputs), 'input')}, expected {len(known)}")
     results = [(steps, batch, out * sides), state, cell][: len(outputs)]
     return (
         [unify(a, b) for a, b in zip(known, inputs, strict=True)],

@@ -11,6 +11,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Sh
 from graphshare.ops.limits import FLOATS, Limits, require, with_limits
 from graphshare.ops.roi.rotated import KERNELS as ROTATED_KERNELS
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
+from graphshare.text.format import format_count
 
 Span = tuple[int, int]
 
@@ -23,7 +24,7 @@ def round_half_away(x: Array) -> Array:
 def _sample(x: Array, region: Array) -> Array:
     number = int(region[0])
     if not 0 <= number < x.shape[0]:
-        raise KernelError(f"a region has sample {number}, but there are {x.shape[0]} samples")
+        raise KernelError(f"a region has sample {number}, but the batch has {format_count(x.shape[0], 'sample')}")
     return np.asarray(x[number])
 
 
@@ -57,7 +58,9 @@ def ps_roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Arr
     group = attrs["group_size"] or size
     out: Array = np.zeros((len(rois), count, size, size), x.dtype)
     for result, region in zip(out, rois, strict=True):
-        require(x.shape[1] == count * group * group, f"{x.shape[1]} channels, expected {count} * {group} * {group}")
+        require(
+            x.shape[1] == count * group * group, f"{format_count(x.shape[1], 'channel')}, expected {count} * {group} * {group}"
+        )
         sample = _sample(x, region).reshape(count, group, group, *x.shape[2:])
         for i, j, (top, bottom), (left, right) in sensitive_bins(attrs, region, x.shape[2:]):
             result[:, i[0], j[0]] = sample[:, i[1], j[1], top:bottom, left:right].mean(axis=(1, 2))
@@ -100,7 +103,8 @@ def roi_align(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
         if sensitive:
             i, j = np.indices((height, width))
             require(
-                len(pooled) == channels * height * width, f"{len(pooled)} channels are not a multiple of {height} * {width}"
+                len(pooled) == channels * height * width,
+                f"the number of channels, {len(pooled)}, is not a multiple of {height} * {width}",
             )
             pooled = pooled.reshape(channels, height, width, height, width)[:, i, j, i, j]
         result[...] = pooled

@@ -10,6 +10,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Sh
 from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.spatial_transform.kernel import sample_bilinear
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
+from graphshare.text.format import format_count
 
 
 def roi_align_rotated(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
@@ -21,7 +22,7 @@ def roi_align_rotated(context: Context, attrs: Attrs, x: Array, rois: Array) -> 
     for result, region in zip(out, rois, strict=True):
         number = int(region[0])
         if not 0 <= number < len(x):
-            raise KernelError(f"a region has sample {number}, but there are {len(x)} samples")
+            raise KernelError(f"a region has sample {number}, but the batch has {format_count(len(x), 'sample')}")
         middle, size = region[1:3] * scale, np.maximum(region[3:5] * scale, 1)
         angle = x.dtype.type(np.float64(region[5]) * np.pi / 180)
         down, right = _points(size[1], rows, attrs["sampling_ratio"]), _points(size[0], columns, attrs["sampling_ratio"])

@@ -9,13 +9,13 @@ from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.unification import unify
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_count, format_shape
 
 
 def _lengths(length: Array, steps: int, least: int) -> Array:
     counts = convert(length, np.int64)
     if counts.size and not (counts.min() >= least and counts.max() <= steps):
-        raise KernelError(f"lengths are {counts.min()} to {counts.max()}, but sequences have {steps} steps")
+        raise KernelError(f"lengths are {counts.min()} to {counts.max()}, but sequences have {format_count(steps, 'step')}")
     return counts
 
 

@@ -8,6 +8,7 @@ from graphshare.ops.buffers import result_buffer, reuse_buffer
 from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shapes, Types
 from graphshare.ops.unification import axis_of, same_dtypes, same_shapes, unify
+from graphshare.text.format import format_count
 
 
 def softmax_along(x: Array, axis: int, out: Array | None = None, temperature: float = 1.0) -> Array:
@@ -107,7 +108,7 @@ def _single_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 def _channel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     (shape,), _ = same_shapes(attrs, inputs, outputs)
     if attrs["mode"] == "channel" and shape is not None and len(shape) < 3:
-        raise KernelError(f"softmax over channels of an array with {len(shape)} axes, expected 3 or more")
+        raise KernelError(f"softmax over channels of an array with {format_count(len(shape), 'axis')}, expected 3 or more")
     return [shape], [shape]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import Limits, refuse_invalid_call, with_limits
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, unify
+from graphshare.text.format import format_count
 
 Order = Callable[[Attrs, int], Sequence[int]]
 
@@ -37,7 +38,9 @@ def _transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
         return range(rank)[::-1]
     axes = [axis_of(axis, rank) for axis in attrs["axes"]]
     if sorted(axes) != list(range(rank)):
-        raise KernelError(f"axes {attrs['axes']} are not a permutation of the axes of an array with {rank} axes")
+        raise KernelError(
+            f"axes {attrs['axes']} are not a permutation of the axes of an array with {format_count(rank, 'axis')}"
+        )
     return axes
 
 

@@ -17,6 +17,7 @@ from graphshare.analysis.name_lists import auxiliary_slots
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.ops.registry import find_kernel, lookup
+from graphshare.text.format import format_count
 
 if TYPE_CHECKING:
     from graphshare.ops.folding import ChannelScaling, LinearLayer
@@ -141,7 +142,7 @@ def _statistics_of(norm: Node, around: _Surroundings) -> tuple[str, ...] | str:
     names = (*(entry.node.name for entry in norm.inputs[1:]), *implied)
     signature = lookup(norm.op)
     expected = len(signature.formal_inputs(norm.attrs)) - 1 if signature is not None else 0
-    return names if len(names) == expected else f"has {len(names) + 1} inputs, not {expected + 1}"
+    return names if len(names) == expected else f"has {format_count(len(names) + 1, 'input')}, not {expected + 1}"
 
 
 def _unsuitable_variable(variables: list[Node], around: _Surroundings) -> str:

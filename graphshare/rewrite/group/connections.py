@@ -10,6 +10,7 @@ from graphshare.analysis.roles import Role
 from graphshare.errors import Fault
 from graphshare.ir.graph import Entry, Node
 from graphshare.rewrite.group.join import Output, Part, Place
+from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
 
 _MOST_GUESSES = 20
@@ -87,10 +88,10 @@ class _Names:
             return None, Fault(f"{option}: {name!r} names no output and no node", hint=hint)
         if len({(number, entry.node) for number, entry in found}) == 1:
             listed = ", ".join(output_name(entry) for _, entry in found)
-            return None, Fault(f"{option}: {name!r} has {len(found)} outputs", hint=f"name one of {listed}")
+            return None, Fault(f"{option}: {name!r} has {format_count(len(found), 'output')}", hint=f"name one of {listed}")
         labels = ", ".join(dict.fromkeys(self._parts[number].label for number, _ in found))
         hint = "give each file a --prefix, and name the output with it"
-        return None, Fault(f"{option}: {name!r} means {len(found)} outputs ({labels})", hint=hint)
+        return None, Fault(f"{option}: {name!r} means {format_count(len(found), 'output')} ({labels})", hint=hint)
 
     def inputs(self, name: str, option: str, output: Output | None) -> tuple[list[Place], list[Fault]]:
         """The input variables called ``name`` that ``output`` is to feed, or what is wrong with them."""

@@ -12,6 +12,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Graph, Node
 from graphshare.rewrite.rules.model import SHARING, Only, Reuse, Rule, Ruleset
 from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
+from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
 from graphshare.text.patterns import compile_pattern
 
@@ -136,7 +137,12 @@ def _refusals(
     faults = []
     if len(staying) > 1:
         hint = "say which they are: one (`share --doctor tie`) or several (`share --doctor separate`)"
-        faults.append(Fault(f"{movers[0].name!r} is to be {new!r}, but {len(staying)} variables are called that", hint=hint))
+        faults.append(
+            Fault(
+                f"{movers[0].name!r} is to be {new!r}, but that is the name of {format_count(len(staying), 'variable')}",
+                hint=hint,
+            )
+        )
     if not staying and new in others:
         hint = "a parameter can be tied to another parameter only; --as-parameter says that a variable is one"
         faults.append(Fault(f"{movers[0].name!r} would become {new!r}, a name that the graph already has", hint=hint))

@@ -24,6 +24,7 @@ from graphshare.rewrite.rules.scopes import (
     split_name,
     split_scope,
 )
+from graphshare.text.format import format_count
 
 MAX_NAME = 4096  # characters that rules may add to a name
 MAX_STEPS = 1000  # aliases that are followed where no graph says which names there are
@@ -269,7 +270,7 @@ def check_length(new: str, old: str) -> None:
         RefusedError: it has more than ``MAX_NAME`` characters more than the name it was made of.
     """
     if len(new) > len(old) + MAX_NAME:
-        raise RefusedError(Fault(f"{old[:60]!r} would get a name of {len(new):,} characters"))
+        raise RefusedError(Fault(f"{old[:60]!r} would get a name of {format_count(len(new), 'character')}"))
 
 
 def _cycle(path: list[str], rule: Rule | None) -> RefusedError:

@@ -194,5 +194,5 @@ def test_a_profile_adds_up() -> None:
 def test_an_output_that_the_operator_does_not_have_is_refused() -> None:
     nodes = [variable("a"), operator("relu", "r", [0]), operator("tanh", "t", [(1, 9, 0)])]
     graph = read_symbol(json.dumps(document(nodes, [2])).encode())
-    with pytest.raises(RefusedError, match="relu has 1 outputs, and output 9 is used"):
+    with pytest.raises(RefusedError, match="relu has 1 output, and output 9 is used"):
         run_graph(graph.heads, {graph.nodes[0]: np.ones(2, "float32")})
