@@ -1,46 +1,119 @@
-"""The wheel carries what the command needs: built, installed into an empty environment, and used there."""
+"""The wheel carries what the command needs: built, installed into an empty environment, and used there.
+
+Every page of the documentation is run once more outside the checkout: with the wheel in an environment of its own, and with
+what pipx makes of it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
+import zipfile
+from email import message_from_bytes
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 
-from tests.surroundings import is_required
+from tests.meta.test_docs import GENERATE, PAGES
+from tests.surroundings import is_required, missing
 
 ROOT = Path(__file__).parents[2]
+OF_DEVELOPERS = {"test", "docs", "netron", "lint"}  # the other extras are of users
 
 
-def run(*command: str, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+def run(*command: str, cwd: Path, check: bool = True, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=cwd, env={**environment, **variables}, capture_output=True, text=True, check=False)
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment that holds the wheel and what it requires, and nothing else."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from this checkout."""
     if not is_required("network"):
         pytest.skip("fetches packages: set GRAPHSHARE_REQUIRE=network")
     folder = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     # The environment of this test's own pip, so that it works where tests were installed with --target.
-    environment = dict(os.environ)
-    built = subprocess.run(
-        [*pip, "wheel", "-q", "--no-deps", "-w", str(folder), str(ROOT)], env=environment, capture_output=True
-    )
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "-q", "--no-deps", "-w", str(folder)]
+    built = subprocess.run([*command, str(ROOT)], env=dict(os.environ), capture_output=True)
     assert built.returncode == 0, built.stderr.decode()
-    wheel = next(folder.glob("graphshare-*.whl"))
+    return next(folder.glob("graphshare-*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that holds the wheel and what it requires, and nothing else."""
+    folder = tmp_path_factory.mktemp("installed")
     run(sys.executable, "-m", "venv", "--without-pip", "env", cwd=folder)
     python = folder / "env" / "bin" / "python"
     site = run(str(python), "-c", "import site; print(site.getsitepackages()[0])", cwd=folder).stdout.strip()
-    subprocess.run([*pip, "install", "-q", "--target", site, str(wheel)], env=environment, check=True, capture_output=True)
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--target", site, str(wheel)]
+    subprocess.run(command, env=dict(os.environ), check=True, capture_output=True)
     return python
+
+
+def with_extras(wheel: Path) -> str:
+    """Return the requirement of the wheel with the extras that its users may want."""
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        extras = message_from_bytes(archive.read(name)).get_all("Provides-Extra", [])
+    return f"{wheel}[{','.join(sorted(set(extras) - OF_DEVELOPERS))}]"
+
+
+@pytest.fixture(scope="module", params=["wheel", "pipx"])
+def installation(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The graphshare that pip or pipx installed, with all extras of users, outside the checkout."""
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "wheel":
+        run(sys.executable, "-m", "venv", "env", cwd=folder)
+        python, script = folder / "env" / "bin" / "python", folder / "env" / "bin" / "graphshare"
+        run(str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q", with_extras(wheel), cwd=folder)
+    else:
+        homes = {name: str(folder / name.lower()) for name in ("PIPX_HOME", "PIPX_BIN_DIR", "PIPX_MAN_DIR")}
+        python = Path(homes["PIPX_HOME"]) / "venvs" / "graphshare" / "bin" / "python"
+        script = Path(homes["PIPX_BIN_DIR"]) / "graphshare"
+        if run(sys.executable, "-m", "pipx", "--version", cwd=folder, check=False).returncode:
+            missing("network", "pipx is not installed")
+        run(sys.executable, "-m", "pipx", "install", "-q", with_extras(wheel), cwd=folder, **homes)
+    place = run(str(python), "-c", "import graphshare; print(graphshare.__file__)", cwd=folder).stdout
+    assert place.startswith(str(folder))
+    return GENERATE.Installation((str(script),), str(python), {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_blocks_show_what_installed_commands_print(page: Path, installation: Any, tmp_path: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert GENERATE.run_blocks(text, GENERATE.prepare_folder(tmp_path, page), installation) == text
+
+
+@pytest.mark.slow
+def test_the_installed_help_is_that_of_the_checkout(installation: Any, tmp_path: Path) -> None:
+    for path, _ in [("", click.Command("")), *GENERATE.list_commands()]:
+        shown, expected = (
+            run(*command, *path.split(), "--help", cwd=tmp_path, **variables).stdout
+            for command, _, variables in (installation, GENERATE.find_checkout())
+        )
+        assert shown == expected
+        assert shown.startswith("Usage: graphshare ")
+
+
+@pytest.mark.slow
+def test_examples_of_the_installed_help_run(installation: Any, tmp_path: Path) -> None:
+    folder = GENERATE.prepare_folder(tmp_path)
+    run(*installation.command, "duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=folder)
+    (folder / "rules.json").write_text('{"version": 1, "rules": [{"scope": "b", "to": "a"}]}')
+    for path, lines in GENERATE.list_examples().items():
+        for _, line in lines if path != "completion" else ():
+            words = shlex.split(line)
+            assert words[0] == "graphshare"
+            run(*installation.command, *words[1:], cwd=folder)
 
 
 @pytest.mark.slow
