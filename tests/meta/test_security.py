@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from graphshare.checkpoint.load import MAX_STREAM
-from graphshare.drawing.svg import LIMIT
+from graphshare.drawing.graphviz import LIMIT
 from graphshare.formats.gzip_file import MAX_UNPACKED
+from graphshare.formats.images.header import FORMATS, MAX_PIXELS
+from graphshare.formats.images.images import MAX_RESIZED
 from graphshare.formats.mxnet.document import MAX_NESTING
 from tests.processes import ROOT
 
@@ -92,6 +94,8 @@ def test_such_uses_are_found() -> None:
 
 def test_the_bounds_are_those_of_the_code() -> None:
     assert (MAX_NESTING, MAX_UNPACKED, MAX_STREAM, LIMIT) == (64, 1 << 28, 1 << 30, 120)
+    assert (MAX_PIXELS, MAX_RESIZED) == (89_478_485, 16_777_216)
+    assert FORMATS == ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
     text = " ".join(PAGE.read_text(encoding="utf-8").split())
     assert "(64 levels in a graph), gzip data (256 MB) and pipes (1 GB)" in text
     assert "stops it after two minutes" in text
