@@ -14,7 +14,7 @@ from graphshare.execute.bind import bind as bind_graph
 from graphshare.execute.run import Computed
 from graphshare.execute.run import run as run_graph
 from graphshare.execute.sgd import Sgd
-from graphshare.execute.train import Trained
+from graphshare.execute.train import StepListener, Trained
 from graphshare.execute.train import train as train_graph
 from graphshare.execute.variable_values import as_arrays
 from graphshare.formats.images.images import describe_images
@@ -102,12 +102,14 @@ def train(
     targets: Names = (),
     seed: int | None = None,
     params_seed: int | None = None,
+    on_step: StepListener | None = None,
 ) -> Trained:
     """Train the parameters of a model for some steps, all on the same inputs, as MXNet's Module does it.
 
     ``settings`` are those of SGD. ``rescale`` multiplies the gradients; without it they are divided by the batch size of the
     first data input. Heads that are not losses start from ``head_gradients``, by output name, or from ones. The other arguments
-    are those of :func:`run`. ``model.with_params(trained.updated)`` is the trained model.
+    are those of :func:`run`. ``on_step`` is called after each step with its number and the losses so far.
+    ``model.with_params(trained.updated)`` is the trained model.
 
     Raises:
         RefusedError: an operator has no gradient, there is nothing to train, or what :func:`run` refuses.
@@ -126,6 +128,7 @@ def train(
             targets=as_names(targets),
             seed=seed,
             params_seed=params_seed,
+            on_step=on_step,
         )
     trained.notes[:0] = describe_images(feeds or {})
     return trained

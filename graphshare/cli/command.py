@@ -1,7 +1,7 @@
 """The class of every command: its help lists the options by what they are for, and each command takes ``--quiet``.
 
-The sections are by what an option does for the user: what is read, what is done, what is written, what prepares images, and
-last what is rarely needed. An option that no section names is one of what the command does.
+The sections are by what an option does for the user: what is read, what is done, what is written, how images are prepared,
+how parameters are trained, and last what is rarely needed. An option that no section names is one of what the command does.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import click
 from graphshare.cli.console import choose_quiet
 
 READS, DOES, WRITES, RARE = "What it reads", "What it does", "What it writes", "Rarely needed"
-IMAGES = "How it prepares images"
+IMAGES, TRAINING = "How it prepares images", "How it trains"
+_TITLES = (READS, DOES, WRITES, IMAGES, TRAINING, RARE)
 _RANGE = re.compile(r"  \[(?:x|\d+)[<>]=?[^\]]*\]$")
 
 #: The options of each section, in the order of the help.
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         READS: (
-            *("--params", "--epoch", "--against", "--against-params", "--recorded", "--graph", "--feed", "--shape"),
-            "--labels",
-            *("--random", "--random-params", "--seed", "--preset", "--resize", "--crop", "--mean", "--scale", "--std", "--rgb"),
-            *("--bgr", "--gray", "--layout", "--rules", "--map", "--inverse", "--highlight", "--config", "--baseline"),
+            *("--params", "--epoch", "--against", "--against-params", "--recorded", "--graph", "--feed", "--shape", "--labels"),
+            *("--random", "--random-params", "--seed", "--rules", "--map", "--inverse", "--highlight"),
+            *("--config", "--baseline"),
         ),
         WRITES: (
             *("--out", "--params-out", "--map-out", "--write-baseline", "--in-place", "--dry-run", "--format", "--quiet"),
@@ -35,11 +35,14 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *("--preset", "--resize", "--crop", "--mean", "--scale", "--std", "--rgb", "--bgr", "--gray", "--layout"),
             *("--interpolation", "--batch"),
         ),
+        TRAINING: (
+            *("--sgd-steps", "--learning-rate", "--momentum", "--wd", "--clip-gradient", "--rescale-grad", "--head-gradient"),
+        ),
         RARE: (
             *("--as-input", "--as-parameter", "--strict", "--verify-bytes", "--upgrade", "--separator", "--reuse", "--force"),
-            *("--batch-axis", "--clip-gradient", "--rescale-grad", "--head-gradient", "--expect", "--allow-unsupported"),
+            *("--batch-axis", "--expect", "--allow-unsupported"),
             *("--no-renames", "--ignore-names", "--git", "--isolated", "--jobs", "--densify", "--np-shape", "--keep-amp-cast"),
-            *("--direction", "--theme", "--interpolation", "--keep", "--help"),
+            *("--direction", "--theme", "--keep", "--help"),
         ),
     }
 )
@@ -63,7 +66,7 @@ class Command(click.Command):
 def list_sections(command: click.Command, ctx: click.Context) -> dict[str, list[click.Option]]:
     """Return the options of a command by section, in the order of the help; sections without options are left out."""
     options = [option for option in command.get_params(ctx) if isinstance(option, click.Option) and not option.hidden]
-    sections: dict[str, list[click.Option]] = {title: [] for title in (READS, DOES, WRITES, IMAGES, RARE)}
+    sections: dict[str, list[click.Option]] = {title: [] for title in _TITLES}
     for option in options:
         sections[_find_section(command.name or "", _flag(option))].append(option)
     for title, flags in SECTIONS.items():

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
-from graphshare.cli.console import say
+from graphshare.cli.console import is_quiet, say
+from graphshare.cli.progress import is_shown
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.classes import Ranking
 from graphshare.execute.feeds import load_feeds, parse_feeds
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.summary import OutputSummary, summarize
-from graphshare.execute.train import Trained
+from graphshare.execute.train import LossHistory, StepListener, Trained
 from graphshare.formats.output_paths import is_directory
 from graphshare.formats.params.registry import choose_format
 from graphshare.text.format import escape_control, format_count, format_number
@@ -24,17 +25,17 @@ _LISTED = 8  # outputs whose means before and after are printed
 
 _OPTIONS = (
     click.option("--sgd-steps", type=click.IntRange(min=1), metavar="N", help="Train the parameters for N steps first."),
-    click.option("--learning-rate", type=float, metavar="R", help="With --sgd-steps: the learning rate [0.01]."),
-    click.option("--momentum", type=float, metavar="M", help="With --sgd-steps: the momentum [0]."),
-    click.option("--wd", type=float, metavar="W", help="With --sgd-steps: decay of *_weight and *_gamma [0]."),
-    click.option("--clip-gradient", type=click.FloatRange(min=0), metavar="C", help="With --sgd-steps: bound of a gradient."),
-    click.option("--rescale-grad", type=float, metavar="S", help="With --sgd-steps: factor of gradients [1 / batch]."),
+    click.option("--learning-rate", type=float, metavar="R", help="The learning rate [0.01]."),
+    click.option("--momentum", type=float, metavar="M", help="The momentum [0]."),
+    click.option("--wd", type=float, metavar="W", help="Decay of *_weight and *_gamma [0]."),
+    click.option("--clip-gradient", type=click.FloatRange(min=0), metavar="C", help="Bound of a gradient."),
+    click.option("--rescale-grad", type=float, metavar="S", help="Factor of gradients [1 / batch]."),
     click.option(
         "--head-gradient",
         "head_gradients",
         multiple=True,
         metavar="NAME=FILE",
-        help="With --sgd-steps: gradient of an output that is not a loss [ones].",
+        help="Gradient of an output that is not a loss [ones].",
     ),
     click.option("--params-out", metavar="FILE", help="With --sgd-steps: where the trained parameters go."),
     click.option("--in-place", is_flag=True, help="With --sgd-steps: replace the parameter file by the trained parameters."),
@@ -104,9 +105,24 @@ def report(trained: Trained, summaries: list[OutputSummary], rankings: list[Rank
             "steps": trained.steps,
             "settings": trained.settings,
             "updated": list(trained.updated),
+            "losses": trained.losses,
             "before": [summarize(name, array) for name, array in trained.before.items()],
         },
     }
+
+
+def step_reporter(steps: int) -> StepListener | None:
+    """Return what prints the losses of a step, on a terminal; of many steps each tenth, hundredth, and so on, and the last."""
+    if is_quiet() or not is_shown():
+        return None
+    every = 10 ** max(0, len(str(steps - 1)) - 2)
+
+    def say_step(number: int, losses: Sequence[LossHistory]) -> None:
+        if number == 1 or number == steps or number % every == 0:
+            texts = [f"{escape_control(of.name)} {of.measure} {format_number(of.values[-1], 6)}" for of in losses[:_LISTED]]
+            say(f"step {number}: {', '.join(texts)}")
+
+    return say_step
 
 
 def say_result(trained: Trained) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -19,17 +19,36 @@ from graphshare.execute.trainer import Trainer, batch_rescale, check_heads, firs
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
+from graphshare.ops.kernel import Array, Attrs
+from graphshare.ops.loss.value import measure_loss
+from graphshare.ops.registry import canonical, lookup
 from graphshare.progress import item_progress
 from graphshare.text.format import format_names
 from graphshare.text.names import did_you_mean, join_key
 from graphshare.text.short_repr import ShortRepr
 
 
+class LossHistory(ShortRepr, msgspec.Struct, eq=False):
+    """The loss of one head before each step: the mean over samples of ``measure`` (``cross entropy``, ``squared error``...).
+
+    ``mean`` is that of the output, for a head that is the loss itself or is no loss.
+    """
+
+    name: str
+    measure: str
+    values: list[float]
+
+
+StepListener = Callable[[int, Sequence[LossHistory]], None]
+"""Receives the number of steps done and the losses so far, after each step."""
+
+
 class Trained(ShortRepr, msgspec.Struct, eq=False):
     """The result of training. ``before`` and ``outputs`` are those of inference before the first step and after the last.
 
     Outputs are by MXNet's names. ``updated`` are the new values of parameters and auxiliary states by their key in a parameter
-    file. ``seconds`` are those of the steps alone. ``settings`` are those that were used, ``rescale`` filled in.
+    file. ``losses`` has the loss of each head, step by step, on the values that the step started from. ``seconds`` are those of
+    the steps alone. ``settings`` are those that were used, ``rescale`` filled in.
     """
 
     before: dict[str, Any]
@@ -40,6 +59,7 @@ class Trained(ShortRepr, msgspec.Struct, eq=False):
     seconds: float
     variable_bytes: int
     notes: list[str]
+    losses: list[LossHistory]
 
 
 def train(
@@ -55,11 +75,13 @@ def train(
     targets: Sequence[str] = (),
     seed: int | None = None,
     params_seed: int | None = None,
+    on_step: StepListener | None = None,
 ) -> Trained:
     """Train the parameters of ``graph`` for some steps, all on the same inputs.
 
     ``rescale`` multiplies the gradients; without it they are divided by the batch of the first data input. Heads that are not
-    losses start from ``head_gradients``, by output name, or from ones. The other arguments are those of ``run``.
+    losses start from ``head_gradients``, by output name, or from ones. ``on_step`` is called after each step. The other
+    arguments are those of ``run``.
 
     Raises:
         RefusedError: an operator has no gradient, there is nothing to train, or what ``run`` refuses.
@@ -77,18 +99,50 @@ def train(
     )
     before = trainer.outputs()
     check_heads(ready.part.heads, heads, before)
-    seconds = _run_steps(trainer, steps, ready.notes)
+    losses = _Losses(ready)
+    seconds = _run_steps(trainer, steps, losses, on_step, ready.notes)
     records = RecordsByName(params) if params is not None else None
     updated = {_key(node, ready.roles[node], records): trainer.values[node] for node in (*trained, *states)}
     first, last = (dict(zip(ready.names, outputs, strict=True)) for outputs in (before, trainer.outputs()))
-    return Trained(first, last, updated, settings, steps, seconds, ready.variable_bytes, ready.notes)
+    return Trained(first, last, updated, settings, steps, seconds, ready.variable_bytes, ready.notes, losses.histories)
 
 
-def _run_steps(trainer: Trainer, steps: int, notes: list[str]) -> float:
-    """Train for some steps; return the seconds, and add a note on parameters that no gradient reached."""
+class _Losses:
+    """The losses of the heads, step by step."""
+
+    def __init__(self, ready: Prepared) -> None:
+        self.histories: list[LossHistory] = [LossHistory(name, "", []) for name in ready.names]
+        self._heads = [_describe_head(entry.node) for entry in ready.part.heads]
+
+    def add(self, outputs: Sequence[Array], values: Mapping[Node, Array]) -> None:
+        """Add the losses of a step, of the outputs of its forward pass."""
+        for history, (op, attrs, label), output in zip(self.histories, self._heads, outputs, strict=True):
+            loss = measure_loss(op, attrs, output, values.get(label) if label is not None else None)
+            history.measure = loss.measure
+            history.values.append(loss.value)
+
+
+def _describe_head(node: Node) -> tuple[str, Attrs, Node | None]:
+    """Return the operator of a head, its attributes, and its label if that is a variable."""
+    signature = lookup(node.op)
+    if signature is None or node.is_variable:
+        return "", {}, None
+    label = node.inputs[1].node if len(node.inputs) == 2 else None
+    return canonical(node.op), signature.parse(node.attrs)[0], label if label is not None and label.is_variable else None
+
+
+def _run_steps(trainer: Trainer, steps: int, losses: _Losses, on_step: StepListener | None, notes: list[str]) -> float:
+    """Train for some steps; return the seconds, and add a note on parameters that no gradient reached.
+
+    Without a listener the steps are reported as progress.
+    """
     started = perf_counter()
-    for _ in item_progress(range(steps), "training", "steps"):
-        trainer.step()
+    numbers = range(1, steps + 1)
+    for number in numbers if on_step is not None else item_progress(numbers, "training", "steps"):
+        outputs = trainer.step()
+        losses.add(outputs, trainer.values)
+        if on_step is not None:
+            on_step(number, losses.histories)
     seconds = perf_counter() - started
     if trainer.without_gradient:
         notes.append(f"no gradient reaches {format_names((node.name for node in trainer.without_gradient), 6)}")

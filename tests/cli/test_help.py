@@ -10,7 +10,7 @@ import click
 import pytest
 
 from graphshare.cli.app import COMMANDS, cli
-from graphshare.cli.command import DOES, RARE, READS, SECTIONS, WRITES, Command, list_sections
+from graphshare.cli.command import DOES, IMAGES, RARE, READS, SECTIONS, TRAINING, WRITES, Command, list_sections
 from tests.processes import ROOT, done, graphshare
 
 LENET = ROOT / "fixtures" / "lenet"
@@ -33,7 +33,7 @@ def test_options_are_in_sections(path: str, command: click.Command) -> None:
     assert isinstance(command, Command)
     context = click.Context(command, help_option_names=["-h", "--help"])
     sections = list_sections(command, context)
-    assert list(sections) == [title for title in (READS, DOES, WRITES, RARE) if title in sections]
+    assert list(sections) == [title for title in (READS, DOES, WRITES, IMAGES, TRAINING, RARE) if title in sections]
     listed = [option for options in sections.values() for option in options]
     assert len(listed) == len(set(listed)) == sum(isinstance(p, click.Option) for p in command.get_params(context))
     assert listed[-1].opts == ["-h", "--help"]

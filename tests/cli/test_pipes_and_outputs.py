@@ -245,3 +245,21 @@ main.main()
     assert b"Traceback" not in said
     assert files_in(tmp_path) == ["a.json", "out.json"]
     assert (tmp_path / "out.json").read_text() == "old"
+
+
+def test_training_shows_the_loss_of_each_step_on_a_terminal(tmp_path: Path) -> None:
+    line = ["run", str(ROOT / "fixtures" / "lenet"), "--random", "0", "--shape", "data=4,1,28,28", "--params-out", "new.params"]
+    _, out, err = on_terminal(*line, "--sgd-steps", "3", cwd=tmp_path)
+    steps = [text.split() for text in err.splitlines() if text.startswith("step ")]
+    assert [words[1] for words in steps] == ["1:", "2:", "3:"]
+    assert [words[2:5] for words in steps] == [["softmax_output", "cross", "entropy"]] * 3
+    losses = [float(words[5]) for words in steps]
+    assert losses == sorted(losses, reverse=True)
+    assert "softmax_output" in out
+    err = on_terminal(*line, "--sgd-steps", "120", cwd=tmp_path)[2]
+    numbers = [text.split()[1] for text in err.splitlines() if text.startswith("step ")]
+    assert numbers == ["1:", *(f"{n}0:" for n in range(1, 13))]
+    assert "step " not in on_terminal(*line, "--sgd-steps", "3", "-q", cwd=tmp_path)[2]
+    assert b"step 1:" not in done(graphshare(*line, "--sgd-steps", "3", cwd=tmp_path)).stderr
+    report = json.loads(done(graphshare(*line, "--sgd-steps", "3", "--format", "json", cwd=tmp_path)).stdout)
+    assert report["training"]["losses"][0]["values"] == pytest.approx(losses, rel=1e-5)

@@ -139,7 +139,7 @@ def _run_trained(
     format_: str,
 ) -> None:
     """Train first; the outputs are those after the last step."""
-    trained = train(model, **training.arguments, **common)
+    trained = train(model, **training.arguments, **common, on_step=training_options.step_reporter(training.arguments["steps"]))
     rankings = class_options.rank_outputs(classes, trained.outputs, common["feeds"])
     for note in trained.notes:
         say(note)

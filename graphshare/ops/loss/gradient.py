@@ -10,6 +10,7 @@ from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs
 from graphshare.ops.loss.ctc import advance_paths, extend_label, read_labels
+from graphshare.ops.loss.value import shape_classes, view_labels
 from graphshare.ops.softmax.kernel import log_softmax_along, softmax_along
 
 
@@ -102,19 +103,9 @@ def softmax_output(entry: TapeEntry, dy: Array) -> Array:
 
 
 def _class_gradient(attrs: Attrs, p: Array, label: Array) -> Array:
-    """Return the gradient for labels that are classes, in a view of samples, classes and positions.
-
-    Without a flag each sample is one softmax, and only as many labels are used as there are samples.
-    """
-    if attrs["multi_output"]:
-        shape: tuple[int, ...] = (p.shape[0], p.shape[1], -1)
-    elif attrs["preserve_shape"]:
-        shape = (p.size // p.shape[-1], p.shape[-1], 1)
-    else:
-        shape = (p.shape[0], -1, 1)
-    view: Array = p.reshape(shape)
-    labels = label if attrs["multi_output"] or attrs["preserve_shape"] else label.reshape(-1)[: len(view)]
-    classes = convert(labels, np.int64).reshape(view.shape[0], 1, -1)
+    """Return the gradient for labels that are classes, in a view of samples, classes and positions."""
+    view: Array = p.reshape(shape_classes(attrs, p.shape))
+    classes = view_labels(attrs, label, len(view))
     count, alpha = view.shape[1], 0.0 if attrs["multi_output"] else attrs["smooth_alpha"]  # as in MXNet
     hit = np.arange(count).reshape(1, -1, 1) == classes
     target = np.where(hit, 1 - alpha, alpha / (count - 1) if count > 1 else 0).astype(p.dtype)

@@ -1,0 +1,82 @@
+"""The losses of training, step by step: what each output layer's training lowers, from its definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphshare as gs
+from graphshare.ops.loss.value import measure_loss
+from graphshare.ops.registry import lookup
+from tests.surroundings import ROOT
+
+FEEDS = {"data": np.random.default_rng(0).normal(size=(4, 1, 28, 28)).astype("f"), "softmax_label": np.arange(4.0, dtype="f")}
+
+
+def parse(op: str, **attrs: str) -> Any:
+    signature = lookup(op)
+    assert signature is not None
+    return signature.parse(attrs)[0]
+
+
+def test_the_loss_of_each_step_is_that_of_its_forward_pass() -> None:
+    told: list[tuple[int, float]] = []
+    lenet = gs.load(ROOT / "fixtures" / "lenet")
+    settings = gs.Sgd(learning_rate=0.05)
+    trained = gs.train(lenet, steps=4, settings=settings, feeds=FEEDS, on_step=lambda n, of: told.append((n, of[0].values[-1])))
+    (history,) = trained.losses
+    assert (history.name, history.measure) == ("softmax_output", "cross entropy")
+    assert told == list(enumerate(history.values, start=1))
+    assert history.values == sorted(history.values, reverse=True)
+    assert history.values[0] > 1.5 * history.values[-1]
+    later = gs.train(lenet.with_params(gs.train(lenet, steps=2, settings=settings, feeds=FEEDS).updated), steps=1, feeds=FEEDS)
+    assert later.losses[0].values[0] == pytest.approx(history.values[2], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "shape", "label", "expected"),
+    [
+        ({}, (2, 4), [1, 3], [(0, 1), (1, 3)]),
+        ({"use_ignore": "True", "ignore_label": "3"}, (2, 4), [1, 3], [(0, 1)]),
+        ({"multi_output": "True"}, (1, 3, 2), [[2, 0]], [(0, 2, 0), (0, 0, 1)]),
+        ({"preserve_shape": "True"}, (1, 2, 3), [[2, 0]], [(0, 0, 2), (0, 1, 0)]),
+        ({}, (2, 4), [1, 9], [(0, 1)]),
+    ],
+)
+def test_cross_entropy_of_classes(attrs: dict[str, str], shape: Any, label: Any, expected: list[tuple[int, ...]]) -> None:
+    p = np.random.default_rng(1).uniform(0.1, 1, shape).astype("f")
+    found = measure_loss("SoftmaxOutput", parse("SoftmaxOutput", **attrs), p, np.array(label, "f"))
+    assert found.measure == "cross entropy"
+    assert found.value == pytest.approx(-np.mean([np.log(p[place]) for place in expected]), rel=1e-6)
+
+
+def test_cross_entropy_of_probabilities_and_of_what_is_impossible() -> None:
+    p, y = np.array([[0.25, 0.75], [0.5, 0.5]], "f"), np.array([[0, 1], [0.5, 0.5]], "f")
+    attrs = parse("SoftmaxOutput")
+    assert measure_loss("SoftmaxOutput", attrs, p, y).value == pytest.approx(-(np.log(0.75) + np.log(0.5)) / 2)
+    assert 80 < measure_loss("SoftmaxOutput", attrs, np.array([[1, 0]], "f"), np.array([1], "f")).value < 100
+    assert np.isnan(measure_loss("SoftmaxOutput", attrs, p, np.array([-1, -1], "f")).value)
+
+
+@pytest.mark.parametrize(
+    ("op", "measure", "value"),
+    [
+        ("LinearRegressionOutput", "squared error", np.mean([0.2**2, 0.3**2])),
+        ("MAERegressionOutput", "absolute error", 0.25),
+        ("LogisticRegressionOutput", "cross entropy", -np.mean([np.log(0.8), np.log(0.7)])),
+        ("MakeLoss", "mean", 0.55),
+    ],
+)
+def test_other_losses(op: str, measure: str, value: float) -> None:
+    label = None if op == "MakeLoss" else np.array([1, 0], "f")
+    found = measure_loss(op, parse(op), np.array([[0.8], [0.3]], "f"), label)
+    assert found.measure == measure
+    assert found.value == pytest.approx(value, rel=1e-6)
+
+
+def test_what_is_no_loss_has_the_mean_of_its_output() -> None:
+    trained = gs.train(ROOT / "fixtures" / "lenet", steps=1, feeds={"data": FEEDS["data"]}, targets="conv1")
+    assert trained.losses[0].measure == "mean"
+    assert trained.losses[0].values[0] == pytest.approx(float(trained.before["conv1_output"].mean()), rel=1e-3)
