@@ -17,7 +17,7 @@ from graphshare.execute.sgd import Sgd
 from graphshare.execute.train import StepListener, Trained
 from graphshare.execute.train import train as train_graph
 from graphshare.execute.variable_values import as_arrays
-from graphshare.formats.images.images import describe_images
+from graphshare.formats.images.images import describe_images, suggest_preparation
 
 
 def run(
@@ -67,7 +67,7 @@ def run(
             all_outputs=all_outputs,
         )
 
-    with locate_refusals(source):
+    with locate_refusals(source), suggest_preparation(feeds or {}):
         if batch is None:
             computed = compute(feeds or {})
         else:
@@ -115,7 +115,7 @@ def train(
         RefusedError: an operator has no gradient, there is nothing to train, or what :func:`run` refuses.
     """
     source = as_checkpoint(model)
-    with locate_refusals(source):
+    with locate_refusals(source), suggest_preparation(feeds or {}):
         trained = train_graph(
             source.graph,
             steps=steps,

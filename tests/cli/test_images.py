@@ -114,7 +114,8 @@ def refuse(digits: Path, *arguments: str, words: tuple[str, ...]) -> None:
 
 def test_refusals(digits: Path) -> None:
     image = ["--feed", "data=unseen/0.png"]
-    refuse(digits, *image, words=("'data' has the shape (1,3,96,96)",))
+    refuse(digits, *image, words=("'data' has the shape (1,3,96,96)", "--gray and --layout change"))
+    refuse(digits, *image, "--gray", words=("inputs of a sample", "'data' is fed as (1,1,96,96); --preset, --resize"))
     refuse(digits, *image, "--labels", "words.txt", words=("--labels needs --top",))
     refuse(digits, *image, "--preset", "mnist", "--top", "1", "--labels", "absent.txt", words=("absent.txt", "does not exist"))
     refuse(digits, *image, "--preset", "mnist", "--top", "1", "--labels", "labels.npy", words=("labels.npy", "UTF-8"))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
 from graphshare.formats.file_kinds import is_image
@@ -93,6 +96,24 @@ def describe_images(feeds: Mapping[str, Any]) -> list[str]:
             number = format_count(len(value), "image")
             lines += [f"{name!r} is {number} as {format_shape(value.shape)}, {channels}, {layout}", *value.notes]
     return lines
+
+
+@contextmanager
+def suggest_preparation(feeds: Mapping[str, Any]) -> Iterator[None]:
+    """Give refusals at a node that have no hint one that names the shape of the images, and what changes it."""
+    try:
+        yield
+    except RefusedError as error:
+        shapes = [
+            f"{name!r} is fed as {format_shape(value.shape)}" for name, value in feeds.items() if isinstance(value, Images)
+        ]
+        if not shapes:
+            raise
+        hint = f"{', '.join(shapes)}; --preset, --resize, --crop, --gray and --layout change the shape of images"
+        changes = [
+            fault if fault.hint or fault.node is None else msgspec.structs.replace(fault, hint=hint) for fault in error.faults
+        ]
+        raise type(error)(changes) from error
 
 
 def list_image_files(feeds: Mapping[str, Any]) -> list[str]:
