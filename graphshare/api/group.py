@@ -59,14 +59,20 @@ def group(
         as_parameter=as_names(as_parameter),
     )
     plans = plan_joined(report, [source.parameter_file for source in sources])
-    parts, pairs = report.parts, zip(sources, report.roles, strict=True)
+    pairs = zip(sources, report.roles, strict=True)
     notes = [note for s, roles in pairs for note in notes_on(s.parameter_file, s.graph, roles)]
     notes += _without_file(sources, report)
-    notes += [
+    notes += _describe_forgotten_inputs(report)
+    return follow_group(sources, report.rewrite, plans, report=report, notes=notes)
+
+
+def _describe_forgotten_inputs(report: Grouping) -> list[str]:
+    """Return a note on each input that is not connected, although one of its name is."""
+    parts = report.parts
+    return [
         f"{parts[i].label}: input {parts[i].name(node)!r} is left, while {other.name!r} of {parts[j].label} is connected"
         for (i, node), (j, other) in find_forgotten_inputs(parts, report.roles, report.connect, report.tied)
     ]
-    return follow_group(sources, report.rewrite, plans, report=report, notes=notes)
 
 
 def _without_file(sources: Sequence[Checkpoint], report: Grouping) -> list[str]:
