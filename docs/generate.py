@@ -253,7 +253,6 @@ def render_operators() -> str:
 
 
 def _operator_row(signature: Signature, kernel: Kernel | None, aliases: list[str]) -> str:
-    from graphshare.execute.fusion import FUSED
     from graphshare.ops.gradient import NoGradient
     from graphshare.ops.registry import find_gradient
 
@@ -266,7 +265,7 @@ def _operator_row(signature: Signature, kernel: Kernel | None, aliases: list[str
         slope = "0" if gradient.is_zero else "no"
     else:
         slope = "no" if gradient is None else "loss" if gradient.is_loss else "yes"
-    fused = "yes" if signature.name in FUSED else ""
+    fused = "yes" if kernel is not None and (kernel.begin is not None or kernel.epilogue is not None) else ""
     cells = (f"`{signature.name}`", "yes" if kernel else "no", slope, _batch_cell(signature), fused, "; ".join(notes))
     return f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|"
 

@@ -1,4 +1,7 @@
-"""Fusion: a convolution or BatchNorm and its epilogue run as one step, where no other node uses the values between."""
+"""Fusion: an operator and its epilogue run as one step, where no other node uses the values between.
+
+The kernels of the operators declare what can be fused (:mod:`graphshare.ops.fusion`).
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,6 @@ from collections.abc import Sequence
 import msgspec
 
 from graphshare.execute.step import Step
-from graphshare.ops.batch_norm.kernel import BATCH_NORM_RELU
-from graphshare.ops.convolution.fused import CHAIN, Chain
-from graphshare.ops.windows import is_channels_last
-
-FUSED = ("Convolution", "BatchNorm", "elemwise_add", "_grad_add", "relu", "Activation", "clip")
-"""The operators of such chains: a convolution, and those that can follow it."""
 
 
 def fuse_steps(steps: Sequence[Step], wanted: Sequence[int]) -> tuple[Step, ...]:
@@ -36,44 +33,27 @@ def fuse_steps(steps: Sequence[Step], wanted: Sequence[int]) -> tuple[Step, ...]
                 here = both
                 break
         kept[position] = here
-        if here.kernel is CHAIN or (here.kernel.operator == "BatchNorm" and len(here.outputs) == 1):
+        if here.kernel.extend is not None and len(here.outputs) == 1:
             producers[here.outputs[0]] = position
     return _with_last_uses([kept[position] for position in sorted(kept)], wanted)
 
 
 def _start_chain(step: Step) -> Step:
-    """Return a convolution as a chain of one, any other step unchanged."""
-    if step.kernel.operator != "Convolution" or is_channels_last(step.attrs["layout"]):
-        return step
-    return msgspec.structs.replace(step, kernel=CHAIN, attrs={"chain": Chain(step.attrs)})
+    """Return a step that can begin a chain as a chain of one, any other step unchanged."""
+    chain = step.kernel.begin(step.attrs) if step.kernel.begin is not None else None
+    return step if chain is None else msgspec.structs.replace(step, kernel=chain[0], attrs=chain[1])
 
 
 def _fuse(first: Step, second: Step, place: int) -> Step | None:
     """Return both steps as one, ``first`` being input ``place`` of ``second``; None where they cannot be fused."""
-    if first.kernel is not CHAIN:
-        return msgspec.structs.replace(first, kernel=BATCH_NORM_RELU, outputs=second.outputs) if _is_relu(second) else None
-    chain: Chain = first.attrs["chain"]
-    operator, attrs, others = second.kernel.operator, second.attrs, second.inputs[:place] + second.inputs[place + 1 :]
-    if chain.ends or operator not in FUSED:
+    if first.kernel.extend is None or second.kernel.epilogue is None or len(second.outputs) > 1:
         return None
-    if operator == "BatchNorm" and place == 0 and chain.normalization is None and not chain.adds:
-        if attrs["axis"] != 1 or len(second.outputs) > 1:
-            return None
-        following = msgspec.structs.replace(chain, normalization=attrs)
-    elif operator in ("elemwise_add", "_grad_add") and not chain.adds and others[0] != first.outputs[0]:
-        following = msgspec.structs.replace(chain, adds=True)
-    elif _is_relu(second):
-        following = msgspec.structs.replace(chain, low=0.0)
-    elif operator == "clip" and attrs["a_min"] <= attrs["a_max"]:
-        following = msgspec.structs.replace(chain, low=attrs["a_min"], high=attrs["a_max"])
-    else:
+    operation = second.kernel.epilogue(second.attrs)
+    both = first.kernel.extend(first.attrs, operation, place) if operation is not None else None
+    if both is None:
         return None
-    return Step(first.node, CHAIN, {"chain": following}, first.inputs + others, second.outputs, frozenset())
-
-
-def _is_relu(step: Step) -> bool:
-    operator = step.kernel.operator
-    return operator == "relu" or (operator == "Activation" and bool(step.attrs["act_type"] == "relu"))
+    others = second.inputs[:place] + second.inputs[place + 1 :]
+    return Step(first.node, *both, first.inputs + others, second.outputs, frozenset())
 
 
 def _with_last_uses(steps: Sequence[Step], wanted: Sequence[int]) -> tuple[Step, ...]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from graphshare.ops.folding import ChannelScaling, LinearLayer
+    from graphshare.ops.fusion import Epilogue, Extend
     from graphshare.ops.limits import Limits
 
 Array = NDArray[Any]
@@ -127,6 +128,11 @@ class Kernel(msgspec.Struct, frozen=True):
     whatever is not a :class:`KernelError` is a bug.
 
     ``linear`` and ``scaling`` are for operators that can be folded: a scaling of channels into the weight of a linear layer.
+
+    The rest is for fusion. ``epilogue(attrs)`` is what the operator does to the result of an operator before it;
+    ``begin(attrs)`` is the operator as a chain of one; ``extend(attrs, operation, place)`` is the operator or chain together
+    with an operation whose input ``place`` is its result: the kernel that does both on the inputs of the first and the other
+    inputs of the second, and its attributes. Each returns None where that cannot be.
     """
 
     operator: str
@@ -141,3 +147,6 @@ class Kernel(msgspec.Struct, frozen=True):
     limits: Limits | None = None
     linear: LinearLayer | None = None
     scaling: ChannelScaling | None = None
+    epilogue: Epilogue | None = None
+    begin: Callable[[Attrs], tuple[Kernel, Attrs] | None] | None = None
+    extend: Extend | None = None

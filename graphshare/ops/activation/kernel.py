@@ -10,6 +10,7 @@ import numpy as np
 from graphshare.ops.activation.leaky import KERNELS as LEAKY_KERNELS
 from graphshare.ops.buffers import result_buffer
 from graphshare.ops.conversion import convert, to_floating
+from graphshare.ops.fusion import RELU, Epilogue, Operation
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel
 from graphshare.ops.unification import same_dtypes, same_shapes
 
@@ -74,13 +75,17 @@ def _accept_integers(forward: Callable[[Context, Attrs, Array], Array]) -> Forwa
     return compute
 
 
-def _elementwise(operator: str, forward: Any) -> Kernel:
-    return Kernel(operator, _accept_integers(forward), same_shapes, same_dtypes)
+def _elementwise(operator: str, forward: Any, epilogue: Epilogue | None = None) -> Kernel:
+    return Kernel(operator, _accept_integers(forward), same_shapes, same_dtypes, epilogue=epilogue)
+
+
+def _clip_by_type(attrs: Attrs) -> Operation | None:
+    return RELU if attrs["act_type"] == "relu" else None
 
 
 KERNELS = (
-    _elementwise("Activation", activation),
-    _elementwise("relu", relu),
+    _elementwise("Activation", activation, _clip_by_type),
+    _elementwise("relu", relu, lambda attrs: RELU),
     _elementwise("sigmoid", sigmoid),
     _elementwise("tanh", tanh),
     _elementwise("softsign", softsign),

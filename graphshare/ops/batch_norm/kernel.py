@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from graphshare.ops.buffers import result_buffer
 from graphshare.ops.folding import ChannelScaling
+from graphshare.ops.fusion import RELU, Normalize, Operation
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Result, Shape, Shapes, Types
 from graphshare.ops.limits import FLOATS, Limits, with_limits
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, unify, with_dim
@@ -177,9 +179,14 @@ def _by_channel(operator: str, forward: Callable[..., Result | Array], scaling: 
 BATCH_NORM_RELU = _by_channel("_contrib_BatchNormWithReLU", batch_norm_relu, scaling=None)  # more than scaling
 
 
+def rectify(attrs: Attrs, operation: Operation, place: int) -> tuple[Kernel, Attrs] | None:
+    """Return BatchNorm and ReLU as one kernel; None for another operation."""
+    return (BATCH_NORM_RELU, attrs) if operation == RELU else None
+
+
 KERNELS = with_limits(
     Limits(dtypes=FLOATS),
-    _by_channel("BatchNorm", batch_norm),
+    msgspec.structs.replace(_by_channel("BatchNorm", batch_norm), epilogue=Normalize, extend=rectify),
     _by_channel("BatchNorm_v1", batch_norm_raw),
     _by_channel("_contrib_SyncBatchNorm", batch_norm_raw),
     BATCH_NORM_RELU,

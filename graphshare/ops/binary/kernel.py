@@ -14,6 +14,7 @@ import numpy as np
 
 from graphshare.ops.buffers import result_buffer, reuse_buffer
 from graphshare.ops.conversion import convert
+from graphshare.ops.fusion import Add, Epilogue
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, Types
 from graphshare.ops.limits import NUMBERS, Limits, with_limits
 from graphshare.ops.unification import broadcast_shapes, same_dtypes, same_shapes
@@ -94,11 +95,11 @@ ARITHMETIC: dict[str, Function] = {
 """The functions of the operators on two arrays and on an array and a number, by the words in their names."""
 
 
-def _kernel(operator: str, function: Function, shapes: Any) -> Kernel:
+def _kernel(operator: str, function: Function, shapes: Any, epilogue: Epilogue | None = None) -> Kernel:
     def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
         return function(context, x, y)
 
-    return Kernel(operator, forward, shapes, same_dtypes)
+    return Kernel(operator, forward, shapes, same_dtypes, epilogue=epilogue)
 
 
 def add_n(context: Context, attrs: Attrs, *arrays: Array) -> Array:
@@ -162,12 +163,15 @@ def infer_scalar_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Ty
     return inputs, [result_type(attrs, inputs[0])]
 
 
+_EPILOGUES: dict[str, Epilogue] = {"add": lambda attrs: Add()}
+
+
 _WORDS = {"add": "plus", "sub": "minus"}
 
 
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
-    *(_kernel(operator, ARITHMETIC[name], same_shapes) for operator, name in _SAME_SHAPE.items()),
+    *(_kernel(operator, ARITHMETIC[name], same_shapes, _EPILOGUES.get(name)) for operator, name in _SAME_SHAPE.items()),
     *(_kernel(f"broadcast_{name}", function, broadcast_shapes) for name, function in ARITHMETIC.items()),
     Kernel("_identity_with_attr_like_rhs", _return_first, same_shapes, same_dtypes),
     Kernel("add_n", add_n, same_shapes, same_dtypes),

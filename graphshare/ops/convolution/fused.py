@@ -11,10 +11,11 @@ from graphshare.ops.activation.kernel import relu
 from graphshare.ops.batch_norm.kernel import batch_norm, plain_scaling
 from graphshare.ops.convolution.correlation import correlate
 from graphshare.ops.convolution.epilogue import Epilogue
-from graphshare.ops.convolution.kernel import convolution
+from graphshare.ops.convolution.forward import convolution
+from graphshare.ops.fusion import Add, Clip, Operation
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel
 from graphshare.ops.unification import infer_nothing, same_dtypes
-from graphshare.ops.windows import window_of
+from graphshare.ops.windows import is_channels_last, window_of
 
 
 class Chain(msgspec.Struct, frozen=True):
@@ -71,4 +72,27 @@ def _run_separately(
     return result
 
 
-CHAIN = Kernel("Convolution ...", run_chain, infer_nothing, same_dtypes)
+def begin_chain(attrs: Attrs) -> tuple[Kernel, Attrs] | None:
+    """Return a convolution as a chain of one; None with channels last, which chains do not compute."""
+    return None if is_channels_last(attrs["layout"]) else (CHAIN, {"chain": Chain(attrs)})
+
+
+def extend_chain(attrs: Attrs, operation: Operation, place: int) -> tuple[Kernel, Attrs] | None:
+    """Return the chain ``attrs["chain"]`` with one more operation; None where order or channel axis forbid it."""
+    chain: Chain = attrs["chain"]
+    if chain.ends:
+        return None
+    if isinstance(operation, Clip):
+        longer = msgspec.structs.replace(chain, low=operation.low, high=operation.high)
+    elif chain.adds:
+        return None
+    elif isinstance(operation, Add):
+        longer = msgspec.structs.replace(chain, adds=True)
+    elif place or chain.normalization is not None or operation.attrs["axis"] != 1:
+        return None
+    else:
+        longer = msgspec.structs.replace(chain, normalization=operation.attrs)
+    return CHAIN, {"chain": longer}
+
+
+CHAIN = Kernel("Convolution ...", run_chain, infer_nothing, same_dtypes, extend=extend_chain)

@@ -1,16 +1,14 @@
-"""The operator Convolution, computed by :mod:`graphshare.ops.convolution.correlation`."""
+"""The operator Convolution: its rules for shapes and dtypes, its cost, and its kernels."""
 
 from __future__ import annotations
 
 from math import prod
 
-import numpy as np
-
 from graphshare.ops.convolution.columns import KERNELS as COLUMNS_KERNELS
-from graphshare.ops.convolution.correlation import correlate
-from graphshare.ops.convolution.epilogue import Epilogue
+from graphshare.ops.convolution.forward import convolution
+from graphshare.ops.convolution.fused import begin_chain
 from graphshare.ops.folding import LinearLayer, scale_filters
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
+from graphshare.ops.kernel import Attrs, Dim, Kernel, KernelError, Shapes, Sizes
 from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes
 from graphshare.ops.windows import (
@@ -19,25 +17,11 @@ from graphshare.ops.windows import (
     is_channels_last,
     output_size,
     to_channels_first,
-    to_compute_dtype,
     to_layout,
     unify_dims,
     window_of,
 )
 from graphshare.text.format import format_count
-
-
-def convolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
-    """Return the cross-correlation of ``x`` (N, C, spatial) with ``weight`` (num_filter, C / num_group, kernel)."""
-    last = is_channels_last(attrs["layout"])
-    x, weight, dtype = to_compute_dtype(x), to_compute_dtype(weight), x.dtype
-    if last:
-        x, weight = np.moveaxis(x, -1, 1), np.moveaxis(weight, -1, 1)
-    epilogue = Epilogue(term=None if bias is None else bias.astype(x.dtype, copy=False))
-    out = correlate(x, weight, epilogue, window_of(attrs), attrs["num_group"], context.empty)
-    if last:
-        out = np.moveaxis(out, 1, -1)
-    return np.ascontiguousarray(out, dtype=dtype)
 
 
 def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -88,7 +72,9 @@ _LINEAR = LinearLayer(channel_axes, scale_filters)
 
 KERNELS = with_limits(
     Limits(elements=True, positive=("num_group", "kernel", "stride", "dilate")),
-    Kernel("Convolution", convolution, convolution_shapes, same_dtypes, cost=convolution_cost, linear=_LINEAR),
+    Kernel(
+        "Convolution", convolution, convolution_shapes, same_dtypes, cost=convolution_cost, linear=_LINEAR, begin=begin_chain
+    ),
     Kernel("Convolution_v1", convolution, convolution_shapes, same_dtypes, cost=convolution_cost, linear=_LINEAR),
     *COLUMNS_KERNELS,
 )

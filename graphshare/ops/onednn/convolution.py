@@ -15,7 +15,8 @@ import numpy as np
 
 from graphshare.ops.activation.kernel import activation
 from graphshare.ops.activation.leaky import leaky_relu
-from graphshare.ops.convolution.kernel import convolution, convolution_cost
+from graphshare.ops.convolution.forward import convolution
+from graphshare.ops.convolution.kernel import convolution_cost
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.quantization.ranges import range_end, round_to, with_ranges
 

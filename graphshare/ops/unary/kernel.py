@@ -13,6 +13,7 @@ import numpy as np
 from graphshare.ops import special_functions as special
 from graphshare.ops.buffers import result_buffer
 from graphshare.ops.conversion import convert, to_floating
+from graphshare.ops.fusion import Clip, Operation
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, Shapes, Types
 from graphshare.ops.limits import NUMBERS, Limits, with_limits
 from graphshare.ops.unification import same_dtypes, same_shapes
@@ -244,10 +245,15 @@ def _int64(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     return inputs, ["int64"]
 
 
+def _bounds_of(attrs: Attrs) -> Operation | None:
+    low, high = attrs["a_min"], attrs["a_max"]
+    return Clip(low, high) if low <= high else None
+
+
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
     *(Kernel(operator, forward, same_shapes, same_dtypes) for operator, forward in FORWARD.items()),
-    Kernel("clip", clip, same_shapes, same_dtypes),
+    Kernel("clip", clip, same_shapes, same_dtypes, epilogue=_bounds_of),
     Kernel("hard_sigmoid", hard_sigmoid, same_shapes, same_dtypes),
     Kernel("_contrib_quadratic", quadratic, same_shapes, same_dtypes),
     Kernel("smooth_l1", smooth_l1, same_shapes, same_dtypes),

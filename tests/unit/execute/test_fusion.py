@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from graphshare.execute.folding import fold_batch_norm
-from graphshare.execute.fusion import FUSED
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.convolution.fused import CHAIN
+from graphshare.ops.registry import KERNELS, find_kernel, known_kernels
 
 CONVOLUTION = {"kernel": "(3, 3)", "num_filter": "6", "pad": "(1, 1)"}
 
@@ -145,10 +146,28 @@ def test_one_by_one_in_training() -> None:
 
 def test_the_operators_that_are_listed_as_fused_are() -> None:
     settings = {"Activation": {"act_type": "relu"}, "clip": {"a_min": "0", "a_max": "6"}}
-    for op in (*FUSED[1:], "sigmoid", "Flatten", "elemwise_mul"):
+    fused = {name for name, kernel in known_kernels().items() if kernel.epilogue is not None}
+    assert fused == {"BatchNorm", "elemwise_add", "_grad_add", "relu", "Activation", "clip"}
+    for op in (*sorted(fused), "sigmoid", "Flatten", "elemwise_mul"):
         net = Net()
         convolved = net.convolution(net.variable(1, 4, 5, 5))
         others = {"BatchNorm": 4, "elemwise_add": 1, "_grad_add": 1, "elemwise_mul": 1}.get(op, 0)
         inputs = [net.variable(6, positive=True) if op == "BatchNorm" else net.variable(1, 6, 5, 5) for _ in range(others)]
-        steps = 1 if op in FUSED else 2
+        steps = 1 if op in fused else 2
         net.check(node(op, [convolved, *inputs], **settings.get(op, {})), chains=1, steps=steps)
+
+
+def test_a_registered_kernel_is_not_replaced_by_a_chain() -> None:
+    """What fuses is declared with a kernel, so that another kernel of the same operator runs as it is."""
+    own = find_kernel("Convolution")
+    assert own is not None
+    twice = replace(own, forward=lambda *args: 2 * own.forward(*args), begin=None)
+    net = Net()
+    out = node("relu", [net.convolution(net.variable(1, 4, 5, 5))])
+    (wanted,) = run_plan(make_plan([Entry(out)]), net.values).outputs
+    KERNELS.register(twice)
+    try:
+        (found,) = run_plan(make_plan([Entry(out)]), net.values).outputs
+    finally:
+        del KERNELS.registered["Convolution"]
+    np.testing.assert_allclose(found, 2 * wanted, rtol=1e-5)
