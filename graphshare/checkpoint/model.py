@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from graphshare.analysis.implied import implied_variables
+from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.checkpoint.parameters import Parameters, replace_arrays
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Rewrite
-from graphshare.text.format import format_count
+from graphshare.text.format import format_bytes, format_count, format_names
+from graphshare.text.html import Table, format_html
 from graphshare.text.names import did_you_mean, split_key
 from graphshare.text.short_repr import ShortRepr, quote_name
 
@@ -49,6 +53,33 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
             else f", {len(self.rewrite.branches)} branch{'' if len(self.rewrite.branches) == 1 else 'es'}"
         )
         return f"{quote_name(self.stem or self.where)}, {self.graph._summary()}{parameters}{branches}"
+
+    def _repr_html_(self) -> str:
+        """Return a summary for notebooks: inputs, outputs, sizes and operators, from the files' indices alone."""
+        operators = Counter(node.op for node in self.graph.nodes if not node.is_variable).most_common()
+        rows = [(op, f"{count:,}") for op, count in operators]
+        return format_html(self._summary(), facts=self._list_facts(), tables=[Table(("operator", "count"), rows)])
+
+    def _list_facts(self) -> list[tuple[str, str]]:
+        roles = assign_roles(self.graph, held=self._find_names())
+        inputs = [node.name for node, role in roles.items() if not role.is_parameter]
+        names = {node.name: None for node, role in roles.items() if role.is_parameter}
+        facts = [("file", self.where), ("inputs", format_names(inputs)), ("parameters", f"{len(names):,}")]
+        facts.append(("outputs", format_names(output_name(head) for head in self.graph.heads)))
+        if self.parameter_file is not None:
+            records = [record for record in self.parameter_file.records if record.tied_to is None]
+            weights = sum(math.prod(record.shape) for record in records if record.shape is not None)
+            size = format_bytes(sum(record.data_size for record in records))
+            facts.append(("parameter file", f"{self.parameter_file.path}: {format_count(weights, 'weight')}, {size}"))
+        if self.rewrite is not None:
+            facts.append(("branches", format_names(branch.label or "(original)" for branch in self.rewrite.branches)))
+        return [*facts, *(("note", note) for note in self.notes)]
+
+    def _find_names(self) -> frozenset[str] | None:
+        try:
+            return self.held
+        except RefusedError:
+            return None  # the records have no names; a summary does without them
 
     @property
     def params(self) -> Parameters:

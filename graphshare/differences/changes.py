@@ -15,6 +15,7 @@ from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import consumers
 from graphshare.ops.batch_norm.signature import BARRIER
 from graphshare.text.format import format_count
+from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
 
 
@@ -71,6 +72,20 @@ class GraphDiff(ShortRepr, msgspec.Struct, frozen=True):
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__struct_fields__)
+
+    def make_table(self) -> Table:
+        """Return a table with a row for each change."""
+        rows = [("removed", format_node(node), "") for node in self.removed]
+        rows += [("added", format_node(node), "") for node in self.added]
+        rows += [("renamed", format_node(pair.old), pair.new.name) for pair in self.renamed]
+        rows += [("changed", format_node(pair.new), "; ".join(map(format_change, pair.changes))) for pair in self.changed]
+        rows += [(tie.how, format_tie(tie), "") for tie in self.ties]
+        rows += [("graph", format_change(change), "") for change in (*self.outputs, *self.attributes)]
+        return Table(("change", "what", "now"), rows)
+
+    def _repr_html_(self) -> str:
+        """Return the changes as a table, which notebooks show."""
+        return format_html(self._summary() or "no change", tables=[self.make_table()])
 
     def without_names(self) -> GraphDiff:
         """Return the changes without renamed nodes."""

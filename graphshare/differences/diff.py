@@ -16,6 +16,7 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.params.diff import ParameterDiff, diff_parameters
 from graphshare.ir.graph import Graph, Node
 from graphshare.text.format import format_count
+from graphshare.text.html import format_html
 from graphshare.text.short_repr import ShortRepr
 
 
@@ -31,6 +32,11 @@ class Difference(ShortRepr, msgspec.Struct, frozen=True):
 
     def __bool__(self) -> bool:
         return bool(self.graph) or bool(self.parameters)
+
+    def _repr_html_(self) -> str:
+        """Return the summary and every change as tables, which notebooks show."""
+        tables = [self.graph.make_table(), *([] if self.parameters is None else [self.parameters.make_table()])]
+        return format_html(self.verdict, facts=[(line.what, line.text) for line in self.summary], tables=tables)
 
     @property
     def verdict(self) -> str:

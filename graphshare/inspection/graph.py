@@ -14,6 +14,8 @@ from graphshare.analysis.roles import Role, assign_roles, implied_role
 from graphshare.formats.mxnet.generations import recognize_generation
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
+from graphshare.text.format import format_names
+from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
 
 if TYPE_CHECKING:
@@ -52,6 +54,13 @@ class Inspection(ShortRepr, msgspec.Struct, frozen=True):
     roles: list[VariableRole]
     shaped: Shaped | None = None
     contradiction: str = ""
+
+    def _repr_html_(self) -> str:
+        """Return the facts as tables, which notebooks show."""
+        lists = [("inputs", self.inputs), ("parameters", self.parameters), ("outputs", self.outputs), ("implied", self.implied)]
+        facts = [("generation", self.generation), *((what, format_names(names)) for what, names in lists)]
+        rows = [(op, f"{count:,}") for op, count in self.ops.items()]
+        return format_html(f"{self.nodes:,} nodes", facts=facts, tables=[Table(("operator", "count"), rows)])
 
 
 class ModuleNames(msgspec.Struct, frozen=True):

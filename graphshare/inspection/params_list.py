@@ -11,7 +11,8 @@ from graphshare.errors import Fault
 from graphshare.formats.params.mxnet_index import UNLOADABLE_DTYPES
 from graphshare.formats.params.records import ParameterFile, Record, format_record
 from graphshare.formats.params.registry import read_index
-from graphshare.text.format import format_count
+from graphshare.text.format import format_bytes, format_count, format_dims
+from graphshare.text.html import Table, format_html
 from graphshare.text.names import split_key
 from graphshare.text.short_repr import ShortRepr
 
@@ -39,6 +40,12 @@ class ParameterListing(ShortRepr, msgspec.Struct, frozen=True):
     arrays: tuple[ListedRecord, ...]
     data_size: int
     remarks: tuple[Fault, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """Return the records as a table, which notebooks show."""
+        rows = [(a.key or "", format_dims(a.shape, unknown="-"), a.dtype or "", format_bytes(a.size)) for a in self.arrays]
+        title = f"{self.path}: {format_count(len(self.arrays), 'array')}, {format_bytes(self.size)}"
+        return format_html(title, tables=[Table(("name", "shape", "dtype", "size"), rows)])
 
 
 def list_params(path: StrPath, *, epoch: int | None = None) -> ParameterListing:

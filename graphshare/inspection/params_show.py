@@ -14,6 +14,8 @@ from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.formats.params.registry import read_index
 from graphshare.formats.params.select import select_keys
 from graphshare.progress import task
+from graphshare.text.format import format_bytes, format_count, format_dims, format_number
+from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
 
 if TYPE_CHECKING:
@@ -46,6 +48,15 @@ class ParameterDetails(ShortRepr, msgspec.Struct, frozen=True):
     size: int
     repeated: int
 
+    def _repr_html_(self) -> str:
+        """Return the arrays as a table, which notebooks show."""
+        rows = [
+            (a.key or "", format_dims(a.shape, unknown="-"), a.dtype or "", format_bytes(a.size), a.tied_to or a.equal_to or "")
+            for a in self.arrays
+        ]
+        title = f"{self.path}: {format_count(len(self.arrays), 'array')}, {format_bytes(self.size)}"
+        return format_html(title, tables=[Table(("name", "shape", "dtype", "size", "same as"), rows)])
+
 
 class ArrayStatistics(msgspec.Struct, frozen=True):
     """One array with its statistics, None for one that was never filled."""
@@ -63,6 +74,17 @@ class ParameterStatistics(ShortRepr, msgspec.Struct, frozen=True):
     path: str
     format: str
     arrays: tuple[ArrayStatistics, ...]
+
+    def _repr_html_(self) -> str:
+        """Return the statistics as a table, which notebooks show."""
+        names = ("min", "max", "mean", "std", "norm")
+        rows = [
+            (a.key or "", format_dims(a.shape, unknown="-"), a.dtype or "",
+             *(("-" if a.statistics is None else format_number(getattr(a.statistics, name))) for name in names))
+            for a in self.arrays
+        ]  # fmt: skip
+        title = f"{self.path}: {format_count(len(self.arrays), 'array')}"
+        return format_html(title, tables=[Table(("name", "shape", "dtype", *names), rows)])
 
 
 def show_params(path: StrPath, *, select: Sequence[str] = (), epoch: int | None = None) -> ParameterDetails:

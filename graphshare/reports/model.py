@@ -13,6 +13,7 @@ from enum import Enum
 import msgspec
 
 from graphshare.text.format import format_count
+from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
 
 Step = str | int
@@ -85,6 +86,11 @@ class Report(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
 
     def _summary(self) -> str:
         return f"{self.command}: {self.summary()}"
+
+    def _repr_html_(self) -> str:
+        """Return the findings as a table, which notebooks show."""
+        rows = [(f.level.value, f.code, f.message, f.node or "", f.place, f.hint) for f in self.findings]
+        return format_html(self._summary(), tables=[Table(("level", "code", "finding", "node", "place", "hint"), rows)])
 
     def count(self, level: Level) -> int:
         """Return the number of findings of ``level``."""

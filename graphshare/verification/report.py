@@ -8,6 +8,7 @@ from graphshare.formats.params.lookup import How
 from graphshare.reports.model import Finding, Level, RuleInfo
 from graphshare.reports.model import Report as Findings
 from graphshare.text.format import format_count
+from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
 from graphshare.verification.stages import Stage
 from graphshare.verification.training import Training
@@ -78,6 +79,12 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         how = "values not compared" if not outputs else "bit for bit" if identical else "within the tolerance"
         without = "; parameters not compared" if "parameters" in skipped else ""
         return f"EQUAL: {names} and {self.branches[0].reference or 'the original'}, {how}{without}{self._fate()}"
+
+    def _repr_html_(self) -> str:
+        """Return the stages of each branch as a table, which notebooks show."""
+        rows = [(b.branch or "(original)", s.name, s.verdict, s.summary) for b in self.branches for s in b.stages]
+        table = Table(("branch", "stage", "verdict", "what was found"), rows)
+        return format_html(self.verdict, facts=[("note", note) for note in self.notes], tables=[table])
 
     def _fate(self) -> str:
         """What training makes of them, where that was asked."""

@@ -14,6 +14,7 @@ from graphshare.formats.params.registry import read_index
 from graphshare.formats.params.select import select_keys
 from graphshare.progress import task
 from graphshare.text.format import format_dims
+from graphshare.text.html import Table, format_html
 from graphshare.text.names import join_key, split_key
 from graphshare.text.short_repr import ShortRepr
 
@@ -49,6 +50,20 @@ class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True):
 
     def __bool__(self) -> bool:
         return bool(self.changes)
+
+    def make_table(self) -> Table:
+        """Return a table with a row for each parameter that differs."""
+        rows = []
+        for c in self.changes:
+            what = c.detail or f"{format_dims(c.shape, unknown='never filled')} {c.dtype or ''}".rstrip()
+            distance = "" if c.distance is None or c.distance.max_abs is None else f"{c.distance.max_abs:.4g}"
+            rows.append((c.how, c.old or "", c.new or "", what, distance))
+        return Table(("parameter", "old", "new", "what", "max abs"), rows)
+
+    def _repr_html_(self) -> str:
+        """Return the changes as a table, which notebooks show."""
+        title = f"parameters: {self.equal:,} equal, {len(self.changes):,} different"
+        return format_html(title, facts=[("left", self.left), ("right", self.right)], tables=[self.make_table()])
 
 
 def diff_params(
