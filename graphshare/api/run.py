@@ -47,14 +47,10 @@ def run(
         UsageError: ``batch`` goes with images only, and neither with ``profile`` nor with ``all_outputs``.
     """
     source = as_checkpoint(model)
-    if batch is not None and (profile or batch < 1):
-        problem = "--profile measures one pass and does not go with --batch" if profile else f"--batch {batch} is below 1"
-        raise UsageError(Fault(problem))
-    if batch is not None and all_outputs:
-        raise UsageError(Fault("--all keeps the outputs of one pass and does not go with --batch"))
+    if batch is not None:
+        _check_batch(batch, profile=profile, all_outputs=all_outputs)
 
     def compute(values: Mapping[str, Any]) -> Computed:
-        """Compute the targets for these feeds."""
         return run_graph(
             source.graph,
             params=source.parameter_file,
@@ -68,12 +64,23 @@ def run(
         )
 
     with locate_refusals(source), suggest_preparation(feeds or {}):
-        if batch is None:
-            computed = compute(feeds or {})
-        else:
-            computed = run_batches(source.graph, batch, compute, feeds=feeds or {}, targets=as_names(targets))
+        given, names = feeds or {}, as_names(targets)
+        computed = compute(given) if batch is None else run_batches(source.graph, batch, compute, feeds=given, targets=names)
     computed.notes[:0] = describe_images(feeds or {})
     return computed
+
+
+def _check_batch(batch: int, *, profile: bool, all_outputs: bool) -> None:
+    """Raise UsageError with all that does not go with ``batch``."""
+    faults = []
+    if profile:
+        faults.append(Fault("--profile measures one pass and does not go with --batch"))
+    if all_outputs:
+        faults.append(Fault("--all keeps the outputs of one pass and does not go with --batch"))
+    if batch < 1:
+        faults.append(Fault(f"--batch {batch} is below 1"))
+    if faults:
+        raise UsageError(faults)
 
 
 def bind(model: Model, *, targets: Names = (), seed: int = 0) -> Bound:
