@@ -129,6 +129,9 @@ class OutputTransaction:
         status = _status(target)
         if (status is not None and stat.S_ISDIR(status.st_mode)) or target.endswith(os.sep):
             raise OutputError(Fault("is a directory", where=target, hint="give the path of a file"))
+        if target.endswith(".gz"):
+            hint = f"write {target.removesuffix('.gz')}, and gzip compresses that"
+            raise OutputError(Fault("has a name of gzip, and nothing is written compressed", where=target, hint=hint))
         if status is not None and not stat.S_ISREG(status.st_mode):
             return self._direct(target, os.open(target, os.O_WRONLY))
         if any(output.place == place for output in self._outputs):

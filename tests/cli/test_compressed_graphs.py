@@ -56,6 +56,14 @@ def test_check_finds_the_places_of_the_unpacked_text_and_fixes_nothing(tmp_path:
     assert path.read_bytes() == before
 
 
+def test_nothing_plain_gets_a_name_of_gzip(packed: Path) -> None:
+    before = packed.read_bytes()
+    words = ("net-symbol.json.gz: has a name of gzip, and nothing is written compressed", "hint: write ")
+    refused(graphshare("format", str(packed), "--in-place", "-o", str(packed)), *words)
+    assert packed.read_bytes() == before
+    assert files_in(packed.parent) == [packed.name]
+
+
 def bomb(start: bytes, megabytes: int) -> bytes:
     squeeze = zlib.compressobj(9, zlib.DEFLATED, 31)
     parts = [squeeze.compress(start), *(squeeze.compress(b" " * (1 << 20)) for _ in range(megabytes))]
