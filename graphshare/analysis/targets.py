@@ -29,7 +29,7 @@ def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str)
     targets: list[Entry] = []
     faults: list[Fault] = []
     for name in names:
-        entries = known.named(name)
+        entries = known.find(name)
         owners = list(dict.fromkeys(entry.node for entry in entries))
         if len(owners) > 1:
             ops = ", ".join(map(operator_text, owners))
@@ -39,7 +39,7 @@ def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str)
             targets.extend(entries)
         elif name and not is_literal(name):
             chosen = {(entry.node, entry.index) for entry in targets}
-            entries = known.matching(name)
+            entries = known.match(name)
             if not entries:
                 faults.append(Fault(f"{option} {name!r} matches no output and no operator", hint=known.hint(name)))
             targets.extend(entry for entry in entries if (entry.node, entry.index) not in chosen)
@@ -63,12 +63,12 @@ class _Outputs:
             if node.name:
                 self._by_node.setdefault(node.name, []).append(node)
 
-    def named(self, name: str) -> list[Entry]:
+    def find(self, name: str) -> list[Entry]:
         """Return the outputs of this name, else those of the nodes of this name; none if it is unknown."""
         name = name.removeprefix("=") if name not in self._by_output and name not in self._by_node else name
         return self._by_output.get(name) or [entry for node in self._by_node.get(name, []) for entry in visible_outputs(node)]
 
-    def matching(self, pattern: str) -> list[Entry]:
+    def match(self, pattern: str) -> list[Entry]:
         """Return the outputs of operators that ``pattern`` matches by their own name or the operator's."""
         matches = compile_pattern(pattern)
         operators = (node for node in self._nodes if not node.is_variable)

@@ -11,10 +11,11 @@ from graphshare.errors import Fault, UsageError
 from graphshare.execute.batches import run_batches
 from graphshare.execute.bind import Bound
 from graphshare.execute.bind import bind as bind_graph
+from graphshare.execute.losses import StepListener
 from graphshare.execute.run import Computed
 from graphshare.execute.run import run as run_graph
 from graphshare.execute.sgd import Sgd
-from graphshare.execute.train import StepListener, Trained
+from graphshare.execute.train import Trained
 from graphshare.execute.train import train as train_graph
 from graphshare.execute.variable_values import as_arrays
 from graphshare.formats.images.images import describe_images, suggest_preparation

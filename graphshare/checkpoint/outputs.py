@@ -63,26 +63,31 @@ def resolve_outputs(
     has_params = model.parameter_file is not None
     if in_place and not out:
         out, params = _own_files(model, params)
-    if is_directory(out):
-        out = os.path.join(out, _name(model, out))
-        stem = out
-    else:
-        stem = out if is_stem(out) else ""
+    stem = os.path.join(out, _name(model, out)) if is_directory(out) else out if is_stem(out) else ""
     if stem:
         params = params or (params_path(stem, model.epoch) if has_params else "")
         out = f"{stem}-symbol.json"
     params, map = _place_params(params, model), place_result(map, model, "-map.json")
-    if map == "-":
-        raise UsageError(Fault("the map cannot go to stdout", hint="name a file with --map-out"))
-    if params and not has_params:
-        hint = "name the parameter file with --params"
-        raise UsageError(Fault("--params-out has nothing to write: there is no parameter file", hint=hint))
-    if has_params and model.needs_params and not params and not dry_run:
-        hint = "add --params-out FILE, or write both under a stem (-o siam)"
-        raise UsageError(Fault("the parameters get new names, and nothing says where to write them", hint=hint))
+    _check_places(model, params, map, dry_run=dry_run)
     outputs = Outputs(out or "-", params, map, in_place=in_place, inputs=tuple(inputs))
     check_outputs(outputs, model)
     return outputs
+
+
+def _check_places(model: Checkpoint, params: str, map: str, *, dry_run: bool) -> None:
+    """Refuse a map on stdout, parameters without a place and a place without parameters. Raises UsageError; all are listed."""
+    has_params = model.parameter_file is not None
+    faults = []
+    if map == "-":
+        faults.append(Fault("the map cannot go to stdout", hint="name a file with --map-out"))
+    if params and not has_params:
+        hint = "name the parameter file with --params"
+        faults.append(Fault("--params-out has nothing to write: there is no parameter file", hint=hint))
+    if has_params and model.needs_params and not params and not dry_run:
+        hint = "add --params-out FILE, or write both under a stem (-o siam)"
+        faults.append(Fault("the parameters get new names, and nothing says where to write them", hint=hint))
+    if faults:
+        raise UsageError(faults)
 
 
 def resolve_run_outputs(

@@ -48,7 +48,7 @@ def _compile(text: str) -> Any:
     if _SURROGATE.search(text):
         raise UsageError(Fault(f"re:{text} is not text in UTF-8"))
     try:
-        import re2  # start-up, and there are systems for which it has no wheel
+        import re2  # type: ignore[import-untyped,import-not-found,unused-ignore]  # start-up; and it lacks wheels for some systems
     except ImportError:
         _check_syntax(text)
         hint = "pip install google-re2, or use a glob"

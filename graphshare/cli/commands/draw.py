@@ -38,7 +38,7 @@ EXAMPLES = {
 @options.GRAPH
 @options.epoch
 @options.params
-@click.option("-o", "--out", metavar="OUT", help="A path, or - for stdout [-].")
+@click.option("-o", "--out", metavar="OUT", help="A path, a directory, or - for stdout [-].")
 @click.option(
     "--to", type=click.Choice(list(dict.fromkeys(_LANGUAGES.values()))), help="The format [by OUT's suffix, else dot]."
 )

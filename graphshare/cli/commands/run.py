@@ -53,7 +53,7 @@ EXAMPLES = {
 @click.option("--all", "all_outputs", is_flag=True, help="Compute every inner output too, and keep the inputs beside them.")
 @click.option("--random", "seed", type=click.IntRange(min=0), metavar="SEED", help="Draw the inputs that are not fed.")
 @click.option("--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters.")
-@click.option("-o", "--out", metavar="OUT", help="Write the outputs as .npz to a path, or - for stdout.")
+@click.option("-o", "--out", metavar="OUT", help="Write the outputs as .npz to a path, a directory, or - for stdout.")
 @class_options.options
 @click.option("--profile", is_flag=True, help="Show time and memory by node and by operator.")
 @image_options.options
