@@ -111,9 +111,18 @@ def _is_onnx(sample: bytes) -> bool:
                 return False
         elif field in (7, 8) and kind == 2:
             return value[:1] in (b"\n", b"\x0a", b"\x10", b"\x12", b"")
-        elif (field in (2, 3, 4, 6) and not _is_text(value)) or field not in (2, 3, 4, 5, 6):
+        elif (field in (2, 3, 4, 6) and value and not _is_text(value)) or field not in (2, 3, 4, 5, 6):
             return False
     return False
+
+
+def _is_onnx_tensor(sample: bytes) -> bool:
+    """Return whether the first fields are sizes, an element type, and data or a name."""
+    fields = list(islice(_fields(sample), 32))
+    number = next((i for i, field in enumerate(fields) if field[:2] != (1, 0)), len(fields))
+    if number + 1 >= len(fields) or fields[number][:2] != (2, 0):
+        return False
+    return 1 <= fields[number][2][0] <= 32 and fields[number + 1][:2] in {(field, 2) for field in range(4, 12)}
 
 
 def _is_saved_model(sample: bytes) -> bool:
@@ -132,7 +141,7 @@ def _is_caffemodel(sample: bytes) -> bool:
 
 
 def _is_text(data: bytes) -> bool:
-    return bool(data) and data.isascii() and data.decode("ascii").isprintable()
+    return bool(data) and not any(byte < 32 and byte not in b"\t\n\r" for byte in data)
 
 
 _PAGE = _is_markup(rb"!doctype html", b"html", b"head", b"body")
@@ -255,6 +264,12 @@ FILE_KINDS = (
         "graphshare does not read ONNX: give an MXNet model, a *-symbol.json and its parameter file",
         "onnx.numpy_helper.to_array reads its initializers, and numpy.savez saves them",
         test=_is_onnx,
+    ),
+    FileKind(
+        "an ONNX tensor",
+        _OTHER_FRAMEWORK,
+        "onnx.numpy_helper.to_array reads it (after onnx.load_tensor), and numpy.save saves it",
+        test=_is_onnx_tensor,
     ),
     FileKind("a TensorFlow Lite model", _OTHER_FRAMEWORK, _SAVE_ARRAYS, starts=(b"TFL3",), at=4),
     FileKind("a TensorFlow model", _OTHER_FRAMEWORK, _SAVE_ARRAYS, test=_is_saved_model),

@@ -100,6 +100,7 @@ def bomb() -> bytes:
 
 
 ONNX = field(1, 8) + field(2, b"pytorch") + field(3, b"2.1.0") + field(7, field(1, field(4, b"Conv"))) + field(8, field(2, 17))
+TENSOR = field(1, 1) + field(1, 3) + field(2, 1) + field(9, bytes(12))
 TF_GRAPH = field(1, field(1, b"input") + field(2, b"Placeholder")) + field(1, field(1, b"conv") + field(2, b"Conv2D"))
 TORCH = build.archive([("model/data.pkl", b"\x80\x02}q\x00."), ("model/data/0", bytes(16)), ("model/version", b"3\n")])
 TORCH_OLD = pickle.dumps(0x1950A86A20F9469CFC6C, 2) + pickle.dumps(1001, 2)
@@ -160,6 +161,8 @@ INPUTS: list[tuple[str, str, bytes | None]] = [
     (INSPECT, "model.rar", b"Rar!\x1a\x07" + bytes(20)),
     # A graph is wanted: models of other frameworks
     (INSPECT, "model.onnx", ONNX),
+    (INSPECT, "domain.onnx", field(1, 3) + field(2, b"onnx-caffe2") + field(3, b"") + field(4, b"") + field(7, field(1, b""))),
+    (INSPECT, "input_0.pb", TENSOR),
     (DUPLICATE, "tvm.json", tvm_graph()),
     (DUPLICATE, "nnvm.json", nnvm_graph()),
     (INSPECT, "relay.json", as_json({"root": 1, "nodes": [{"type_key": ""}], "b64ndarrays": [], "attrs": {}})),
@@ -277,6 +280,7 @@ INPUTS: list[tuple[str, str, bytes | None]] = [
     (FEED, "f-lfs.npy", LFS),
     (FEED, "f-page.npy", PAGE),
     (FEED, "f-onnx.pb", ONNX),
+    (FEED, "f-input_0.pb", TENSOR),
     (FEED, "https://example.org/data.npy", None),
     (FEED, "f-missing.npy", None),
 ]  # fmt: skip
