@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli.console import put
 from graphshare.cli.tables import align, put_table
@@ -17,6 +19,21 @@ if TYPE_CHECKING:
 
 _SHOWN = 6
 Dims = tuple[int | None, ...] | None
+
+
+def list_fields(found: Inspection) -> dict[str, object]:
+    """Return the fields as JSON has them: without shapes, or without a contradiction, where there is none."""
+    fields = msgspec.structs.asdict(found)
+    return {key: value for key, value in fields.items() if value or key not in ("shaped", "contradiction")}
+
+
+def put_inspection(found: Inspection, model: Checkpoint, *, with_layers: bool, with_names: bool) -> None:
+    """Print the summary, then the layers and the lists of names if they are wanted."""
+    put(format_summary(found, model, with_layers=with_layers))
+    if found.shaped is not None and with_layers:
+        put_layers(found.shaped)
+    if with_names:
+        put(format_name_lists(found))
 
 
 def format_summary(found: Inspection, model: Checkpoint, *, with_layers: bool) -> Iterator[str]:

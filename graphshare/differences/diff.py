@@ -86,8 +86,8 @@ def diff(
         names = _map_parameter_names(left.graph, branches)
         parameters = diff_parameters(left.parameter_file, right.parameter_file, names, atol=atol, rtol=rtol)
     changes = changes.without_names() if ignore_names else changes
-    names = [[node.name for node in graph.nodes] for graph in (left.graph, right.graph)]
-    return Difference(changes, parameters, summarize(changes, parameters, left_names=names[0], right_names=names[1]))
+    lefts, rights = ([node.name for node in graph.nodes] for graph in (left.graph, right.graph))
+    return Difference(changes, parameters, summarize(changes, parameters, left_names=lefts, right_names=rights))
 
 
 def _complete(left: Graph, right: Graph, branches: list[Branch], renames: bool) -> list[Branch]:

@@ -12,7 +12,7 @@ from graphshare.cli import options
 from graphshare.cli.command import Command
 from graphshare.cli.console import put, put_json
 from graphshare.cli.folder_lines import is_folder, put_folder, refuse_options
-from graphshare.cli.inspection_lines import format_name_lists, format_summary, is_fully_shaped, put_layers
+from graphshare.cli.inspection_lines import is_fully_shaped, list_fields, put_inspection
 from graphshare.cli.output import warn
 from graphshare.inspection.graph import list_module_names
 
@@ -74,16 +74,7 @@ def command(
         given = parse_shapes(shapes)
     found = inspect(model, shapes=given, as_input=as_input, as_parameter=as_parameter)
     if format_ != "text":
-        empty = {"shaped": None, "contradiction": ""}
-        fields = msgspec.structs.asdict(found)
-        put_json(
-            {key: value for key, value in fields.items() if key not in empty or value != empty[key]}, lines=format_ == "jsonl"
-        )
+        put_json(list_fields(found), lines=format_ == "jsonl")
         return 0
-    with_layers = bool(shapes) or is_fully_shaped(found)
-    put(format_summary(found, model, with_layers=with_layers))
-    if found.shaped is not None and with_layers:
-        put_layers(found.shaped)
-    if names:
-        put(format_name_lists(found))
+    put_inspection(found, model, with_layers=bool(shapes) or is_fully_shaped(found), with_names=names)
     return 0
