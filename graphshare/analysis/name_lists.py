@@ -99,7 +99,7 @@ def _label(node: Node, index: int) -> str:
     signature = lookup(node.op)
     outputs = signature.outputs(node.attrs) if signature else None
     if outputs is not None:
-        return outputs.labels[index] if index < len(outputs.labels) else f"output{index}"
+        return outputs.label(index)
     several = (node.num_outputs or 1) > 1 or index > 0
     return f"output{index}" if several else "output"
 

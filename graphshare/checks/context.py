@@ -19,6 +19,7 @@ from graphshare.checks.operators import (
     read_facts,
 )
 from graphshare.errors import Fault, InputError
+from graphshare.formats.mxnet.places import LineIndex
 from graphshare.formats.params.records import ParameterFile, Record, format_record
 from graphshare.formats.params.registry import read_index
 from graphshare.ir.graph import Graph, Node
@@ -81,6 +82,11 @@ class CheckContext:
     @cached_property
     def reading(self) -> Reading:
         return read_document(self.data, where=self.where)
+
+    @cached_property
+    def line_index(self) -> LineIndex:
+        """Where the lines of the text begin; the text must be decoded."""
+        return LineIndex(self.reading.text or "")
 
     @cached_property
     def lines(self) -> list[str]:

@@ -9,7 +9,7 @@ from graphshare.checks.document import BOM
 from graphshare.checks.registry import RULES
 from graphshare.checks.rule import CheckRule, Violation
 from graphshare.checks.suppression import KEY, is_suppressed
-from graphshare.formats.mxnet.places import find_places, line_and_column
+from graphshare.formats.mxnet.places import find_places
 from graphshare.ir.graph import Node
 from graphshare.reports.model import Finding, Steps, format_path
 
@@ -54,7 +54,7 @@ def _find_offsets(context: CheckContext, violations: Iterable[Violation]) -> dic
 def _make_finding(context: CheckContext, rule: CheckRule, violation: Violation, offsets: dict[Steps, int]) -> Finding:
     text, record, (line, column) = context.reading.text, violation.record, violation.at
     if record is None and not line and text is not None and violation.steps in offsets:
-        line, column = line_and_column(text, offsets[violation.steps])
+        line, column = context.line_index.locate(offsets[violation.steps])
     excerpt, excerpt_column = _cut_excerpt(context.lines, line, column) if line else ("", 0)
     return Finding(
         code=rule.code,

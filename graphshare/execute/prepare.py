@@ -201,14 +201,16 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
 
 def unique_names(names: Sequence[str]) -> list[str]:
     """Return ``names`` with ``#1``, ``#2``... appended to those that repeat an earlier one."""
-    unique_ones: dict[str, None] = {}
+    taken, numbers = set(names), dict.fromkeys(names, -1)
+    unique = []
     for name in names:
-        number, unique = 0, name
-        while unique in unique_ones or (number and unique in names):
-            number += 1
-            unique = f"{name}#{number}"
-        unique_ones[unique] = None
-    return list(unique_ones)
+        numbers[name] += 1
+        numbered = name
+        while numbers[name] and (numbered := f"{name}#{numbers[name]}") in taken:
+            numbers[name] += 1
+        taken.add(numbered)
+        unique.append(numbered)
+    return unique
 
 
 def infer_variables(

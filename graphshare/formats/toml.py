@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -9,6 +10,10 @@ from typing import Any
 from graphshare.errors import Fault, InputError
 
 MAX_BYTES = 1 << 21  # its reader is written in Python and slow
+MAX_DEPTH = 64  # its time grows with the square of the number of parts of a dotted key
+
+_OUTSIDE_KEYS = re.compile(r"[={}\[\],#\n]")
+_DEEP_KEY = re.compile(rf"\s*[\w-]+(?:\s*\.\s*[\w-]+){{{MAX_DEPTH},}}\s*")
 
 
 def read_toml(data: bytes, *, where: str) -> dict[str, Any]:
@@ -24,7 +29,10 @@ def read_toml(data: bytes, *, where: str) -> dict[str, Any]:
         hint = "pip install tomli, or use Python 3.11 or later"
         raise InputError(Fault("is TOML, which this Python cannot read", where=where, hint=hint))
     try:
-        table: dict[str, Any] = loads(data.decode("utf-8-sig"))
+        text = data.decode("utf-8-sig")
+        if _has_deep_key(text):
+            raise InputError(Fault(f"has a dotted key of more than {MAX_DEPTH} parts", where=where, hint="is this the file?"))
+        table: dict[str, Any] = loads(text)
     except UnicodeDecodeError as error:
         raise InputError(Fault(f"is not UTF-8: {error.reason}", where=where, path=f"byte {error.start}")) from None
     except RecursionError:
@@ -32,6 +40,11 @@ def read_toml(data: bytes, *, where: str) -> dict[str, Any]:
     except ValueError as error:
         raise InputError(Fault(f"is not TOML: {error}", where=where)) from None
     return table
+
+
+def _has_deep_key(text: str) -> bool:
+    pieces = _OUTSIDE_KEYS.split(text.replace('"', "").replace("'", ""))
+    return any(piece.count(".") >= MAX_DEPTH and _DEEP_KEY.fullmatch(piece) for piece in pieces)
 
 
 def toml_reader() -> Callable[[str], dict[str, Any]] | None:

@@ -31,11 +31,19 @@ PARAMETER_FORMALS = frozenset(
 
 
 class Outputs(NamedTuple):
-    """``total`` outputs, of which the first ``visible`` can be named; a label for each of them all."""
+    """``total`` outputs, of which the first ``visible`` can be named.
+
+    ``labels`` are those that the operator declares, in order; output ``i`` beyond them is called ``output<i>``, so that
+    thousands of outputs need no list.
+    """
 
     total: int
     visible: int
     labels: tuple[str, ...]
+
+    def label(self, index: int) -> str:
+        """Return what output ``index`` is called."""
+        return self.labels[index] if index < len(self.labels) else f"output{index}"
 
 
 class AttributeFault(msgspec.Struct, frozen=True):

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 def number_outputs(count: int, visible: int | None = None) -> Outputs:
     """Return outputs without declared labels: ``output`` for a single one, otherwise ``output0``, ``output1``, ..."""
-    labels = ("output",) if count == 1 else tuple(f"output{i}" for i in range(count))
-    return Outputs(count, count if visible is None else visible, labels)
+    return Outputs(count, count if visible is None else visible, ("output",) if count == 1 else ())
 
 
 def read_count(signature: Signature, attrs: Attributes, key: str) -> int:

@@ -1,6 +1,6 @@
 """Patterns over names: globs, ``=name`` for a literal name, ``re:`` for regular expressions.
 
-Matching runs in linear time: regular expressions by re2, and globs (``*``, ``?``, ``[...]``) by an automaton here, because the
+Matching runs in linear time: regular expressions by re2, and globs (``*``, ``?``, ``[...]``) by a search here, because the
 translation to a standard regular expression backtracks.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from graphshare.errors import Fault, UsageError
 from graphshare.text.expressions import Expression
@@ -32,8 +32,8 @@ def compile_pattern(pattern: str) -> Matcher:
         return Expression(pattern[3:]).matches
     if not any(character in pattern for character in "*?["):
         return lambda name: name == pattern
-    tokens = _parse_glob(pattern)
-    return lambda name: _match_glob(tokens, name) is not None
+    segments = _split_at_stars(_parse_glob(pattern))
+    return lambda name: _match_glob(segments, name) is not None
 
 
 Substitution = Callable[[str], "str | None"]
@@ -68,11 +68,11 @@ def compile_substitution(pattern: str, to: str) -> Substitution:
     if pattern.startswith("re:"):
         return _compile_expression_substitution(pattern[3:], to)
     compile_pattern(pattern)
-    tokens = _parse_glob(pattern)
-    parts = _parse_template(to, _IN_GLOBS, sum(token is None for token in tokens), pattern)
+    segments = _split_at_stars(_parse_glob(pattern))
+    parts = _parse_template(to, _IN_GLOBS, len(segments) - 1, pattern)
 
     def substitute(name: str) -> str | None:
-        stars = _match_glob(tokens, name)
+        stars = _match_glob(segments, name)
         return None if stars is None else _fill_template(parts, [name[start:end] for start, end in stars])
 
     return substitute
@@ -145,30 +145,66 @@ def _parse_set(inside: str) -> frozenset[str]:
     return frozenset(characters)
 
 
-def _match_glob(tokens: list[Token], name: str) -> list[tuple[int, int]] | None:
-    """Return the start and end of what each star matched; None where the name does not match.
+class _Segment:
+    """The part of a glob between two stars. It is found in time linear in the name.
 
-    Backtracking returns to the last star only, so time is at worst the product of the two lengths.
+    A literal segment is found by ``str.find``; one with ``?`` or sets by the bits of all its prefixes that match at a place.
     """
-    i = j = 0
-    star = -1
-    stars: list[tuple[int, int]] = []
-    while j < len(name):
-        token = tokens[i] if i < len(tokens) else "\0"
-        if i < len(tokens) and token is None:
-            star = i
-            stars.append((j, j))
-            i += 1
-        elif i < len(tokens) and (
-            token in ("", name[j]) if isinstance(token, str) else token is not None and (name[j] in token[1]) != token[0]
-        ):
-            i, j = i + 1, j + 1
-        elif star >= 0:
-            start, end = stars[-1]
-            stars[-1] = (start, end + 1)
-            i, j = star + 1, end + 1
-        else:
-            return None
-    if any(token is not None for token in tokens[i:]):
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens = tokens
+        self.size = len(tokens)
+        self._literal = "".join(map(str, tokens)) if all(isinstance(token, str) and token for token in tokens) else None
+        self._masks: dict[str, int] = {}
+
+    def matches_at(self, name: str, start: int) -> bool:
+        """Return whether the segment matches ``name`` from ``start`` on."""
+        if self._literal is not None:
+            return name.startswith(self._literal, start)
+        return start + self.size <= len(name) and all(map(_accepts, self._tokens, name[start : start + self.size]))
+
+    def find(self, name: str, start: int) -> int:
+        """Return the first place from ``start`` on where the segment matches; -1 if there is none."""
+        if self._literal is not None:
+            return name.find(self._literal, start)
+        state, last = 0, 1 << (self.size - 1)
+        for place in range(start, len(name)):
+            state = (state << 1 | 1) & self._mask(name[place])
+            if state & last:
+                return place - self.size + 1
+        return -1
+
+    def _mask(self, character: str) -> int:
+        """Return a bit for each token that accepts ``character``."""
+        mask = self._masks.get(character)
+        if mask is None:
+            bits = "".join("1" if _accepts(token, character) else "0" for token in reversed(self._tokens))
+            mask = self._masks[character] = int(bits, 2)
+        return mask
+
+
+def _accepts(token: Token, character: str) -> bool:
+    return token in ("", character) if isinstance(token, str) else token is not None and (character in token[1]) != token[0]
+
+
+def _split_at_stars(tokens: Sequence[Token]) -> list[_Segment]:
+    stars = [-1, *(i for i, token in enumerate(tokens) if token is None), len(tokens)]
+    return [_Segment(tokens[start + 1 : end]) for start, end in itertools.pairwise(stars)]
+
+
+def _match_glob(segments: Sequence[_Segment], name: str) -> list[tuple[int, int]] | None:
+    """Return the start and end of what each star matched; None where the name does not match."""
+    first, last = segments[0], segments[-1]
+    if len(segments) == 1:
+        return [] if first.size == len(name) and first.matches_at(name, 0) else None
+    end = len(name) - last.size
+    if first.size > end or not first.matches_at(name, 0) or not last.matches_at(name, end):
         return None
-    return stars + [(j, j)] * (len(tokens) - i)
+    stars, at = [], first.size
+    for segment in segments[1:-1]:
+        place = segment.find(name, at) if segment.size else at
+        if place < 0 or place + segment.size > end:
+            return None
+        stars.append((at, place))
+        at = place + segment.size
+    return [*stars, (at, end)]

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
 from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.formats.mxnet.places import line_and_column
 from graphshare.reports.model import Level
 
 _ESCAPE = re.compile(r'\\(?:["\\nrt]|(.))', re.DOTALL)
@@ -25,7 +24,9 @@ def find(context: CheckContext) -> Iterator[Violation]:
         escape = text[match.start() : match.start() + (6 if match[1] == "u" else 2)]
         more = f" (and {len(matches) - _LIMIT} more)" if i == _LIMIT - 1 and len(matches) > _LIMIT else ""
         hint = "write the character itself, in UTF-8 (json.dumps: ensure_ascii=False)"
-        yield Violation(f"MXNet does not read the escape {escape}{more}", hint=hint, at=line_and_column(text, match.start()))
+        yield Violation(
+            f"MXNet does not read the escape {escape}{more}", hint=hint, at=context.line_index.locate(match.start())
+        )
 
 
 RULE = CheckRule(

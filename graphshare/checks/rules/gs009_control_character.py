@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
 from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.formats.mxnet.places import line_and_column
 from graphshare.reports.model import Level
 
 _STRING = re.compile(r'"(?:[^"\\\n\r\0]|\\.)*([\n\r\0])?', re.DOTALL)
@@ -25,7 +24,7 @@ def find(context: CheckContext) -> Iterator[Violation]:
     text, at = reading.text, 0
     place = next((m.start() for m in _ESCAPE.finditer(text) if m[1] == "u0000"), -1) if "\\u0000" in text else -1
     if place >= 0:
-        yield Violation("a string contains a NUL, where MXNet ends it", hint="remove it", at=line_and_column(text, place))
+        yield Violation("a string contains a NUL, where MXNet ends it", hint="remove it", at=context.line_index.locate(place))
     if not reading.has_raw_controls:
         return
     while (start := text.find('"', at)) >= 0:
@@ -34,7 +33,7 @@ def find(context: CheckContext) -> Iterator[Violation]:
         at = match.end() + 1
         if match[1] is not None:
             hint = "write \\n or \\r instead" if match[1] != "\0" else "remove it"
-            yield Violation(f"a string contains {_NAMES[match[1]]}", hint=hint, at=line_and_column(text, match.end() - 1))
+            yield Violation(f"a string contains {_NAMES[match[1]]}", hint=hint, at=context.line_index.locate(match.end() - 1))
             rest = _REST.match(text, match.end())
             at = rest.end() if rest else len(text)
 

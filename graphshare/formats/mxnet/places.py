@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterable
 
 Steps = tuple[str | int, ...]
@@ -45,10 +46,16 @@ def find_places(text: str, paths: Iterable[Steps]) -> dict[Steps, int]:
     return offsets
 
 
-def line_and_column(text: str, offset: int) -> tuple[int, int]:
-    """Return line and column of an offset, both from 1, in characters."""
-    start = text.rfind("\n", 0, offset)
-    return text.count("\n", 0, offset) + 1, offset - start
+class LineIndex:
+    """Where the lines of a text begin, so that each of many positions is found without reading the text again."""
+
+    def __init__(self, text: str) -> None:
+        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def locate(self, offset: int) -> tuple[int, int]:
+        """Return line and column of an offset, both from 1, in characters."""
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
 
 
 def _all_ends(target: _Step) -> Iterable[Steps]:

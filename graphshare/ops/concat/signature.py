@@ -16,7 +16,7 @@ SPLIT = "indices:shape=!; axis:int=1; squeeze_axis:bool=False; sections:int=0"
 def slice_outputs(signature: Signature, attrs: Attributes) -> Outputs:
     """SliceChannel numbers its outputs even when there is only one."""
     count = read_count(signature, attrs, "num_outputs")
-    return Outputs(count, count, tuple(f"output{i}" for i in range(count)))
+    return Outputs(count, count, ())
 
 
 OPERATORS = (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graphshare.ops.registry import lookup
-from graphshare.ops.signature import Outputs, Signature
+from graphshare.ops.signature import Signature
 
 
 def row(name: str) -> Signature:
@@ -183,7 +183,10 @@ OUTPUTS = [
 
 @pytest.mark.parametrize(("name", "attrs", "total", "visible", "labels"), OUTPUTS)
 def test_outputs(name: str, attrs: dict[str, str], total: int, visible: int, labels: str) -> None:
-    assert row(name).outputs(attrs) == Outputs(total, visible, tuple(labels.split()))
+    outputs = row(name).outputs(attrs)
+    assert outputs is not None
+    assert (outputs.total, outputs.visible) == (total, visible)
+    assert [outputs.label(i) for i in range(total)] == labels.split()
 
 
 SLOTS = [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphshare.formats.mxnet.places import Steps, find_places, line_and_column
+from graphshare.formats.mxnet.places import LineIndex, Steps, find_places
 
 TEXT = '{"a": [1, {"b\\n": "x"}],\n "a\\u0062": {"c": []}, "d": 1, "d": {"e": 2}}'
 
@@ -30,9 +30,9 @@ def test_a_path_is_found(steps: Steps, starts: str) -> None:
 
 
 def test_lines_and_columns() -> None:
-    assert line_and_column(TEXT, 0) == (1, 1)
-    assert line_and_column(TEXT, TEXT.index("\n") + 1) == (2, 1)
-    assert line_and_column(TEXT, TEXT.index("[]")) == (2, 1 + len(' "a\\u0062": {"c": '))
+    assert LineIndex(TEXT).locate(0) == (1, 1)
+    assert LineIndex(TEXT).locate(TEXT.index("\n") + 1) == (2, 1)
+    assert LineIndex(TEXT).locate(TEXT.index("[]")) == (2, 1 + len(' "a\\u0062": {"c": '))
 
 
 VALUES = st.recursive(
