@@ -87,7 +87,7 @@ def command(
     mode copy every branch has parameters of its own, which start equal; in mode tie all use one set. Mode batch runs the graph
     once on the inputs of all branches, concatenated on the batch axis; operators that mix samples are refused by name.
 
-    Patterns are globs; =name is a literal name.
+    Patterns are globs; =name is a literal name, re:expression a regular expression.
     """
     model = load(graph, epoch=epoch, params=params)
     if upgrade_first:

@@ -37,7 +37,7 @@ def command(
     """Cut out the minimal subgraph for some outputs.
 
     NAME is an output (conv1_output), a node (conv1: all its outputs) or a glob ('conv*': the outputs of all operators that it
-    matches). Parameters that are no longer needed are left out of the parameter file.
+    matches; re:expression works too). Parameters that are no longer needed are left out of the parameter file.
     """
     source = load(graph, epoch=epoch, params=params)
     result = extract(source, targets, cuts=cuts)

@@ -74,7 +74,7 @@ def command(
     --on-collision prefix puts the name of its file before all names of the later graph, tie-if-equal makes parameters of one
     name and equal value one node.
 
-    Patterns are globs; =name is a literal name.
+    Patterns are globs; =name is a literal name, re:expression a regular expression.
     """
     pairs = _pairs(connect)
     _check_counts(graphs, prefixes, params)
