@@ -40,14 +40,15 @@ def split_pair(text: str) -> tuple[str, str] | None:
 def find_similar(name: str, known: Collection[str], *, limit: int = 3, key: Callable[[str], object] = str) -> list[str]:
     """Return up to ``limit`` names of ``known`` that resemble ``name``, each once.
 
-    A name that differs in case alone is the only one. Else those that contain ``name`` come first, whatever their case, shortest
-    first where it is their start; then those of similar spelling. Of names with an equal ``key``, such as those of one node and its output, one is returned. At most 20,000 names
-    are compared by spelling, so that a typing error in a huge graph is answered at once.
+    Names that differ in case alone are the only ones. Else those that contain ``name`` come first, whatever their case,
+    shortest first where it is their start; then those of similar spelling. Of names with an equal ``key``, such as those of one
+    node and its output, one is returned. At most 20,000 names are compared by spelling, so that a typing error in a huge graph
+    is answered at once.
     """
     from difflib import get_close_matches  # not needed for --help
 
     part = name.strip("*").casefold()
-    same = [text for text in known if text.casefold() == part]
+    same = [text for text in known if text.casefold() == name.casefold()]
     if same:
         return same[:limit]
     near = [text for text in known if part in text.casefold()] if len(part) >= _SHORTEST_PART else []
