@@ -16,7 +16,7 @@ from graphshare.text.short_repr import ShortRepr
 class LossHistory(ShortRepr, msgspec.Struct, eq=False):
     """The loss of one head before each step: the mean over samples of ``measure`` (``cross entropy``, ``squared error``...).
 
-    ``mean`` is that of the output, for a head that is the loss itself or is no loss.
+    ``mean`` is that of the output, for a head that is the loss itself, and for one that is not a loss.
     """
 
     name: str

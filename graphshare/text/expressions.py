@@ -40,7 +40,7 @@ class Expression:
 
 
 def _to_text(name: str) -> str:
-    """Return ``name`` with bytes that are no text (lone surrogates) as replacement characters, each one character as before."""
+    """Return ``name`` with a replacement character for each lone surrogate, a byte that is not UTF-8."""
     return name if name.isascii() else _SURROGATE.sub("\ufffd", name)
 
 
@@ -64,7 +64,7 @@ def _compile(text: str) -> Any:
 
 
 def _check_syntax(text: str) -> None:
-    """Refuse what no engine takes, before anybody installs one for it."""
+    """Refuse what no engine accepts, before an engine is asked for."""
     try:
         re.compile(text)
     except (re.error, OverflowError) as error:

@@ -37,7 +37,7 @@ def verify_recorded(side: Side, recorded: Mapping[str, Array], settings: Setting
     sums in another order. ``name`` is what messages call the record.
 
     Raises:
-        RefusedError: shapes do not fit, values are missing, names that are no variable's; all of a kind are listed.
+        RefusedError: shapes do not fit, values are missing, names that belong to no variable; all of a kind are listed.
         UnsupportedError: operators without a kernel; all are listed.
     """
     held = list_parameter_names(side.params) or ()

@@ -1,7 +1,7 @@
 """Arrays created from attributes alone, or from the shape of another array.
 
 A dimension 0 (or -1) in ``shape`` is unknown; inference completes it from the uses of the array, and a run passes the shape in
-``context.shapes``. Under NumPy shapes 0 is a size, and so is no axis at all.
+``context.shapes``. Under NumPy shapes 0 is a size, and a shape may be empty.
 """
 
 from __future__ import annotations
