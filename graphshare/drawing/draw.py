@@ -78,14 +78,7 @@ def draw(
         RefusedError: a prefix that no operator has; shapes that contradict each other or that no variable has.
         GraphvizError: ``png`` or ``pdf`` without Graphviz.
     """
-    branches = _find_branches(graph, prefixes)
-    annotated = AnnotatedGraph(
-        graph,
-        frozenset(node for node, role in assign_roles(graph, held=list_parameter_names(params)).items() if role.is_parameter),
-        branches,
-        _find_shapes(graph, _copy_to_twins(graph, shapes or {}, branches), params),
-        {} if highlight is None else _find_former_names(graph, highlight),
-    )
+    annotated = _annotate(graph, _find_branches(graph, prefixes), params, shapes or {}, highlight)
     make = make_foldable_picture if to == "html" else make_picture
     picture = make(annotated, depth=depth, all_parameters=all_parameters, separator=separator)
     notes = tuple(_remark(graph, picture, to, is_depth_given=depth is not None))
@@ -94,6 +87,23 @@ def draw(
     if to in IMAGES:
         return Drawing("", picture, notes, render_image(text, to))
     return Drawing(text, picture, notes)
+
+
+def _annotate(
+    graph: Graph,
+    branches: tuple[str, ...],
+    params: ParameterFile | None,
+    shapes: Mapping[str, PartialShape],
+    highlight: MapFile | None,
+) -> AnnotatedGraph:
+    roles = assign_roles(graph, held=list_parameter_names(params))
+    return AnnotatedGraph(
+        graph,
+        frozenset(node for node, role in roles.items() if role.is_parameter),
+        branches,
+        _find_shapes(graph, _copy_to_twins(graph, shapes, branches), params),
+        {} if highlight is None else _find_former_names(graph, highlight),
+    )
 
 
 class _Form(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphshare.drawing.layout.layering import assign_layers
-from graphshare.drawing.layout.levels import Layout, Vertex, build_levels
+from graphshare.drawing.layout.levels import Layout, Vertex, build_levels, iterate_inside_out
 from graphshare.drawing.layout.ordering import order_rows
 from graphshare.drawing.picture import Picture
 
@@ -11,9 +11,9 @@ from graphshare.drawing.picture import Picture
 def arrange(picture: Picture) -> Layout:
     """Return the levels of ``picture`` with their rows in order; coordinates depend on which scopes are open."""
     layout = build_levels(picture)
-    for number, level in enumerate(layout.levels):
+    for number in iterate_inside_out(layout):
         assign_layers(layout, number)
-        order_rows(level)
+        order_rows(layout, number)
     for number in range(len(layout.levels)):
         _add_gutters(layout, number)
     return layout

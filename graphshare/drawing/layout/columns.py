@@ -97,16 +97,17 @@ def _find_pulls(
 def _find_favourites(pairs: Sequence[tuple[int, int]], points: Collection[int]) -> dict[int, int]:
     """Return which of its links each vertex would like to be straight: the first to a vertex of its own kind, point or not.
 
-    A vertex with more than two links stands in the middle of them.
+    A vertex with more than two links stands in the middle of them, unless one alone is of its kind.
     """
     links: dict[int, list[int]] = {}
     for i, (v, _) in enumerate(pairs):
         links.setdefault(v, []).append(i)
-    return {
-        v: min(own, key=lambda i, v=v: ((pairs[i][1] in points) != (v in points), i))  # type: ignore[misc]
-        for v, own in links.items()
-        if len(own) <= 2
-    }
+    favourites: dict[int, int] = {}
+    for v, own in links.items():
+        alike = [i for i in own if (pairs[i][1] in points) == (v in points)]
+        if len(own) <= 2 or len(alike) == 1:
+            favourites[v] = alike[0] if alike else own[0]
+    return favourites
 
 
 def fit_in_order(wanted: Sequence[float], weights: Sequence[float], steps: Sequence[float]) -> list[float]:

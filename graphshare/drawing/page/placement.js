@@ -46,9 +46,8 @@ function findFavourites(pairs, points) {
   pairs.forEach(([v], i) => links.has(v) ? links.get(v).push(i) : links.set(v, [i]));
   const favourites = new Map();
   for (const [v, own] of links) {
-    if (own.length > 2) continue;
-    const same = own.find((i) => points.has(pairs[i][1]) === points.has(v));
-    favourites.set(v, same === undefined ? own[0] : same);
+    const alike = own.filter((i) => points.has(pairs[i][1]) === points.has(v));
+    if (own.length <= 2 || alike.length === 1) favourites.set(v, alike.length ? alike[0] : own[0]);
   }
   return favourites;
 }

@@ -215,6 +215,8 @@ class View {
 
   paintTitle({ rect: [x, y, w], title, isOpen }, palette) {
     const c = this.context;
+    c.fillStyle = palette.clusterFill;
+    c.fillRect(x + 4, y + 4, 18, 18); // no line through the mark
     this.paintMark(x, y, true, palette.text);
     c.font = `${TITLE_SIZE}px ${FONT}`;
     c.textAlign = "left";

@@ -170,9 +170,27 @@ def test_five_thousand_nodes_are_placed_within_five_seconds(scope: str, tmp_path
 
 
 def test_crossings_are_counted() -> None:
-    assert count_crossings([[1, 2], [3, 4]], {1: [3], 2: [4]}) == 0
-    assert count_crossings([[1, 2], [3, 4]], {1: [4], 2: [3]}) == 1
-    assert count_crossings([[1, 2], [3, 4]], {1: [3, 4], 2: [3, 4]}) == 1
+    assert count_crossings([[1, 2], [3, 4]], {1: [(3, 0.5)], 2: [(4, 0.5)]}) == 0
+    assert count_crossings([[1, 2], [3, 4]], {1: [(4, 0.5)], 2: [(3, 0.5)]}) == 1
+    both = [(3, 0.5), (4, 0.5)]
+    assert count_crossings([[1, 2], [3, 4]], {1: both, 2: both}) == 1
+    assert count_crossings([[1, 2], [3]], {1: [(3, 0.7)], 2: [(3, 0.3)]}) == 1  # at two ports of one scope
+
+
+def test_inputs_stand_in_the_order_of_the_ports_that_they_feed(tmp_path: Path) -> None:
+    nodes, last = [variable("h0")], 0
+    for t in range(8):
+        nodes.append(variable(f"t{t}_data"))
+        nodes.append(operator("elemwise_add", f"rnn/t{t}/add", [last, len(nodes) - 1]))
+        nodes.append(operator("tanh", f"rnn/t{t}/tanh", [len(nodes) - 1]))
+        last = len(nodes) - 1
+    nodes.append(operator("relu", "out", [last]))
+    picture = draw(load(tmp_path, document(nodes, [len(nodes) - 1])), depth=9).picture
+    layout = arrange(picture)
+    placement = place(layout)
+    rnn = next(level for level in layout.levels if level.path == ("rnn",))
+    inputs = [(placement.rects[layout.at[net]].x, placement.rects[port].x) for net, port in rnn.entrances.items()]
+    assert [port for _, port in sorted(inputs)] == sorted(port for _, port in inputs)
 
 
 def test_positions_are_as_near_as_the_gaps_allow() -> None:
