@@ -272,6 +272,7 @@ def test_examples_are_of_commands() -> None:
 @pytest.mark.parametrize("path", paths())
 def test_examples_run(path: str, folder: Path) -> None:
     done(graphshare("duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=folder))
+    done(graphshare("run", "lenet", "--random", "0", "--shape", "data=1,1,28,28", "--all", "-o", "dump.npz", cwd=folder))
     (folder / "rules.json").write_text('{"version": 1, "rules": [{"scope": "b", "to": "a"}]}')
     for _, line in examples_of(path):
         if ".svg" in line and not shutil.which("dot"):
