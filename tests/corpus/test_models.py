@@ -70,10 +70,10 @@ def proved(folder: Path) -> dict[str, Any]:
     return said
 
 
-def first_weight(graph: dict[str, Any]) -> str:
+def first_weight(graph: dict[str, Any], prefix: str = "sha-") -> str:
     """The weight of the copy's first layer."""
     for node in graph["nodes"]:
-        if node["op"] in LAYERS and node["name"].startswith("sha-"):
+        if node["op"] in LAYERS and node["name"].startswith(prefix):
             for entry in node["inputs"]:
                 name = graph["nodes"][entry[0]]["name"]
                 if name.endswith(("weight", "weight_quantize")) and graph["nodes"][entry[0]]["op"] == "null":
@@ -102,6 +102,26 @@ def test_a_model_is_proved_and_its_fault_is_found(model: str, corpus: Path, tmp_
     prepared(tmp_path, corpus, MODELS[model])
     said = proved(tmp_path)
     assert stages(said) == {"structure": "holds", "parameters": "fails", "values": "fails"}
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("model", MODELS)
+def test_a_model_is_what_was_recorded_layer_by_layer(model: str, corpus: Path, tmp_path: Path) -> None:
+    """A record of all outputs agrees; with a changed weight its consumer is the first operator that departs."""
+    prepared(tmp_path, corpus, MODELS[model])
+    values = ["net.json", "--params", "net.params", "--feed", "feeds.npz"]
+    done(graphshare("run", *values, "--random", "0", "--all", "-o", "dump.npz", cwd=tmp_path))
+    arguments = ["verify", *values, "--recorded", "dump.npz", "--layers", "--format", "json"]
+    layers = json.loads(done(graphshare(*arguments, cwd=tmp_path)).stdout)["branches"][0]["rounds"][0]["layers"]
+    assert all(layer["comparison"]["identical"] for layer in layers)
+    graph = json.loads((tmp_path / "net.json").read_text())
+    name = first_weight(graph, prefix="")
+    change(tmp_path / "net.params", name)
+    run = graphshare(*arguments, cwd=tmp_path)
+    assert run.returncode == 1, run.stderr.decode()
+    first = json.loads(run.stdout)["branches"][0]["rounds"][0]["first"]
+    consumer = next(node for node in graph["nodes"] if node["name"] == first["node"])
+    assert name in [graph["nodes"][entry[0]]["name"] for entry in consumer["inputs"]]
 
 
 def test_a_transformer_encoder_is_proved_and_its_fault_is_found(tmp_path: Path) -> None:
