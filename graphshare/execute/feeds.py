@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError, UsageError
-from graphshare.formats.file_kinds import is_image
+from graphshare.formats.content_tests import is_image
 from graphshare.formats.images.header import ENDINGS as IMAGE_ENDINGS
 from graphshare.formats.images.header import read_start
 from graphshare.formats.images.images import Images, open_image_files

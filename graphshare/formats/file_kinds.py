@@ -6,10 +6,11 @@ This is the one table of foreign content; :mod:`graphshare.formats.wrong_file` m
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable
 
 import msgspec
+
+from graphshare.formats.content_tests import is_caffemodel, is_image, is_markup, is_onnx, is_onnx_tensor, is_saved_model
 
 
 class FileKind(msgspec.Struct, frozen=True):
@@ -41,28 +42,6 @@ class FileKind(msgspec.Struct, frozen=True):
         )
 
 
-_IMAGE_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*")
-
-
-def is_image(start: bytes) -> bool:
-    """Return whether a file that begins with ``start`` (12 bytes) is an image of a format that is read."""
-    if start.startswith(_IMAGE_STARTS):
-        return start[4:8] != bytes(4)  # the length at the start of a safetensors file ends in zeros
-    if start[:2] == b"BM":
-        return start[2:8] != bytes(6)
-    netpbm = start[:1] == b"P" and start[1:2] in b"123456" and start[2:3].isspace()
-    return netpbm or (start[:4] == b"RIFF" and start[8:12] == b"WEBP")
-
-
-def _is_markup(*tags: bytes) -> Callable[[bytes], bool]:
-    """Return a test for XML or HTML whose first element, or document type, is one of ``tags``."""
-    names = b"|".join(tags)
-    prologue = rb"\s*(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*"
-    return lambda sample: (
-        re.match(prologue + b"<(?:" + names + rb")[\s>/]", sample[:4096], re.IGNORECASE | re.DOTALL) is not None
-    )
-
-
 def _wide_text(encoding: str, pattern: bytes) -> FileKind:
     """Return the kind of a text in UTF-16 or UTF-32; ``pattern`` matches its start: a byte order mark, or ASCII with NULs."""
     start = re.compile(pattern)
@@ -75,76 +54,7 @@ def _wide_text(encoding: str, pattern: bytes) -> FileKind:
     )
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield number, wire type and bytes of the fields at the start of a protobuf message; the last may be cut short."""
-    position = 0
-    while position < len(message):
-        tag, position = _varint(message, position)
-        kind = tag & 7
-        if kind == 2:
-            length, position = _varint(message, position)
-            yield tag >> 3, kind, message[position : position + length]
-            position += length
-        elif kind == 0:
-            value, position = _varint(message, position)
-            yield tag >> 3, kind, bytes([min(value, 255)])
-        else:
-            return
-
-
-def _varint(message: bytes, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 63, 7):
-        byte = message[position] if position < len(message) else 0
-        position += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            break
-    return value, position
-
-
-def _is_onnx(sample: bytes) -> bool:
-    """Return whether the first fields are a version, texts about the producer, and a graph or an operator set."""
-    for number, (field, kind, value) in enumerate(islice(_fields(sample), 12)):
-        if number == 0:
-            if (field, kind) != (1, 0) or not 1 <= value[0] <= 64:
-                return False
-        elif field in (7, 8) and kind == 2:
-            return value[:1] in (b"\n", b"\x0a", b"\x10", b"\x12", b"")
-        elif (field in (2, 3, 4, 6) and value and not _is_text(value)) or field not in (2, 3, 4, 5, 6):
-            return False
-    return False
-
-
-def _is_onnx_tensor(sample: bytes) -> bool:
-    """Return whether the first fields are sizes, an element type, and data or a name."""
-    fields = list(islice(_fields(sample), 32))
-    number = next((i for i, field in enumerate(fields) if field[:2] != (1, 0)), len(fields))
-    if number + 1 >= len(fields) or fields[number][:2] != (2, 0):
-        return False
-    return 1 <= fields[number][2][0] <= 32 and fields[number + 1][:2] in {(field, 2) for field in range(4, 12)}
-
-
-def _is_saved_model(sample: bytes) -> bool:
-    """Return whether a protobuf message is a SavedModel of TensorFlow, or a frozen graph: nodes with a name and an operator."""
-    fields = list(islice(_fields(sample), 2))
-    if [field[:2] for field in fields] == [(1, 0), (2, 2)] and b"serve" in sample:
-        return True
-    inner = list(islice(_fields(fields[0][2]), 2)) if fields and fields[0][:2] == (1, 2) else []
-    return [field[:2] for field in inner] == [(1, 2), (2, 2)] and all(_is_text(value) for *_, value in inner)
-
-
-def _is_caffemodel(sample: bytes) -> bool:
-    """Return whether a protobuf message is a network of Caffe: its name, then layers (of type 1 or of today)."""
-    fields = list(islice(_fields(sample), 3))
-    return len(fields) > 1 and fields[0][:2] == (1, 2) and _is_text(fields[0][2]) and fields[1][0] in (2, 3, 100)
-
-
-def _is_text(data: bytes) -> bool:
-    return bool(data) and not any(byte < 32 and byte not in b"\t\n\r" for byte in data)
-
-
-_PAGE = _is_markup(rb"!doctype html", b"html", b"head", b"body")
+_PAGE = is_markup(rb"!doctype html", b"html", b"head", b"body")
 _TEXT_PICKLE = re.compile(rb"\((?:dp|lp)\d+\n|c[A-Za-z_.]+\n[A-Za-z_]+\n")
 _PROTOTXT = re.compile(rb"(?:\s|#[^\n]*\n)*(?:name\s*:\s*\"|layers?\s*\{|input\s*:\s*\")")
 
@@ -177,9 +87,9 @@ FILE_KINDS = (
     FileKind(
         "an error message of a storage server (XML)",
         "the download failed: the file says why; fetch it again",
-        test=_is_markup(b"error"),
+        test=is_markup(b"error"),
     ),
-    FileKind("an OpenVINO model (XML)", _OTHER_FRAMEWORK, _SAVE_ARRAYS, test=_is_markup(b"net")),
+    FileKind("an OpenVINO model (XML)", _OTHER_FRAMEWORK, _SAVE_ARRAYS, test=is_markup(b"net")),
     FileKind(
         "a web page (HTML)",
         _PAGE_HINT,
@@ -263,17 +173,17 @@ FILE_KINDS = (
         "an ONNX model",
         "graphshare does not read ONNX: give an MXNet model, a *-symbol.json and its parameter file",
         "onnx.numpy_helper.to_array reads its initializers, and numpy.savez saves them",
-        test=_is_onnx,
+        test=is_onnx,
     ),
     FileKind(
         "an ONNX tensor",
         _OTHER_FRAMEWORK,
         "onnx.numpy_helper.to_array reads it (after onnx.load_tensor), and numpy.save saves it",
-        test=_is_onnx_tensor,
+        test=is_onnx_tensor,
     ),
     FileKind("a TensorFlow Lite model", _OTHER_FRAMEWORK, _SAVE_ARRAYS, starts=(b"TFL3",), at=4),
-    FileKind("a TensorFlow model", _OTHER_FRAMEWORK, _SAVE_ARRAYS, test=_is_saved_model),
-    FileKind("a Caffe model (.caffemodel)", _OTHER_FRAMEWORK, _SAVE_ARRAYS, test=_is_caffemodel),
+    FileKind("a TensorFlow model", _OTHER_FRAMEWORK, _SAVE_ARRAYS, test=is_saved_model),
+    FileKind("a Caffe model (.caffemodel)", _OTHER_FRAMEWORK, _SAVE_ARRAYS, test=is_caffemodel),
     FileKind("a Caffe network (.prototxt)", _OTHER_FRAMEWORK, test=lambda sample: _PROTOTXT.match(sample) is not None),
     FileKind("an ncnn network (.param)", _OTHER_FRAMEWORK, starts=(b"7767517\n", b"7767517\r")),
     FileKind("a GGUF file", _OTHER_FRAMEWORK, _SAVE_ARRAYS, starts=(b"GGUF",)),

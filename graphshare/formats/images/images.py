@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
-from graphshare.formats.file_kinds import is_image
+from graphshare.formats.content_tests import is_image
 from graphshare.formats.images.header import ENDINGS, ImageHeader, read_header, read_start
 from graphshare.formats.images.settings import COLORS, ImageSettings
 from graphshare.formats.images.sizes import crop_corner, size_before_crop, size_of_result

@@ -1,0 +1,104 @@
+"""Tests of content that need more than the first bytes: images, markup, and messages of protobuf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+_PROLOGUE = 1 << 12  # bytes
+_AFTER_TAG = (b" ", b"\t", b"\r", b"\n", b">", b"/")
+_IMAGE_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*")
+
+
+def is_image(start: bytes) -> bool:
+    """Return whether a file that begins with ``start`` (12 bytes) is an image of a format that is read."""
+    if start.startswith(_IMAGE_STARTS):
+        return start[4:8] != bytes(4)  # the length at the start of a safetensors file ends in zeros
+    if start[:2] == b"BM":
+        return start[2:8] != bytes(6)
+    netpbm = start[:1] == b"P" and start[1:2] in b"123456" and start[2:3].isspace()
+    return netpbm or (start[:4] == b"RIFF" and start[8:12] == b"WEBP")
+
+
+def is_markup(*tags: bytes) -> Callable[[bytes], bool]:
+    """Return a test for XML or HTML whose first element, or document type, is one of ``tags``."""
+
+    def begins(sample: bytes) -> bool:
+        text = sample[:_PROLOGUE].removeprefix(b"\xef\xbb\xbf").lstrip()
+        while text.startswith((b"<?", b"<!--")):  # a declaration, comments
+            mark = b"?>" if text.startswith(b"<?") else b"-->"
+            text = text.partition(mark)[2].lstrip()
+        return text[:1] == b"<" and any(
+            text[1 : len(tag) + 1].lower() == tag and text[len(tag) + 1 :][:1] in _AFTER_TAG for tag in tags
+        )
+
+    return begins
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Yield number, wire type and bytes of the fields at the start of a protobuf message; the last may be cut short."""
+    position = 0
+    while position < len(message):
+        tag, position = _varint(message, position)
+        kind = tag & 7
+        if kind == 2:
+            length, position = _varint(message, position)
+            yield tag >> 3, kind, message[position : position + length]
+            position += length
+        elif kind == 0:
+            value, position = _varint(message, position)
+            yield tag >> 3, kind, bytes([min(value, 255)])
+        else:
+            return
+
+
+def _varint(message: bytes, position: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 63, 7):
+        byte = message[position] if position < len(message) else 0
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            break
+    return value, position
+
+
+def is_onnx(sample: bytes) -> bool:
+    """Return whether the first fields are a version, texts about the producer, and a graph or an operator set."""
+    for number, (field, kind, value) in enumerate(islice(_fields(sample), 12)):
+        if number == 0:
+            if (field, kind) != (1, 0) or not 1 <= value[0] <= 64:
+                return False
+        elif field in (7, 8) and kind == 2:
+            return value[:1] in (b"\n", b"\x0a", b"\x10", b"\x12", b"")
+        elif (field in (2, 3, 4, 6) and value and not _is_text(value)) or field not in (2, 3, 4, 5, 6):
+            return False
+    return False
+
+
+def is_onnx_tensor(sample: bytes) -> bool:
+    """Return whether the first fields are sizes, an element type, and data or a name."""
+    fields = list(islice(_fields(sample), 32))
+    number = next((i for i, field in enumerate(fields) if field[:2] != (1, 0)), len(fields))
+    if number + 1 >= len(fields) or fields[number][:2] != (2, 0):
+        return False
+    return 1 <= fields[number][2][0] <= 32 and fields[number + 1][:2] in {(field, 2) for field in range(4, 12)}
+
+
+def is_saved_model(sample: bytes) -> bool:
+    """Return whether a protobuf message is a SavedModel of TensorFlow, or a frozen graph: nodes with a name and an operator."""
+    fields = list(islice(_fields(sample), 2))
+    if [field[:2] for field in fields] == [(1, 0), (2, 2)] and b"serve" in sample:
+        return True
+    inner = list(islice(_fields(fields[0][2]), 2)) if fields and fields[0][:2] == (1, 2) else []
+    return [field[:2] for field in inner] == [(1, 2), (2, 2)] and all(_is_text(value) for *_, value in inner)
+
+
+def is_caffemodel(sample: bytes) -> bool:
+    """Return whether a protobuf message is a network of Caffe: its name, then layers (of type 1 or of today)."""
+    fields = list(islice(_fields(sample), 3))
+    return len(fields) > 1 and fields[0][:2] == (1, 2) and _is_text(fields[0][2]) and fields[1][0] in (2, 3, 100)
+
+
+def _is_text(data: bytes) -> bool:
+    return bool(data) and not any(byte < 32 and byte not in b"\t\n\r" for byte in data)

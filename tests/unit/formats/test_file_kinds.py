@@ -1,0 +1,41 @@
+"""Recognizing a file takes time in proportion to the sample, whatever it contains."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from graphshare.formats.content_tests import is_markup
+from graphshare.formats.mxnet.document import SAMPLE
+from graphshare.formats.wrong_file import recognize
+
+
+@pytest.mark.parametrize(
+    "part",
+    [b" ", b"\n", b"<!---->", b"<!-- ", b"<?xml ?>", b"#\n", b"\x08\x01", b"\x12\x00", b"\x0a\x00", b"\x80", b"{", b"[", b'"',
+     b"1", b"c.", b"(dp1", b"\0a\0\0", b"PK\x03\x04"],
+    ids=repr,
+)  # fmt: skip
+def test_no_content_takes_long(part: bytes) -> None:
+    start = time.process_time()
+    for prefix in (b"", b"<?xml ?>", b"\x08\x01", b"\xef\xbb\xbf"):
+        recognize((prefix + part * (2 * SAMPLE))[: 2 * SAMPLE])
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"<html>", True),
+        (b"\xef\xbb\xbf <HTML lang='en'>", True),
+        (b"<?xml version='1.0'?>\n<!-- a --><!-- b -->\n<html/>", True),
+        (b"<htmlx>", False),
+        (b"html>", False),
+        (b"<!-- <html> ", False),
+        (b"<net>", False),
+        (b"<html", False),
+    ],
+)
+def test_markup_is_told_by_its_first_element(text: bytes, expected: bool) -> None:
+    assert is_markup(b"html")(text) is expected
