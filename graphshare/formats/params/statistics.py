@@ -41,8 +41,9 @@ def measure_array(reader: ArrayReader, record: Record, advance: Advance = noop_p
         values = reader.read_sparse(record).values.reshape(-1)
         rows, stored = iter([values]), int(values.size)
     moments = _Moments()
-    for row in rows:
-        moments.add(row.astype(np.float64))
+    with np.errstate(over="ignore", invalid="ignore"):  # a file may hold any bits, signalling NaN among them
+        for row in rows:
+            moments.add(row.astype(np.float64))
     if stored is not None and total > stored:
         moments.add_zeros(total - stored)
     return moments.finish(total, stored)
@@ -66,10 +67,9 @@ class _Moments:
         row = row[finite] if not finite.all() else row
         if row.size:
             self.low, self.high = min(self.low, float(row.min())), max(self.high, float(row.max()))
-            with np.errstate(over="ignore"):
-                self.length += float(np.dot(row, row))
-                mean = float(row.mean())
-                self._join(row.size, mean, float(((row - mean) ** 2).sum()))
+            self.length += float(np.dot(row, row))
+            mean = float(row.mean())
+            self._join(row.size, mean, float(((row - mean) ** 2).sum()))
 
     def add_zeros(self, count: int) -> None:
         """Add zeros that are not stored."""

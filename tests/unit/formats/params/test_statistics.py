@@ -37,3 +37,11 @@ def test_what_is_not_finite_is_counted_apart(tmp_path: Path) -> None:
     empty = measured(tmp_path / "a.npz", np.full(3, np.nan))
     assert (empty.nans, empty.min, empty.mean, empty.norm) == (3, None, None, None)
     assert measured(tmp_path / "a.npz", np.zeros((0, 3))).count == 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_any_bits_are_measured_without_a_warning(tmp_path: Path) -> None:
+    signalling = np.array([0x7FA00000, 0x3F800000], "uint32").view("float32")
+    assert measured(tmp_path / "a.npz", signalling).nans == 1
+    huge = measured(tmp_path / "a.npz", np.array([1e308, 1e308, -1e308]))
+    assert (huge.max, huge.norm) == (1e308, None)
