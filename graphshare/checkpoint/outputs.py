@@ -53,7 +53,8 @@ def resolve_outputs(
 ) -> Outputs:
     """Return where ``model`` goes: ``out`` is a path, a directory, ``-`` (or None) for stdout, or a stem.
 
-    A directory and a stem name the parameters too. With ``in_place`` and without ``out`` the model replaces its own files.
+    A directory and a stem name the parameters too. With ``in_place`` the model replaces its own files, if ``out`` is its own graph
+    or is not given.
 
     Raises:
         UsageError: see :func:`graphshare.save`; a ``dry_run`` needs no place for the parameters.
@@ -61,7 +62,7 @@ def resolve_outputs(
     """
     out, params, map = ("" if path is None else os.fspath(path) for path in (out, params, map))
     has_params = model.parameter_file is not None
-    if in_place and not out:
+    if in_place and (not out or _is_own_graph(out, model)):
         out, params = _own_files(model, params)
     stem = os.path.join(out, _name(model, out)) if is_directory(out) else out if is_stem(out) else ""
     if stem:
@@ -149,6 +150,16 @@ def _place_params(path: str, model: Checkpoint) -> str:
     """Return ``path``, or if it is a directory the path in it for the model's parameters, in their own format."""
     source = model.parameter_file.path if model.parameter_file is not None else ""
     return place_result(path, model, f"-{model.epoch:04d}{os.path.splitext(source)[1] or '.params'}")
+
+
+def _is_own_graph(out: str, model: Checkpoint) -> bool:
+    sources = model.sources or (model,)
+    return (
+        len(sources) == 1
+        and os.path.isfile(out)
+        and os.path.isfile(sources[0].where)
+        and os.path.samefile(out, sources[0].where)
+    )
 
 
 def _own_files(model: Checkpoint, params: str) -> tuple[str, str]:

@@ -110,6 +110,12 @@ def test_in_place_replaces_the_files_that_were_read(folder: Path) -> None:
     assert all(name.endswith("bias") for name in gs.load(folder / "lenet").params)
 
 
+def test_the_parameters_go_with_the_graph_that_is_replaced(folder: Path) -> None:
+    done(graphshare("rename", "lenet", "--prefix", "b-", "-o", "linked-symbol.json", "--in-place", cwd=folder))
+    assert gs.load(folder / "lenet").params["b-fc2_bias"].shape == (10,)
+    assert (folder / "linked-symbol.json").is_symlink()
+
+
 def test_in_place_needs_files_to_replace(folder: Path) -> None:
     text = (folder / "lenet-symbol.json").read_bytes()
     refused(graphshare("rename", "-", "--prefix", "b-", "--in-place", data=text, cwd=folder), "the graph comes from none")

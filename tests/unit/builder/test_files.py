@@ -108,6 +108,14 @@ def test_nothing_is_written_when_something_is_refused(tmp_path: Path) -> None:
     assert Path(f"{stem}-symbol.json").read_bytes() == before
 
 
+def test_a_directory_needs_a_name_in_it(tmp_path: Path) -> None:
+    for stem in (str(tmp_path), f"{tmp_path}/none/"):
+        with pytest.raises(GraphshareError, match="is a directory") as caught:
+            save(net(), "softmax", stem)
+        assert caught.value.faults[0].hint.endswith("/NAME")
+    assert files_in(tmp_path) == []
+
+
 def test_a_scalar_parameter_cannot_be_saved(tmp_path: Path) -> None:
     with Session() as session:
         variable("w")
