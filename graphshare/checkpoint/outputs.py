@@ -53,8 +53,8 @@ def resolve_outputs(
 ) -> Outputs:
     """Return where ``model`` goes: ``out`` is a path, a directory, ``-`` (or None) for stdout, or a stem.
 
-    A directory and a stem name the parameters too. With ``in_place`` the model replaces its own files, if ``out`` is its own graph
-    or is not given.
+    A directory and a stem name the parameters too. With ``in_place`` the model replaces its own files, if ``out`` is its own
+    graph or is not given.
 
     Raises:
         UsageError: see :func:`graphshare.save`; a ``dry_run`` needs no place for the parameters.
@@ -63,7 +63,8 @@ def resolve_outputs(
     out, params, map = ("" if path is None else os.fspath(path) for path in (out, params, map))
     has_params = model.parameter_file is not None
     if in_place and (not out or _is_own_graph(out, model)):
-        out, params = _own_files(model, params)
+        graph, params = _own_files(model, params)
+        out = out or graph
     stem = os.path.join(out, _name(model, out)) if is_directory(out) else out if is_stem(out) else ""
     if stem:
         params = params or (params_path(stem, model.epoch) if has_params else "")
