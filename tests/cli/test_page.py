@@ -330,6 +330,13 @@ def test_five_thousand_nodes_pan_smoothly(scope: str, read: Any, tmp_path: Path)
         assert statistics.median(frames) < 50, (zoom, frames)
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_siamese_net_opens_within_two_seconds(scheme: str, siam: Path, read: Any) -> None:
+    start = time.monotonic()
+    assert read(siam, scheme).get("view.items.length") == 36
+    assert time.monotonic() - start < 2
+
+
 @pytest.mark.corpus
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
