@@ -9,17 +9,21 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
 
 from graphshare.checks.registry import RULES
 from graphshare.formats.schema import explain
+from graphshare.formats.toml import read_toml
 from tests.surroundings import ROOT, missing
 from tests.unit.checks.examples import graph_bytes
 
 pytestmark = pytest.mark.slow
 
+PINS = (ROOT / ".ci" / "constraints.txt").read_text().splitlines()
+PROJECT = read_toml((ROOT / "pyproject.toml").read_bytes(), where="pyproject.toml")["project"]
 _GIT = ["git", "-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "commit.gpgsign=false"]
 
 
@@ -37,7 +41,16 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with what this checkout holds, committed or not."""
     folder = tmp_path_factory.mktemp("graphshare")
     ignore = shutil.ignore_patterns(".*cache", "__pycache__", ".git", ".try", ".test", ".hypothesis")
-    for name in ("graphshare", "schemas", ".pre-commit-hooks.yaml", "action.yml", "pyproject.toml", "README.md", "LICENSE"):
+    for name in (
+        "graphshare",
+        "schemas",
+        ".ci",
+        ".pre-commit-hooks.yaml",
+        "action.yml",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+    ):
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, folder / name, ignore=ignore)
@@ -92,6 +105,44 @@ def test_the_pre_commit_hook(package: Path, project: Path) -> None:
     assert refused.returncode != 0
     assert "net-symbol.json" in refused.stderr + refused.stdout
     assert "GS303" in refused.stderr + refused.stdout
+
+
+HOSTILE = "--write-baseline=x-symbol.json"
+"""A file name that is an option to a command that does not keep names apart."""
+
+
+def test_a_file_name_is_no_option_of_the_hook(project: Path) -> None:
+    (project / HOSTILE).write_bytes(graph_bytes(RULES["GS303"].fails))
+    entries = re.findall(r"^  entry: graphshare (.*)$", (ROOT / ".pre-commit-hooks.yaml").read_text(), re.M)
+    for entry in entries:
+        done = run(sys.executable, "-m", "graphshare", *entry.split(), HOSTILE, cwd=project, PYTHONPATH=str(ROOT))
+        assert done.returncode == 1, done
+        assert "GS303" in done.stdout
+    assert sorted(path.name for path in project.iterdir()) == [HOSTILE, ".git", "net-symbol.json", "other.json"]
+
+
+def test_options_of_the_hook_come_from_the_configuration(project: Path) -> None:
+    (project / "bad-symbol.json").write_bytes(graph_bytes(RULES["GS303"].fails))
+    (entry, *_) = re.findall(r"^  entry: graphshare (.*)$", (ROOT / ".pre-commit-hooks.yaml").read_text(), re.M)
+    command = [sys.executable, "-m", "graphshare", *entry.split(), "bad-symbol.json"]
+    assert run(*command, cwd=project, PYTHONPATH=str(ROOT)).returncode == 1
+    (project / "graphshare.toml").write_text('[check]\nignore = ["GS303"]\n')
+    assert run(*command, cwd=project, PYTHONPATH=str(ROOT)).returncode == 0
+
+
+def test_all_that_the_action_installs_is_pinned() -> None:
+    pinned = {re.split(r"==", line)[0].lower().replace("_", "-") for line in PINS if not line.startswith("#")}
+    needed, waiting = set(), [re.split(r"[<>=;~ \[]", name)[0] for name in PROJECT["dependencies"]]
+    while waiting:
+        name = waiting.pop().lower().replace("_", "-")
+        if name in needed:
+            continue
+        needed.add(name)
+        for text in requires(name) or []:
+            if "extra ==" not in text:
+                waiting.append(re.split(r"[<>=;~!( \[]", text)[0])
+    assert needed <= pinned
+    assert all("==" in line for line in PINS if not line.startswith("#"))
 
 
 def steps() -> list[tuple[dict[str, str], str]]:
@@ -162,11 +213,25 @@ def test_the_action(package: Path, project: Path, tmp_path_factory: pytest.TempP
     assert use_action(package, project, temporary, paths="none.json").returncode == 2
 
 
+def test_the_action_runs_nothing_of_the_checkout(
+    package: Path, project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    for module in ("venv", "pip", "graphshare", "click", "json"):
+        (project / f"{module}.py").write_text("raise SystemExit('the checkout ran')")
+    (project / HOSTILE).write_bytes(graph_bytes(RULES["GS303"].fails))
+    done = use_action(package, project, tmp_path_factory.mktemp("runner"), paths=f"net-symbol.json\n{HOSTILE}")
+    refuse_without_network(done.stdout + done.stderr)
+    assert "the checkout ran" not in done.stdout + done.stderr
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "GS303" in done.stdout
+
+
 def test_the_hooks_are_commands() -> None:
     from graphshare.cli.main import run as graphshare
 
     text = (ROOT / ".pre-commit-hooks.yaml").read_text()
     for entry in re.findall(r"^  entry: graphshare (.*)$", text, re.M):
-        assert graphshare([*entry.split(), "--help"]) == 0
+        assert entry.endswith(" --"), "a file name must never be an option"
+        assert graphshare([*entry.split()[:-1], "--help"]) == 0
     pattern = re.findall(r"^  files: (.*)$", text, re.M)
     assert all(re.search(part, "models/net-symbol.json") and not re.search(part, "package.json") for part in pattern)
