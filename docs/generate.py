@@ -25,13 +25,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
-
-if TYPE_CHECKING:
-    from graphshare.ops.kernel import Kernel
-    from graphshare.ops.signature import Signature
+from operator_page import render_operators
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -40,18 +37,6 @@ _SECONDS = re.compile(r"\bin \d+\.\d+ s\b")
 _NUMBER = re.compile(r"-?\b\d+(?:\.\d+)?\b")
 _LONG = re.compile(r"\.\d{6}")
 OPERATORS = DOCS / "operators.md"
-_OPERATORS_HEAD = """# Operators
-
-Every operator can be read, renamed, shared, cut and written, known or not. This page lists the {registered} operators of
-MXNet 1.9.1 by family, with those of other versions that graphshare knows. {computed} of them can be computed.
-
-- **forward**: `run`, `verify` and `bind` compute it.
-- **gradient**: yes; 0, as in MXNet, for the reason in the notes; loss, where MXNet ignores the gradient of the output; or no.
-- **batch**: whether `duplicate --mode batch` keeps the samples of a batch apart. For some operators that depends on attributes
-  and axes; "no" means that the operator mixes samples, or that nothing is known.
-- **fused**: in inference a Convolution runs in one step with the operators marked here that follow it (Activation: only relu).
-
-Another name that MXNet accepts for an operator stands behind "also"."""
 _BLOCK = re.compile(r"^```(?P<language>\w+)(?P<head>[^\n]*)\n(?P<body>.*?)^```$", re.M | re.S)
 _CODE = re.compile(r"(`[^`]*`)|(?<![\w-])(--[a-z][a-z-]*|__\w+__)(?!\w)")
 
@@ -227,59 +212,6 @@ def render_generated() -> dict[Path, str]:
     """Return every generated file, and the pages with generated tables."""
     pages = {**render_command_pages(), **render_tables(), ROOT / "man" / "graphshare.1": render_manual()}
     return {**pages, OPERATORS: render_operators(), **render_format_schemas()}
-
-
-def render_operators() -> str:
-    """Return the page of all operators, with the facts of the registry."""
-    from graphshare.ops import registry
-    from graphshare.ops.index import ALIASES, FAMILY_OF
-
-    signatures = {**registry.registered_signatures(), **registry.foreign_signatures()}
-    kernels = registry.known_kernels()
-    aliases: dict[str, list[str]] = {}
-    for alias, name in ALIASES.items():
-        aliases.setdefault(name, []).append(alias)
-    registered = registry.registered_signatures()
-    lines = [_OPERATORS_HEAD.format(registered=len(registered), computed=len(registered.keys() & kernels.keys()))]
-    for family in sorted(set(FAMILY_OF.values())):
-        names = sorted((name for name in signatures if FAMILY_OF[name] == family), key=lambda name: name.lower().lstrip("_"))
-        lines += [
-            f"\n## {family}\n",
-            "| operator | forward | gradient | batch | fused | notes |",
-            "| --- | --- | --- | --- | --- | --- |",
-        ]
-        lines += [_operator_row(signatures[name], kernels.get(name), aliases.get(name, [])) for name in names]
-    return "\n".join(lines) + "\n"
-
-
-def _operator_row(signature: Signature, kernel: Kernel | None, aliases: list[str]) -> str:
-    from graphshare.ops.gradient import NoGradient
-    from graphshare.ops.registry import find_gradient
-
-    gradient = find_gradient(signature.name)
-    notes = [] if not aliases else ["also " + ", ".join(f"`{alias}`" for alias in aliases)]
-    notes += ["not in MXNet 1.9.1"] * (not signature.registered)
-    notes += [f"not computed: {signature.no_kernel}"] * bool(signature.no_kernel)
-    if isinstance(gradient, NoGradient):
-        notes.append(f"{'gradient 0' if gradient.is_zero else 'no gradient'}: {gradient.reason}")
-        slope = "0" if gradient.is_zero else "no"
-    else:
-        slope = "no" if gradient is None else "loss" if gradient.is_loss else "yes"
-    fused = "yes" if kernel is not None and (kernel.begin is not None or kernel.epilogue is not None) else ""
-    cells = (f"`{signature.name}`", "yes" if kernel else "no", slope, _batch_cell(signature), fused, "; ".join(notes))
-    return f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|"
-
-
-def _batch_cell(signature: Signature) -> str:
-    """Return what mode batch makes of an operator: its own rule decides before what its signature says."""
-    from graphshare.ops.batch_axis import window_rule
-    from graphshare.ops.registry import find_batch_rule
-
-    if signature.couples_batch in ("always", "training"):
-        return {"always": "no", "training": "not in training"}[signature.couples_batch]
-    if find_batch_rule(signature.name) not in (None, window_rule):
-        return "depends"
-    return "yes" if signature.couples_batch in ("elementwise", "never") else "no"
 
 
 def render_format_schemas() -> dict[Path, str]:

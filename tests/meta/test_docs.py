@@ -20,12 +20,11 @@ DOCS = ROOT / "docs"
 
 
 def _generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    sys.path.insert(0, str(DOCS))
+    try:
+        return importlib.import_module("generate")
+    finally:
+        sys.path.remove(str(DOCS))
 
 
 GENERATE = _generator()
