@@ -164,6 +164,14 @@ def test_a_link_leads_to_the_input(siam: Path, read: Any) -> None:
     assert reader.panel().startswith("bn1\nBatchNorm")
 
 
+def test_what_a_selected_box_feeds_is_marked(siam: Path, read: Any) -> None:
+    reader = read(siam)
+    assert reader.get("view.placed.routes.filter((route) => view.isMarked(route)).length") == 0
+    reader.click("bn1")
+    marked = reader.get("view.placed.routes.filter((route) => view.isMarked(route)).map((route) => route.kind)")
+    assert sorted(marked) == ["data", "data", "shared"]
+
+
 def test_a_scope_folds_and_unfolds_to_where_it_was(scoped: Path, read: Any) -> None:
     reader = read(scoped)
     before = reader.get("view.placed.rects")

@@ -243,7 +243,9 @@ class View {
   }
 
   isMarked(route) {
-    return this.selected !== null && route.ends.includes(this.selected);
+    if (this.selected === null) return false;
+    const [kind, , content] = this.data.vertices[this.selected];
+    return route.ends.includes(this.selected) || (kind === BOX && route.net === content); // what it reads, and all it feeds
   }
 
   paintRoutes(routes, palette) {
