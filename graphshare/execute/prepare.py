@@ -24,7 +24,7 @@ from graphshare.execute.variable_values import check_shapes, convert_feed, draw_
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
-from graphshare.ops.kernel import Array
+from graphshare.ops.kernel import Array, Shape
 from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.format import format_count, format_names
 
@@ -227,8 +227,7 @@ def infer_variables(
     """
     known = {**shapes, **{node: array.shape for node, array in parameters.items()}}
     types = {node: str(array.dtype) for node, array in parameters.items()}
-    stated = {node: [tuple(shape)] for node, shape in known.items()}
-    stated |= {node: [tuple(shape)] for node, shape in shapes.items()}
+    stated: dict[Node, list[Shape]] = {node: [tuple(shape)] for node, shape in {**known, **shapes}.items()}
     yielding = {node: str(array.dtype) for node, array in feeds.items()}
     try:
         check_shapes({**parameters, **feeds}, Inference(list(stated), stated, {}))

@@ -219,9 +219,8 @@ class BranchInputs:
         for owner, setup in enumerate(self.setups):
             sizes = _format_sizes(setup, self._twins)
             for side in (owner, 1 - owner):  # its own sizes first: a branch that cannot take those is the reason
-                feeds, shapes = (
-                    {to_right[a] if side else a: value for a, value in given.items()} for given in (setup.feeds, setup.shapes)
-                )
+                feeds = {to_right[a] if side else a: array for a, array in setup.feeds.items()}
+                shapes = {to_right[a] if side else a: shape for a, shape in setup.shapes.items()}
                 try:
                     infer_variables(self._parts[side], self._parts[side].nodes, files[side], feeds, shapes)
                 except RefusedError as error:
@@ -241,7 +240,7 @@ def _plan_setups(pair: HeadPairs, variables: Iterable[NodePair], twins: Twins, s
         for a, _ in variables:
             names = twins.names(a)
             order = [names[label], *(name for name in names.values() if name != names[label])]
-            name = next((name for name in order if name in settings.feeds or name in settings.shapes), None)
+            name = next((name for name in order if name in settings.feeds or name in settings.shapes), names[label])
             if name in settings.feeds:
                 feeds[a] = settings.feeds[name]
             if name in settings.shapes:

@@ -35,7 +35,7 @@ def pair_by_rewrite(rewrite: Rewrite) -> list[HeadPairs]:
         raise RefusedError(Fault("there is only one branch", hint="`graphshare duplicate` adds one"))
     reference = {image: node for node, image in first.images.items()}
     return [
-        _paired_heads(rewrite.graph, reference, branch.images, first.label, branch.label, "the rewrite") for branch in others
+        _pair_images(rewrite.graph, reference, branch.images, first.label, branch.label, "the rewrite") for branch in others
     ]
 
 
@@ -59,13 +59,13 @@ def _pair_by_map(graph: Graph, path: str) -> list[HeadPairs]:
             Fault("has one branch only", where=path, hint="give the map that `graphshare duplicate --map-out` wrote")
         )
     reference = {node: source for source, node in images[labels[0]].items()}
-    return [_paired_heads(graph, reference, images[label], labels[0], label, path) for label in labels[1:]]
+    return [_pair_images(graph, reference, images[label], labels[0], label, path) for label in labels[1:]]
 
 
 Origin = TypeVar("Origin")
 
 
-def _paired_heads(
+def _pair_images(
     graph: Graph,
     reference: Mapping[Node, Origin],
     images: Mapping[Origin, Node],

@@ -17,10 +17,10 @@ from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import Entry, Graph, Rewrite
 from graphshare.ops.batch_norm.signature import BARRIER_KEYS
 from graphshare.ops.kernel import Array
-from graphshare.rewrite.batched_graph import find_batch
+from graphshare.rewrite.batched_graph import Batched, find_batch
 from graphshare.rewrite.upgrade import upgrade
 from graphshare.verification.batched import verify_batched
-from graphshare.verification.inputs import BranchInputs, Settings, Side, Sides, Twins, check_names
+from graphshare.verification.inputs import BranchInputs, RoundValues, Settings, Side, Sides, Twins, check_names
 from graphshare.verification.pairs import pair_branches, pair_by_rewrite, pair_files
 from graphshare.verification.recorded import compare_by_name, verify_recorded
 from graphshare.verification.report import BranchReport, ParameterResult, Report
@@ -85,26 +85,30 @@ def verify(
         expect_tied=expect_tied,
     )
     if recorded is not None:
-        notes: dict[str, None] = {}
-        check_names([left.graph], [left.graph], settings, notes)
+        check_names([left.graph], [left.graph], settings, {})
         return verify_recorded(left, recorded, settings, name=recorded_name)
     if right is not None:
         return _verify_pairs(pair_files(left.graph, right.graph), left, right, settings)
     batch = find_batch(left.graph) if not map_file else None
     if batch is None or set(prefixes) not in (set(), {label for label in batch.labels if label}):
         return _verify_pairs(_find_pairs(left.graph, rewrite, prefixes, map_file), left, left, settings)
+    return _verify_batch(batch, left, settings)
+
+
+def _verify_batch(batch: Batched, side: Side, settings: Settings) -> Report:
+    """Compare the branches of a batch with runs of their own. Raises UsageError for what has no meaning in one run."""
     faults = []
-    if train_step:
+    if settings.train_step:
         hint = "leave --train-step out; `graphshare run --sgd-steps` trains such a graph"
         faults.append(Fault("branches of a batch are one run on one set of parameters, which cannot drift", hint=hint))
-    if layers:
+    if settings.layers:
         message = "branches of a batch are one run, so --layers has no inner outputs of each to compare"
         faults.append(Fault(message, hint="leave --layers out"))
     if faults:
         raise UsageError(faults)
     notes: dict[str, None] = {}
-    upgraded, _ = _upgrade(left, left.graph.heads, notes)
-    check_names([upgraded.graph], [left.graph], settings, notes)
+    upgraded, _ = _upgrade(side, side.graph.heads, notes)
+    check_names([upgraded.graph], [side.graph], settings, notes)
     return verify_batched(find_batch(upgraded.graph) or batch, upgraded, settings, notes)
 
 
@@ -182,37 +186,42 @@ def _verify_branch(
     if not pairing:
         return BranchReport(pair.reference, pair.label, tuple(stages))
     variables = [(a, b) for a, b in pairing.pairs if a.is_variable]
-    inputs = [(a, b) for a, b in variables if not sides.is_parameter(a, b)]
     owned = [(a, b) for a, b in variables if sides.is_parameter(a, b)]
-    values = BranchInputs(
-        pair, variables, compare_parameters(owned, sides.is_auxiliary, *sides.records), sides, twins, settings
-    )
+    compared = compare_parameters(owned, sides.is_auxiliary, *sides.records)
+    values = BranchInputs(pair, variables, compared, sides, twins, settings)
     stages.append(parameter_stage(values.parameters, sides.records[0] is None))
     parameters = tuple(ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in values.parameters)
-
-    def report(*more: Stage, rounds: tuple[Values, ...] = (), training: Training | None = None) -> BranchReport:
-        return BranchReport(pair.reference, pair.label, (*stages, *more), rounds, training, parameters)
-
     faults = unsupported_operators([a for a, _ in pairing.pairs])
+    if faults and not settings.allow_unsupported:
+        raise UnsupportedError(faults)
     if faults:
-        if not settings.allow_unsupported:
-            raise UnsupportedError(faults)
-        return report(Stage("values", "skipped", "not run", tuple(sorted({fault.message for fault in faults}))))
+        stages.append(Stage("values", "skipped", "not run", tuple(sorted({fault.message for fault in faults}))))
+        return BranchReport(pair.reference, pair.label, tuple(stages), parameters=parameters)
     try:
         assigned = values.rounds(notes)
     except RefusedError as error:
         if stages[-1].verdict != "fails":
             raise
-        return report(Stage("values", "skipped", "not run", tuple(str(fault) for fault in error.faults)))
+        stages.append(Stage("values", "skipped", "not run", tuple(str(fault) for fault in error.faults)))
+        return BranchReport(pair.reference, pair.label, tuple(stages), parameters=parameters)
+    more, rounds, training = _run_branches(pairing, values, assigned)
+    return BranchReport(pair.reference, pair.label, (*stages, *more), rounds, training, parameters)
+
+
+def _run_branches(
+    pairing: Pairing, values: BranchInputs, assigned: Sequence[RoundValues]
+) -> tuple[list[Stage], tuple[Values, ...], Training | None]:
+    """Compare the values of all rounds and, if asked for, a step of training; return the stages with what they rest on."""
+    pair, settings, sides = values.pair, values.settings, values.sides
     tolerances = {"atol": settings.atol, "rtol": settings.rtol}
     rounds = tuple(compare_values(pair, pairing, each, layers=settings.layers, **tolerances) for each in assigned)
-    results = [value_stage(rounds), *([layer_stage(rounds)] if settings.layers else [])]
-    if not settings.train_step:
-        return report(*results, rounds=rounds)
-    if any(stage.verdict == "fails" for stage in results):
-        skipped = Stage("training", "skipped", "the branches differ before they are trained")
-        return report(*results, skipped, rounds=rounds)
-    first = assigned[: len(values.setups)]
-    training = train_branches(pair, pairing, inputs, values.parameters, first, sides.roles, settings)
-    results.append(training_stage(training, expect_tied=settings.expect_tied))
-    return report(*results, rounds=rounds, training=training)
+    stages = [value_stage(rounds), *([layer_stage(rounds)] if settings.layers else [])]
+    training = None
+    if settings.train_step and any(stage.verdict == "fails" for stage in stages):
+        stages.append(Stage("training", "skipped", "the branches differ before they are trained"))
+    elif settings.train_step:
+        inputs = [(a, b) for a, b in pairing.pairs if a.is_variable and not sides.is_parameter(a, b)]
+        first = assigned[: len(values.setups)]
+        training = train_branches(pair, pairing, inputs, values.parameters, first, sides.roles, settings)
+        stages.append(training_stage(training, expect_tied=settings.expect_tied))
+    return stages, rounds, training
