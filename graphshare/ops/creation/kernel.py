@@ -157,7 +157,7 @@ def _eye(attrs: Attrs, shape: tuple[int, ...]) -> Array:
 
 
 def _identity(attrs: Attrs, shape: tuple[int, ...]) -> Array:
-    return np.eye(*shape, dtype=type_of(attrs))
+    return np.eye(shape[0], shape[1], dtype=type_of(attrs))
 
 
 def _logspace(attrs: Attrs, shape: tuple[int, ...]) -> Array:

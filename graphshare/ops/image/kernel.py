@@ -77,8 +77,9 @@ def _infer_image_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 
 
 def _check_channels(shape: tuple[Dim, ...], axis: int) -> None:
-    if shape[axis] not in (None, 1, 3):
-        raise KernelError(f"{format_shape(shape)} has {format_count(shape[axis], 'channel')}, expected 1 or 3")
+    channels = shape[axis]
+    if channels is not None and channels not in (1, 3):
+        raise KernelError(f"{format_shape(shape)} has {format_count(channels, 'channel')}, expected 1 or 3")
 
 
 def flip_left_right(context: Context, attrs: Attrs, x: Array) -> Array:
