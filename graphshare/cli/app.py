@@ -29,7 +29,7 @@ COMMANDS = {
     "rules": "Explain and check sharing and naming rules.",
     "check": "Find faults in graphs and their parameter files.",
     "diff": "Show what differs between two graphs.",
-    "draw": "Draw a graph as a page, as SVG, in Graphviz's language or in Mermaid.",
+    "draw": "Draw a graph as a page, SVG, Graphviz's language or Mermaid.",
     "completion": "Print the completion script of a shell.",
     "params": "List, compare, measure and convert parameter files.",
 }

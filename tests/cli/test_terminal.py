@@ -83,7 +83,7 @@ def test_misspelt_words_are_guessed(folder: Path) -> None:
 def test_misspelt_files_are_guessed(folder: Path) -> None:
     refused(graphshare("inspect", "lenat", cwd=folder), "lenat: does not exist", "did you mean 'lenet'?")
     refused(graphshare("check", "lenet-symbol.jsn", cwd=folder), "did you mean 'lenet-symbol.json'?")
-    refused(graphshare("params", "list", "lenet", cwd=folder), "did you mean 'lenet-0000.params'?")
+    refused(graphshare("params", "list", "lenet-0000.parms", cwd=folder), "did you mean 'lenet-0000.params'?")
     refused(graphshare("inspect", "lenet", "--params", "lenet-0001.params", cwd=folder), "did you mean 'lenet-0000.params'?")
     refused(graphshare("run", "lenet", "--feed", "data=lenet.npz", cwd=folder), "lenet.npz: does not exist")
     refused(graphshare("inspect", "nowhere/lenet", cwd=folder), "the directory 'nowhere' does not exist")

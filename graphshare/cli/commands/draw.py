@@ -65,7 +65,7 @@ def command(
     direction: Any,
     theme: Any,
 ) -> None:
-    """Draw a graph as a page, as SVG, in Graphviz's language or in Mermaid.
+    """Draw a graph as a page, SVG, Graphviz's language or Mermaid.
 
     Operators of one scope are one box unless --depth opens it. Branches stand side by side; parameters that several boxes
     share are drawn once, in a colour of their own. Where shapes are known, from --shape, the graph or its parameters, the
