@@ -59,11 +59,11 @@ def _infer_normalize_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
     _check_image(shape)
     if shape is not None:
         _check_channels(shape, -3)
+        channels = shape[-3]
         for key in ("mean", "std"):
-            require(
-                len(attrs[key]) in (1, shape[-3] or len(attrs[key])),
-                f"{key} has {format_count(len(attrs[key]), 'number')} for {format_count(shape[-3], 'channel')}",
-            )
+            if channels is not None and len(attrs[key]) not in (1, channels):
+                count = format_count(len(attrs[key]), "number")
+                raise KernelError(f"{key} has {count} for {format_count(channels, 'channel')}")
     return same_shapes(attrs, inputs, outputs)
 
 

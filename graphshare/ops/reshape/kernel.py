@@ -40,9 +40,9 @@ def fill_by_size(shape: Shape, size: Dim) -> Shape:
     """
     if shape is None or size is None:
         return shape
-    unknown = [i for i, d in enumerate(shape) if d is None]
-    if not unknown and size_of(shape) != size:
-        raise KernelError(f"{format_shape(shape)} has {format_count(size_of(shape), 'element')} where {size} are wanted")
+    unknown, elements = [i for i, d in enumerate(shape) if d is None], size_of(shape)
+    if elements is not None and elements != size:
+        raise KernelError(f"{format_shape(shape)} has {format_count(elements, 'element')} where {size} are wanted")
     if len(unknown) != 1:
         return shape
     rest = prod(d for d in shape if d is not None)
