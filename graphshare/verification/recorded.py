@@ -105,7 +105,7 @@ def _list_variables(graph: Graph) -> set[str]:
 def _describe_rest(names: Sequence[str], settings: Settings, name: str) -> Iterator[str]:
     """Yield a note on recorded arrays that were not compared."""
     if names and settings.layers:
-        yield f"{name} has arrays that no output and no variable has the name of: {format_names(names, _NAMED)}"
+        yield f"{name} has arrays with names that the graph does not have: {format_names(names, _NAMED)}"
     elif names:
         yield f"{name} has {format_count(len(names), 'array')} beside the outputs; --layers compares inner outputs"
 

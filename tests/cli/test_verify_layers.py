@@ -127,7 +127,7 @@ def test_what_is_missing_in_a_record_is_counted_and_a_missing_head_fails(folder:
     branch = compared(folder, "lenet", "--recorded", "dump.npz", "--layers", equal=True)
     assert branch["by_name"]["layers"]["summary"].startswith("11 inner outputs compared, 11 bit for bit")
     assert branch["by_name"]["layers"]["summary"].endswith("; 2 not recorded")
-    assert branch["notes"] == ["dump.npz has arrays that no output and no variable has the name of: elsewhere"]
+    assert branch["notes"] == ["dump.npz has arrays with names that the graph does not have: elsewhere"]
     rewrite(folder, lambda arrays: arrays.pop("softmax_output"))
     for more in ([], ["--layers"]):
         branch = compared(folder, "lenet", "--recorded", "dump.npz", *more, equal=False)
