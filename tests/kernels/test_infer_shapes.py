@@ -144,7 +144,7 @@ CONTRADICTIONS = [
     ("Pad", {"mode": "edge", "pad_width": "(1, 1)"}, [(4,)], [N], "4 or 5 axes"),
     ("broadcast_to", {"shape": "(3, 3)"}, [(2, 3)], [N], "neither 1 nor 3"),
     ("broadcast_axis", {"axis": "0", "size": "3"}, [(2, 3)], [N], "only axes of size 1"),
-    ("RNN", LSTM, [(5, 2, 3), (145,), N, N], [N, N, N], "do not fit any input size"),
+    ("RNN", LSTM, [(5, 2, 3), (145,), N, N], [N, N, N], "parameters do not fit any input size"),
     ("RNN", LSTM, [(5, 2, 9), (144,), N, N], [N, N, N], "does not fit"),
     ("Correlation", {"max_displacement": "9"}, [(1, 1, 4, 4)] * 2, [N], "without a larger pad_size"),
     ("_contrib_box_nms", {}, [(2, 3, 4)], [N], "at least 6"),

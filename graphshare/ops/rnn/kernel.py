@@ -63,7 +63,7 @@ def input_size(attrs: Attrs, size: int) -> int:
     more, rest = divmod(size - least, step)
     if rest or more < 0:
         raise KernelError(
-            f"{format_count(size, 'parameter')} cannot fit any input size; size 1 needs {least}, each further one {step} more"
+            f"{format_count(size, 'parameter')} do not fit any input size; size 1 needs {least}, each further one {step} more"
         )
     return more + 1
 
