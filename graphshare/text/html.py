@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import NamedTuple
 
 from graphshare.text.format import escape_control, shorten
@@ -51,4 +50,6 @@ def _format_table(table: Table) -> Iterator[str]:
 
 def escape_text(text: str) -> str:
     """Return ``text`` as HTML, cut, its control characters as escapes."""
+    from html import escape  # start-up: only notebooks need it
+
     return escape(shorten(escape_control(text[: 2 * LONGEST_CELL]), LONGEST_CELL))
