@@ -1,0 +1,1 @@
+"""Campaigns that attack graphshare; ``python -m tests.fuzz`` runs them."""
