@@ -19,6 +19,7 @@ from graphshare.execute.train import Trained
 from graphshare.execute.train import train as train_graph
 from graphshare.execute.variable_values import as_arrays
 from graphshare.formats.images.images import describe_images, suggest_preparation
+from graphshare.resources import parse_size, resource_limits
 
 
 def run(
@@ -32,6 +33,8 @@ def run(
     profile: bool = False,
     batch: int | None = None,
     all_outputs: bool = False,
+    max_memory: int | str | None = None,
+    time_limit: float | None = None,
 ) -> Computed:
     """Compute the heads of a model, or ``targets``, and only what they need.
 
@@ -40,11 +43,13 @@ def run(
     computed that many at a time, and there is no ``profile``. ``seed`` draws the inputs that are not fed (random operators use
     it too), ``params_seed`` the parameters that the model does not hold. Labels and RNN states that are not fed are zeros.
     ``all_outputs`` returns every inner output that the targets need as well, in topological order, and the inputs: what
-    :func:`verify` takes as ``recorded``.
+    :func:`verify` takes as ``recorded``. What would take more than ``max_memory`` (bytes, or a text such as ``"2G"``; without
+    it what is available) is refused before it runs, and work ends with an error after ``time_limit`` seconds.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed before anything runs.
-        RefusedError: names that are not in the graph, shapes that do not fit, missing values; all of a kind are listed.
+        RefusedError: names that are not in the graph, shapes that do not fit, missing values; all of a kind are listed. The
+            limit of memory or time is not enough.
         UsageError: ``batch`` goes with images only, and neither with ``profile`` nor with ``all_outputs``.
     """
     source = as_checkpoint(model)
@@ -64,7 +69,8 @@ def run(
             all_outputs=all_outputs,
         )
 
-    with locate_refusals(source), suggest_preparation(feeds or {}):
+    limits = resource_limits(max_memory, time_limit)
+    with locate_refusals(source), suggest_preparation(feeds or {}), limits:
         given, names = feeds or {}, as_names(targets)
         computed = compute(given) if batch is None else run_batches(source.graph, batch, compute, feeds=given, targets=names)
     computed.notes[:0] = describe_images(feeds or {})
@@ -84,18 +90,20 @@ def _check_batch(batch: int, *, profile: bool, all_outputs: bool) -> None:
         raise UsageError(faults)
 
 
-def bind(model: Model, *, targets: Names = (), seed: int = 0) -> Bound:
+def bind(model: Model, *, targets: Names = (), seed: int = 0, max_memory: int | str | None = None) -> Bound:
     """Compile the heads of a model, or ``targets``, to be computed often with the same parameters.
 
-    The first passes are slower than later ones. ``seed`` is for random operators.
+    The first passes are slower than later ones. ``seed`` is for random operators. ``max_memory`` bounds each call as in
+    :func:`run`.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.
         RefusedError: parameters that the model does not hold, targets that are not in the graph; all of a kind are listed.
     """
     source = as_checkpoint(model)
+    size = parse_size(max_memory) if isinstance(max_memory, str) else max_memory
     with locate_refusals(source):
-        return bind_graph(source.graph, params=source.parameter_file, targets=as_names(targets), seed=seed)
+        return bind_graph(source.graph, params=source.parameter_file, targets=as_names(targets), seed=seed, max_memory=size)
 
 
 def train(
@@ -111,6 +119,8 @@ def train(
     seed: int | None = None,
     params_seed: int | None = None,
     on_step: StepListener | None = None,
+    max_memory: int | str | None = None,
+    time_limit: float | None = None,
 ) -> Trained:
     """Train the parameters of a model for some steps, all on the same inputs, as MXNet's Module does it.
 
@@ -123,7 +133,8 @@ def train(
         RefusedError: an operator has no gradient, there is nothing to train, or what :func:`run` refuses.
     """
     source = as_checkpoint(model)
-    with locate_refusals(source), suggest_preparation(feeds or {}):
+    limits = resource_limits(max_memory, time_limit)
+    with locate_refusals(source), suggest_preparation(feeds or {}), limits:
         trained = train_graph(
             source.graph,
             steps=steps,

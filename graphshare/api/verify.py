@@ -12,6 +12,7 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.variable_values import as_arrays
 from graphshare.formats.params.array_files import read_arrays
+from graphshare.resources import resource_limits
 from graphshare.verification.inputs import Side
 from graphshare.verification.report import Report
 from graphshare.verification.verify import verify as verify_sides
@@ -36,6 +37,8 @@ def verify(
     expect_tied: bool = False,
     layers: bool = False,
     allow_unsupported: bool = False,
+    max_memory: int | str | None = None,
+    time_limit: float | None = None,
 ) -> Report:
     """Prove that the branches of ``model`` compute the same, or that its graph computes what that of ``against`` does.
 
@@ -49,7 +52,7 @@ def verify(
     the sizes of either. Other inputs are drawn with ``seed``, ``rounds`` times, and with ``params_seed`` so are parameters that
     no file holds. ``as_input`` are variables that are inputs, whatever they look like. ``layers`` compares every inner output
     too. ``expect_tied`` makes a copied parameter a failure. ``allow_unsupported`` accepts structure and parameters alone where
-    an operator has no kernel.
+    an operator has no kernel. ``max_memory`` and ``time_limit`` are those of :func:`run`.
 
     The report is true if all holds; ``report.verdict`` is one line.
 
@@ -62,8 +65,8 @@ def verify(
     by_branch = bool(as_names(prefixes) or map)
     _check_options(by_branch, against is not None, recorded is not None, rounds, train_step, expect_tied)
     source = as_checkpoint(model)
-    arrays = read_arrays(os.fspath(recorded)) if isinstance(recorded, (str, os.PathLike)) else recorded
-    with locate_refusals(source):
+    with locate_refusals(source), resource_limits(max_memory, time_limit):
+        arrays = read_arrays(os.fspath(recorded)) if isinstance(recorded, (str, os.PathLike)) else recorded
         return verify_sides(
             _side(source),
             None if against is None else _side(as_checkpoint(against)),

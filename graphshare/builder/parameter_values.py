@@ -9,6 +9,7 @@ from graphshare.builder.topology import extract_graph
 from graphshare.builder.var import Registry, Var
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.initializers import initial_value
+from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import Plan
 from graphshare.execute.variable_values import check_shapes, convert_feed, unknown_shapes
 from graphshare.ir.graph import Node
@@ -63,6 +64,8 @@ class ParameterValues:
             if len(self._inferences) >= CACHE_SIZE:
                 self._inferences.clear()
             self._inferences[key] = self._infer_run(plan, targets, fed)
+            arrays = {**fed, **{node: self._arrays[node] for node in plan.variables if node in self._arrays}}
+            check_memory(self._inferences[key].nodes, [var.entry for var in targets], self._inferences[key], arrays)
         inference = self._inferences[key]
         values = {node: convert_feed(node, array, inference.types[node][0]) for node, array in fed.items()}
         self._initialise([node for node in plan.variables if node not in fed], inference)

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from graphshare.cli.console import choose_quiet
+from graphshare.cli.limits import release_limits
 
 READS, DOES, WRITES, RARE = "What it reads", "What it does", "What it writes", "Rarely needed"
 IMAGES, TRAINING = "How it prepares images", "How it trains"
@@ -42,7 +43,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *("--as-input", "--as-parameter", "--strict", "--verify-bytes", "--upgrade", "--separator", "--reuse", "--force"),
             *("--batch-axis", "--expect", "--allow-unsupported"),
             *("--no-renames", "--ignore-names", "--git", "--isolated", "--jobs", "--densify", "--np-shape", "--keep-amp-cast"),
-            *("--direction", "--theme", "--keep", "--help"),
+            *("--max-memory", "--time-limit", "--direction", "--theme", "--keep", "--help"),
         ),
     }
 )
@@ -56,6 +57,10 @@ class Command(click.Command):
     def __init__(self, name: str | None, **settings: Any) -> None:
         super().__init__(name, **settings)
         self.params.append(_make_quiet())
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with release_limits(ctx):
+            return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, options in list_sections(self, ctx).items():

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from graphshare.cli.limits import limit_memory, limit_time
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 GRAPH = click.argument("graph", metavar="GRAPH")
@@ -38,6 +40,21 @@ feeds = _option(
 )
 shapes = _option(
     "--shape", "shapes", metavar="NAME=1,3,?,?", multiple=True, help="A variable's shape; ? is a size to be found."
+)
+max_memory = _option(
+    "--max-memory",
+    metavar="SIZE",
+    expose_value=False,
+    callback=lambda context, option, value: limit_memory(context, value),
+    help="Refuse before it runs what would take more than this, as in 2G [what is available].",
+)
+time_limit = _option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    expose_value=False,
+    callback=lambda context, option, value: limit_time(context, value),
+    help="End with an error after this many seconds; nothing is written then.",
 )
 upgrade_first = _option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade to MXNet 1.9.1 before anything else.")
 branch_prefixes = _option(

@@ -21,16 +21,24 @@ from graphshare.execute.variable_values import as_array, convert_feed, random_st
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
+from graphshare.resources import memory_limit
 from graphshare.text.format import format_count, format_names
 
 _KEPT = 16
 """The number of combinations of input shapes whose inference is cached."""
 
 
-def bind(graph: Graph, *, params: ParameterFile | None = None, targets: Sequence[str] = (), seed: int = 0) -> Bound:
+def bind(
+    graph: Graph,
+    *,
+    params: ParameterFile | None = None,
+    targets: Sequence[str] = (),
+    seed: int = 0,
+    max_memory: int | None = None,
+) -> Bound:
     """Compile the heads of ``graph``, or ``targets``, for repeated inference with the same parameters.
 
-    The first passes are slower than later ones. ``seed`` is for operators that draw.
+    The first passes are slower than later ones. ``seed`` is for operators that draw. ``max_memory`` bounds a call in bytes.
 
     Raises:
         UnsupportedError: operators that nothing here can compute; all are listed.
@@ -44,7 +52,7 @@ def bind(graph: Graph, *, params: ParameterFile | None = None, targets: Sequence
     variables = [node for node in nodes if node.is_variable]
     values = parameter_values(variables, params, lambda n: roles[n].kind is Kind.AUXILIARY)
     refuse_missing([n for n in variables if n not in values and roles[n].is_parameter], roles, seed, None, params)
-    return Bound(part, unique_names([output_name(entry) for entry in wanted]), values, roles, seed)
+    return Bound(part, unique_names([output_name(entry) for entry in wanted]), values, roles, seed, max_memory)
 
 
 class Bound:
@@ -54,9 +62,16 @@ class Bound:
     """
 
     def __init__(
-        self, part: Graph, outputs: list[str], parameters: Mapping[Node, Any], roles: Mapping[Node, Role], seed: int
+        self,
+        part: Graph,
+        outputs: list[str],
+        parameters: Mapping[Node, Any],
+        roles: Mapping[Node, Role],
+        seed: int,
+        max_memory: int | None = None,
     ) -> None:
         self.outputs = outputs
+        self._max_memory = max_memory
         self._part, self._parameters, self._roles = part, parameters, roles
         self._nodes = post_order(entry.node for entry in part.heads)
         self._inputs = [node for node in self._nodes if node.is_variable and node not in parameters]
@@ -76,7 +91,8 @@ class Bound:
         """Return the outputs for inputs by name, given as keywords or in a mapping.
 
         Raises:
-            RefusedError: an input is missing, a name is not an input's, shapes do not fit; all of a kind are listed.
+            RefusedError: an input is missing, a name is not an input's, shapes do not fit; all of a kind are listed. The pass
+                takes more memory than it may.
         """
         given = for_variables({**(feeds or {}), **named}, self._inputs, option="input")
         fed = {node: as_array(value) for node, value in given.items()}
@@ -95,7 +111,8 @@ class Bound:
             lacking = [node for node in missing if not (roles[node].is_label or roles[node].is_state)]
             if lacking:
                 raise RefusedError([Fault(f"input {node.name!r} has no value", node=node.name) for node in lacking])
-            assigned = assign_values(self._part, roles, self._parameters, feeds=fed, shapes={}, seed=None, params_seed=None)
+            with memory_limit(self._max_memory):
+                assigned = assign_values(self._part, roles, self._parameters, feeds=fed, shapes={}, seed=None, params_seed=None)
             if len(self._known) >= _KEPT:
                 del self._known[next(iter(self._known))]
             self._known[key] = assigned.inference, {node: assigned.values[node] for node in missing}

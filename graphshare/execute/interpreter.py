@@ -102,6 +102,9 @@ def run_kernel(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
             output: Any = step.kernel.forward(context, step.attrs, *inputs)
     except KernelError as error:
         raise refuse_inputs(step.node, [format_shape(x.shape) for x in inputs], error) from error
+    except MemoryError as error:
+        reason = KernelError(f"there is not enough memory ({error})" if str(error) else "there is not enough memory")
+        raise refuse_inputs(step.node, [format_shape(x.shape) for x in inputs], reason) from error
     except Exception as error:
         shapes, dtypes = [x.shape for x in inputs], [str(x.dtype) for x in inputs]
         raise explain_failure(

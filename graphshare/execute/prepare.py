@@ -19,6 +19,7 @@ from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import GivenShape, for_variables, parameter_values
+from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import UnsupportedError, make_plan, missing_kernels, unsupported_operators
 from graphshare.execute.variable_values import check_shapes, convert_feed, draw_inputs, draw_parameters, unknown_shapes
 from graphshare.formats.params.records import ParameterFile
@@ -132,7 +133,8 @@ def assign_values(
     zeros. ``params`` is the file that ``parameters`` are from, for messages.
 
     Raises:
-        RefusedError: shapes contradict each other or do not follow, or values are missing; all of a kind are listed.
+        RefusedError: shapes contradict each other or do not follow, or values are missing; all of a kind are listed. What the
+            run takes is above the memory limit.
     """
     nodes = post_order(entry.node for entry in part.heads)
     variables = [node for node in nodes if node.is_variable]
@@ -149,6 +151,7 @@ def assign_values(
     faults = faults or unknown_shapes(assigned.inference, missing)
     if faults:
         raise RefusedError(faults)
+    check_memory(nodes, part.heads, assigned.inference, assigned.values)
     assigned.parameters = [node for node in missing if roles[node].is_parameter]
     assigned.zeros = [node for node in missing if roles[node].is_label or roles[node].is_state]
     assigned.inputs = [node for node in missing if not (roles[node].is_parameter or node in assigned.zeros)]

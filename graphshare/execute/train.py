@@ -13,6 +13,7 @@ from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.feeds import GivenShape
 from graphshare.execute.losses import Losses, LossHistory, StepListener
+from graphshare.execute.memory import check_memory
 from graphshare.execute.prepare import Prepared, prepare
 from graphshare.execute.sgd import Sgd
 from graphshare.execute.tape import needs_head_gradient
@@ -72,6 +73,7 @@ def train(
     ready = prepare(
         graph, params=params, feeds=feeds or {}, shapes=shapes or {}, targets=targets, seed=seed, params_seed=params_seed
     )
+    check_memory(ready.inference.nodes, ready.part.heads, ready.inference, ready.values, keeps_all=True)
     trained = [node for node in ready.values if ready.roles[node].kind is Kind.PARAMETER]
     states = [node for node in ready.values if ready.roles[node].kind is Kind.AUXILIARY]
     _check_names([*trained, *states], trained)

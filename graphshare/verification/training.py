@@ -14,6 +14,7 @@ import numpy as np
 from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role
+from graphshare.execute.memory import check_memory
 from graphshare.execute.sgd import Sgd, multipliers
 from graphshare.execute.trainer import Trainer, batch_rescale, first_data
 from graphshare.execute.variable_values import draw_inputs
@@ -93,6 +94,7 @@ def train_branches(
     ``values`` are those of the first round: one for both branches, or one with the sizes of each.
     """
     first, own = values[0], values[-1]
+    check_memory(first.inference.nodes, pair.left, first.inference, first.left, keeps_all=True)
     left, equal = first.left, {**first.right, **first.left}
     of_its_own = [(a, b) for a, b in inputs if a is not b]
     kept = {n: v for n, v in own.left.items() if n not in {a for a, _ in of_its_own}}

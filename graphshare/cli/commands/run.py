@@ -28,6 +28,7 @@ from graphshare.formats.images.images import list_image_files
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.output_paths import is_directory
 from graphshare.formats.params.registry import ARRAY_ENDINGS
+from graphshare.resources import stop_watchdog
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_names, format_number
 
 _NAMED = 12  # arrays of the file that are named
@@ -59,6 +60,8 @@ EXAMPLES = {
 @image_options.options
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Compute this many images at a time [all at once].")
 @training_options.options
+@options.max_memory
+@options.time_limit
 @options.format_
 def command(
     graph: str,
@@ -185,6 +188,7 @@ def _resolve_outputs(
 
 def _write(model: Checkpoint, arrays: Mapping[str, Any], outputs: Outputs) -> None:
     """Write the outputs and the trained parameters, both or neither."""
+    stop_watchdog()
     write_outputs(outputs, model, arrays=arrays)
     if outputs.arrays not in ("", "-"):
         say(f"wrote {outputs.arrays}: {format_names(map(escape_control, arrays), _NAMED)}")

@@ -56,6 +56,8 @@ EXAMPLES = {
 @click.option("--layers", is_flag=True, help="Compare every inner output too, and name the first that departs.")
 @click.option("--allow-unsupported", is_flag=True, help="Accept structure and parameters alone where an operator cannot run.")
 @image_options.options
+@options.max_memory
+@options.time_limit
 @report_format
 def command(
     graph: str,

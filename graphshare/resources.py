@@ -1,0 +1,224 @@
+"""Limits of memory and time. Sizes are compared with the limit before memory is taken; long work ends at its time limit.
+
+A piece of work that is about to take memory calls :func:`require_memory`. Without a limit of the user's the bound is what the
+machine has: the limit of the process's control group minus its use, else the available memory.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import FrameType
+from typing import NoReturn
+
+from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.text.format import format_bytes
+
+_FREE = 32 << 20  # bytes that may be taken without asking the system what is available
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_UNLIMITED = 1 << 60  # control groups without a limit state about 2^63
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
+
+_AGAIN = 1.0  # seconds until the timer fires once more, in case that the first time was in a callback that drops exceptions
+_GRACE = 1.5  # seconds that a single call of native code may go on after the limit
+
+_LIMIT: ContextVar[int | None] = ContextVar("memory_limit", default=None)
+MORE_MEMORY = "run and verify take --max-memory SIZE, as in --max-memory 16G, to allow more or less"
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes of a size such as ``2G``, ``512M``, ``1.5GiB`` or ``4096``.
+
+    Raises:
+        UsageError: the text is not a size above 0.
+    """
+    match = _SIZE.fullmatch(text)
+    size = int(float(match[1]) * _UNITS[(match[2] or "").lower()]) if match is not None else 0
+    if not size:
+        raise UsageError(Fault(f"{text!r} is not a size of memory", hint="write it as 2G, 512M or 1.5GiB"))
+    return size
+
+
+@contextmanager
+def memory_limit(count: int | None) -> Iterator[None]:
+    """Bound what the work inside the block takes to ``count`` bytes; None leaves the limit as it is."""
+    if count is None:
+        yield
+        return
+    token = _LIMIT.set(count)
+    try:
+        yield
+    finally:
+        _LIMIT.reset(token)
+
+
+@contextmanager
+def resource_limits(max_memory: int | str | None, seconds: float | None) -> Iterator[None]:
+    """Bound memory, in bytes or as :func:`parse_size` reads it, and time of the work inside the block; None is no limit.
+
+    Raises:
+        RefusedError: the time limit has passed.
+        UsageError: ``max_memory`` is not a size, or no time limit is possible here.
+    """
+    size = parse_size(max_memory) if isinstance(max_memory, str) else max_memory
+    with memory_limit(size), time_limit(seconds):
+        yield
+
+
+def require_memory(count: int, subject: str, *, node: str | None = None, where: str = "", path: str = "") -> None:
+    """Refuse to take ``count`` bytes for ``subject``, which begins the message, where that is above the limit.
+
+    Raises:
+        RefusedError: with the place, the bytes, the limit and the option that sets it.
+    """
+    excess = describe_excess(count)
+    if excess:
+        message = f"{subject} {format_bytes(count)} of memory, {excess}"
+        raise RefusedError(Fault(message, node=node, where=where, path=path, hint=MORE_MEMORY))
+
+
+def describe_excess(count: int, held: int = 0) -> str:
+    """Return how ``count`` more bytes pass the limit, as the end of a message; an empty text where they do not.
+
+    ``held`` bytes are taken already; they count against the limit that the user chose.
+    """
+    chosen = _LIMIT.get()
+    if chosen is not None:
+        return f"and the limit is {format_bytes(chosen)}" if count + held > chosen else ""
+    if count <= _FREE:
+        return ""
+    available = available_memory()
+    return f"and {format_bytes(available)} are available" if available is not None and count > available else ""
+
+
+def available_memory() -> int | None:
+    """Return the bytes that this process can still take; None where the system does not say."""
+    known = [size for size in (_free_in_groups(), _free_in_machine(), _free_in_address_space()) if size is not None]
+    return max(0, min(known)) if known else None
+
+
+def _free_in_machine() -> int | None:
+    """Return ``MemAvailable`` in bytes, on other systems the machine's memory."""
+    for line in _read("/proc/meminfo").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+        return None
+
+
+def _free_in_groups() -> int | None:
+    """Return the least of what the control groups of this process leave, versions 1 and 2; None without a limit."""
+    free = []
+    for line in _read("/proc/self/cgroup").splitlines():
+        _, controllers, group = [*line.split(":", 2), "", ""][:3]
+        if not controllers:
+            free += _free_up_to_root("/sys/fs/cgroup", group, "memory.max", "memory.current", "")
+        elif "memory" in controllers.split(","):
+            root = "/sys/fs/cgroup/memory"
+            free += _free_up_to_root(root, group, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
+    return min(free, default=None)
+
+
+def _free_up_to_root(root: str, group: str, limit_file: str, use_file: str, prefix: str) -> Iterator[int]:
+    """Yield what each group from ``group`` up leaves. Cached files count as use, but give way."""
+    parts = [part for part in group.split("/") if part and part != ".."]
+    for depth in range(len(parts), -1, -1):
+        folder = "/".join((root, *parts[:depth]))
+        limit, use = _read(f"{folder}/{limit_file}").strip(), _read(f"{folder}/{use_file}").strip()
+        if limit.isdigit() and use.isdigit() and int(limit) < _UNLIMITED:
+            cached = [line.split() for line in _read(f"{folder}/memory.stat").splitlines()]
+            names = (f"{prefix}inactive_file", f"{prefix}active_file")
+            yield int(limit) - int(use) + sum(int(entry[1]) for entry in cached if len(entry) == 2 and entry[0] in names)
+
+
+def _free_in_address_space() -> int | None:
+    """Return what the limit of the address space (``ulimit -v``) leaves; None without one."""
+    if sys.platform == "win32":
+        return None
+    import resource  # start-up: few commands take much memory
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    pages = _read("/proc/self/statm").split()
+    return limit - int(pages[0]) * resource.getpagesize() if limit != resource.RLIM_INFINITY and pages else None
+
+
+def _read(path: str) -> str:
+    """Return the text of a file of the system, empty where there is none."""
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+class TimeUp(BaseException):
+    """Ends the work inside of :func:`time_limit`, which turns it into an error. No handler of errors on the way takes it."""
+
+
+class _Watchdog:
+    """The timer that ends the process where native code goes on after the limit."""
+
+    timer: threading.Timer | None = None
+
+
+@contextmanager
+def time_limit(seconds: float | None, *, overrun: Callable[[], None] | None = None) -> Iterator[None]:
+    """End the work inside the block after ``seconds``; None is no limit. Only the main thread can have one.
+
+    ``overrun`` is called in another thread where a single call of native code goes on for too long after the limit.
+
+    Raises:
+        RefusedError: the limit has passed.
+        UsageError: this is not the main thread, or the system has no interval timer.
+    """
+    if seconds is None:
+        yield
+        return
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        raise UsageError(Fault("a time limit needs the main thread of a system with interval timers"))
+    before = signal.signal(signal.SIGALRM, _raise_time_up)
+    try:
+        try:
+            _start_watchdog(seconds + _GRACE, overrun)
+            signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN)
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except TimeUp:
+        raise time_error(seconds) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        stop_watchdog()
+        signal.signal(signal.SIGALRM, before)
+
+
+def time_error(seconds: float) -> RefusedError:
+    """Return the error for work that has reached its time limit."""
+    hint = "--time-limit S allows more; smaller inputs, or fewer at a time, need less"
+    return RefusedError(Fault(f"the time limit of {seconds:g} s has passed; nothing was written", hint=hint))
+
+
+def stop_watchdog() -> None:
+    """Let what follows finish, or end by the timer's exception alone: files are about to be written."""
+    if _Watchdog.timer is not None:
+        _Watchdog.timer.cancel()
+        _Watchdog.timer = None
+
+
+def _start_watchdog(seconds: float, overrun: Callable[[], None] | None) -> None:
+    if overrun is not None:
+        _Watchdog.timer = threading.Timer(seconds, overrun)
+        _Watchdog.timer.daemon = True
+        _Watchdog.timer.start()
+
+
+def _raise_time_up(number: int, frame: FrameType | None) -> NoReturn:
+    raise TimeUp
