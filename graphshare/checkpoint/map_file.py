@@ -188,8 +188,8 @@ def restore_escapes(rewrite: Rewrite, map_file: MapFile) -> Rewrite | None:
     if len(map_file.sources) != 1:
         return None
     graph = rewrite.graph
-    for escapes in ("mxnet", "json", "ascii"):
-        tried = restyle(graph, escapes=escapes)
+    for escapes in (None, "mxnet", "json", "ascii"):
+        tried = graph if escapes is None else restyle(graph, escapes=escapes)
         digest = sha256()
         for piece in write_symbol(tried):
             digest.update(piece)

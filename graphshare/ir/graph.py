@@ -90,11 +90,11 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
     This is the source of a graph that no file had; formats have their own.
     """
 
-    def after_rename(self) -> Source:
-        """Return the source of the same graph with other names and attributes."""
+    def after_rename(self, images: Mapping[Node, Node] | None = None) -> Source:
+        """Return the source of the same graph with other names and attributes; ``images`` says which node became which."""
         return self
 
-    def after_rewrite(self, unchanged: int = 0) -> Source:
+    def after_rewrite(self, images: Mapping[Node, Node] | None = None, *, unchanged: int = 0) -> Source:
         """Return the source of a graph with other nodes, of which the first ``unchanged`` are as they were read."""
         return self
 

@@ -140,7 +140,13 @@ def add_branches(
         placed.update(node for node in shared if node in images)
         all_heads.extend(_raise_version(entry, mutations) or relink(entry, images) for entry in heads)
     unchanged = 0 if drop_original else len(graph.nodes)
-    result = Graph(tuple(nodes), tuple(all_heads), graph.attrs, graph.source.after_rewrite(unchanged), graph.extra)
+    result = Graph(
+        tuple(nodes),
+        tuple(all_heads),
+        graph.attrs,
+        graph.source.after_rewrite(branches[0].images, unchanged=unchanged),
+        graph.extra,
+    )
     return Rewrite(result, tuple(branches), _rename_implied(graph, source, prefixes))
 
 

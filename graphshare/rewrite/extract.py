@@ -61,7 +61,7 @@ def extract_entries(graph: Graph, targets: Sequence[Entry], *, cuts: Mapping[tup
     heads = tuple(redirect(entry) or relink(entry, images) for entry in targets)
     _check_cuts(cuts, variables, images)
     nodes = _order_nodes(graph, images, variables)
-    source = graph.source.after_rewrite()
+    source = graph.source.after_rewrite(images)
     return Rewrite(Graph(tuple(nodes), heads, graph.attrs, source, graph.extra), (Branch("", graph, images),))
 
 

@@ -122,7 +122,7 @@ def set_names(graph: Graph, names: Mapping[Node, str], *, repeats: bool = False)
     images = rebuild(graph.nodes, change)
     nodes = tuple([images[node] for node in graph.nodes])
     # Ids stand still under a rename, so lists that did not follow from the nodes stay as they were too.
-    result = Graph(nodes, relink_all(graph.heads, images), graph.attrs, graph.source.after_rename(), graph.extra)
+    result = Graph(nodes, relink_all(graph.heads, images), graph.attrs, graph.source.after_rename(images), graph.extra)
     return Rewrite(
         result, (Branch("", graph, images),), tuple(Rename("", old, new) for old, new in implied_pairs if old != new)
     )

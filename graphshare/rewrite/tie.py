@@ -46,7 +46,7 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
     rebuild(order, change, redirect=redirect if mutations else None, images=images)
     heads = tuple(redirect(entry) or relink(entry, images) for entry in graph.heads)
     nodes = tuple(dict.fromkeys(images[node] for node in graph.nodes))
-    source = graph.source.after_rewrite() if ties else graph.source.after_rename()
+    source = graph.source.after_rewrite(images) if ties else graph.source.after_rename(images)
     by_place = {node: images[node] for node in graph.nodes}
     result = Graph(nodes, heads, graph.attrs, source, graph.extra)
     renames = [

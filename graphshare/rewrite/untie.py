@@ -89,7 +89,7 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     for node in graph.nodes:
         nodes.append(images[node])
         nodes.extend(copies.get(node, {}).values())
-    result = Graph(tuple(nodes), relink_all(graph.heads, images), graph.attrs, graph.source.after_rewrite(), graph.extra)
+    result = Graph(tuple(nodes), relink_all(graph.heads, images), graph.attrs, graph.source.after_rewrite(images), graph.extra)
     branches = [Branch("", graph, {node: images[node] for node in graph.nodes})]
     for number in range(max((len(found) for found in copies.values()), default=0)):
         held = {variable: list(found.values())[number] for variable, found in copies.items() if len(found) > number}

@@ -29,11 +29,16 @@ class JsonWriter:
         self.colon = ":" if layout == "compact" else ": "
         self.indent = " " * (style.indent if layout == "indent" else 2)
         self.break_comma = ", \n" if layout == "mxnet" else ",\n"
+        self.newline = style.newline
         self.quote: Callable[[str], str] = _QUOTES[style.escapes]
         # From how many elements on an array or map has lines of its own.
         least = {"mxnet": (2, 11, 1), "trimmed": (2, 11, 1), "indent": (1, 1, 1)}.get(layout)
         self.break_map, self.break_list, self.break_record = least or (1 << 62,) * 3
         self.break_entry = 1 if layout == "indent" else 1 << 62
+
+    def end_lines(self, text: str) -> str:
+        """Return ``text`` with the line ends of the style; a line break cannot stand inside a string."""
+        return text if self.newline == "\n" else text.replace("\n", self.newline)
 
     def array(self, items: Sequence[str], level: int, least: int) -> str:
         """Return ``items`` in brackets at ``level``, broken into lines from ``least`` items on."""

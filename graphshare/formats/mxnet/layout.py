@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from graphshare.formats.mxnet.json_writer import CHUNK, JsonWriter
 from graphshare.formats.mxnet.node_texts import NodeTexts, format_entry
-from graphshare.formats.mxnet.source import source_of
+from graphshare.formats.mxnet.source import FileText, source_of
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import Advance, noop_progress
 
@@ -27,17 +27,83 @@ def write_symbol(graph: Graph, advance: Advance = noop_progress) -> Iterator[byt
     Raises:
         RefusedError: a text holds a NUL character, which ends a string for MXNet.
     """
-    style = source_of(graph).style
-    texts, newline = JsonWriter(style), style.newline
-    for piece in chain(_graph_pieces(graph, texts, 0, advance), (style.tail.replace("\r\n", "\n"),)):
-        if isinstance(piece, bytes):
-            yield piece
-        else:
-            yield (piece if newline == "\n" else piece.replace("\n", newline)).encode()
+    source = source_of(graph)
+    if source.text is not None and _is_as_read(graph, source.text.graph):
+        for i in range(0, len(source.text.data), _BYTES):
+            yield source.text.data[i : i + _BYTES]
+        advance(len(graph.nodes))
+        return
+    if source.text is not None and source.nodes_text is None and _has_own_text(graph, source.text):
+        yield from _write_own_text(graph, source.text, advance)
+        return
+    texts = JsonWriter(source.style)
+    for piece in chain(_graph_pieces(graph, texts, 0, advance), (source.style.tail.replace("\r\n", "\n"),)):
+        yield piece if isinstance(piece, bytes) else texts.end_lines(piece).encode()
 
 
-def _graph_pieces(graph: Graph, texts: JsonWriter, level: int, advance: Advance = noop_progress) -> Iterator[str | bytes]:
-    """Yield the text of a graph object at ``level``, node by node; as bytes where it is copied from the file that was read."""
+def _is_as_read(graph: Graph, read: Graph) -> bool:
+    """Return whether ``graph`` is nothing but ``read``, node by node the same object."""
+    source, own = source_of(graph), source_of(read)
+    return (
+        graph.nodes == read.nodes
+        and graph.heads == read.heads
+        and graph.attrs is read.attrs
+        and graph.extra is read.extra
+        and (source.keys, source.irregular) == (own.keys, own.irregular)
+    )
+
+
+def _has_own_text(graph: Graph, text: FileText) -> bool:
+    """Return whether a file has text of its own that no layout reproduces, and nodes to keep it. MXNet cannot read a NUL."""
+    if not graph.nodes or not text.graph.nodes or b"\\u0000" in text.data:
+        return False
+    end = 0
+    for piece in write_symbol(text.graph):
+        if text.data[end : end + len(piece)] != piece:
+            return True
+        end += len(piece)
+    return end != len(text.data)
+
+
+def _write_own_text(graph: Graph, text: FileText, advance: Advance) -> Iterator[bytes]:
+    """Yield the bytes of a graph whose unchanged nodes keep the text of the file that was read."""
+    from graphshare.formats.mxnet.own_text import OwnText  # start-up: few files are laid out by hand
+
+    own, texts = OwnText(text), JsonWriter(source_of(graph).style)
+    ids, old_ids = _Ids(graph), _Ids(text.graph)
+    old, new = (
+        NodeTexts(g, texts, found, 2, lambda inner, at: _subgraph_text(inner, texts, at))
+        for g, found in ((text.graph, old_ids), (graph, ids))
+    )
+
+    def node_text(node: Node) -> str:
+        i = own.source(node)
+        kept = own.node(i, old.pairs(text.graph.nodes[i]), new.pairs(node), texts) if i is not None else None
+        return texts.end_lines(new.nodes([node])[0]) if kept is None else kept
+
+    start, comma = map(texts.end_lines, _separators(texts, 1))
+    sources = [own.source(node) for node in graph.nodes]
+    nodes = (piece.encode() for piece in own.array(sources, map(node_text, graph.nodes), start, comma))
+    values = [
+        {key: "".join(pieces) for key, pieces in _graph_values(g, texts, found, 1).items() if key in source_of(g).keys}
+        for g, found in ((text.graph, old_ids), (graph, ids))
+    ]
+    if values[0].keys() == values[1].keys():
+        begin, end = own.frame(*values, texts)
+        yield from chain((begin.encode(),), nodes, (end.encode(),))
+    else:  # the frame has other keys now
+        for piece in _graph_pieces(graph, texts, 0, nodes=nodes):
+            yield piece if isinstance(piece, bytes) else texts.end_lines(piece).encode()
+    advance(len(graph.nodes))
+
+
+def _graph_pieces(
+    graph: Graph, texts: JsonWriter, level: int, advance: Advance = noop_progress, *, nodes: Iterable[bytes] | None = None
+) -> Iterator[str | bytes]:
+    """Yield the text of a graph object at ``level``, node by node; as bytes where it is copied from the file that was read.
+
+    ``nodes`` are the pieces of the array of nodes, if it is there already.
+    """
     ids = _Ids(graph)
     values = _graph_values(graph, texts, ids, level + 1)
     least = texts.break_record
@@ -47,7 +113,7 @@ def _graph_pieces(graph: Graph, texts: JsonWriter, level: int, advance: Advance 
     for position, key in enumerate([key for key in source_of(graph).keys if key in values]):
         yield f"{comma if position else ''}{start}{texts.quote(key)}{texts.colon}"
         if key == "nodes":
-            yield from _node_pieces(graph, texts, ids, level + 1, advance)
+            yield from _node_pieces(graph, texts, ids, level + 1, advance) if nodes is None else nodes
         else:
             yield from values[key]
     yield f"{end}}}"
@@ -111,9 +177,7 @@ def _node_pieces(
     if not graph.nodes:
         yield "[]"
         return
-    broken = texts.break_record == 1
-    start = "\n" + texts.indent * (level + 1) if broken else ""
-    comma = (texts.break_comma.rstrip("\n") if broken else texts.comma) + start
+    start, comma = _separators(texts, level)
     text_of = NodeTexts(graph, texts, ids, level + 1, lambda inner, at: _subgraph_text(inner, texts, at))
     yield "[" + start
     copied, text = 0, source_of(graph).nodes_text
@@ -126,7 +190,14 @@ def _node_pieces(
         nodes = graph.nodes[i : i + CHUNK]
         yield (comma if i else "") + comma.join(text_of.nodes(nodes))
         advance(len(nodes))
-    yield ("\n" + texts.indent * level if broken else "") + "]"
+    yield ("\n" + texts.indent * level if start else "") + "]"
+
+
+def _separators(texts: JsonWriter, level: int) -> tuple[str, str]:
+    """Return what stands before the first node of an array of nodes at ``level``, and between two nodes."""
+    broken = texts.break_record == 1
+    start = "\n" + texts.indent * (level + 1) if broken else ""
+    return start, (texts.break_comma.rstrip("\n") if broken else texts.comma) + start
 
 
 def _subgraph_text(graph: Graph, texts: JsonWriter, level: int) -> str:

@@ -67,6 +67,11 @@ class NodeTexts:
                 results.append(f"{head}{name}{middle}{text}{tail}")
         return results
 
+    def pairs(self, node: Node) -> dict[str, str]:
+        """Return each key of a node with the text of its value."""
+        inputs = self._texts.array([self._entry(e) for e in node.inputs], self._level + 1, self._texts.break_list)
+        return dict(self._pairs(node, inputs))
+
     def _entry(self, entry: Entry) -> str:
         return format_entry(entry, self._ids, self._texts, self._level + 2)
 

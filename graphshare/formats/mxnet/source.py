@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from graphshare.ir.graph import EMPTY, Graph, NodeForm, Source
+from graphshare.ir.graph import EMPTY, Graph, Node, NodeForm, Source
 
 VERSION = "mxnet_version"
 """The key of the graph's attributes that holds ``["int", major*10000 + minor*100 + patch]``."""
@@ -42,11 +42,27 @@ class NodesText(msgspec.Struct, frozen=True, eq=False, gc=False):
     count: int
 
 
+class FileText(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """The bytes of a file and the graph that was read from them; ``images`` are what rewrites made of its nodes since, in turn.
+
+    What did not change keeps its text in a file that no layout reproduces.
+    """
+
+    data: bytes
+    graph: Graph
+    images: tuple[Mapping[Node, Node], ...] = ()
+
+    def after(self, images: Mapping[Node, Node] | None) -> FileText | None:
+        """Return this text for the graph of a rewrite; None where it is not known what became of the nodes."""
+        return None if images is None else replace(self, images=(*self.images, images))
+
+
 class MxnetSource(Source, frozen=True):
     """What a graph keeps of its symbol file.
 
     ``keys`` are the keys of the graph object in order, ``form`` serves nodes without one. ``irregular`` keeps an ``arg_nodes``
-    or ``node_row_ptr`` that does not follow from the nodes. ``nodes_text`` is None unless the file's own text can be copied.
+    or ``node_row_ptr`` that does not follow from the nodes. ``nodes_text`` is None unless the file's own text can be copied, ``text`` is None for a
+    graph whose text is written anew.
     """
 
     style: JsonStyle = JsonStyle()
@@ -54,15 +70,17 @@ class MxnetSource(Source, frozen=True):
     form: NodeForm = NodeForm(("op", "name", "attrs", "inputs"))
     irregular: Mapping[str, Any] = EMPTY
     nodes_text: NodesText | None = None
+    text: FileText | None = None
 
-    def after_rename(self) -> MxnetSource:
-        """Return how the graph is written under other names: strings are escaped as MXNet reads them."""
-        return replace(self, style=replace(self.style, escapes="mxnet"), nodes_text=None)
+    def after_rename(self, images: Mapping[Node, Node] | None = None) -> MxnetSource:
+        """Return how the graph is written under other names: new strings are escaped as MXNet reads them."""
+        text = self.text.after(images) if self.text is not None else None
+        return replace(self, style=replace(self.style, escapes="mxnet"), nodes_text=None, text=text)
 
-    def after_rewrite(self, unchanged: int = 0) -> MxnetSource:
+    def after_rewrite(self, images: Mapping[Node, Node] | None = None, *, unchanged: int = 0) -> MxnetSource:
         """Return how a graph of other nodes is written: ``arg_nodes`` and ``node_row_ptr`` follow from the nodes."""
         kept = self.nodes_text is not None and self.nodes_text.count <= unchanged
-        return replace(self.after_rename(), irregular=EMPTY, nodes_text=self.nodes_text if kept else None)
+        return replace(self.after_rename(images), irregular=EMPTY, nodes_text=self.nodes_text if kept else None)
 
     def version(self, attrs: Mapping[str, Any]) -> int | None:
         """Return ``mxnet_version``, or None where the file has none."""
@@ -78,4 +96,4 @@ def source_of(graph: Graph) -> MxnetSource:
 def restyle(graph: Graph, **changes: Any) -> Graph:
     """Return ``graph`` with fields of its :class:`JsonStyle` replaced; all of its text is written anew."""
     source = source_of(graph)
-    return replace(graph, source=replace(source, style=replace(source.style, **changes), nodes_text=None))
+    return replace(graph, source=replace(source, style=replace(source.style, **changes), nodes_text=None, text=None))

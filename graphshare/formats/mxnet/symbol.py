@@ -18,7 +18,7 @@ from graphshare.formats.mxnet import document
 from graphshare.formats.mxnet.json_style import can_copy_text, recognize_style
 from graphshare.formats.mxnet.links import building_order, check_ids
 from graphshare.formats.mxnet.node_records import NodeReader
-from graphshare.formats.mxnet.source import JsonStyle, MxnetSource, NodesText
+from graphshare.formats.mxnet.source import FileText, JsonStyle, MxnetSource, NodesText
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeForm
 from graphshare.progress import task
 from graphshare.text.format import format_count
@@ -38,17 +38,21 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
         for bare in (True, False):
             try:
                 if span is not None:
-                    return _read_large(data, span, style, bare=bare)
+                    return _keep_text(_read_large(data, span, style, bare=bare), data)
             except _UNFIT:
                 pass  # other keys, or all records together, are needed to tell what is wrong
         try:
-            return _link(*document.parse_whole(data), style)
+            return _keep_text(_link(*document.parse_whole(data), style), data)
         except _UNFIT:
             from graphshare.formats.mxnet.tolerant import parse_tolerantly  # start-up: only this path needs it
 
-            return _link(*parse_tolerantly(data, where=where), style, checked=True)
+            return _keep_text(_link(*parse_tolerantly(data, where=where), style, checked=True), data)
     except InputError as error:
         raise error.with_location(where) from None
+
+
+def _keep_text(graph: Graph, data: bytes) -> Graph:
+    return msgspec.structs.replace(graph, source=msgspec.structs.replace(graph.source, text=FileText(data, graph)))
 
 
 def _read_large(data: bytes, span: tuple[int, int], style: JsonStyle, *, bare: bool) -> Graph:

@@ -16,6 +16,7 @@ from graphshare.formats.mxnet.source import restyle, source_of
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from graphshare.rewrite.duplicate import plan_duplicate
+from graphshare.rewrite.rename import rename
 
 
 def written(graph: Graph) -> bytes:
@@ -73,11 +74,15 @@ def test_text_is_not_copied_where_the_layout_or_a_name_changes(large: bytes) -> 
     assert source_of(plan_duplicate(graph, ["a-", "b-"], drop_original=True).rewrite.graph).nodes_text is None
 
 
-def test_text_that_mxnet_cannot_read_is_not_copied(large: bytes) -> None:
+def test_escapes_that_mxnet_cannot_read_stay_until_the_file_is_formatted(large: bytes) -> None:
     escaped = large.replace(b'"name": "fc7"', b'"name": "f\\u00637"', 1)
     graph = read_symbol(escaped)
     assert source_of(graph).nodes_text is None
-    assert b'"name": "fc7"' in written(graph)
+    assert written(graph) == escaped
+    assert written(relayout(graph, None)) == large
+    there = read_symbol(written(rename(graph, prefix="sha-").graph))
+    assert there.nodes[escaped[: escaped.index(b"f\\u00637")].count(b'"name"') - 1].name == "sha-fc7"
+    assert written(rename(there, strip_prefix="sha-").graph) == escaped
 
 
 def test_a_line_laid_out_by_hand_survives_a_duplicate(large: bytes) -> None:
