@@ -89,7 +89,7 @@ def _write_own_text(graph: Graph, text: FileText, advance: Advance) -> Iterator[
         for g, found in ((text.graph, old_ids), (graph, ids))
     ]
     if values[0].keys() == values[1].keys():
-        begin, end = own.frame(*values, texts)
+        begin, end = own.frame(values[0], values[1], texts)
         yield from chain((begin.encode(),), nodes, (end.encode(),))
     else:  # the frame has other keys now
         for piece in _graph_pieces(graph, texts, 0, nodes=nodes):

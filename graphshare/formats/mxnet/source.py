@@ -61,8 +61,8 @@ class MxnetSource(Source, frozen=True):
     """What a graph keeps of its symbol file.
 
     ``keys`` are the keys of the graph object in order, ``form`` serves nodes without one. ``irregular`` keeps an ``arg_nodes``
-    or ``node_row_ptr`` that does not follow from the nodes. ``nodes_text`` is None unless the file's own text can be copied, ``text`` is None for a
-    graph whose text is written anew.
+    or ``node_row_ptr`` that does not follow from the nodes. ``nodes_text`` is None unless the file's own text can be copied,
+    ``text`` is None for a graph that is written anew.
     """
 
     style: JsonStyle = JsonStyle()

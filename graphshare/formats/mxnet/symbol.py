@@ -52,7 +52,9 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
 
 
 def _keep_text(graph: Graph, data: bytes) -> Graph:
-    return msgspec.structs.replace(graph, source=msgspec.structs.replace(graph.source, text=FileText(data, graph)))
+    """Return ``graph`` with the text that it was read from."""
+    anew = msgspec.structs.replace(graph, source=msgspec.structs.replace(graph.source, nodes_text=None))
+    return msgspec.structs.replace(graph, source=msgspec.structs.replace(graph.source, text=FileText(data, anew)))
 
 
 def _read_large(data: bytes, span: tuple[int, int], style: JsonStyle, *, bare: bool) -> Graph:

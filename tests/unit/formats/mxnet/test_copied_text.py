@@ -92,3 +92,5 @@ def test_a_line_laid_out_by_hand_survives_a_duplicate(large: bytes) -> None:
     text = written(both)
     assert text.startswith(odd[: odd.index(b'  "arg_nodes"') - 8])
     assert not list(find_differences(text, both))
+    there = read_symbol(written(rename(read_symbol(odd), prefix="sha-").graph))
+    assert written(rename(there, strip_prefix="sha-").graph) == odd
