@@ -25,7 +25,11 @@ from pathlib import Path
 
 from tests.fuzz.totals import Failure, Totals, Unavailable
 
-CAMPAIGNS: dict[str, str] = {}
+CAMPAIGNS: dict[str, str] = {
+    "reads": "bytes for every reader of files, guided by coverage where atheris is installed",
+    "graphs": "changed graphs for every command",
+    "operators": "attributes, shapes, dtypes and values for every kernel",
+}
 """The name of a module in this folder, and what it attacks, in one line."""
 
 

@@ -1,0 +1,171 @@
+"""Changed graphs for every command, in process: each answers or refuses, within bounds of time and memory.
+
+The graphs are the fixtures and those of the golden tests, grown ones (``tests/generate``), and recorded cases of operators with
+subgraphs; with ``GRAPHSHARE_CORPUS`` small real ones too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import random
+import re
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from graphshare.cli import main
+from tests.fuzz.collect import Collector
+from tests.fuzz.mutate_graph import Json, mutate
+from tests.fuzz.sandbox import HANG, run_cases
+from tests.fuzz.totals import Totals
+from tests.generate.grow import Grower
+from tests.oracle.probing import recorded_cases
+from tests.surroundings import ROOT, corpus_directory
+from tests.symbols import old_batch_norm, siamese, two_layers
+
+GRAPH, OTHER = "graph.json", "other.json"
+COMMANDS = tuple(
+    line.split()
+    for line in """
+    inspect GRAPH --names
+    inspect GRAPH --shape data=2,3,8,8 --format json
+    inspect GRAPH --shape v0=2,3 --module
+    check GRAPH --isolated --format json
+    check GRAPH --isolated --shape data=2,3,8,8
+    check GRAPH --isolated --strict --format sarif
+    check GRAPH --isolated --fix
+    duplicate GRAPH --prefix x- -o out.json --map-out map.json
+    duplicate GRAPH --prefix x- --mode tie -o out.json
+    duplicate GRAPH --prefix x- --mode batch -o out.json
+    duplicate GRAPH --prefix x- --mode batch --force --upgrade -o out.json
+    duplicate GRAPH --prefix x- --mode tie --copy * --upgrade -o out.json --verify
+    share GRAPH --detect
+    share GRAPH --doctor tie -o out.json
+    share GRAPH --doctor separate -o out.json
+    share GRAPH --untie * -o out.json
+    extract GRAPH --target TARGET -o out.json
+    extract GRAPH --target * --cut TARGET -o out.json
+    rename GRAPH --prefix y- -o out.json --map-out map.json
+    rename GRAPH --match * --to z* -o -
+    group GRAPH OTHER --prefix a- --prefix b- -o out.json
+    group GRAPH OTHER --on-collision tie-if-equal -o out.json
+    fold GRAPH -o out.json
+    upgrade GRAPH -o out.json
+    format GRAPH --layout mxnet -o out.json
+    format GRAPH --layout indent:2 --check
+    run GRAPH --random 1 --random-params 1 --shape data=1,3,8,8
+    run GRAPH --random 1 --random-params 1 --all -o out.npz
+    run GRAPH --random 1 --random-params 1 --sgd-steps 1 --sgd-lr 0.1
+    verify GRAPH --against GRAPH --random-params 1 --layers
+    verify GRAPH --against OTHER --random-params 1
+    diff GRAPH OTHER --format json
+    diff OTHER GRAPH
+    draw GRAPH --to svg -o out.svg
+    draw GRAPH --to dot
+    draw GRAPH --to mermaid --parameters --shape data=2,3,8,8
+    draw GRAPH --to html -o out.html
+    rules explain TARGET --graph GRAPH --override a=b
+    """.strip().splitlines()
+)
+ADDED = {"out.json", "out.npz", "out.svg", "out.html", "map.json"}
+
+
+def run(minutes: float, seed: int, keep: Path) -> Totals:
+    """Run the campaign."""
+    collector = Collector(keep.absolute())
+    cases, before = Cases(seed), os.getcwd()
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        stack.callback(os.chdir, before)
+        os.chdir(folder)
+        for outcome in run_cases(cases.run, minutes):
+            if outcome.status == "failed":
+                words, files = cases.make(outcome.number)
+                sort = f"{words[0]} {outcome.sort}" if outcome.sort == HANG else outcome.sort
+                collector.fail(sort, outcome.what, ["graphshare", *words], files)
+            else:
+                collector.count(1, outcome.status == "done")
+    collector.totals.counts["commands"] = len(COMMANDS)
+    return collector.totals
+
+
+class Cases:
+    """The cases of a seed, by number: every graph goes through every command, one after the other."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.sources = list(sources())
+
+    def make(self, number: int) -> tuple[list[str], dict[str, bytes]]:
+        """Return the words of case ``number`` and its files."""
+        chance = random.Random(f"{self.seed} {number // len(COMMANDS)}")
+        source = chance.choice(self.sources)
+        data, _ = mutate(source, chance)
+        files = {GRAPH: data, OTHER: json.dumps(source).encode()}
+        names = [node["name"] for node in source["nodes"]] or ["x"]
+        words = {"GRAPH": GRAPH, "OTHER": OTHER, "TARGET": "=" + chance.choice(names)}
+        return [words.get(word, word) for word in COMMANDS[number % len(COMMANDS)]], files
+
+    def run(self, number: int) -> tuple[str, str]:
+        """Run case ``number``."""
+        words, files = self.make(number)
+        for name, data in files.items():
+            Path(name).write_bytes(data)
+        code, errors = call(words)
+        left = set(os.listdir()) - ADDED - files.keys()
+        if left:
+            return "failed", f"left files behind: {sorted(left)}"
+        for name in ADDED & set(os.listdir()):
+            os.unlink(name)
+        return judge(words, code, errors)
+
+
+def judge(words: list[str], code: object, errors: str) -> tuple[str, str]:
+    """Return how a command ended that gave ``code`` and printed ``errors``."""
+    for bad in ("this is a bug", "Traceback", "Warning:", "MemoryError", "RecursionError"):
+        if bad in errors:
+            places = re.findall(r'/(graphshare/.*?)", line (\d+)', errors)
+            line = next(line for line in reversed(errors.splitlines()) if bad in line)
+            return "failed", f"{':'.join(places[-1]) if places else ''} {line[:400]}\n{' '.join(words)}\n{errors}"
+    if code not in (0, 1, 2):
+        return "failed", f"exit code {code}\n{' '.join(words)}\n{errors}"
+    if code == 2 and not errors.startswith(("error: ", "warning: ", "note: ")) and "\nerror: " not in errors:
+        return "failed", f"exit code 2 without a message\n{' '.join(words)}\n{errors}"
+    return ("refused" if code == 2 else "done"), ""
+
+
+def call(words: list[str]) -> tuple[object, str]:
+    """Run a command in this process; return its exit code and what it printed on stderr."""
+    errors, output = io.StringIO(), io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(output), warnings.catch_warnings():
+        warnings.simplefilter("always")
+        code = main.run(["--debug", *words])
+        sys.stdout.flush()
+    return code, errors.getvalue()
+
+
+def sources() -> Iterator[Json]:
+    """Yield the graphs that are changed."""
+    yield from (siamese(), two_layers(), old_batch_norm())
+    for path in sorted(ROOT.glob("fixtures/**/*.json")):
+        yield from _small_graph(path)
+    corpus = corpus_directory()
+    for path in sorted(corpus.glob("graphs/*.json")) if corpus is not None else ():
+        yield from _small_graph(path)
+    grower = Grower(recorded_cases())
+    for seed in range(100):
+        yield grower.grow(seed).document
+
+
+def _small_graph(path: Path) -> Iterator[Json]:
+    if path.stat().st_size > 40_000:
+        return
+    with contextlib.suppress(ValueError):
+        found: Any = json.loads(path.read_bytes())
+        if isinstance(found, dict) and {"nodes", "heads", "arg_nodes"} <= found.keys():
+            yield found
