@@ -155,6 +155,14 @@ def batch_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     return [data, *[vector] * (len(inputs) - 1)], [data, *[vector] * (len(outputs) - 1)]
 
 
+def _matrix_or_image_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer the shapes of BatchNorm for data ``(N, C)`` or ``(N, C, H, W)``."""
+    data = unify(inputs[0], outputs[0])
+    if data is not None and len(data) not in (2, 4):
+        raise KernelError(f"data is {format_shape(data)}, expected two or four axes")
+    return batch_norm_shapes(attrs, inputs, outputs)
+
+
 def batch_norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     """Infer the dtype of the data for the output and all others; for float16 the others are float32."""
     (data,), _ = same_dtypes(attrs, inputs[:1], outputs[:1])
@@ -187,7 +195,7 @@ def rectify(attrs: Attrs, operation: Operation, place: int) -> tuple[Kernel, Att
 KERNELS = with_limits(
     Limits(dtypes=FLOATS),
     msgspec.structs.replace(_by_channel("BatchNorm", batch_norm), epilogue=Normalize, extend=rectify),
-    _by_channel("BatchNorm_v1", batch_norm_raw),
+    msgspec.structs.replace(_by_channel("BatchNorm_v1", batch_norm_raw), shapes=_matrix_or_image_shapes),
     _by_channel("_contrib_SyncBatchNorm", batch_norm_raw),
     BATCH_NORM_RELU,
 )

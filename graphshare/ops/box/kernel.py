@@ -105,7 +105,12 @@ def _infer_nms_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     shape = unify(inputs[0], outputs[0])
     if shape is not None:
         width = shape[-1] if len(shape) >= 2 else 0
-        last = max(attrs["coord_start"] + 3, attrs["score_index"], attrs["id_index"])
+        first, score, number = attrs["coord_start"], attrs["score_index"], attrs["id_index"]
+        if min(first, score) < 0 or first <= score <= first + 3 or first <= number <= first + 3 or score == number:
+            raise KernelError(
+                f"coord_start {first}, score_index {score} and id_index {number} must name other numbers of a row"
+            )
+        last = max(first + 3, score, number, 5 if number >= 0 else 4)
         if width is not None and last >= width:
             raise KernelError(
                 f"rows have {format_count(width, 'number')}, expected at least {last + 1} for coordinates, score and id"
@@ -122,6 +127,8 @@ def box_iou(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
 def _iou_shape(attrs: Attrs, *shapes: tuple[Dim, ...]) -> Shape:
     if any(shape[-1:] not in ((4,), (None,)) for shape in shapes):
         raise KernelError("the last axis of boxes must have size 4")
+    if any(len(shape) < 2 for shape in shapes):
+        raise KernelError("boxes have at least two axes")
     a, b = shapes
     return a[:-1] + b[:-1]
 

@@ -56,7 +56,9 @@ def _tile_shape(attrs: Attrs, x: Dims) -> Dims:
 
 
 def repeat(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return each element ``repeats`` times along ``axis``, or of the flat array if it is None."""
+    """Return each element ``repeats`` times along ``axis``, or of the flat array if it is None; for 0 shape (0)."""
+    if not attrs["repeats"]:
+        return np.empty((0,), x.dtype)
     result: Array = np.repeat(x, attrs["repeats"], axis=attrs["axis"])
     return result
 
@@ -66,6 +68,8 @@ def _repeat_shape(attrs: Attrs, x: Dims) -> Dims:
         x, axis = (size_of(x),), 0
     else:
         axis = axis_of(attrs["axis"], len(x))
+    if not attrs["repeats"]:
+        return (0,)
     size = x[axis]
     return with_dim(x, axis, None if size is None else size * attrs["repeats"])
 
@@ -99,8 +103,10 @@ def _along_axes(attrs: Attrs, x: Dims) -> Dims:
     shape = list(x)
     for axis, size in zip(axes, sizes, strict=True):
         at = axis_of(axis, len(x))
-        if x[at] not in (1, None):
-            raise KernelError(f"axis {axis} of {format_shape(x)} has size {x[at]}, but only axes of size 1 can be broadcast")
+        if shape[at] not in (1, None):
+            raise KernelError(
+                f"axis {axis} of {format_shape(x)} has size {shape[at]}, but only axes of size 1 can be broadcast"
+            )
         shape[at] = size
     return tuple(shape)
 

@@ -90,6 +90,8 @@ def _parts(attrs: Attrs, size: int) -> list[tuple[int, int]]:
             raise KernelError(f"an axis of size {size} cannot be split into {count} equal parts")
         return [(i * size // count, (i + 1) * size // count) for i in range(count)]
     bounds = [*attrs["indices"], size]
+    if bounds[0] != 0:
+        raise KernelError(f"indices {attrs['indices']} must begin with 0: the parts together are the axis")
     spans = list(itertools.pairwise(bounds))
     if any(not 0 <= begin < end for begin, end in spans):
         raise KernelError(f"indices {attrs['indices']} must be ascending and less than the size of the axis, {size}")

@@ -122,6 +122,7 @@ def _arange_shape(attrs: Attrs) -> Shape:
 
 def _npi_arange_shape(attrs: Attrs) -> Shape:
     """Return the shape of a range, which may be empty under NumPy shapes."""
+    require(attrs["repeat"] == 1, f"repeat is {attrs['repeat']}, expected 1")
     start, stop = (attrs["start"], attrs["stop"]) if attrs["stop"] is not None else (0.0, attrs["start"])
     if attrs.get(NP_SHAPE) and attrs["step"] and (stop - start) / attrs["step"] <= 0:
         return (0,)
@@ -175,7 +176,9 @@ def _window(function: Callable[[int], Any]) -> Values:
 
 
 def _window_shape(attrs: Attrs) -> Shape:
-    return (max(attrs["M"] or 0, 0),)
+    if attrs["M"] is None:
+        raise KernelError("M is required: the number of points of the window")
+    return (max(attrs["M"], 0),)
 
 
 def _indices_shape(attrs: Attrs) -> Shape:
@@ -204,6 +207,7 @@ def arange_like(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def _infer_arange_like_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    require(attrs["repeat"] > 0, f"repeat is {attrs['repeat']}, expected at least 1")
     if attrs["axis"] is None:
         return same_shapes(attrs, inputs, outputs)
     x = inputs[0]

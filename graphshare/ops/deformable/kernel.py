@@ -63,6 +63,8 @@ def _convolve_deformed(
 
 
 def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    if attrs["layout"] not in (None, "NCHW"):
+        raise KernelError(f"layout {attrs['layout']} is not supported, expected NCHW")
     n, channels, *sizes = dims_of_rank(inputs[0], 4)
     kernel, filters, groups = tuple(attrs["kernel"]), attrs["num_filter"], attrs["num_group"]
     weight = dims_of_rank(inputs[2], 4)

@@ -100,6 +100,7 @@ def crop(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def _crop_shape(attrs: Attrs, shape: Dims) -> Shape:
     _check_image(shape)
+    _check_channels(shape, -1)
     for size, start, length in ((shape[-3], attrs["y"], attrs["height"]), (shape[-2], attrs["x"], attrs["width"])):
         if start < 0 or length < 1 or (size is not None and start + length > size):
             raise KernelError(f"a part of size {length} from {start} is not inside an axis of size {size}")

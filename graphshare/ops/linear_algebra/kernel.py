@@ -193,6 +193,11 @@ def _infer_number_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     return [shape], [unify(shape[:-2] or single, output) for output in outputs]
 
 
+def _infer_sum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer one number for each matrix; shape (1) for a single one, also under NumPy shapes."""
+    return _infer_number_shapes({**attrs, NP_SHAPE: False}, inputs, outputs)
+
+
 def _syrk_shape(attrs: Attrs, shape: tuple[Dim, ...]) -> Shape:
     side = shape[-1 if attrs["transpose"] else -2] if len(shape) > 1 else None
     return (*shape[:-2], side, side)
@@ -256,7 +261,7 @@ KERNELS = with_limits(
     Kernel("_linalg_potri", potri, _infer_matrix_shapes, same_dtypes),
     Kernel("_linalg_gelqf", gelqf, _infer_gelqf_shapes, same_dtypes),
     Kernel("_linalg_syevd", syevd, _infer_syevd_shapes, same_dtypes),
-    Kernel("_linalg_sumlogdiag", sumlogdiag, _infer_number_shapes, same_dtypes),
+    Kernel("_linalg_sumlogdiag", sumlogdiag, _infer_sum_shapes, same_dtypes),
     Kernel("_linalg_syrk", syrk, output_rule(_syrk_shape), same_dtypes),
     Kernel("_linalg_trmm", trmm, _infer_triangular_shapes, same_dtypes),
     Kernel("_linalg_trsm", trsm, _infer_triangular_shapes, same_dtypes),

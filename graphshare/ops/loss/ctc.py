@@ -28,11 +28,14 @@ def read_labels(attrs: Attrs, data: Array, label: Array, *lengths: Array) -> tup
     """Return the number of steps and the label without padding of each sample, and the class of the blank.
 
     Raises:
-        KernelError: a label has a class out of range.
+        KernelError: a label has a class out of range, or a length is not within its array.
     """
     steps, samples, classes = data.shape
     times = convert(lengths[0], np.int64) if attrs["use_data_lengths"] else np.full(samples, steps)
     counts = convert(lengths[-1], np.int64) if attrs["use_label_lengths"] else None
+    for named, numbers, size in (("data", times, steps), ("label", counts, label.shape[1])):
+        if numbers is not None and numbers.size and not (numbers.min() >= 0 and numbers.max() <= size):
+            raise KernelError(f"{named} lengths are {numbers.min()} to {numbers.max()}, expected 0 to {size}")
     blank, padding = (0, 0) if attrs["blank_label"] == "first" else (classes - 1, -1)
     labels = convert(label, np.int64)
     words = []
@@ -58,7 +61,7 @@ def extend_label(word: Array, blank: int) -> tuple[Array, Array]:
 def _loss(logs: Array, word: Array, blank: int) -> float:
     """Return the loss of one sample by the forward recursion over the extended word; ``logs`` (T, C)."""
     repeats = int(np.sum(word[1:] == word[:-1]))
-    if len(logs) < len(word) + repeats:
+    if len(logs) < len(word) + repeats or not len(logs):
         return 0.0
     path, may_skip = extend_label(word, blank)
     ahead = np.full(len(path), -np.inf)

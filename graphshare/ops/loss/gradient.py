@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def log_likelihood(entry: TapeEntry, dy: Array, dmemory: Array | None = None) ->
         memory, slope = state[i].copy(), np.zeros_like(decays)
         last, now = np.zeros_like(decays), number(0)
         by_rate, by_ratio, by_decay = (np.zeros_like(decays) for _ in range(3))
-        for lag, k in zip(lags[i, : int(counts[i])], marks[i], strict=False):
+        for lag, k in zip(lags[i, : ceil(counts[i])], marks[i], strict=False):
             now = now + lag
             wait = now - last[k]
             fading = np.exp(-decays[k] * wait)
@@ -134,16 +135,22 @@ def _regression_vjp(difference: Any) -> Any:
     return vjp
 
 
+def _sign_of_difference(x: Array, label: Array) -> Array:
+    """Return 1 above the label, else -1, also where both are equal."""
+    return np.where(x > label, x.dtype.type(1), x.dtype.type(-1))
+
+
 def svm_output(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient of the hinge loss, squared unless ``use_linear``."""
+    """Return the gradient of the hinge loss, squared unless ``use_linear``; classes are on the last axis."""
     x, label = entry.inputs
     margin, scale = x.dtype.type(entry.attrs["margin"]), x.dtype.type(entry.attrs["regularization_coefficient"])
-    hit = np.arange(x.shape[1]) == convert(label, np.int64)[:, None]
+    shape, x = x.shape, x.reshape(-1, x.shape[-1])
+    hit = np.arange(x.shape[1]) == convert(label, np.int64).reshape(-1, 1)
     if entry.attrs["use_linear"]:
         inner = np.where(hit, -(margin > x).astype(x.dtype), (margin > -x).astype(x.dtype))
     else:
         inner = np.where(hit, -2 * np.maximum(margin - x, 0), 2 * np.maximum(margin + x, 0))
-    return np.asarray((inner * scale).astype(x.dtype))
+    return np.asarray((inner * scale).astype(x.dtype)).reshape(shape)
 
 
 def softmax_cross_entropy(entry: TapeEntry, dy: Array) -> Array:
@@ -161,7 +168,7 @@ GRADIENTS = (
     Gradient("SoftmaxOutput", softmax_output, is_loss=True),
     Gradient("LinearRegressionOutput", _regression_vjp(np.subtract), is_loss=True),
     Gradient("LogisticRegressionOutput", _regression_vjp(np.subtract), is_loss=True),
-    Gradient("MAERegressionOutput", _regression_vjp(lambda x, y: np.sign(x - y)), is_loss=True),
+    Gradient("MAERegressionOutput", _regression_vjp(_sign_of_difference), is_loss=True),
     Gradient("SVMOutput", svm_output, is_loss=True),
     Gradient("softmax_cross_entropy", softmax_cross_entropy, reads_outputs=False),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
@@ -24,7 +26,7 @@ def log_likelihood(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Arra
     memory, likelihood = state.copy(), np.zeros(len(lags), lags.dtype)
     for i in range(len(lags)):
         last, now = np.zeros(rates.shape[1], lags.dtype), number(0)
-        for lag, mark in zip(lags[i, : int(counts[i])], marks[i], strict=False):
+        for lag, mark in zip(lags[i, : ceil(counts[i])], marks[i], strict=False):
             if not 0 <= mark < rates.shape[1]:
                 raise KernelError(f"mark {mark} is out of range for {format_count(rates.shape[1], 'mark')}")
             now = now + lag

@@ -84,6 +84,8 @@ def dot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, S
         return inputs, outputs
     if not a or not b:
         raise KernelError("an array has no axes, expected at least one")
+    if len(a) == len(b) == 1 and (attrs["transpose_a"] or attrs["transpose_b"]):
+        raise KernelError("two vectors cannot be transposed")
     inner_a, inner_b = _inner_axes(attrs, len(a), len(b))
     inner = unify_dims(a[inner_a], b[inner_b], "the axes that are multiplied with each other")
     a, b = with_dim(a, inner_a, inner), with_dim(b, inner_b, inner)

@@ -159,11 +159,21 @@ def infer_group_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
     return [data, *vectors], [data, *(unify(shape, (data[0], groups)) for shape in outputs[1:])]
 
 
+def infer_response_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer equal shapes ``(N, C, H, W)`` of data and output."""
+    data = unify(inputs[0], outputs[0])
+    if data is not None and len(data) != 4:
+        raise KernelError(f"data is {format_shape(data)}, expected four axes: samples, channels, height, width")
+    return [data], [data, *outputs[1:]]
+
+
 def infer_sparse_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer equal shapes of data and output; the running mean has one number for each index of axis 1."""
     data = unify(inputs[0], outputs[0])
-    if data is None or len(data) < 2:
+    if data is None:
         return [data, inputs[1]], [data]
+    if len(data) < 2:
+        raise KernelError(f"data is {format_shape(data)}, expected at least two axes: samples and units")
     return [data, unify((data[1],), inputs[1])], [data]
 
 
@@ -172,7 +182,7 @@ KERNELS = with_limits(
     Kernel("InstanceNorm", instance_norm, infer_instance_norm_shapes, same_dtypes),
     Kernel("LayerNorm", layer_norm, infer_layer_norm_shapes, same_dtypes),
     Kernel("GroupNorm", group_norm, infer_group_norm_shapes, same_dtypes),
-    Kernel("LRN", local_response_norm, same_shapes, same_dtypes),
+    Kernel("LRN", local_response_norm, infer_response_norm_shapes, same_dtypes),
     Kernel("L2Normalization", l2_normalization, infer_l2_normalization_shapes, same_dtypes),
     Kernel("Dropout", dropout, same_shapes, same_dtypes),
     Kernel("IdentityAttachKLSparseReg", sparse_regularization, infer_sparse_shapes, same_dtypes),

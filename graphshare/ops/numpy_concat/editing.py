@@ -24,6 +24,11 @@ def delete(context: Context, attrs: Attrs, x: Array) -> Array:
         return np.delete(x, _positions(attrs), attrs["axis"])
 
 
+def insert_scalar(context: Context, attrs: Attrs, x: Array, values: Array) -> Array:
+    """Return the array with ``values`` before one position, the first unless ``int_ind`` names another."""
+    return insert(context, {**attrs, "int_ind": attrs["int_ind"] or 0}, x, values)
+
+
 def insert(context: Context, attrs: Attrs, x: Array, values: Array, *places: Array) -> Array:
     """Return the array with ``values`` before these positions, which an array may name."""
     at: Any = places[0].astype(np.int64) if places else _positions(attrs)
@@ -46,6 +51,10 @@ def _insert_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
         count = count if named == 1 else named
     more = None if size is None or count is None else size + count
     return inputs, [unify((more,) if axis is None else (*shape[:at], more, *shape[at + 1 :]), outputs[0])]
+
+
+def _insert_scalar_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    return _insert_shapes({**attrs, "int_ind": attrs["int_ind"] or 0}, inputs, outputs)
 
 
 def _refuses_insert(attrs: Attrs, bodies: Bodies) -> str | None:
@@ -84,7 +93,7 @@ def _refuses_delete(attrs: Attrs, bodies: Bodies) -> str | None:
 
 KERNELS = (
     Kernel("_npi_delete", delete, _delete_shapes, _types, refuses=_refuses_delete),
-    Kernel("_npi_insert_scalar", insert, _insert_shapes, _types, refuses=_refuses_insert),
+    Kernel("_npi_insert_scalar", insert_scalar, _insert_scalar_shapes, _types, refuses=_refuses_insert),
     Kernel("_npi_insert_slice", insert, _insert_shapes, _types, refuses=_refuses_insert),
     Kernel("_npi_insert_tensor", insert, _insert_shapes, _types, refuses=_refuses_insert),
 )

@@ -107,8 +107,10 @@ def _einsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 
 def _cholesky(attrs: Attrs, a: Array) -> Any:
-    factor = np.linalg.cholesky(a)
-    return factor if attrs["lower"] else factor.swapaxes(-1, -2)
+    """Return L of L L^T from the lower triangle, or U of U^T U from the upper one."""
+    if attrs["lower"]:
+        return np.linalg.cholesky(a)
+    return np.linalg.cholesky(a.swapaxes(-1, -2)).swapaxes(-1, -2)
 
 
 def _solve(attrs: Attrs, a: Array, b: Array) -> Any:
@@ -117,6 +119,8 @@ def _solve(attrs: Attrs, a: Array, b: Array) -> Any:
 
 
 def _pinv(attrs: Attrs, a: Array, rcond: Array | None = None) -> Any:
+    if str(a.dtype) not in LAPACK:
+        raise KernelError(f"{a.dtype} is not supported, expected {' or '.join(LAPACK)}")
     limit = attrs["rcond"] if rcond is None else rcond
     with refuse_invalid_call():
         return np.linalg.pinv(check_finite(a), limit, attrs["hermitian"])

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, ShapeRule, Shapes
-from graphshare.ops.limits import Limits, refuse_invalid_call, with_limits
+from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.unification import axis_of, is_known, same_dtypes, same_shapes, size_of, unify
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_count, format_shape
 
 View = Callable[[Attrs, Array], Array]
 
@@ -38,8 +38,16 @@ def _views(view: View) -> tuple[Callable[[Context, Attrs, Array], Array], ShapeR
 def _broadcast_to(attrs: Attrs, x: Array) -> Array:
     shape: tuple[int, ...] = attrs["shape"]
     lead = len(shape) - x.ndim
-    sizes = (d if d >= 0 else x.shape[i - lead] for i, d in enumerate(shape))  # a negative size is that of the array
+    if any(d < -2 or d == -1 or (d == -2 and i < lead) for i, d in enumerate(shape)):
+        raise KernelError(f"shape is {shape}, expected sizes, or -2 for that of the array")
+    sizes = (d if d >= 0 else x.shape[i - lead] for i, d in enumerate(shape))
     return np.broadcast_to(x, tuple(sizes))
+
+
+def _rot90(attrs: Attrs, x: Array) -> Array:
+    if len(attrs["axes"] or ()) != 2:
+        raise KernelError(f"axes are {attrs['axes']}, expected two")
+    return np.rot90(x, attrs["k"], attrs["axes"])
 
 
 def _diagonal(attrs: Attrs, x: Array) -> Array:
@@ -56,6 +64,11 @@ def roll(context: Context, attrs: Attrs, x: Array) -> Array:
     if attrs["shift"] is None:
         raise KernelError("roll needs a shift")
     shift: tuple[int, ...] = attrs["shift"]
+    if attrs["axis"] is None:
+        require(len(shift) == 1, f"shift is {shift}, expected one number for the flattened array")
+    else:
+        axes = [axis_of(axis, x.ndim) for axis in attrs["axis"]]
+        require(len(set(axes)) == len(axes), f"axis {attrs['axis']} names an axis twice")
     with refuse_invalid_call():
         return np.roll(x, shift if attrs["axis"] is not None else shift[0], attrs["axis"])
 
@@ -84,6 +97,8 @@ def _diag_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     shape, k = inputs[0], attrs["k"]
     if shape is None:
         return inputs, outputs
+    if "axis1" not in attrs and len(shape) > 2:
+        raise KernelError(f"{format_shape(shape)} has {format_count(len(shape), 'axis')}, expected 1 or 2")
     if len(shape) == 1:
         side = None if shape[0] is None else shape[0] + abs(k)
         return inputs, [unify((side, side), outputs[0])]
@@ -131,6 +146,8 @@ def _reshape_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 def _infer_newshape(attrs: Attrs, shape: tuple[int, ...]) -> tuple[int, ...]:
     codes = list(attrs["newshape"])
+    if "reverse" not in attrs and min(codes, default=0) < -1:
+        raise KernelError(f"newshape {tuple(codes)} has a negative size other than -1")
     step = -1 if attrs.get("reverse") else 1
     result = _apply_codes(codes[::step], shape[::step])[::step]
     if prod(result) != prod(shape):
@@ -216,7 +233,7 @@ _VIEWS: dict[str, View] = {
     "_np_squeeze": lambda attrs, x: np.squeeze(x, axis=attrs["axis"]),
     "_npi_broadcast_to": _broadcast_to,
     "_npi_flip": lambda attrs, x: np.flip(x, attrs["axis"]),
-    "_npi_rot90": lambda attrs, x: np.rot90(x, attrs["k"], attrs["axes"] or (0, 1)),
+    "_npi_rot90": _rot90,
     "_np_diagonal": _diagonal,
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
-from graphshare.ops.limits import FLOATS, Limits, with_limits
+from graphshare.ops.limits import FLOATS, Limits, require, with_limits
 from graphshare.ops.unification import same_dtypes
 from graphshare.ops.windows import (
     Window,
@@ -69,6 +69,7 @@ def _parts(shape: tuple[int, ...], first: int) -> list[tuple[slice, ...]]:
 
 def pooling_v1(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the result of Pooling, but padding counts: as zeros for the maximum, and for means. NaN is the maximum."""
+    require(x.dtype.kind == "f", f"{x.dtype} is not supported, expected floats")
     if attrs["pool_type"] == "max":
         attrs = {**attrs, "pool_type": _OR_NAN}
     if attrs["global_pool"] or attrs["pool_type"] == "sum":
@@ -174,6 +175,11 @@ def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
         raise KernelError(
             f"data has {format_count(rank, 'axis')}; pooling takes 3 to 5: samples, channels, 1 to 3 spatial axes"
         )
+    layout = attrs.get("layout")
+    if layout is not None and len(layout) != rank:
+        raise KernelError(f"layout {layout} does not fit data with {format_count(rank, 'axis')}")
+    if attrs["pooling_convention"] == "same" and (rank != 3 or any(attrs["pad"] or ())):
+        raise KernelError("pooling_convention same takes data with one spatial axis, and no pad")
     if not attrs["global_pool"] and len(attrs["kernel"]) != rank - 2:
         raise KernelError(f"kernel {attrs['kernel']} does not fit data with {format_count(rank - 2, 'spatial axis')}")
     data = to_channels_first((None,) * rank if data is None else data, last)

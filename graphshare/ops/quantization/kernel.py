@@ -96,6 +96,7 @@ def flatten_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Arr
 
 def pool_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
     """Return the maximum or the rounded mean of every window."""
+    attrs = _full_windows(attrs)
     if attrs["pool_type"] == "max":
         return pooling(context, attrs, x), low, high
     if attrs["pool_type"] != "avg":
@@ -165,6 +166,18 @@ def _concat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     return concatenate_shapes({"axis": attrs["dim"]}, inputs, outputs)
 
 
+def _pool_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer the shapes of Pooling over two or three axes, with channels first; the convention ``same`` is read as ``full``."""
+    if len(attrs["kernel"]) not in (2, 3):
+        raise KernelError(f"kernel is {attrs['kernel']}, expected two or three sizes, also for global_pool")
+    require(attrs["layout"] in (None, "NCHW", "NCDHW"), f"layout {attrs['layout']} is not supported, expected NCHW or NCDHW")
+    return pooling_shapes(_full_windows(attrs), inputs, outputs)
+
+
+def _full_windows(attrs: Attrs) -> Attrs:
+    return {**attrs, "pooling_convention": "full"} if attrs["pooling_convention"] == "same" else attrs
+
+
 def _one(attrs: Attrs) -> int:
     return 1
 
@@ -226,7 +239,7 @@ KERNELS = with_limits(
     _kernel("_contrib_dequantize", dequantize, same_shapes, _one, _dequantize_types),
     _kernel("_contrib_quantized_act", act_int8, same_shapes, _one, _act_types),
     _kernel("_contrib_quantized_flatten", flatten_int8, _flatten_shapes, _one, _pass_dtypes),
-    _kernel("_contrib_quantized_pooling", pool_int8, pooling_shapes, _one, _pass_dtypes),
+    _kernel("_contrib_quantized_pooling", pool_int8, _pool_shapes, _one, _pass_dtypes),
     _kernel("_contrib_quantized_concat", concat_int8, _concat_shapes, lambda attrs: int(attrs["num_args"]), _concat_types),
     _kernel("_contrib_quantized_conv", convolve_int8, convolution_shapes, _layer, _layer_types, convolution_cost),
     _kernel(

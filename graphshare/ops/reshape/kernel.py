@@ -226,7 +226,9 @@ def _expand_dims_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 def _axes_to_squeeze(attrs: Attrs, shape: Dims) -> list[int]:
     if attrs["axis"] is None:
         return [i for i, d in enumerate(shape) if d == 1]
-    return sorted({axis_of(axis, len(shape)) for axis in attrs["axis"]})
+    axes = [axis_of(axis, len(shape)) for axis in attrs["axis"]]
+    require(len(set(axes)) == len(axes), f"axis {attrs['axis']} names an axis twice")
+    return sorted(axes)
 
 
 def _squeeze_shape(attrs: Attrs, shape: Dims) -> Dims:

@@ -11,7 +11,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelErro
 from graphshare.ops.limits import Limits, require, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.ops.windows import to_compute_dtype, unify_dims
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_count, format_shape
 
 
 def bilinear_attrs(attrs: Attrs) -> dict[str, object]:
@@ -57,6 +57,9 @@ def upsampling(context: Context, attrs: Attrs, *arrays: Array) -> Array:
 def upsampling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the output from the images, and the weight of bilinear upsampling."""
     if attrs["sample_type"] == "bilinear":
+        channels = dims_of_rank(inputs[0], 4)[1]
+        if channels not in (None, attrs["num_filter"]):
+            raise KernelError(f"num_filter is {attrs['num_filter']}, expected the {format_count(channels, 'channel')} of data")
         return deconvolution_shapes(bilinear_attrs(attrs), inputs, outputs)
     shapes = [dims_of_rank(shape, 4) for shape in inputs]
     scale, first = attrs["scale"], shapes[0]
@@ -139,12 +142,15 @@ def bin_counts(attrs: Attrs) -> tuple[int, int]:
 
 def _output_size(attrs: Attrs, shape: tuple[Dim, ...], like: tuple[Dim, ...] | None) -> tuple[Dim, Dim]:
     mode = attrs["mode"]
+    scaled = attrs["scale_height"] is not None  # MXNet looks at the height alone
+    if scaled and attrs["scale_width"] is None and mode == "size":
+        raise KernelError("scale_height needs scale_width")
     sizes: list[Dim] = []
     for axis, name in ((2, "height"), (3, "width")):
         size, scale = shape[axis], attrs[f"scale_{name}"]
         if mode == "like":
             sizes.append(None if like is None else like[axis])
-        elif mode == "size" and scale is None:
+        elif mode == "size" and not scaled:
             sizes.append(attrs[name])
         elif size is None:
             sizes.append(None)

@@ -190,6 +190,7 @@ def _drop_out(context: Context, p: float, x: Array) -> Array:
 def rnn_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer data, parameters, states, results and sequence lengths from each other."""
     lstm, sides, out = attrs["mode"] == "lstm", directions(attrs), _output_width(attrs)
+    require(lstm or not attrs["projection_size"], f"projection_size is for mode lstm only, not for {attrs['mode']}")
     stacked, hidden = attrs["num_layers"] * sides, attrs["state_size"]
     steps, batch, width = dims_of_rank(inputs[0], 3)
     (size,) = dims_of_rank(inputs[1], 1)

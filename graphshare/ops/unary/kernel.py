@@ -15,7 +15,7 @@ from graphshare.ops.buffers import result_buffer
 from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.fusion import Clip, Operation
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, Shapes, Types
-from graphshare.ops.limits import NUMBERS, Limits, with_limits
+from graphshare.ops.limits import NUMBERS, Limits, require, with_limits
 from graphshare.ops.unification import same_dtypes, same_shapes
 
 Function = Callable[[Array], Array]
@@ -200,7 +200,8 @@ def clip(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def hard_sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return ``alpha * x + beta``, clipped to 0 and 1."""
+    """Return ``alpha * x + beta``, clipped to 0 and 1, of floats."""
+    require(x.dtype.kind == "f", f"{x.dtype} is not supported, expected floats")
     result = np.asarray(to_floating(x) * np.float32(attrs["alpha"]))
     result += np.float32(attrs["beta"])
     return convert(np.clip(result, 0, 1, out=result), x.dtype)
