@@ -41,6 +41,12 @@ def window_of(attrs: Attrs) -> Window:
     return Window(kernel, *values)
 
 
+def check_layout(layout: str | None, rank: int) -> None:
+    """Raise :class:`KernelError` where a layout has another number of axes than the data."""
+    if layout is not None and len(layout) != rank:
+        raise KernelError(f"layout {layout} does not fit data with {format_count(rank, 'axis')}")
+
+
 def is_channels_last(layout: str | None) -> bool:
     """Return whether the channel axis is the last one: NWC, NHWC, NDHWC."""
     return layout is not None and layout.endswith("C")

@@ -21,6 +21,7 @@ from graphshare.ir.graph import Graph
 from graphshare.ops.kernel import KernelError
 from graphshare.ops.registry import find_kernel, lookup
 from graphshare.ops.signature import PARAMETER_FORMALS, Signature
+from tests.oracle.known_differences import OF_VALUES, REWRITTEN
 from tests.oracle.probed import Refusal, forward
 from tests.oracle.probing import Probe, change_attribute, change_dtype, change_shape
 from tests.symbols import Document, document, operator, variable
@@ -132,7 +133,7 @@ class _Plant:
                 chosen = self._choose_inputs(op, attrs, arrays)
             else:
                 chosen = list(arrays)
-            if chosen is not None and self._append(op, attrs, chosen):
+            if chosen is not None and self._append(op, attrs, chosen, family=case["family"]):
                 return True
         return False
 
@@ -140,7 +141,7 @@ class _Plant:
         """Return a :class:`Value` or a new array for each input; None if the shapes contradict each other."""
         signature = lookup(op)
         assert signature is not None
-        states = _mutated(signature, attrs, len(arrays))
+        states = _mutated(op, signature, attrs, len(arrays))
         chosen: list[Any] = [None] * len(arrays)
         for i in self.stream.permutation(len(arrays)):
             if i not in states and self.stream.integers(10) < (9 if i == 0 else 4):
@@ -160,7 +161,7 @@ class _Plant:
             fitting = [value for value in fitting if value.array.ndim == like.ndim]
         if _is_index(like):
             fitting = [value for value in fitting if _is_index(value.array) and value.array.max() <= like.max()]
-        fitting = [value for value in fitting if _is_moderate(value.array)]
+        fitting = [value for value in fitting if _is_moderate(value.array) and value.operator not in OF_VALUES]
         computed = [value for value in fitting if value.operator]
         if computed and self.stream.integers(4):
             fitting = computed
@@ -194,13 +195,15 @@ class _Plant:
             shapes[k] = tuple(d if d is not None else e for d, e in zip(known or arrays[k].shape, arrays[k].shape, strict=True))
         return None
 
-    def _append(self, op: str, attrs: dict[str, str], chosen: Sequence[Any], *, refusal: bool = False) -> bool:
+    def _append(
+        self, op: str, attrs: dict[str, str], chosen: Sequence[Any], *, family: str = "", refusal: bool = False
+    ) -> bool:
         arrays = [c.array if isinstance(c, Value) else c for c in chosen]
         if any(x.size > MAX_SIZE for x in arrays) or (not self.np_shape and any(0 in x.shape or not x.ndim for x in arrays)):
             return False
         if attrs.get("mode") == "always":  # Dropout that draws outside training
             return False
-        case = {"op": op, "attrs": attrs, "family": "", "np_shape": self.np_shape, "count": len(arrays)}
+        case = {"op": op, "attrs": attrs, "family": family, "np_shape": self.np_shape, "count": len(arrays)}
         reason = None
         try:
             with np.errstate(all="ignore"):
@@ -222,7 +225,7 @@ class _Plant:
         entries = []
         for c, formal in zip_longest(chosen, signature.formal_inputs(attrs)[: len(chosen)], fillvalue=""):
             entries.append((c.node, c.index) if isinstance(c, Value) else (self._add_variable(c, number, str(formal)), 0))
-        self.states.update(entries[i][0] for i in _mutated(signature, attrs, len(arrays)))
+        self.states.update(entries[i][0] for i in _mutated(op, signature, attrs, len(arrays)))
         self.nodes.append(operator(op, f"n{number}", [(node, index, 0) for node, index in entries], attrs=attrs))
         self.cases[number] = case
         self.used.update(entries)
@@ -248,7 +251,7 @@ class _Plant:
             change_attribute(self.stream, op, attrs, arrays)
             if arrays:
                 (change_shape if self.stream.integers(2) else change_dtype)(self.stream, arrays)
-            self._append(op, attrs, arrays, refusal=True)
+            self._append(op, attrs, arrays, family=case["family"], refusal=True)
         heads = [(v.node, v.index, 0) for v in self.values if v.operator and (v.node, v.index) not in self.used]
         if self.refused is not None:
             heads = [(len(self.nodes) - 1, 0, 0)]
@@ -259,8 +262,10 @@ class _Plant:
         return Model(self.seed, made, self.feeds, self.cases, values, self.refused, tuple(self.bugs))
 
 
-def _mutated(signature: Signature, attrs: dict[str, str], count: int) -> tuple[int, ...]:
-    return signature.auxiliary_slots(attrs, count)
+def _mutated(op: str, signature: Signature, attrs: dict[str, str], count: int) -> tuple[int, ...]:
+    """Return which inputs the operator writes: its states, and those that MXNet writes by mistake."""
+    written = REWRITTEN.get(op, ())
+    return (*signature.auxiliary_slots(attrs, count), *(range(count) if written is None else written))
 
 
 def _is_index(x: Any) -> bool:

@@ -2,8 +2,8 @@
 
     ORACLE_PYTHON tests/generate/mxnet_process.py GRAPHS.pickle ANSWERS
 
-Each answer is a pickled ``(number, answer)``. A process of its own works through the list; a graph that ends it, or that takes
-more than ``SECONDS``, has ``{"crash": status}``, and the next process begins behind it.
+Each answer is a pickled ``(number, question, answer)``. A process of its own works through the list; a question that ends it,
+or that takes more than ``SECONDS``, has the answer ``{"crash": status}``, and the next process begins with the next graph.
 """
 
 import os
@@ -85,34 +85,36 @@ def backward(symbol, model):
 ANSWERS = {"infer": infer, "all": forward_all, "forward": forward, "backward": backward}
 
 
-def answer(model):
+def answers(model):
     with mx.util.np_shape(model["np_shape"]):
         symbol = attempt(mx.sym.load_json, model["json"])
         if isinstance(symbol, dict):
-            return {"load": symbol}
-        found = {"text": symbol.tojson(remove_amp_cast=False)}
+            yield "load", symbol
+            return
         for name in model["asked"]:
-            found[name] = attempt(ANSWERS[name], symbol, model)
-        return found
+            yield name, attempt(ANSWERS[name], symbol, model)
 
 
 def work(models, begin, out):
     with open(out, "ab") as file:
         for number in range(begin, len(models)):
             signal.alarm(SECONDS)
-            pickle.dump((number, answer(models[number])), file, 4)
+            for name, answer in answers(models[number]):
+                pickle.dump((number, name, answer), file, 4)
+                file.flush()
+            pickle.dump((number, "end", None), file, 4)
             file.flush()
 
 
-def count(out):
-    found = 0
+def last_answer(out):
+    """The number of the last graph with an answer, and the question; -1 where there is none."""
+    number, name = -1, "end"
     with open(out, "rb") as file:
         while True:
             try:
-                pickle.load(file)
+                number, name, _ = pickle.load(file)
             except EOFError:
-                return found
-            found += 1
+                return number, name
 
 
 def main(source, out):
@@ -126,11 +128,16 @@ def main(source, out):
             work(models, begin, out)
             os._exit(0)
         status = os.waitpid(child, 0)[1]
-        begin = count(out)
-        if begin < len(models):
-            with open(out, "ab") as file:
-                pickle.dump((begin, {"crash": status}), file, 4)
-            begin += 1
+        number, name = last_answer(out)
+        if name == "end" and number + 1 == len(models):
+            return
+        asked = models[number]["asked"]
+        crashed = number + 1 if name == "end" else number
+        question = asked[0] if name == "end" else asked[asked.index(name) + 1]
+        with open(out, "ab") as file:
+            pickle.dump((crashed, question, {"crash": status}), file, 4)
+            pickle.dump((crashed, "end", None), file, 4)
+        begin = crashed + 1
 
 
 if __name__ == "__main__":

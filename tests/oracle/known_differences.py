@@ -29,7 +29,9 @@ KNOWN: tuple[tuple[str, str, str], ...] = (
         "shape",
         "no array is given to a shape that values decide",
     ),
+    ("_image_adjust_lighting", "values", "an image of one channel is not written"),
     ("gather_nd|_ravel_multi_index", "values", "indices below 0 are taken as they are"),
+    ("_split_v2|_npi_hsplit", r"shape \(1,\), MXNet \(\)", "a part without axes is kept with one, as of SliceChannel"),
     ("_split_v2|_npi_hsplit", "values", "parts beyond the array are not written"),
     ("CTCLoss", "gradient", "of a label that is too long the gradient is not written"),
     ("_contrib_AdaptiveAvgPooling2D", "not finite", "the mean of an image without cells"),
@@ -47,6 +49,12 @@ KNOWN: tuple[tuple[str, str, str], ...] = (
     ),
     ("_contrib_quantize_v2|_contrib_quantized_act", "values", "uint8 where int8 belongs is copied, not converted"),
     ("(amp_cast|_np_sum|_np_prod)", "dtype", "sums as booleans"),
+    ("_npi_insert_scalar", "refused .* broadcast", "values longer than the array read the memory behind them"),
+    ("CTCLoss", "refused .* lengths", "lengths beyond the array read the memory behind it"),
+    ("_npi_share_memory", "values", "whether two values have one buffer is a matter of the executor"),
+    ("_contrib_quantized_rnn", "(nan|inf)\\) instead of np.float32\\((nan|-?inf)", "overflows in another order of operations"),
+    ("_random_pdf_.*negative_binomial", "values", "differences of logarithms of the gamma function, in float32"),
+    ("_contrib_quantized_elemwise_add", "values", "sums of about 2**24 are rounded to float32 before they are added"),
     # --- drawn, or in an order that is none
     ("Dropout|RNN", "", "it draws, and nobody can draw the same again"),
     ("LeakyReLU", "output 1", "the slopes of rrelu, likewise"),
@@ -80,12 +88,171 @@ def _is_of_no_image(case: dict[str, Any], inputs: list[Any]) -> bool:
     return bool((inputs[1][..., 0] < 0).any())
 
 
+def _is_ill_conditioned(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """A matrix whose inverse loses half of the digits of its dtype, or one that is called symmetric and is not."""
+    a = inputs[0].astype(np.float64)
+    if case["attrs"].get("hermitian") == "True" and not np.allclose(a, a.swapaxes(-1, -2)):
+        return True
+    if case["op"] == "_linalg_potri":
+        a = np.tril(a) if case["attrs"].get("lower", "True") == "True" else np.triu(a)
+        a = a @ a.swapaxes(-1, -2)
+    if case["op"] == "_npi_tensorsolve" or case["op"] == "_npi_tensorinv":
+        a = a.reshape(int(np.sqrt(a.size)), -1)
+    limit = 1e6 if inputs[0].dtype == np.float64 else 1e3
+    values = np.linalg.svd(a, compute_uv=False)
+    return bool((values[..., -1] * limit <= values[..., 0]).any())
+
+
+def _has_negative_eps(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """The root of a variance less more than it is: NaN or an infinity."""
+    return float(case["attrs"].get("eps", 0)) < 0
+
+
+def _has_no_steps(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Samples without steps: their loss is not written."""
+    return case["attrs"].get("use_data_lengths") == "True" and bool((inputs[2] < 1).any())
+
+
+def _counts_beyond(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """More events than there are: what lies behind them in memory is read."""
+    return bool((inputs[6] > inputs[4].shape[1]).any())
+
+
+def _is_outside_of_domain(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Parameters for which there is no density: deviations, rates and scales that are not above 0."""
+    return any(bool((x <= 0).any()) for x in inputs[1:])
+
+
+def _is_whole(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Whole numbers: 12! is one less in MXNet, whose gamma function is the exponential of a logarithm."""
+    return inputs[0].dtype.kind != "f"
+
+
+def _divides_by_nothing(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Fewer elements than ``ddof``, or whole numbers that overflow, as uint8 does below 0."""
+    return float(case["attrs"].get("ddof", 0)) > 1 or inputs[0].dtype.kind != "f"
+
+
+_INVERSES = (
+    "_linalg_inverse|_linalg_potri|_linalg_potrf|_npi_solve|_npi_pinv|_npi_pinv_scalar_rcond|_npi_tensorinv|_npi_tensorsolve"
+)
+_BATCH_NORMS = "BatchNorm|BatchNorm_v1|_contrib_SyncBatchNorm|_contrib_BatchNormWithReLU"
+_DENSITIES = "_random_pdf_normal|_random_pdf_exponential|_random_pdf_gamma|_random_pdf_poisson|_random_pdf_negative_binomial"
 WHERE = {
+    **dict.fromkeys(_INVERSES.split("|"), (_is_ill_conditioned, "values|not finite|singular|Singular|convertible")),
+    **dict.fromkeys(_BATCH_NORMS.split("|"), (_has_negative_eps, "values|not finite")),
+    **dict.fromkeys(_DENSITIES.split("|"), (_is_outside_of_domain, "values|not finite")),
+    "gamma": (_is_whole, "values"),
+    "_npi_var": (_divides_by_nothing, "values|not finite"),
+    "_npi_std": (_divides_by_nothing, "values|not finite"),
+    "CTCLoss": (_has_no_steps, "values|not finite"),
+    "_contrib_hawkesll": (_counts_beyond, "values|not finite"),
     "Deconvolution": (_is_wide_with_gaps, "values|not finite"),
     "Pooling": (_loses_its_largest, "gradient 0: values"),
     "_contrib_ROIAlign": (_is_of_no_image, "output 0"),
 }
 """Operators that differ for some inputs only: for which, and how the answers differ."""
+
+
+WIDER: tuple[tuple[str, str, str], ...] = (
+    (
+        "_npi_flip|reverse|_np_cumsum|transpose",
+        "index = -[0-9]+ must be in range",
+        "axes are counted from the end, as elsewhere",
+    ),
+    ("_np_max|_np_min|_np_sum|_np_prod", "initial is not supported yet", "as in numpy"),
+    ("norm", "data type do not match specified type", "out_dtype converts, as its description says"),
+    ("slice|_slice_assign.*", "sub-memory|delay_alloc|MKLDNN|Invalid", "bounds are clipped as in MXNet without oneDNN"),
+    ("Reshape", "0 dimensions|index = 0 must be in range", "without a shape the array is unchanged"),
+    ("Flatten|Reshape|reshape_like|_np_reshape|_npx_reshape|Concat|elemwise_add", "delay_alloc", "arrays without elements"),
+    ("_contrib_BatchNormWithReLU", "only supports MKL-DNN Backend", "oneDNN takes four axes and channels on axis 1"),
+    ("Pooling", "< kernel", "oneDNN wants padding that is smaller than the kernel, MXNet without it does not"),
+    ("Pooling", "index = 1 must be in range", "the convention same reads a pad of three sizes"),
+    ("amp_cast|amp_multicast", "unknown type for MKLDNN", "oneDNN has no such dtype, and the cast is one"),
+    ("dot", "dns.shape_.ndim", "a sparse forward pass is a hint"),
+    ("softmax|softmin|log_softmax", "bad optional access", "use_length None is False"),
+    ("_random_pdf_.*", "InferShape failed", "parameters without axes"),
+    ("_npi_norm", "Invalid norm order|Shape size mismatch|Improper number", "the flag only says which function MXNet calls"),
+    ("_zeros_without_dtype", "cannot decide dtypes", "float32, MXNet's own default, where nothing says otherwise"),
+)
+"""Operators that compute what MXNet refuses: the operator, MXNet's message, and what it does instead or why."""
+
+CRASHES: tuple[tuple[str, str], ...] = (
+    ("_contrib_quantize_asym", "without oneDNN's own graph passes it calls a function that is not there"),
+    ("elemwise_div|broadcast_div|_npi_true_divide|broadcast_mod|_npi_mod|_.*div_scalar|_.*mod_scalar", "whole numbers by 0"),
+    ("_contrib_quantized_concat", "an axis from the end"),
+    ("_contrib_ModulatedDeformableConvolution|_contrib_DeformableConvolution", "im2col_step 0"),
+    ("_npi_lcm_scalar|smooth_l1", "whole numbers with an attribute of floating point"),
+    ("_random_pdf_.*", "arrays without elements"),
+    ("_split_v2", "indices together with sections below 0"),
+    ("_linalg_gemm2|_linalg_gemm", "an axis of rows that is not the last but one"),
+    ("_contrib_hawkesll", "marks out of range"),
+)
+"""Operators that end MXNet's process, alone in a graph."""
+
+REWRITTEN: dict[str, tuple[int, ...] | None] = {
+    "BatchNorm": (1,),
+    "BatchNorm_v1": (1,),
+    "_contrib_SyncBatchNorm": (1,),
+    "_contrib_BatchNormWithReLU": (1,),
+    "_npi_insert_scalar": None,
+    "_npi_insert_slice": None,
+    "_npi_insert_tensor": None,
+    "_npi_concatenate": None,
+    "_npi_hstack": None,
+    "_npi_dstack": None,
+    "_npi_vstack": None,
+    "_npi_column_stack": None,
+    "_npi_polyval": None,
+}
+"""Operators of which MXNet writes inputs in place, and which (None: all): gamma with fix_gamma, or the inferred shape.
+
+``InferShape`` of insertions and of joins assigns another shape to its inputs (np_insert_op_scalar.cc: ``valshape.assign``), so
+a value that others read is reshaped for them too. Alone, with variables of their own, they compute what they should.
+"""
+
+REFUSED_IN_GRAPHS: tuple[tuple[str, str, str], ...] = (
+    (
+        "_npi_column_stack|_npi_hstack|_npi_dstack|_npi_vstack",
+        "Shape inconsistent",
+        "each pass of inference joins the inputs anew",
+    ),
+)
+"""Operators that MXNet refuses only in graphs, itself or the one behind it: the operator, the message, and the reason."""
+
+REFUSED_GRAPHS: tuple[tuple[str, str], ...] = (
+    (r"== kWriteTo \(0 vs\. 1\)", "an operator insists on writing an output that nobody reads"),
+)
+"""Messages that name no node, whatever the operator."""
+
+WRONG_GRADIENTS: dict[str, tuple[int, ...]] = {
+    "LinearRegressionOutput": (1,),
+    "LogisticRegressionOutput": (1,),
+    "MAERegressionOutput": (1,),
+    "SVMOutput": (1,),
+    "_image_to_tensor": (0,),
+    "_npi_einsum": (0, 1, 2),
+}
+"""Operators whose gradients are wrong in graphs, and right or not compared alone: the inputs that have them.
+
+Losses leave the gradient of the label as the memory was (regression_output-inl.h writes ``data_grad`` only). That of an image
+is shaped as the tensor, so the operator before it reads it wrongly. einsum does not add to what other users gave.
+"""
+
+OF_VALUES = frozenset(("_npi_unique", "_npx_nonzero", "_npi_delete", "_contrib_boolean_mask", "_npi_bincount"))
+"""Operators whose output has a shape that values decide: in a symbol, MXNet's shapes behind them are below 0."""
+
+
+def is_wider(case: dict[str, Any], what: str) -> bool:
+    """Whether MXNet's refusal is one of those where this package computes."""
+    return what.startswith("MXNet refuses") and any(
+        re.fullmatch(op, case["op"]) and re.search(message, what) for op, message, _ in WIDER
+    )
+
+
+def may_crash(case: dict[str, Any]) -> bool:
+    """Whether the operator is one of those that end MXNet's process."""
+    return any(re.fullmatch(op, case["op"]) for op, _ in CRASHES)
 
 
 def is_known(case: dict[str, Any], inputs: list[Any], what: str) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphshare.ops.activation.leaky import KERNELS as LEAKY_KERNELS
 from graphshare.ops.buffers import result_buffer
-from graphshare.ops.conversion import convert, to_floating
+from graphshare.ops.conversion import convert
 from graphshare.ops.fusion import RELU, Epilogue, Operation
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel
 from graphshare.ops.unification import same_dtypes, same_shapes
@@ -70,7 +70,7 @@ def _accept_integers(forward: Callable[[Context, Attrs, Array], Array]) -> Forwa
     def compute(context: Context, attrs: Attrs, x: Array) -> Array:
         if x.dtype.kind == "f" or forward is relu:
             return forward(context, attrs, x)
-        return convert(forward(Context(), attrs, to_floating(x)), x.dtype)
+        return convert(forward(Context(), attrs, x.astype(np.float64)), x.dtype)
 
     return compute
 

@@ -13,6 +13,7 @@ from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes
 from graphshare.ops.windows import (
     channel_axes,
+    check_layout,
     input_size,
     is_channels_last,
     output_size,
@@ -28,6 +29,7 @@ def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     """Infer data, weight, bias and output from each other; sizes of the data from the output only for stride 1."""
     window, last, groups, filters = window_of(attrs), is_channels_last(attrs["layout"]), attrs["num_group"], attrs["num_filter"]
     rank = len(window.kernel) + 2
+    check_layout(attrs["layout"], rank)
     data = to_channels_first(dims_of_rank(inputs[0], rank, "data"), last)
     weight = to_channels_first(dims_of_rank(inputs[1], rank, "weight"), last)
     out = to_channels_first(dims_of_rank(outputs[0], rank, "the output"), last)

@@ -18,6 +18,7 @@ from graphshare.ops.unification import dims_of_rank, same_dtypes
 from graphshare.ops.windows import (
     Window,
     channel_axes,
+    check_layout,
     is_channels_last,
     to_channels_first,
     to_compute_dtype,
@@ -91,6 +92,7 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     """Infer weight, bias and output from the data, and batch, channels and size of the data from them."""
     last, groups, filters = is_channels_last(attrs["layout"]), attrs["num_group"], attrs["num_filter"]
     rank = len(attrs["kernel"]) + 2
+    check_layout(attrs["layout"], rank)
     data = to_channels_first(dims_of_rank(inputs[0], rank, "data"), last)
     weight = to_channels_first(dims_of_rank(inputs[1], rank, "weight"), last)
     out = to_channels_first(dims_of_rank(outputs[0], rank, "the output"), last)

@@ -62,6 +62,8 @@ def sum_nearby_channels(x: Array, size: int) -> Array:
 
 def local_response_norm(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return x / (knorm + alpha / nsize * sum of squares of the nearby channels)^beta; channels are on axis 1."""
+    if x.dtype.kind != "f":
+        raise KernelError(f"{x.dtype} is not supported, expected floats")
     total = sum_nearby_channels(np.square(to_compute_dtype(x)), attrs["nsize"])
     total *= total.dtype.type(np.divide(attrs["alpha"], attrs["nsize"]))
     total += total.dtype.type(attrs["knorm"])

@@ -31,7 +31,8 @@ def insert_scalar(context: Context, attrs: Attrs, x: Array, values: Array) -> Ar
 
 def insert(context: Context, attrs: Attrs, x: Array, values: Array, *places: Array) -> Array:
     """Return the array with ``values`` before these positions, which an array may name."""
-    at: Any = places[0].astype(np.int64) if places else _positions(attrs)
+    require(not places or places[0].dtype == np.int64, "positions must be int64")
+    at: Any = places[0] if places else _positions(attrs)
     with refuse_invalid_call():
         return np.insert(x, at, values.astype(x.dtype), attrs["axis"])
 

@@ -16,6 +16,7 @@ from graphshare.ops.limits import FLOATS, Limits, require, with_limits
 from graphshare.ops.unification import same_dtypes
 from graphshare.ops.windows import (
     Window,
+    check_layout,
     is_channels_last,
     tap_cells,
     tap_range,
@@ -175,9 +176,7 @@ def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
         raise KernelError(
             f"data has {format_count(rank, 'axis')}; pooling takes 3 to 5: samples, channels, 1 to 3 spatial axes"
         )
-    layout = attrs.get("layout")
-    if layout is not None and len(layout) != rank:
-        raise KernelError(f"layout {layout} does not fit data with {format_count(rank, 'axis')}")
+    check_layout(attrs.get("layout"), rank)
     if attrs["pooling_convention"] == "same" and (rank != 3 or any(attrs["pad"] or ())):
         raise KernelError("pooling_convention same takes data with one spatial axis, and no pad")
     if not attrs["global_pool"] and len(attrs["kernel"]) != rank - 2:

@@ -11,7 +11,7 @@ from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shapes
 from graphshare.ops.special_functions import gammaln
 from graphshare.ops.unification import same_dtypes, unify
-from graphshare.text.format import format_shape
+from graphshare.text.format import format_count, format_shape
 
 Density = Callable[..., Any]
 
@@ -47,7 +47,7 @@ def _generalized_negative_binomial(x: Array, mu: Array, alpha: Array) -> Any:
 
 def _forward(density: Density) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array, *parameters: Array) -> Array:
-        wide = [p.astype(np.float64)[..., None] for p in parameters]
+        wide = [p.astype(np.float64).reshape(p.shape + (1,) * (x.ndim - p.ndim)) for p in parameters]
         with np.errstate(all="ignore"):
             logarithm = np.asarray(density(x.astype(np.float64), *wide))
             return convert(logarithm if attrs["is_log"] else np.exp(logarithm), x.dtype)
@@ -69,7 +69,10 @@ def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shap
         return inputs, outputs
     if not x:
         raise KernelError("samples without axes, expected at least one")
-    return [x, *(unify(p, x[:-1]) for p in inputs[1:])], [x]
+    rank = next((len(p) for p in inputs[1:] if p is not None), len(x) - 1)
+    if rank > len(x):
+        raise KernelError(f"parameters have {format_count(rank, 'axis')}, samples only {len(x)}")
+    return [x, *(unify(p, x[:rank]) for p in inputs[1:])], [x]
 
 
 def _dirichlet_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

@@ -109,16 +109,16 @@ def pool_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array)
 
 
 def concat_int8(context: Context, attrs: Attrs, *arrays: Array) -> Ranged:
-    """Concatenate along ``dim``, in the widest of the ranges; the inputs are the arrays, then both ends of each."""
+    """Concatenate along ``dim``, in the widest of the ranges, and of 0; the inputs are the arrays, then both ends of each."""
     count = attrs["num_args"]
     parts, lows, highs = arrays[:count], arrays[count::2], arrays[count + 1 :: 2]
-    low, high = min(float(x[0]) for x in lows), max(float(x[0]) for x in highs)
+    low, high = min(0.0, *(float(x[0]) for x in lows)), max(0.0, *(float(x[0]) for x in highs))
     require(all(str(x.dtype) in QUANTIZED for x in parts), f"expected {' or '.join(QUANTIZED)}")
     dtype = "uint8" if all(x.dtype == np.uint8 for x in parts) else "int8"
     wide = max(abs(low), abs(high)) / _LEVELS[dtype]
     scaled = []
     for x, begin, end in zip(parts, lows, highs, strict=True):
-        factor = reach_of(begin, end) / _LEVELS[str(x.dtype)] / wide if wide else 0.0
+        factor = reach_of(begin, end) / _LEVELS[str(x.dtype)] / wide if wide else 1.0
         scaled.append(x if factor == 1 and str(x.dtype) == dtype else round_to(x * np.float32(factor), dtype))
     return np.concatenate(scaled, axis=attrs["dim"]), range_end(low), range_end(high)
 
@@ -136,6 +136,7 @@ def _int32(sums: Array) -> Array:
 
 def convolve_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:
     """Convolve integers. The integers of a bias are added without scaling; the range of uint8 data is read as one of int8."""
+    require(min(attrs["pad"] or (0,)) >= 0, f"pad is {attrs['pad']}, expected at least 0")
     bias, ends = (None, rest) if attrs["no_bias"] else (rest[0].astype(np.float64), rest[1:])
     epilogue = Epilogue(term=bias)
     wide = correlate(x.astype(np.float64), weight.astype(np.float64), epilogue, window_of(attrs), attrs["num_group"])
@@ -168,7 +169,7 @@ def _concat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 def _pool_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the shapes of Pooling over two or three axes, with channels first; the convention ``same`` is read as ``full``."""
-    if len(attrs["kernel"]) not in (2, 3):
+    if len(attrs["kernel"]) not in (2, 3) or len(attrs["pad"] or attrs["kernel"]) != len(attrs["kernel"]):
         raise KernelError(f"kernel is {attrs['kernel']}, expected two or three sizes, also for global_pool")
     require(attrs["layout"] in (None, "NCHW", "NCDHW"), f"layout {attrs['layout']} is not supported, expected NCHW or NCDHW")
     return pooling_shapes(_full_windows(attrs), inputs, outputs)

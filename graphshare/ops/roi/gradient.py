@@ -17,7 +17,7 @@ def roi_pooling(entry: TapeEntry, dy: Array) -> Array:
     corners = round_half_away(rois[:, 1:] * x.dtype.type(entry.attrs["spatial_scale"]))
     channels = np.arange(x.shape[1])
     for gradient, region, (x1, y1, x2, y2) in zip(dy, rois, corners, strict=True):
-        if region[0] < 0:
+        if not 0 <= int(region[0]) < len(dx):
             continue
         number = int(region[0])
         columns = bins_of(x1, max(x2 - x1 + 1, 1), width, x.shape[3])
@@ -36,7 +36,7 @@ def roi_align(entry: TapeEntry, dy: Array) -> Array:
     height, width = entry.attrs["pooled_size"]
     dx = np.zeros_like(x)
     for gradient, region in zip(dy, rois, strict=True):
-        if region[0] < 0:
+        if not 0 <= int(region[0]) < len(dx):
             continue
         (down, top), (along, left) = align_axes(entry.attrs, x.shape[2:], region, x.dtype)
         whole = gradient

@@ -41,7 +41,7 @@ def roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
     out: Array = np.zeros((len(rois), x.shape[1], height, width), x.dtype)
     corners = round_half_away(rois[:, 1:] * x.dtype.type(attrs["spatial_scale"]))
     for result, region, (x1, y1, x2, y2) in zip(out, rois, corners, strict=True):
-        if region[0] < 0:
+        if not 0 <= int(region[0]) < len(x):
             continue
         sample = _sample(x, region)
         columns = bins_of(x1, max(x2 - x1 + 1, 1), width, x.shape[3])
@@ -97,7 +97,7 @@ def roi_align(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
     channels = x.shape[1] // (height * width) if sensitive else x.shape[1]
     out: Array = np.zeros((len(rois), channels, height, width), x.dtype)
     for result, region in zip(out, rois, strict=True):
-        if region[0] < 0:
+        if int(region[0]) < 0:
             continue
         pooled = _align_region(attrs, _sample(x, region), region)
         if sensitive:

@@ -79,6 +79,8 @@ def _average_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     _, (result,) = np_shapes({**attrs, "keepdims": False}, inputs[:1], [None])
     if result is None:
         return inputs, outputs
+    if len(inputs) > 1 and inputs[0] is not None and inputs[1] is not None and len(inputs[1]) == len(inputs[0]):
+        unify(inputs[0], inputs[1])
     each = len(inputs) > 1 and inputs[1] is not None and len(inputs[1]) == len(inputs[0] or ())
     return inputs, [unify(a, b) for a, b in zip((result, result if each else ()), outputs, strict=False)]
 
@@ -232,7 +234,7 @@ def _norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 KERNELS = with_limits(
-    Limits(dtypes=NUMBERS, rank=1, elements=True, not_negative=("bin_cnt", "n")),
+    Limits(dtypes=NUMBERS, rank=1, elements=True, not_negative=("n",), positive=("bin_cnt",)),
     Kernel("_np_all", _reduce_truth(np.all), np_shapes, _boolean),
     Kernel("_np_any", _reduce_truth(np.any), np_shapes, _boolean),
     Kernel("_npi_std", _deviation(root=True), _deviation_shapes, _attribute_dtype),

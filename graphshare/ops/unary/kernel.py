@@ -1,6 +1,6 @@
 """Functions of one array, element by element.
 
-MXNet computes the real functions of integers in float32, and truncates the result.
+MXNet computes the real functions of integers in float64, and truncates the result.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _real_function(function: Any) -> Forward:
         with np.errstate(all="ignore"):
             if x.dtype.kind == "f":
                 return np.asarray(function(x, out=result_buffer(context, x)))
-            return convert(function(x.astype(np.float64)).astype(np.float32), x.dtype)
+            return convert(function(x.astype(np.float64)), x.dtype)
 
     return forward
 

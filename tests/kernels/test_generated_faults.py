@@ -1,0 +1,190 @@
+"""Faults that generated models found: MXNet's answers as literals, and what MXNet's rules refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.oracle.probed import Refusal, backward, forward
+
+ANSWERS: list[tuple[str, dict[str, str], bool, list[Any], list[Any]]] = [
+    (
+        "_contrib_BilinearResize2D",
+        {"height": "2", "width": "3", "scale_width": "3.0"},
+        False,
+        [np.array([[[[0.0, 1.0], [2.0, 3.0]]]], "float32")],
+        [np.array([[[[0.0, 0.5, 1.0], [2.0, 2.5, 3.0]]]], "float32")],
+    ),
+    (
+        "_npi_insert_scalar",
+        {"axis": "1"},
+        False,
+        [np.array([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], "float32"), np.array([[7.0], [7.0]], "float32")],
+        [np.array([[7.0, 7.0, 0.0, 1.0, 2.0], [7.0, 7.0, 3.0, 4.0, 5.0]], "float32")],
+    ),
+    (
+        "_npi_cholesky",
+        {"lower": "False"},
+        False,
+        [np.array([[4.0, 2.0], [0.0, 5.0]], "float32")],
+        [np.array([[2.0, 1.0], [0.0, 2.0]], "float32")],
+    ),
+    ("_linalg_sumlogdiag", {}, True, [np.array([[1.0, 5.0], [5.0, 1.0]], "float32")], [np.array([0.0], "float32")]),
+    (
+        "repeat",
+        {"repeats": "0", "axis": "0"},
+        True,
+        [np.array([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], "float32")],
+        [np.array([], "float32")],
+    ),
+    (
+        "_contrib_hawkesll",
+        {},
+        False,
+        [
+            np.array([[1.0, 0.5]], "float32"),
+            np.array([0.20000000298023224, 0.30000001192092896], "float32"),
+            np.array([1.0, 2.0], "float32"),
+            np.array([[0.0, 0.0]], "float32"),
+            np.array([[1.0, 0.5, 1.0]], "float32"),
+            np.array([[0, 1, 1]], "int32"),
+            np.array([1.5], "float32"),
+            np.array([3.0], "float32"),
+        ],
+        [np.array([-5.651144], "float32"), np.array([[0.135335, 0.049787]], "float32")],
+    ),
+    (
+        "_contrib_quantized_concat",
+        {"num_args": "2", "dim": "0"},
+        False,
+        [
+            np.array([1, 2], "int8"),
+            np.array([3], "int8"),
+            np.array([1.0], "float32"),
+            np.array([2.0], "float32"),
+            np.array([1.0], "float32"),
+            np.array([4.0], "float32"),
+        ],
+        [np.array([0, 1, 3], "int8"), np.array([0.0], "float32"), np.array([4.0], "float32")],
+    ),
+    (
+        "_contrib_quantized_concat",
+        {"num_args": "2", "dim": "0"},
+        False,
+        [
+            np.array([1, 2], "uint8"),
+            np.array([3], "uint8"),
+            np.array([0.0], "float32"),
+            np.array([0.0], "float32"),
+            np.array([0.0], "float32"),
+            np.array([0.0], "float32"),
+        ],
+        [np.array([1, 2, 3], "uint8"), np.array([0.0], "float32"), np.array([0.0], "float32")],
+    ),
+    (
+        "_contrib_quantized_pooling",
+        {"kernel": "(2, 2)", "pool_type": "max", "pooling_convention": "same"},
+        False,
+        [np.array([[[[1, 2, 3], [4, 5, 6]]]], "int8"), np.array([-1.0], "float32"), np.array([1.0], "float32")],
+        [np.array([[[[5, 6]]]], "int8"), np.array([-1.0], "float32"), np.array([1.0], "float32")],
+    ),
+    (
+        "ROIPooling",
+        {"pooled_size": "(1, 1)", "spatial_scale": "1.0"},
+        False,
+        [
+            np.array([[[[1.0, 2.0], [3.0, 4.0]]]], "float32"),
+            np.array([[-0.5, 0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 1.0, 1.0]], "float32"),
+        ],
+        [np.array([[[[2.0]]], [[[0.0]]]], "float32")],
+    ),
+    (
+        "_npi_insert_scalar",
+        {"axis": "0", "int_ind": "None"},
+        False,
+        [np.array([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], "float32"), np.array([[7.0, 8.0, 9.0]], "float32")],
+        [np.array([[7.0, 8.0, 9.0], [0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], "float32")],
+    ),
+]
+
+X = np.ones((2, 3, 4, 5), np.float32)
+CUBE = X[0]
+ROWS = X[0, 0]
+VECTOR = ROWS[0]
+BOXES = np.ones((1, 3, 6), np.float32)
+REFUSALS: list[tuple[str, dict[str, str], list[Any]]] = [
+    ("_npi_rot90", {"k": "1"}, [CUBE]),
+    ("_npi_rot90", {"k": "1", "axes": "()"}, [CUBE]),
+    ("_np_transpose", {"axes": "()"}, [CUBE]),
+    ("_np_roll", {"shift": "(1, 2)"}, [CUBE]),
+    ("_np_roll", {"shift": "(2,)", "axis": "(0, -3)"}, [CUBE]),
+    ("_np_diag", {"k": "0"}, [CUBE]),
+    ("_np_reshape", {"newshape": "(-2, -1)"}, [CUBE]),
+    ("_npi_broadcast_to", {"shape": "(2, -1, 4)"}, [ROWS]),
+    ("_npi_pinv_scalar_rcond", {}, [np.ones((2, 2), np.int8)]),
+    ("_npi_arange", {"start": "0", "stop": "3", "repeat": "3"}, []),
+    ("_npi_blackman", {}, []),
+    ("_npi_identity", {"shape": "()"}, []),
+    ("_contrib_arange_like", {"repeat": "-1"}, [ROWS]),
+    ("_contrib_box_iou", {}, [np.ones(4, np.float32), np.ones((1, 4), np.float32)]),
+    ("_contrib_box_nms", {"id_index": "2"}, [BOXES]),
+    ("_contrib_box_nms", {"coord_start": "-2"}, [BOXES]),
+    ("_contrib_box_nms", {"id_index": "0"}, [BOXES[..., :5]]),
+    ("_contrib_BilinearResize2D", {"scale_height": "2.0"}, [X]),
+    ("_contrib_quantized_pooling", {"global_pool": "True"}, [X.astype(np.int8), -VECTOR[:1], VECTOR[:1]]),
+    ("_image_crop", {"x": "0", "y": "0", "width": "1", "height": "1"}, [X]),
+    ("_split_v2", {"indices": "(1,)", "axis": "1"}, [CUBE]),
+    ("squeeze", {"axis": "(0, -4)"}, [X[:1]]),
+    ("broadcast_axis", {"axis": "(0, 0)", "size": "(2, 4)"}, [X[:1]]),
+    ("hard_sigmoid", {}, [ROWS.astype(np.int32)]),
+    ("dot", {"transpose_b": "True"}, [VECTOR, VECTOR]),
+    ("LRN", {"nsize": "5"}, [CUBE]),
+    ("BatchNorm_v1", {}, [CUBE, *[ROWS[0, :4]] * 4]),
+    ("IdentityAttachKLSparseReg", {}, [VECTOR, VECTOR]),
+    ("Pooling", {"kernel": "(2, 2)", "layout": "NCDHW", "pool_type": "max"}, [X]),
+    ("Pooling", {"kernel": "(2, 2)", "pooling_convention": "same", "pool_type": "max"}, [X]),
+    ("Pooling_v1", {"kernel": "(2, 2)", "pool_type": "sum"}, [X.astype(np.int32)]),
+    ("UpSampling", {"scale": "2", "sample_type": "bilinear", "num_filter": "1", "num_args": "2"}, [X, X[:1, :1, :4, :4]]),
+    ("RNN", {"mode": "rnn_relu", "state_size": "4", "num_layers": "1", "projection_size": "1"}, [CUBE, VECTOR, CUBE]),
+    ("CTCLoss", {"use_data_lengths": "True"}, [CUBE, np.ones((4, 1), np.float32), np.full(4, 9, np.float32)]),
+    ("CTCLoss", {"use_label_lengths": "True"}, [CUBE, np.ones((4, 1), np.float32), np.full(4, 2, np.float32)]),
+]
+
+
+def _case(op: str, attrs: dict[str, str], arrays: list[Any], *, np_shape: bool = False) -> dict[str, Any]:
+    return {"op": op, "attrs": attrs, "family": "", "np_shape": np_shape, "count": len(arrays)}
+
+
+@pytest.mark.parametrize(("op", "attrs", "np_shape", "arrays", "expected"), ANSWERS)
+def test_the_answer_is_that_of_mxnet(
+    op: str, attrs: dict[str, str], np_shape: bool, arrays: list[Any], expected: list[Any]
+) -> None:
+    outputs = forward(_case(op, attrs, arrays, np_shape=np_shape), arrays)
+    assert [(y.shape, y.dtype) for y in outputs[: len(expected)]] == [(y.shape, y.dtype) for y in expected]
+    for got, want in zip(outputs, expected, strict=False):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("op", "attrs", "arrays"), REFUSALS)
+def test_what_mxnet_refuses_is_refused(op: str, attrs: dict[str, str], arrays: list[Any]) -> None:
+    with pytest.raises(Refusal):
+        forward(_case(op, attrs, arrays), arrays)
+
+
+def test_the_classes_of_svm_output_are_on_the_last_axis() -> None:
+    data, label = np.full((2, 3, 2), 0.5, np.float32), np.zeros((2, 3), np.float32)
+    label[1, 2] = 1
+    gradient = backward(_case("SVMOutput", {"use_linear": "True"}, [data, label]), [data, label], 0)[0]
+    assert gradient[0, 0].tolist() == [-1, 1]
+    assert gradient[1, 2].tolist() == [1, -1]
+
+
+def test_the_slope_at_a_kink_is_that_of_mxnet() -> None:
+    x = np.ones((2, 3), np.float32)
+    assert (backward(_case("MAERegressionOutput", {}, [x, x]), [x, x], 0)[0] < 0).all()
+    image = np.ones((1, 1, 1, 1), np.float32)
+    attrs = {"kernel_size": "1", "max_displacement": "0", "pad_size": "0", "is_multiply": "False"}
+    both = backward(_case("Correlation", attrs, [image, image]), [image, image], 0)
+    assert both[0] == -both[1] != 0
