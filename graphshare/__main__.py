@@ -1,6 +1,25 @@
-"""``python -m graphshare``."""
+"""The start of the command, ``python -m graphshare`` too: Ctrl-C is handled before anything else is imported."""
 
-from graphshare.cli.main import main
+import os
+import signal
+from typing import NoReturn
+
+
+def _end_early(number: int, frame: object) -> NoReturn:
+    try:
+        os.write(2, b"error: interrupted; nothing was changed\n")
+    finally:
+        os._exit(128 + number)
+
+
+def main() -> NoReturn:
+    """Run the ``graphshare`` command and end the process."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # ignored by a shell that runs it in the background
+        signal.signal(signal.SIGINT, _end_early)
+    from graphshare.cli.main import main as run_command  # takes most of the start, in which a Ctrl-C has no traceback
+
+    run_command()
+
 
 if __name__ == "__main__":
     main()

@@ -18,10 +18,11 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs, check_outputs, resolve_outputs
 from graphshare.checkpoint.self_check import check_written
 from graphshare.errors import Fault, OutputError, UsageError
-from graphshare.formats.atomic import OutputTransaction, output_error
+from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.output_paths import STDOUT, Content, UsedFile, refuse_inputs_as_outputs
 from graphshare.formats.params.records import ParameterFile
+from graphshare.formats.staged_file import output_error
 from graphshare.ir.graph import Graph
 from graphshare.progress import task
 
@@ -67,6 +68,8 @@ def write_outputs(
     """
     check_outputs(outputs, model)
     with locate_refusals(model), OutputTransaction() as stage:
+        if "-" in (outputs.graph, outputs.arrays):
+            stage.claim_stdout()
         to_stdout = _stage_graph(model.graph, outputs.graph, stage) if outputs.graph else []
         if model.parameter_file is not None and outputs.params:
             _stage_params(model.parameter_file, model.graph, outputs.params, stage, verify_bytes)
@@ -157,14 +160,21 @@ def _write_whole(file: BinaryIO, piece: bytes) -> None:
         rest = rest[written:]
 
 
-def write_text(path: str, text: bytes, *, content: Content = "report", inputs: Iterable[UsedFile] = ()) -> None:
-    """Write a report or picture to the file ``path``.
+def write_text(
+    path: str,
+    text: bytes,
+    *,
+    content: Content = "report",
+    inputs: Iterable[UsedFile] = (),
+    stage: OutputTransaction | None = None,
+) -> None:
+    """Write a report or picture to the file ``path``, with the files of ``stage`` if there are some, which is committed.
 
     Raises:
         RefusedError: ``path`` is one of ``inputs``, the files from which it was made.
         OutputError: the file could not be written; what it held before is still there.
     """
     refuse_inputs_as_outputs([UsedFile(path, content)], inputs)
-    with OutputTransaction() as stage:
+    with stage or OutputTransaction() as stage:
         stage.open(path).write(text)
         stage.commit()

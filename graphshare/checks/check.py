@@ -12,10 +12,11 @@ from graphshare.checks.baseline import drop_known, read_baseline
 from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
 from graphshare.checks.engine import run_rules
-from graphshare.checks.fix import apply_fix, plan_fixes
+from graphshare.checks.fix import drop_repeated, plan_fixes, stage_fix
 from graphshare.checks.registry import RULES, select_codes
 from graphshare.checks.targets import Target, read_context
 from graphshare.errors import Fault, GraphshareError, InputError
+from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.output_paths import STDIN
 from graphshare.progress import task
@@ -86,6 +87,17 @@ def _run(targets: Sequence[Target], options: CheckOptions, jobs: int) -> Iterato
         yield from pool.map(work, targets, chunksize=_CHUNK)
 
 
+def _fix_files(targets: Sequence[Target], options: CheckOptions, stage: OutputTransaction | None) -> None:
+    if stage is None:
+        with OutputTransaction() as own:
+            _fix_files(targets, options, own)
+            own.commit()
+        return
+    for fix in drop_repeated(plan_fixes(targets, options)):
+        stage_fix(fix, stage)
+    stage.place()
+
+
 def check(
     targets: Sequence[Target],
     options: CheckOptions,
@@ -94,21 +106,22 @@ def check(
     jobs: int = 1,
     fix: bool = False,
     baseline: str | None = None,
+    stage: OutputTransaction | None = None,
 ) -> Report:
     """Run the rules on all targets, ``jobs`` at a time, and on models in memory, and return the report.
 
-    With ``fix``, fixable findings are fixed in place first. Findings that the file ``baseline`` contains are only counted.
+    With ``fix``, fixable findings are fixed in place first, in all files or none. With a ``stage`` the fixed files are put back
+    unless the caller commits it. Findings that the file ``baseline`` contains are only counted.
 
     Raises:
         InputError: graph files that cannot be read, or a baseline that is not one; all faults are listed.
         UsageError: a code of no rule; standard input with ``fix``.
-        OutputError: a fix cannot be written; the files of that target are unchanged.
+        OutputError: a fix cannot be written; all files are unchanged.
     """
     before = 0
     if fix:
         before = sum(len(result.findings) for result in check_targets(targets, options, jobs=jobs))
-        for planned in plan_fixes(targets, options):
-            apply_fix(planned)
+        _fix_files(targets, options, stage)
     results = check_targets(targets, options, jobs=jobs)
     results += [check_model(model, options) for model in models]
     findings = [finding for result in results for finding in result.findings]

@@ -5,6 +5,7 @@ Outputs, their order and everything they need stay unchanged; the new bytes are 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from difflib import unified_diff
 
@@ -70,18 +71,33 @@ def _plan_fix(target: Target, options: CheckOptions) -> Fix:
     return Fix(target, context.data, graph if graph != context.data else None, fix_records(context, codes))
 
 
-def apply_fix(fix: Fix) -> None:
-    """Write the files of a fix, both or neither. Raises OutputError, and then both files are unchanged."""
-    with OutputTransaction() as stage:
-        if fix.graph is not None:
-            stage.open(fix.target.graph).write(fix.graph)
-        if fix.records is not None:
-            from graphshare.formats.params.convert import stage_params  # start-up: few fixes touch parameters
-            from graphshare.formats.params.registry import read_index
+def drop_repeated(fixes: Sequence[Fix]) -> list[Fix]:
+    """Return the fixes without a file that an earlier one changes alike: graphs may share a parameter file, or be links."""
+    changes: set[tuple[str, object]] = set()
+    rest = []
+    for fix in fixes:
+        graph = (os.path.realpath(fix.target.graph), fix.graph)
+        records = (os.path.realpath(fix.target.params or ""), tuple(key for _, key in fix.records or ()))
+        rest.append(
+            msgspec.structs.replace(
+                fix, graph=None if graph in changes else fix.graph, records=None if records in changes else fix.records
+            )
+        )
+        changes.update((graph, records))
+    return rest
 
-            source = read_index(fix.target.params)
-            stage_params([(source, fix.records)], stage, fix.target.params)
-        stage.commit()
+
+def stage_fix(fix: Fix, stage: OutputTransaction) -> None:
+    """Stage the files of a fix and bring them to the disk: there may be thousands. Raises OutputError."""
+    if fix.graph is not None:
+        stage.open(fix.target.graph).write(fix.graph)
+    if fix.records is not None:
+        from graphshare.formats.params.convert import stage_params  # start-up: few fixes touch parameters
+        from graphshare.formats.params.registry import read_index
+
+        source = read_index(fix.target.params)
+        stage_params([(source, fix.records)], stage, fix.target.params)
+    stage.complete()
 
 
 def format_fix(fix: Fix) -> list[str]:

@@ -1,7 +1,7 @@
 """The entry point of the command: it alone turns errors into exit codes.
 
 0: it holds or is done. 1: the answer is no. 2: it could not be answered (usage, broken input, a refused plan,
-I/O, a closed pipe, a bug).
+I/O, a closed pipe, a bug). 130: interrupted by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import gc
 import os
 import signal
 import sys
+import time
 import traceback
+from collections.abc import Mapping
 from types import FrameType
 from typing import NoReturn
 
@@ -21,22 +23,59 @@ from graphshare.cli.app import cli
 from graphshare.cli.console import say
 from graphshare.cli.progress import Bar, is_shown
 from graphshare.errors import DisprovedError, GraphshareError, OutputError
+from graphshare.formats.descriptors import note_inherited_descriptors
+from graphshare.formats.staged_file import output_listener
 from graphshare.progress import progress_listener
+from graphshare.text.format import format_names
 
 DISPROVED = 1
 FAILED = 2
+INTERRUPTED = 130  # 128 and the number of SIGINT, as in shells
+
+
+_SAME_INTERRUPT = 1.0  # seconds: a second signal within them is the same interrupt, and must not disturb the clean-up
 
 
 class Terminated(BaseException):
-    """SIGTERM as an exception, so that half-written files are cleaned up."""
+    """SIGTERM or SIGHUP as an exception, so that half-written files are cleaned up."""
+
+
+class _Interrupts:
+    """The handler of the signals that end a command: each raises an exception, but for those that come right after one."""
+
+    def __init__(self) -> None:
+        self._last = -_SAME_INTERRUPT
+        self.is_over = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self.is_over or now - self._last < _SAME_INTERRUPT:
+            return
+        self._last = now
+        raise KeyboardInterrupt if number == signal.SIGINT else Terminated
+
+    def install(self) -> None:
+        for name in ("SIGTERM", "SIGHUP", "SIGINT"):
+            number = getattr(signal, name, None)  # Windows has no SIGHUP
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+                signal.signal(number, self)
 
 
 def main() -> NoReturn:
     """Run the ``graphshare`` command and end the process."""
     # A frozen graph has no cycles to collect, and every collection would walk a million nodes.
     gc.disable()
-    signal.signal(signal.SIGTERM, _terminate)
-    code = run(sys.argv[1:])
+    note_inherited_descriptors()
+    interrupts = _Interrupts()
+    try:
+        interrupts.install()
+        code = run(sys.argv[1:])
+        interrupts.is_over = True
+    except KeyboardInterrupt:  # while a message was printed
+        code = INTERRUPTED
+    except Terminated:
+        code = FAILED
+    interrupts.is_over = True
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # None where the shell closed it
             with contextlib.suppress(OSError, ValueError):
@@ -47,6 +86,12 @@ def main() -> NoReturn:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
+    written: dict[str, bool] = {}  # outputs, and whether they are complete
+    with output_listener(written.__setitem__):
+        return _run(arguments, written)
+
+
+def _run(arguments: list[str], written: Mapping[str, bool]) -> int:
     debug = "--debug" in arguments
     try:
         result = _main(arguments)
@@ -60,8 +105,9 @@ def run(arguments: list[str]) -> int:
             return DISPROVED
     except click.ClickException as error:
         _say_usage(error)
-    except (click.Abort, KeyboardInterrupt, Terminated):
-        say("interrupted; nothing was changed", style="error")
+    except (click.Abort, KeyboardInterrupt, Terminated) as error:
+        _say_interrupted(error, written)
+        return FAILED if isinstance(error, Terminated) else INTERRUPTED
     except (BrokenPipeError, SystemExit) as error:  # click exits with 1 when a pipe is closed
         if isinstance(error, SystemExit) and not error.code:  # and with 0 after a completion for the shell
             return 0
@@ -78,7 +124,30 @@ def run(arguments: list[str]) -> int:
         say("please report it with the output of the same command and --debug", style="hint")
     else:
         return result if isinstance(result, int) else 0
+    if any(written.values()):
+        say(f"before that, {_describe_written(written)}", style="hint")
     return FAILED
+
+
+def _say_interrupted(error: BaseException, written: Mapping[str, bool]) -> None:
+    """Print what an interrupt has left, and an error of the clean-up, which says where an old file is."""
+    lost, cause = False, error.__cause__ or error.__context__
+    while cause is not None:
+        if isinstance(cause, OutputError):
+            say_faults(cause)
+            lost = True
+        cause = cause.__cause__ or cause.__context__
+    rest = _describe_written(written) or ("" if lost else "nothing was changed")
+    say(f"interrupted; {rest}" if rest else "interrupted", style="error")
+
+
+def _describe_written(written: Mapping[str, bool]) -> str:
+    """Return which outputs have changed; empty for none."""
+    complete = [path for path, is_complete in written.items() if is_complete]
+    begun = [path for path, is_complete in written.items() if not is_complete]
+    parts = [f"{format_names(complete)} {'was' if len(complete) == 1 else 'were'} written"] if complete else []
+    parts += [f"a part of {format_names(begun)} was written"] if begun else []
+    return ", and ".join(parts)
 
 
 def _main(arguments: list[str]) -> object:
@@ -127,7 +196,3 @@ def _example(context: click.Context) -> str:
 def _silence_stdout() -> None:
     """Let the interpreter end without a second error from a stdout that is closed."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-
-
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    raise Terminated

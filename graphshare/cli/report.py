@@ -11,6 +11,7 @@ import msgspec
 
 import graphshare
 from graphshare.cli.console import is_colored, put_text, say
+from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.output_paths import UsedFile
 from graphshare.reports.formats import FORMATS, default_format, render
 from graphshare.reports.model import Report
@@ -34,8 +35,15 @@ def report_format(command: F) -> F:
     return decorated
 
 
-def put_report(report: Report, format_: str | None, *, out: str | None = None, inputs: Sequence[UsedFile] = ()) -> None:
-    """Print ``report``, or write it to the file ``out``.
+def put_report(
+    report: Report,
+    format_: str | None,
+    *,
+    out: str | None = None,
+    inputs: Sequence[UsedFile] = (),
+    stage: OutputTransaction | None = None,
+) -> None:
+    """Print ``report``, or write it to the file ``out`` with the files of ``stage``, which is committed in both cases.
 
     Raises:
         RefusedError: ``out`` is one of ``inputs``, the files that the report is about.
@@ -46,12 +54,15 @@ def put_report(report: Report, format_: str | None, *, out: str | None = None, i
     if out is not None and out != "-":
         from graphshare.checkpoint.save import write_text  # start-up: only this path needs it
 
-        write_text(out, render(report, format_).encode("utf-8", "backslashreplace"), inputs=inputs)
+        write_text(out, render(report, format_).encode("utf-8", "backslashreplace"), inputs=inputs, stage=stage)
         say(f"wrote {out}")
-    elif format_ == "text" and is_colored(sys.stdout):
+        return
+    if format_ == "text" and is_colored(sys.stdout):
         _put_colored(report)
     else:
         put_text(render(report, format_))
+    if stage is not None:
+        stage.commit()
 
 
 def _put_colored(report: Report) -> None:

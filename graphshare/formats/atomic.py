@@ -12,72 +12,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import os
-import re
 import stat
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from graphshare.errors import Fault, OutputError, RefusedError
+from graphshare.formats.descriptors import named_descriptor
+from graphshare.formats.held_signals import hold_signals
+from graphshare.formats.leftovers import close, create_locked, list_temporaries, remove, remove_leftovers, temporary_path
+from graphshare.formats.staged_file import StagedFile, note_output, output_error
 
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
-
-_DESCRIPTOR = re.compile(r"(?:/dev|/proc/(?:self|thread-self|\d+)(?:/task/\d+)?)/fd/(\d+)")
-_STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _NO_FSYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
-_REASONS = {
-    errno.ENOSPC: ("the disk is full", "make room, or write to another disk"),
-    errno.EDQUOT: ("the disk quota is used up", "make room, or write to another disk"),
-    errno.EFBIG: ("the file would become larger than is allowed", "see `ulimit -f` and the file system's own limit"),
-    errno.EACCES: ("permission denied", "the directory must be writable: the output is written beside its target first"),
-    errno.EPERM: ("the operation is not permitted", ""),
-    errno.EROFS: ("the file system is read-only", ""),
-    errno.ENOTDIR: ("a part of the path is a file, not a directory", ""),
-    errno.ENAMETOOLONG: ("the name is too long", ""),
-    errno.ELOOP: ("the symbolic links form a loop", ""),
-    errno.EPIPE: ("the reader closed the pipe", ""),
-}
-
-
-def output_error(error: OSError, target: str) -> OutputError:
-    """Return ``error`` as an OutputError that names the output the user asked for."""
-    if error.errno == errno.ENOENT:
-        directory = os.path.dirname(target) or "."
-        return OutputError(Fault("the directory does not exist", where=target, hint=f"create it: mkdir -p {directory}"))
-    reason, hint = _REASONS.get(error.errno or 0, (error.strerror or str(error), ""))
-    return OutputError(Fault(f"cannot be written: {reason}", where=target, hint=hint))
-
-
-class _Raw(io.FileIO):
-    """A file whose failures speak of the target, not of the temporary file."""
-
-    target = ""
-
-    def write(self, data: ReadableBuffer, /) -> int:
-        try:
-            return super().write(data)
-        except OSError as error:
-            raise output_error(error, self.target) from error
-
-
-class StagedFile(io.BufferedWriter):
-    """What :meth:`OutputTransaction.open` returns.
-
-    ``target`` is the path that was asked for, ``name`` where the bytes are until the commit. ``direct`` says that they go where
-    they cannot be read back or taken back from: a pipe, a device, a redirected standard output.
-    """
-
-    def __init__(self, fd: int, name: str, target: str, *, direct: bool = False) -> None:
-        raw = _Raw(fd, "wb")
-        raw.name = name
-        raw.target = target
-        super().__init__(raw)
-        self.target = target
-        self.direct = direct
 
 
 class _Output(msgspec.Struct, eq=False):
@@ -86,7 +33,12 @@ class _Output(msgspec.Struct, eq=False):
     temporary: str = ""
     backup: str = ""
     existed: bool = False
+    placed: bool = False
     file: StagedFile | None = None
+    lock: int = -1  # a descriptor that keeps the lock of the new content
+
+    def note_temporary(self, path: str) -> None:
+        self.temporary = path
 
 
 class OutputTransaction:
@@ -94,24 +46,23 @@ class OutputTransaction:
 
     def __init__(self) -> None:
         self._outputs: list[_Output] = []
-        self._committed = False
+        self._streams: dict[tuple[int, int], str] = {}  # files, pipes and sockets that are written directly
+        self._temporaries: dict[str, list[str]] = {}  # those in a directory, before the first of this transaction
 
     def __enter__(self) -> OutputTransaction:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        lost = [] if self._committed else self._roll_back()
-        for output in self._outputs:
-            if output not in lost:
-                _remove(output.backup)
-        if lost:
-            raise OutputError([_explain_lost(output) for output in lost]) from value
+        if self._outputs:
+            with hold_signals():
+                self._roll_back(value)
 
     def open(self, path: str | os.PathLike[str]) -> StagedFile:
         """Open a binary file whose content becomes ``path`` on :meth:`commit`.
 
-        Keeps the mode of a file that is replaced, and writes through symbolic links. Raises OutputError when ``path`` cannot be
-        written (a directory, no permission, a missing directory), RefusedError when it was opened already.
+        Keeps the mode of a file that is replaced, and writes through symbolic links. Its other hard links keep the old content.
+        What a killed run has left beside ``path`` is removed. Raises OutputError when ``path`` cannot be written (a directory,
+        no permission, a missing directory), RefusedError when it was opened already.
         """
         target = os.fspath(path)
         try:
@@ -121,11 +72,17 @@ class OutputTransaction:
         except ValueError as error:  # a NUL in the path
             raise OutputError(Fault(f"cannot be written: {error}", where=target)) from error
 
+    def claim_stdout(self) -> None:
+        """Note that stdout gets an output too, so that no other one goes to the same place. Raises RefusedError."""
+        with contextlib.suppress(OSError):  # it is closed
+            self._claim("stdout", os.fstat(1))
+
     def _open(self, target: str) -> StagedFile:
-        descriptor = _own_descriptor(target)
+        descriptor = named_descriptor(target)
         if descriptor is not None:
             return self._direct(target, os.dup(descriptor))
         place = os.path.realpath(target)
+        self._remove_leftovers(place)
         status = _status(target)
         if (status is not None and stat.S_ISDIR(status.st_mode)) or target.endswith(os.sep):
             raise OutputError(Fault("is a directory", where=target, hint="give the path of a file"))
@@ -134,72 +91,131 @@ class OutputTransaction:
             raise OutputError(Fault("has a name of gzip, and nothing is written compressed", where=target, hint=hint))
         if status is not None and not stat.S_ISREG(status.st_mode):
             return self._direct(target, os.open(target, os.O_WRONLY))
-        if any(output.place == place for output in self._outputs):
-            raise RefusedError(Fault("is named for two outputs", where=target, hint="give each output its own path"))
+        self._refuse_same_place(target, place, status)
         if status is not None and not os.access(place, os.W_OK):
             raise OutputError(Fault("is write-protected", where=target, hint=f"chmod u+w {target}"))
         output = _Output(target, place, existed=status is not None)
         self._outputs.append(output)
-        fd = _create_beside(output, 0o666 if status is None else 0o600)
+        fd, output.lock = create_locked(place, 0o666 if status is None else 0o600, output.note_temporary)
         output.file = StagedFile(fd, output.temporary, target)
         if status is not None:
             _keep_mode(fd, status)
         return output.file
 
     def _direct(self, target: str, fd: int) -> StagedFile:
+        try:
+            self._claim(target, os.fstat(fd))
+        except BaseException:
+            os.close(fd)
+            raise
         output = _Output(target, "")
         self._outputs.append(output)
         output.file = StagedFile(fd, target, target, direct=True)
         return output.file
 
-    def commit(self) -> None:
-        """Bring every output to the disk, then put all in place. Raises OutputError, and then everything is as it was."""
+    def _claim(self, target: str, status: os.stat_result) -> None:
+        """Refuse a stream that gets another output already; devices take several."""
+        if stat.S_ISCHR(status.st_mode):
+            return
+        key = (status.st_dev, status.st_ino)
+        others = [_identity(path) for output in self._outputs for path in (output.place, output.temporary) if path]
+        if key in self._streams or key in others:
+            raise _refuse_two_outputs(target)
+        self._streams[key] = target
+
+    def _refuse_same_place(self, target: str, place: str, status: os.stat_result | None) -> None:
+        if any(output.place == place for output in self._outputs):
+            raise _refuse_two_outputs(target)
+        if status is None:
+            return
+        key = (status.st_dev, status.st_ino)
+        if key in self._streams:
+            raise _refuse_two_outputs(target)
+        for number, stream in ((1, "stdout"), (2, "stderr")):
+            with contextlib.suppress(OSError):
+                if key == _key(os.fstat(number)):
+                    hint = "give each its own path"
+                    raise RefusedError(Fault(f"is also where {stream} goes", where=target, hint=hint))
+
+    def _remove_leftovers(self, place: str) -> None:
+        folder = os.path.dirname(place)
+        if folder not in self._temporaries:
+            self._temporaries[folder] = list_temporaries(folder)
+        remove_leftovers(place, self._temporaries[folder])
+
+    def complete(self) -> None:
+        """Bring every output to the disk and close it; nothing is in place yet. Raises OutputError."""
         for output in self._outputs:
             try:
                 _complete(output)
             except OSError as error:
                 raise output_error(error, output.target) from error
-        staged = [output for output in self._outputs if output.place]
-        for output in staged:
-            try:
-                _put_in_place(output)
-            except OSError as error:
-                raise output_error(error, output.target) from error
-        for directory in dict.fromkeys(os.path.dirname(output.place) for output in staged):
-            _sync_directory(directory)
-        self._committed = True
 
-    def _roll_back(self) -> list[_Output]:
-        """Put everything back; return the outputs for which that was not possible."""
+    def place(self) -> None:
+        """Put all outputs in place; they are put back if the block is left without ``commit``. Raises OutputError."""
+        self.complete()
+        with hold_signals():
+            self._place()
+
+    def commit(self) -> None:
+        """Bring every output to the disk, then put all in place. Raises OutputError, and then everything is as it was.
+
+        SIGINT, SIGTERM and SIGHUP take effect before the first file is put in place, or after all are there.
+        """
+        self.complete()
+        with hold_signals():
+            self._place()
+            outputs, self._outputs = self._outputs, []
+            for output in outputs:
+                remove(output.backup)
+                close(output.lock)
+                note_output(output.target, True)
+
+    def _place(self) -> None:
+        staged = [output for output in self._outputs if output.place and not output.placed]
+        try:
+            for output in staged:
+                try:
+                    _put_in_place(output)
+                except OSError as error:
+                    raise output_error(error, output.target) from error
+            for directory in dict.fromkeys(os.path.dirname(output.place) for output in staged):
+                _sync_directory(directory)
+        except BaseException as error:
+            self._roll_back(error)
+            raise
+
+    def _roll_back(self, cause: BaseException | None) -> None:
+        """Put everything back. Raises OutputError where that is not possible, and the old file is kept as it is named there."""
+        outputs, self._outputs = self._outputs, []
         lost = []
-        for output in reversed(self._outputs):
+        for output in reversed(outputs):
             if output.file is not None:
                 # The rest of the buffer may fail to be written once more; the descriptor is closed anyway.
                 with contextlib.suppress(OSError, OutputError, ValueError):
                     output.file.close()
             if output.place and not _restore(output):
                 lost.append(output)
-        return lost
+        for output in outputs:
+            if output not in lost:
+                remove(output.backup)
+            close(output.lock)
+        if lost:
+            raise OutputError([_explain_lost(output) for output in lost]) from cause
 
 
-def _own_descriptor(path: str) -> int | None:
-    """Return the number of the open descriptor that ``path`` names (``/dev/stdout``, ``/dev/fd/3``), if it names one.
-
-    Replacing the file behind a redirected standard output would leave the shell's descriptor with the old, empty one.
-    """
-    path = os.path.abspath(path)
-    if path in _STANDARD:
-        return _STANDARD[path]
-    for candidate in (path, os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))):
-        match = _DESCRIPTOR.fullmatch(candidate)
-        if match is not None and (not candidate.startswith("/proc/") or _is_own(candidate)):
-            return int(match.group(1))
-    return None
+def _refuse_two_outputs(target: str) -> RefusedError:
+    return RefusedError(Fault("is named for two outputs", where=target, hint="give each output its own path"))
 
 
-def _is_own(path: str) -> bool:
-    owner = path.split("/")[2]
-    return owner in ("self", "thread-self", str(os.getpid()))
+def _key(status: os.stat_result) -> tuple[int, int] | None:
+    """Return what identifies a regular file; None for others."""
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    status = _status(path)
+    return None if status is None else _key(status)
 
 
 def _status(path: str) -> os.stat_result | None:
@@ -207,21 +223,6 @@ def _status(path: str) -> os.stat_result | None:
         return os.stat(path)
     except FileNotFoundError:
         return None
-
-
-def _create_beside(output: _Output, mode: int) -> int:
-    """Create the temporary file; its name is independent of the target's, which may be as long as names get."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-    while True:
-        output.temporary = _beside(output)  # noted before it exists, so that an interrupt in between leaves nothing behind
-        try:
-            return os.open(output.temporary, flags, mode)
-        except FileExistsError:
-            output.temporary = ""
-
-
-def _beside(output: _Output) -> str:
-    return os.path.join(os.path.dirname(output.place), f".graphshare-{os.urandom(8).hex()}.tmp")
 
 
 def _keep_mode(fd: int, status: os.stat_result) -> None:
@@ -234,6 +235,8 @@ def _keep_mode(fd: int, status: os.stat_result) -> None:
 
 def _complete(output: _Output) -> None:
     assert output.file is not None
+    if output.file.closed:
+        return
     output.file.flush()
     try:
         os.fsync(output.file.fileno())
@@ -245,13 +248,14 @@ def _complete(output: _Output) -> None:
 
 def _put_in_place(output: _Output) -> None:
     if output.existed:
-        backup = _beside(output)
+        backup = temporary_path(output.place, ".old")
         output.backup = backup
         try:
             os.link(output.place, backup)
         except OSError:
             os.replace(output.place, backup)  # a file system without hard links
     os.replace(output.temporary, output.place)
+    output.placed = True
 
 
 def _restore(output: _Output) -> bool:
@@ -259,26 +263,25 @@ def _restore(output: _Output) -> bool:
     restored = True
     placed = bool(output.temporary) and output.file is not None and not os.path.lexists(output.temporary)
     if output.backup and os.path.lexists(output.backup):
-        try:
-            os.replace(output.backup, output.place)
-        except OSError:
-            restored = False
-        else:
-            _remove(output.backup)  # still there when both were names of one file
+        restored = _put_back(output)
+        if restored:
+            remove(output.backup)  # still there when both were names of one file
     elif placed and not output.existed:
-        _remove(output.place)
-    _remove(output.temporary)
+        remove(output.place)
+    remove(output.temporary)
     return restored
+
+
+def _put_back(output: _Output) -> bool:
+    for _ in range(3):  # an error may pass
+        with contextlib.suppress(OSError):
+            os.replace(output.backup, output.place)
+            return True
+    return False
 
 
 def _explain_lost(output: _Output) -> Fault:
     return Fault("could neither be written nor put back", where=output.target, hint=f"the old file is in {output.backup}")
-
-
-def _remove(path: str) -> None:
-    if path:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
 
 
 def _sync_directory(directory: str) -> None:

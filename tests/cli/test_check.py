@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from graphshare.checks.rule import Example, ExampleRecord
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.schema import explain
 from graphshare.ir.compare import compare_structure
-from tests.processes import ROOT, done, files_in, graphshare, keys_of, refused
+from tests.processes import ROOT, done, environment, files_in, graphshare, keys_of, refused
 from tests.symbols import mxnet_text, siamese, two_layers
 from tests.unit.checks.examples import graph_bytes, params_file, read_context
 
@@ -190,6 +192,54 @@ def test_a_fix_keeps_to_what_is_selected(tmp_path: Path) -> None:
     check("a.json", "--fix", "--select", "GS003", cwd=tmp_path)
     assert (tmp_path / "a.json").read_bytes() == graph_bytes(RULES["GS108"].fails)
     refused(graphshare("check", "-", "--fix", cwd=tmp_path), "standard input")
+
+
+@pytest.mark.parametrize("words", [["-o", "none/report.txt"], ["--baseline", "good"], ["--write-baseline", "none/b"]])
+def test_all_files_are_fixed_or_none(words: list[str], tmp_path: Path) -> None:
+    """Whatever fails after the first file was fixed puts all of them back."""
+    for name in "ab":
+        (tmp_path / f"{name}.json").write_bytes(graph_bytes(RULES["GS108"].fails))
+    (tmp_path / "good").write_bytes(b"")
+    before = (tmp_path / "a.json").read_bytes()
+    run = graphshare("check", "a.json", "b.json", *words, "--fix", cwd=tmp_path)
+    assert run.returncode == 2, run.stderr
+    assert files_in(tmp_path) == ["a.json", "b.json", "good"]
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes() == before
+    check("a.json", "b.json", "--fix", "-o", "report.txt", cwd=tmp_path)
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes() != before
+    assert "2 fixed" in (tmp_path / "report.txt").read_text()
+
+
+def test_a_second_file_that_cannot_be_fixed_leaves_the_first(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.json").write_bytes(graph_bytes(RULES["GS108"].fails))
+    before = (tmp_path / "a" / "x.json").read_bytes()
+    script = (
+        "import os, errno, sys; real = os.replace\n"
+        "def failing(source, target):\n"
+        "    if target.endswith('b/x.json') and source.endswith('.tmp'): raise OSError(errno.EIO, 'bad')\n"
+        "    return real(source, target)\n"
+        "os.replace = failing\n"
+        "from graphshare.cli.main import main; main()"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script, "check", "a/x.json", "b/x.json", "--fix"],
+        cwd=tmp_path, capture_output=True, env=environment(PYTHONPATH=str(ROOT)), check=False,
+    )  # fmt: skip
+    refused(run, "b/x.json: cannot be written")
+    assert (tmp_path / "a" / "x.json").read_bytes() == before
+    assert files_in(tmp_path) == ["a/x.json", "b/x.json"]
+
+
+def test_a_parameter_file_of_two_graphs_is_fixed_once(tmp_path: Path) -> None:
+    example = RULES["GS404"].fails
+    for name in ("a-symbol.json", "b-symbol.json"):
+        (tmp_path / name).write_bytes(graph_bytes(example))
+    (tmp_path / "a-0000.params").write_bytes(params_file(example))
+    (tmp_path / "b-0000.params").symlink_to("a-0000.params")
+    check("a", "b", "--fix", cwd=tmp_path)
+    assert keys_of(tmp_path / "b-0000.params") == ["arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var"]
 
 
 def test_a_fix_of_keys(tmp_path: Path) -> None:

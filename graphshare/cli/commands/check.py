@@ -20,6 +20,7 @@ from graphshare.cli.output import list_inputs
 from graphshare.cli.report import put_report, report_format
 from graphshare.cli.rule_pages import explain_rule, list_rules
 from graphshare.errors import Fault, UsageError
+from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.output_paths import UsedFile
 from graphshare.reports.model import Finding
 from graphshare.text.format import format_count
@@ -94,10 +95,11 @@ def command(
         return _show_fixes(targets, checked)
     inputs = _list_inputs(targets, baseline)
     known = None if write_baseline else baseline or checked.config.baseline or None
-    report = check_targets(targets, checked, jobs=jobs, fix=fix, baseline=known)
-    if write_baseline is not None:
-        return _write_baseline(report.findings, write_baseline, inputs)
-    put_report(report, format_, out=out, inputs=inputs)
+    with OutputTransaction() as stage:  # the fixed files and the report or baseline are one act
+        report = check_targets(targets, checked, jobs=jobs, fix=fix, baseline=known, stage=stage)
+        if write_baseline is not None:
+            return _write_baseline(report.findings, write_baseline, inputs, stage)
+        put_report(report, format_, out=out, inputs=inputs, stage=stage)
     return report.exit_code(strict=strict or checked.config.strict)
 
 
@@ -126,7 +128,7 @@ def _list_inputs(targets: Sequence[Target], baseline: str | None) -> list[UsedFi
     return [*files, *list_inputs("parameters", *(target.params for target in targets)), *list_inputs("baseline", baseline)]
 
 
-def _write_baseline(findings: Sequence[Finding], path: str, inputs: Sequence[UsedFile]) -> int:
-    write_text(path, format_baseline(findings, path).encode(), content="baseline", inputs=inputs)
+def _write_baseline(findings: Sequence[Finding], path: str, inputs: Sequence[UsedFile], stage: OutputTransaction) -> int:
+    write_text(path, format_baseline(findings, path).encode(), content="baseline", inputs=inputs, stage=stage)
     say(f"wrote {path}: {format_count(len(findings), 'finding')}")
     return 0

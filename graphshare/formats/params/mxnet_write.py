@@ -14,7 +14,6 @@ from typing import BinaryIO
 import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
-from graphshare.formats.atomic import output_error
 from graphshare.formats.byte_source import ByteSource, reopen_source
 from graphshare.formats.params.byte_ranges import copy_ranges, first_difference, write_all
 from graphshare.formats.params.format import Chunks, Parts, Plan
@@ -27,6 +26,7 @@ from graphshare.formats.params.mxnet_index import (
     index_params,
 )
 from graphshare.formats.params.records import MAX_RANK, MAX_RECORDS, ParameterFile, Record, encode_key, format_record
+from graphshare.formats.staged_file import output_error
 from graphshare.progress import task
 from graphshare.text.format import format_count
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import stat
 import subprocess
 import sys
 import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -28,6 +33,15 @@ def write(paths, commit: bool = True) -> None:
             stage.open(path).write(b"new " + os.path.basename(path).encode())
         if commit:
             stage.commit()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[IO[bytes]]:
+    """Open a new file as another live run has its temporary files open."""
+    fcntl = pytest.importorskip("fcntl")
+    with open(path, "xb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield file
 
 
 def test_files_appear_on_commit_and_not_before(tmp_path: Path) -> None:
@@ -353,9 +367,178 @@ def test_a_file_size_limit_is_an_output_error_that_names_the_target(tmp_path: Pa
 def test_a_temporary_name_that_is_taken_is_left_alone(tmp_path: Path, monkeypatch) -> None:
     tokens = iter([b"taken", b"taken", b"free"])
     monkeypatch.setattr(os, "urandom", lambda _: next(tokens))
-    taken = f".graphshare-{b'taken'.hex()}.tmp"
-    (tmp_path / taken).write_bytes(b"someone's")
-    write([tmp_path / "a"], commit=False)
+    taken = f".graphshare-{zlib.crc32(b'a'):08x}-{b'taken'.hex()}.tmp"
+    with locked(tmp_path / taken) as file:
+        file.write(b"someone's")
+        file.flush()
+        write([tmp_path / "a"], commit=False)
     assert names(tmp_path) == [taken]
     assert (tmp_path / taken).read_bytes() == b"someone's"
     assert next(tokens, None) is None
+
+
+def leftover(target: str, ending: str, token: str = "0123456789abcdef") -> str:
+    return f".graphshare-{zlib.crc32(target.encode()):08x}-{token}{ending}"
+
+
+@posix
+def test_what_a_killed_run_has_left_is_removed_by_the_next_on_that_target(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys; from graphshare.formats.atomic import OutputTransaction\n"
+        "os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "with OutputTransaction() as s:\n"
+        "    for path in sys.argv[1:]: s.open(path).write(b'killed')\n"
+        "    s.commit()"
+    )
+    (tmp_path / "a").write_bytes(b"old")
+    run = subprocess.run([sys.executable, "-c", code, tmp_path / "a", tmp_path / "b"], check=False)
+    assert run.returncode == -signal.SIGKILL
+    assert len(names(tmp_path)) == 4  # a, its new and its old content, the new content of b
+    write([tmp_path / "c"])
+    assert len(names(tmp_path)) == 5
+    write([tmp_path / "a"])
+    assert len(names(tmp_path)) == 3
+    write([tmp_path / "b"], commit=False)
+    assert names(tmp_path) == ["a", "c"]
+    assert (tmp_path / "a").read_bytes() == b"new a"
+
+
+@posix
+def test_the_temporaries_of_a_live_run_stay(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    with OutputTransaction() as stage:
+        stage.open(tmp_path / "a").write(b"first")
+        write([tmp_path / "a"])
+        assert len(names(tmp_path)) == 2
+        stage.place()
+        assert [name.endswith(".old") for name in names(tmp_path)] == [True, False]
+        write([tmp_path / "a"], commit=False)  # the lock is on the target now
+        assert [name.endswith(".old") for name in names(tmp_path)] == [True, False]
+        stage.commit()
+    assert names(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"first"
+
+
+@posix
+def test_the_only_copy_of_a_killed_run_without_hard_links_is_put_back(tmp_path: Path) -> None:
+    (tmp_path / leftover("a", ".old")).write_bytes(b"old")
+    write([tmp_path / "a"], commit=False)
+    assert names(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"old"
+
+
+@posix
+def test_files_that_are_not_ours_are_never_removed(tmp_path: Path) -> None:
+    others = [leftover("b", ".tmp"), ".graphshare-x.tmp", ".graphshare-session"]
+    for name in others:
+        (tmp_path / name).write_bytes(b"")
+    write([tmp_path / "a"])
+    assert names(tmp_path) == sorted(["a", *others])
+
+
+def test_what_is_in_place_without_a_commit_is_put_back(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    with OutputTransaction() as stage:
+        stage.open(tmp_path / "a").write(b"new")
+        stage.open(tmp_path / "b").write(b"new")
+        stage.place()
+        assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == b"new"
+    assert names(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"old"
+
+
+@posix
+def test_more_outputs_than_files_may_be_open(tmp_path: Path) -> None:
+    code = (
+        "import resource, sys; from graphshare.formats.atomic import OutputTransaction\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))\n"
+        "with OutputTransaction() as s:\n"
+        "    for i in range(100): s.open(f'{sys.argv[1]}/{i}').write(b'new')\n"
+        "    s.commit()"
+    )
+    subprocess.run([sys.executable, "-c", code, tmp_path], check=True)
+    assert len(names(tmp_path)) == 100
+
+
+@posix
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("at", range(6))
+def test_signals_wait_until_all_is_in_place(tmp_path: Path, monkeypatch, number: signal.Signals, at: int) -> None:
+    for name in "ab":
+        (tmp_path / name).write_bytes(b"old")
+    calls = []
+
+    def interrupting(function):
+        def call(*arguments):
+            calls.append(function)
+            if len(calls) == at + 1:
+                os.kill(os.getpid(), number)
+            return function(*arguments)
+
+        return call
+
+    for name in ("link", "replace", "unlink"):
+        monkeypatch.setattr(os, name, interrupting(getattr(os, name)))
+    received = []
+    before = signal.signal(number, lambda number, _: received.append((number, names(tmp_path))))
+    try:
+        write([tmp_path / "a", tmp_path / "b"])
+    finally:
+        signal.signal(number, before)
+    assert received == [(number, ["a", "b"])]
+    assert len(calls) == 6  # a backup, a rename and a removal for each
+    assert (tmp_path / "a").read_bytes() == b"new a"
+    assert (tmp_path / "b").read_bytes() == b"new b"
+
+
+@posix
+def test_a_second_interrupt_leaves_no_mixed_pair(tmp_path: Path, monkeypatch) -> None:
+    for name in "ab":
+        (tmp_path / name).write_bytes(b"old")
+    real = os.replace
+
+    def failing(source: str, target: str) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        if target.endswith("b") and source.endswith(".tmp"):
+            raise OSError(errno.EIO, "bad")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(KeyboardInterrupt):
+        write([tmp_path / "a", tmp_path / "b"])
+    assert names(tmp_path) == ["a", "b"]
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == b"old"
+
+
+@posix
+def test_two_outputs_to_one_stream_are_refused(tmp_path: Path) -> None:
+    with open(tmp_path / "a", "wb") as file:
+        number = file.fileno()
+        for paths in (
+            [f"/dev/fd/{number}", tmp_path / "a"],
+            [tmp_path / "a", f"/dev/fd/{number}"],
+            [f"/dev/fd/{number}", f"/dev/fd/{number}"],
+        ):
+            with pytest.raises(RefusedError, match="two outputs"):
+                write(paths)
+    assert names(tmp_path) == ["a"]
+    write(["/dev/null", "/dev/null"])
+
+
+@posix
+def test_a_descriptor_of_our_own_is_not_an_output(tmp_path: Path) -> None:
+    with OutputTransaction() as stage:
+        number = stage.open(tmp_path / "a").fileno()
+        with pytest.raises(RefusedError, match="two outputs"):
+            stage.open(f"/dev/fd/{number}")
+    with pytest.raises(OutputError, match="descriptor 12345 is not open"):
+        write(["/dev/fd/12345"])
+
+
+@posix
+def test_other_hard_links_keep_the_old_content(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    os.link(tmp_path / "a", tmp_path / "b")
+    write([tmp_path / "a"])
+    assert (tmp_path / "b").read_bytes() == b"old"
+    assert (tmp_path / "a").read_bytes() == b"new a"

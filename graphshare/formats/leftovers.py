@@ -1,0 +1,165 @@
+"""Names and locks of the temporary files beside an output, and the removal of those that a killed run has left.
+
+A temporary file is ``.graphshare-<CRC-32 of the target's name>-<random>.tmp`` for the new content and ``.old`` for what was
+there. The run that made it holds an advisory lock (flock) on the new content, which the system releases when the run ends in
+whatever way. When new content takes its place the lock stays, now on the target. A file without a live run is therefore one
+whose lock is free; for ``.old``, that of every new content and of the target. Where locks do not exist nothing is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterable
+from zlib import crc32
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None  # type: ignore[assignment]
+
+_START = ".graphshare-"
+
+
+def temporary_path(place: str, ending: str) -> str:
+    """Return a new path beside ``place``; its name is independent of the target's, which may be as long as names get."""
+    folder, name = os.path.split(place)
+    return os.path.join(folder, f"{_start(name)}{os.urandom(8).hex()}{ending}")
+
+
+def create_locked(place: str, mode: int, note: Callable[[str], None]) -> tuple[int, int]:
+    """Create a temporary file for ``place``; return its descriptor, and another one that keeps its lock.
+
+    ``note`` gets its path before it exists, so that an interrupt leaves nothing behind. Between its creation and its lock
+    another run may take it for a left-over; then another one is created.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    raised = False
+    while True:
+        path = temporary_path(place, ".tmp")
+        note(path)
+        fd = lock = -1
+        try:
+            fd = os.open(path, flags, mode)
+            lock = os.dup(fd)
+            is_ours = _try_lock(fd) is not False and os.path.lexists(path)
+        except FileExistsError:
+            note("")
+            continue
+        except OSError as error:
+            close(fd)
+            close(lock)
+            remove(path)
+            if error.errno != errno.EMFILE or raised:
+                raise
+            raised = _raise_descriptor_limit()
+            continue
+        if is_ours:
+            return fd, lock
+        close(fd)
+        close(lock)
+        remove(path)
+
+
+def list_temporaries(folder: str) -> list[str]:
+    """Return the names of the temporary files in a folder."""
+    try:
+        return [name for name in os.listdir(folder or ".") if name.startswith(_START)]
+    except OSError:  # it may be written but not listed
+        return []
+
+
+def remove_leftovers(place: str, names: Iterable[str]) -> None:
+    """Remove those of ``names`` beside ``place`` that a killed run has left for it.
+
+    The old content of a target that is gone (a file system without hard links) is put back instead.
+    """
+    if fcntl is None:
+        return
+    folder, name = os.path.split(place)
+    paths = [os.path.join(folder, found) for found in names if found.startswith(_start(name))]
+    # In this order: new content that is put in place meanwhile is found locked as the target.
+    is_live = [_remove_unlocked(path) for path in paths if path.endswith(".tmp")].count(False) > 0
+    for path in paths:
+        if path.endswith(".old") and not is_live and not _is_locked(place):
+            if os.path.lexists(place):
+                remove(path)
+            else:
+                with contextlib.suppress(OSError):
+                    os.rename(path, place)
+
+
+def remove(path: str) -> None:
+    """Remove a file if it is there; an error that passes (a signal, a busy server) is tried again."""
+    for _ in range(3):
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+        except OSError:
+            continue
+        return
+
+
+def close(fd: int) -> None:
+    """Close a descriptor; -1 is none."""
+    if fd >= 0:
+        with contextlib.suppress(OSError):
+            os.close(fd)
+
+
+def _start(name: str) -> str:
+    return f"{_START}{crc32(os.fsencode(name)):08x}-"
+
+
+def _raise_descriptor_limit() -> bool:
+    """Let this process open as many files as it may: one command can have thousands of outputs."""
+    import resource  # rarely needed, and not on Windows
+
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return True
+
+
+def _try_lock(fd: int) -> bool | None:
+    """Lock a file; return False where another run has the lock, None where files cannot be locked."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _is_locked(path: str) -> bool:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # it cannot be known
+    try:
+        return _try_lock(fd) is not True
+    finally:
+        os.close(fd)
+
+
+def _remove_unlocked(path: str) -> bool:
+    """Remove a file that no live run has locked; return whether it is gone."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        if _try_lock(fd) is not True:
+            return False
+        remove(path)
+    finally:
+        os.close(fd)
+    return True

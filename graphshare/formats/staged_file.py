@@ -1,0 +1,93 @@
+"""The file that an output is written to before it is in place, its errors, and the report of what has been written."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from graphshare.errors import Fault, OutputError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+_REASONS = {
+    errno.ENOSPC: ("the disk is full", "make room, or write to another disk"),
+    errno.EDQUOT: ("the disk quota is used up", "make room, or write to another disk"),
+    errno.EFBIG: ("the file would become larger than is allowed", "see `ulimit -f` and the file system's own limit"),
+    errno.EACCES: ("permission denied", "the directory must be writable: the output is written beside its target first"),
+    errno.EPERM: ("the operation is not permitted", ""),
+    errno.EROFS: ("the file system is read-only", ""),
+    errno.ENOTDIR: ("a part of the path is a file, not a directory", ""),
+    errno.ENAMETOOLONG: ("the name is too long", ""),
+    errno.ELOOP: ("the symbolic links form a loop", ""),
+    errno.EPIPE: ("the reader closed the pipe", ""),
+}
+
+
+def output_error(error: OSError, target: str) -> OutputError:
+    """Return ``error`` as an OutputError that names the output the user asked for."""
+    if error.errno == errno.ENOENT:
+        directory = os.path.dirname(target) or "."
+        return OutputError(Fault("the directory does not exist", where=target, hint=f"create it: mkdir -p {directory}"))
+    reason, hint = _REASONS.get(error.errno or 0, (error.strerror or str(error), ""))
+    return OutputError(Fault(f"cannot be written: {reason}", where=target, hint=hint))
+
+
+OutputListener = Callable[[str, bool], None]
+"""Receives each output that has changed, and whether it is complete: one that is written directly changes piece by piece."""
+_LISTENER: ContextVar[OutputListener | None] = ContextVar("output_listener", default=None)
+
+
+@contextmanager
+def output_listener(listener: OutputListener) -> Iterator[None]:
+    """Report what the transactions inside the block have written to ``listener``."""
+    token = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)
+
+
+def note_output(target: str, is_complete: bool) -> None:
+    """Report a changed output to the listener, if there is one."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener(target, is_complete)
+
+
+class _Raw(io.FileIO):
+    """A file whose failures speak of the target, not of the temporary file."""
+
+    target = ""
+    direct = False
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            count = super().write(data)
+        except OSError as error:
+            raise output_error(error, self.target) from error
+        if self.direct and count:
+            note_output(self.target, False)
+        return count
+
+
+class StagedFile(io.BufferedWriter):
+    """What :meth:`OutputTransaction.open` returns.
+
+    ``target`` is the path that was asked for, ``name`` where the bytes are until the commit. ``direct`` says that they go where
+    they cannot be read back or taken back from: a pipe, a device, a redirected standard output.
+    """
+
+    def __init__(self, fd: int, name: str, target: str, *, direct: bool = False) -> None:
+        raw = _Raw(fd, "wb")
+        raw.name = name
+        raw.target = target
+        raw.direct = direct
+        super().__init__(raw)
+        self.target = target
+        self.direct = direct

@@ -1,0 +1,162 @@
+"""Interrupted commands: their exit code, their last message, and what of their outputs is there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes import COMMAND, ROOT, done, environment, files_in, graphshare, refused, write_json
+from tests.symbols import siamese
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+
+_START = f"""
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background ignores it, and children inherit that
+sys.path.insert(0, {str(ROOT)!r})
+"""
+
+
+def run_changed(tmp_path: Path, change: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the command in a process in which ``change`` was executed first."""
+    script = f"{_START}{change}\nfrom graphshare.__main__ import main\nsys.argv = ['graphshare', *sys.argv[1:]]\nmain()"
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=60,
+        env=environment(),
+        check=False,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_json(tmp_path / "a.json", siamese())
+    (tmp_path / "out.json").write_text("old")
+    (tmp_path / "map.json").write_text("old")
+    return tmp_path
+
+
+DUPLICATE = ("duplicate", "a.json", "--prefix", "b-", "-o", "out.json", "--map-out", "map.json")
+
+
+@pytest.mark.parametrize("code", [130, 2])
+def test_the_last_message_says_what_was_written(folder: Path, code: int) -> None:
+    number = "SIGINT" if code == 130 else "SIGHUP"
+    change = f"""
+from graphshare.formats import atomic
+def interrupting(real):
+    def call(*arguments):
+        os.kill(os.getpid(), signal.{number})
+        return real(*arguments)
+    return call
+os.replace = interrupting(os.replace)
+"""
+    run = run_changed(folder, change, *DUPLICATE)
+    assert run.returncode == code
+    assert run.stderr.decode().splitlines()[-1] == "error: interrupted; out.json, map.json were written"
+    assert b"Traceback" not in run.stderr
+    assert files_in(folder) == ["a.json", "map.json", "out.json"]
+    assert "old" not in ((folder / "out.json").read_text(), (folder / "map.json").read_text())
+
+
+def test_signals_in_quick_succession_leave_no_temporary_file(folder: Path) -> None:
+    change = """
+from graphshare.checkpoint import save
+def check_written(*arguments, **more):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+save.check_written = check_written
+"""
+    run = run_changed(folder, change, *DUPLICATE)
+    assert run.returncode == 130
+    assert run.stderr.decode().splitlines()[-1] == "error: interrupted; nothing was changed"
+    assert files_in(folder) == ["a.json", "map.json", "out.json"]
+    assert (folder / "out.json").read_text() == (folder / "map.json").read_text() == "old"
+
+
+def test_an_interrupt_of_the_imports_has_no_traceback(folder: Path) -> None:
+    change = """
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == "click":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+"""
+    run = run_changed(folder, change, *DUPLICATE)
+    assert (run.returncode, run.stderr) == (130, b"error: interrupted; nothing was changed\n")
+
+
+def test_an_interrupt_of_a_message_has_no_traceback(folder: Path) -> None:
+    change = """
+from graphshare.cli import main as command
+command.say_faults = lambda error: os.kill(os.getpid(), signal.SIGINT)
+"""
+    run = run_changed(folder, change, "check", "missing.json")
+    assert run.returncode == 130
+    assert b"Traceback" not in run.stderr
+
+
+def test_a_hangup_that_is_ignored_stays_ignored(folder: Path) -> None:
+    change = """
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+from graphshare.checkpoint import save
+real = save.check_written
+def check_written(*arguments, **more):
+    os.kill(os.getpid(), signal.SIGHUP)
+    return real(*arguments, **more)
+save.check_written = check_written
+"""
+    assert run_changed(folder, change, *DUPLICATE).returncode == 0
+
+
+def test_a_failure_after_the_files_says_that_they_were_written(folder: Path) -> None:
+    lenet = str(ROOT / "fixtures" / "lenet")
+    words = ["run", lenet, "--random", "0", "--shape", "data=1,1,28,28", "-o", "out.npz", "--format", "json"]
+    with open("/dev/full", "wb") as full:
+        run = subprocess.run(
+            [*COMMAND, *words], cwd=folder, stdout=full, stderr=subprocess.PIPE, env=environment(), check=False
+        )
+    assert run.returncode == 2
+    assert b"the disk is full" in run.stderr
+    assert run.stderr.decode().splitlines()[-1].strip() == "hint: before that, out.npz was written"
+
+
+def test_only_descriptors_open_at_the_start_are_outputs(folder: Path) -> None:
+    words = ["duplicate", "a.json", "--prefix", "b-", "-o", "out.json", "--map-out"]
+    for number in range(3, 12):
+        refused(graphshare(*words, f"/dev/fd/{number}", cwd=folder), f"/dev/fd/{number}: descriptor {number} is not open")
+    assert (folder / "out.json").read_text() == "old"
+    assert files_in(folder) == ["a.json", "map.json", "out.json"]
+    with open(folder / "map.json", "wb") as file:
+        run = subprocess.run(
+            [*COMMAND, *words, f"/dev/fd/{file.fileno()}"],
+            cwd=folder, env=environment(), pass_fds=[file.fileno()], capture_output=True, check=False,
+        )  # fmt: skip
+    done(run)
+    assert b'"version"' in (folder / "map.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("-o out.json --map-out /dev/stdout > out.json", "out.json: is also where stdout goes"),
+        ("-o - --map-out /dev/stdout | cat", "/dev/stdout: is named for two outputs"),
+        ("-o /dev/fd/3 --map-out /dev/fd/4 3> x 4>&3", "/dev/fd/4: is named for two outputs"),
+        ("-o /dev/fd/3 --map-out x 3> x", "x: is named for two outputs"),
+        ("-o - --map-out x > x", "x: is "),
+    ],
+)
+def test_two_outputs_to_one_place_are_refused(folder: Path, options: str, words: str) -> None:
+    line = f"set -o pipefail; {' '.join(COMMAND)} duplicate a.json --prefix b- {options}"
+    run = subprocess.run(["bash", "-c", line], cwd=folder, env=environment(), capture_output=True, check=False)
+    assert run.returncode == 2
+    assert words in run.stderr.decode()
+    assert run.stdout == b""
