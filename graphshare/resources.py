@@ -1,6 +1,6 @@
 """Limits of memory and time. Sizes are compared with the limit before memory is taken; long work ends at its time limit.
 
-A piece of work that is about to take memory calls :func:`require_memory`. Without a limit of the user's the bound is what the
+A piece of work that is about to take memory asks :func:`describe_excess`. Without a limit of the user's the bound is what the
 machine has: the limit of the process's control group minus its use, else the available memory.
 """
 
@@ -60,7 +60,7 @@ def memory_limit(count: int | None) -> Iterator[None]:
 
 @contextmanager
 def resource_limits(max_memory: int | str | None, seconds: float | None) -> Iterator[None]:
-    """Bound memory, in bytes or as :func:`parse_size` reads it, and time of the work inside the block; None is no limit.
+    """Bound memory, in bytes or as :func:`parse_size` reads it, and time of the work inside the block, unless they are None.
 
     Raises:
         RefusedError: the time limit has passed.
@@ -69,18 +69,6 @@ def resource_limits(max_memory: int | str | None, seconds: float | None) -> Iter
     size = parse_size(max_memory) if isinstance(max_memory, str) else max_memory
     with memory_limit(size), time_limit(seconds):
         yield
-
-
-def require_memory(count: int, subject: str, *, node: str | None = None, where: str = "", path: str = "") -> None:
-    """Refuse to take ``count`` bytes for ``subject``, which begins the message, where that is above the limit.
-
-    Raises:
-        RefusedError: with the place, the bytes, the limit and the option that sets it.
-    """
-    excess = describe_excess(count)
-    if excess:
-        message = f"{subject} {format_bytes(count)} of memory, {excess}"
-        raise RefusedError(Fault(message, node=node, where=where, path=path, hint=MORE_MEMORY))
 
 
 def describe_excess(count: int, held: int = 0) -> str:
@@ -171,7 +159,7 @@ class _Watchdog:
 
 @contextmanager
 def time_limit(seconds: float | None, *, overrun: Callable[[], None] | None = None) -> Iterator[None]:
-    """End the work inside the block after ``seconds``; None is no limit. Only the main thread can have one.
+    """End the work inside the block after ``seconds``, unless that is None. Only the main thread can have one.
 
     ``overrun`` is called in another thread where a single call of native code goes on for too long after the limit.
 
@@ -196,7 +184,7 @@ def time_limit(seconds: float | None, *, overrun: Callable[[], None] | None = No
         raise time_error(seconds) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        stop_watchdog()
+        _stop_watchdog()
         signal.signal(signal.SIGALRM, before)
 
 
@@ -206,8 +194,14 @@ def time_error(seconds: float) -> RefusedError:
     return RefusedError(Fault(f"the time limit of {seconds:g} s has passed; nothing was written", hint=hint))
 
 
-def stop_watchdog() -> None:
-    """Let what follows finish, or end by the timer's exception alone: files are about to be written."""
+def end_time_limit() -> None:
+    """Let what follows finish: the answer is there, and files are about to be written."""
+    if hasattr(signal, "setitimer") and signal.getsignal(signal.SIGALRM) is _raise_time_up:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    _stop_watchdog()
+
+
+def _stop_watchdog() -> None:
     if _Watchdog.timer is not None:
         _Watchdog.timer.cancel()
         _Watchdog.timer = None

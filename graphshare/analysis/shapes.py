@@ -19,6 +19,7 @@ from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import NP_SHAPE, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.registry import find_kernel, lookup
+from graphshare.ops.signature import MAX_COUNT
 from graphshare.ops.unification import unify
 from graphshare.text.format import format_count, format_shape
 
@@ -33,6 +34,7 @@ TYPE_FLAGS = {
     "7": "bool",
 }
 _MAX_ROUNDS = 64
+_COUNTS = ("num_outputs", "sections", "num_args", "num_weights", "num_tensors", "num_arrays", "num_layers")
 SHAPE_RULE, DTYPE_RULE = "shape rule", "dtype rule"
 
 
@@ -123,6 +125,7 @@ class _Rules:
     def __init__(self, order: Sequence[Node], *, np_shape: bool = False) -> None:
         semantics = {NP_SHAPE: True} if np_shape else {}
         self._rules: dict[Node, tuple[Kernel, dict[str, Any]]] = {}
+        self._excesses: dict[Node, str] = {}
         self._bodies = {node: bodies_of(node) for node in order if node.subgraphs}
         for node in order:
             kernel = find_kernel(node.op) if not node.is_variable else None
@@ -130,6 +133,8 @@ class _Rules:
             if kernel is not None:
                 attrs = signature.parse(node.attrs)[0] if signature is not None else dict(node.attrs)
                 self._rules[node] = (kernel, attrs | semantics)
+                if reason := _find_excess(attrs):
+                    self._excesses[node] = reason
 
     def shape_step(self, inference: Inference, node: Node) -> bool:
         """Apply the operator's shape rule; return whether it changed anything."""
@@ -173,6 +178,8 @@ class _Rules:
 
     def _shapes(self, node: Node, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         kernel, attrs = self._rules[node]
+        if node in self._excesses:
+            raise KernelError(self._excesses[node])
         if kernel.body_shapes is None or node not in self._bodies:
             return kernel.shapes(attrs, inputs, outputs)
         return kernel.body_shapes(attrs, inputs, outputs, self._bodies[node])
@@ -182,6 +189,15 @@ class _Rules:
         if kernel.body_types is None or node not in self._bodies:
             return kernel.types(attrs, inputs, outputs)
         return kernel.body_types(attrs, inputs, outputs, self._bodies[node])
+
+
+def _find_excess(attrs: Mapping[str, Any]) -> str:
+    """Return what is wrong with a count of inputs or outputs for which rules would make a list; an empty text if nothing is."""
+    for key in _COUNTS:
+        value = attrs.get(key)
+        if isinstance(value, int) and value > MAX_COUNT:
+            return f"{key} is {value}, and at most {format_count(MAX_COUNT)} are supported"
+    return ""
 
 
 def bodies_of(node: Node) -> NodeBodies:

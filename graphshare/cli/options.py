@@ -54,7 +54,7 @@ time_limit = _option(
     metavar="S",
     expose_value=False,
     callback=lambda context, option, value: limit_time(context, value),
-    help="End with an error after this many seconds; nothing is written then.",
+    help="End with an error where the answer takes more seconds; nothing is written then.",
 )
 upgrade_first = _option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade to MXNet 1.9.1 before anything else.")
 branch_prefixes = _option(

@@ -11,8 +11,9 @@ import numpy as np
 
 from graphshare.analysis.bodies import inner_operators, inner_variables
 from graphshare.analysis.node_errors import explain_failure, refuse_inputs
-from graphshare.analysis.shapes import infer
+from graphshare.analysis.shapes import Inference, infer
 from graphshare.errors import Fault, RefusedError
+from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.pool import Pool
 from graphshare.execute.step import Step
@@ -183,6 +184,7 @@ def _subgraph_runner(
 ) -> Callable[[int, Sequence[Array]], list[Array]]:
     """Return a function that runs a subgraph of ``node`` on arrays for its variables, in MXNet's order."""
     plans: dict[int, tuple[Plan, list[Node]]] = {}
+    inferences: dict[Any, Inference] = {}
 
     def run_subgraph(number: int, arrays: Sequence[Array]) -> list[Array]:
         if number not in plans:
@@ -190,11 +192,26 @@ def _subgraph_runner(
             plans[number] = (make_plan(graph.heads), inner_variables(graph))
         plan, variables = plans[number]
         values = dict(zip(variables, arrays, strict=True))
+        key = (number, *((x.shape, x.dtype) for x in arrays))
+        if key not in inferences:  # a loop has the same shapes in each step
+            inferences.clear()
+            inferences[key] = infer_body(node.subgraphs[number], values)
         creates = any(not step.inputs for step in plan.steps)  # their shapes may follow from the others only
-        shapes = infer(node.subgraphs[number], {n: x.shape for n, x in values.items()}, {}).shapes if creates else None
+        shapes = inferences[key].shapes if creates else None
         return run_plan(plan, values, shapes=shapes, training=training, rng=rng).outputs
 
     return run_subgraph
+
+
+def infer_body(graph: Graph, values: Mapping[Node, Array]) -> Inference:
+    """Return what follows inside of a subgraph from the values of its variables.
+
+    Raises:
+        RefusedError: they do not fit, or one run of the subgraph takes more than the memory limit.
+    """
+    inference = infer(graph, {n: x.shape for n, x in values.items()}, {n: str(x.dtype) for n, x in values.items()})
+    check_memory(inference.nodes, graph.heads, inference, values)
+    return inference
 
 
 def run_graph(targets: Sequence[Entry], values: Mapping[Node, Array]) -> list[Array]:

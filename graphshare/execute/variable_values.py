@@ -13,6 +13,7 @@ from graphshare.analysis.shapes import Inference
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Node
 from graphshare.ir.walk import consumers
+from graphshare.ops.draws import draw_in_blocks
 from graphshare.ops.kernel import Array, KernelError
 from graphshare.ops.registry import lookup
 from graphshare.ops.unification import is_known, unify
@@ -21,24 +22,26 @@ from graphshare.text.format import format_shape
 
 def draw_input(node: Node, shape: Sequence[int], dtype: str, *, seed: int, limit: int | None = None) -> Array:
     """Draw values from a stream of ``seed`` and the variable's name: standard normal, or integers below ``limit``."""
-    stream = np.random.default_rng([seed, zlib.crc32(node.name.encode("utf-8", "surrogateescape"))])
+    stream = _stream_of(node, seed)
     if limit is not None or np.dtype(dtype).kind in "iub":
-        return stream.integers(0, limit or 2, size=tuple(shape)).astype(dtype)
-    return stream.standard_normal(tuple(shape), dtype="float64").astype(dtype)
+        return draw_in_blocks(lambda count: stream.integers(0, limit or 2, size=count), shape, dtype)
+    return draw_in_blocks(stream.standard_normal, shape, dtype)
 
 
 def draw_parameter(node: Node, shape: Sequence[int], dtype: str, *, seed: int) -> Array:
     """Draw values that keep a deep network in range: scaled by the inputs a unit has, variances and scales around one."""
-    values = draw_input(node, shape, "float64", seed=seed)
     if np.dtype(dtype).kind in "iub":
         return draw_input(node, shape, dtype, seed=seed)
+    stream = _stream_of(node, seed)
     if node.name.endswith(("gamma", "var")):
-        values = 1 + 0.1 * np.abs(values)
-    elif len(shape) > 1:
-        values *= np.sqrt(2.0 / max(1, int(np.prod(shape[1:]))))
-    else:
-        values *= 0.1
-    return values.astype(dtype)
+        return draw_in_blocks(lambda count: 1 + 0.1 * np.abs(stream.standard_normal(count)), shape, dtype)
+    scale = np.sqrt(2.0 / max(1, int(np.prod(shape[1:])))) if len(shape) > 1 else 0.1
+    return draw_in_blocks(lambda count: stream.standard_normal(count) * scale, shape, dtype)
+
+
+def _stream_of(node: Node, seed: int) -> np.random.Generator:
+    """Return the stream of a variable, by seed and name."""
+    return np.random.default_rng([seed, zlib.crc32(node.name.encode("utf-8", "surrogateescape"))])
 
 
 def index_limits(nodes: Iterable[Node]) -> dict[Node, int]:

@@ -28,7 +28,7 @@ from graphshare.formats.images.images import list_image_files
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.output_paths import is_directory
 from graphshare.formats.params.registry import ARRAY_ENDINGS
-from graphshare.resources import stop_watchdog
+from graphshare.resources import end_time_limit
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_names, format_number
 
 _NAMED = 12  # arrays of the file that are named
@@ -118,8 +118,8 @@ def command(
     rankings = class_options.rank_outputs(classes, computed.outputs, values)
     for note in computed.notes:
         say(note)
-    _write(model, computed.outputs, outputs)
     summaries = [summarize(name, array) for name, array in computed.outputs.items()]
+    _write(model, computed.outputs, outputs)
     costs = profile_of(computed.timings) if profile else None
     if format_ == "json":
         put_json(_report(computed, summaries, costs, rankings))
@@ -146,8 +146,8 @@ def _run_trained(
     rankings = class_options.rank_outputs(classes, trained.outputs, common["feeds"])
     for note in trained.notes:
         say(note)
-    _write(model.with_params(trained.updated), trained.outputs, outputs)
     summaries = [summarize(name, array) for name, array in trained.outputs.items()]
+    _write(model.with_params(trained.updated), trained.outputs, outputs)
     if format_ == "json":
         put_json(training_options.report(trained, summaries, rankings))
     elif rankings is not None:
@@ -188,7 +188,7 @@ def _resolve_outputs(
 
 def _write(model: Checkpoint, arrays: Mapping[str, Any], outputs: Outputs) -> None:
     """Write the outputs and the trained parameters, both or neither."""
-    stop_watchdog()
+    end_time_limit()
     write_outputs(outputs, model, arrays=arrays)
     if outputs.arrays not in ("", "-"):
         say(f"wrote {outputs.arrays}: {format_names(map(escape_control, arrays), _NAMED)}")

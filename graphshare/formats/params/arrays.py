@@ -17,7 +17,8 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.byte_source import ByteSource, reopen_source
 from graphshare.formats.params.format import CHUNK, Chunks
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
-from graphshare.text.format import format_count
+from graphshare.resources import MORE_MEMORY, describe_excess
+from graphshare.text.format import format_bytes, format_count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,6 +76,7 @@ class ArrayReader:
     def __init__(self, file: ParameterFile) -> None:
         self.file = file
         self._others: dict[int, ArrayReader] = {}
+        self._taken = 0  # bytes of the arrays that were decoded
 
     def __enter__(self) -> ArrayReader:
         if any(record.origin is not None for record in self.file.records):
@@ -111,7 +113,9 @@ class ArrayReader:
     def read(self, record: Record) -> Array:
         """Return the array in dense form. bfloat16 becomes float32 with the same values; others keep their dtype."""
         reader, record = self._locate(record)
-        return _by_value(reader._raw(record), record.dtype)
+        array = _by_value(reader._raw(record), record.dtype)
+        self._taken += 0 if record.data_offset is not None and record.storage == "default" else array.nbytes
+        return array
 
     def read_sparse(self, record: Record) -> SparseArray:
         """Return a sparse record as stored. Raises InputError when its indices do not fit its shape."""
@@ -148,13 +152,21 @@ class ArrayReader:
         if record.origin is not None and record.origin.array is not None:
             return record.origin.array
         try:
-            if record.storage != "default":
-                return self._dense(record)
-            if record.data_offset is None:
-                return self._decode(record)
+            if record.storage != "default" or record.data_offset is None:
+                self._require_memory(record)
+                return self._decode(record) if record.storage == "default" else self._dense(record)
             return self._view(record.data_offset, record.shape, _storage_dtype(record), record)
         except (MemoryError, ValueError) as error:
             raise self._fault(f"cannot be held in memory as {record.shape}: {error}", record) from error
+
+    def _require_memory(self, record: Record) -> None:
+        """Refuse an array that unpacks to more than the memory limit. Raises InputError before any of it is decoded."""
+        excess = describe_excess(record.dense_size, self._taken)
+        if excess:
+            what = f"is {record.storage} and " if record.storage != "default" else ""
+            size = f"its elements take {format_bytes(record.dense_size)}"
+            error = self._fault(f"{what}cannot be held in memory as {record.shape}: {size}, {excess}", record)
+            raise InputError(msgspec.structs.replace(error.faults[0], hint=MORE_MEMORY))
 
     def _dense(self, record: Record) -> Array:
         import numpy as np  # start-up: headers are read without numpy

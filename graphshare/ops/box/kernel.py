@@ -13,6 +13,9 @@ from graphshare.ops.limits import SIGNED, Limits, with_limits
 from graphshare.ops.unification import dims_of_rank, output_rule, same_dtypes, unify
 from graphshare.text.format import format_count
 
+_CELLS = 1 << 17
+"""Number of anchors, or of pairs of boxes, that are computed at a time."""
+
 
 def corners(boxes: Array, form: str) -> Array:
     """Return the corners of ``boxes`` ``(..., 4)`` in format ``form``."""
@@ -121,7 +124,12 @@ def _infer_nms_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
 def box_iou(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
     """Return the overlaps of each box of ``a`` with each of ``b``, in the concatenated shapes without the last axis."""
     x, y = corners(a, attrs["format"]), corners(b, attrs["format"])
-    return overlaps(x.reshape(-1, 1, 4), y.reshape(1, -1, 4)).reshape(a.shape[:-1] + b.shape[:-1])
+    first, second = x.reshape(-1, 1, 4), y.reshape(1, -1, 4)
+    out: Array = np.empty((first.shape[0], second.shape[1]), np.result_type(x, y))
+    step = max(1, _CELLS // max(1, second.shape[1]))
+    for start in range(0, len(out), step):
+        out[start : start + step] = overlaps(first[start : start + step], second)
+    return out.reshape(a.shape[:-1] + b.shape[:-1])
 
 
 def _iou_shape(attrs: Attrs, *shapes: tuple[Dim, ...]) -> Shape:
@@ -177,10 +185,15 @@ def multi_box_prior(context: Context, attrs: Attrs, x: Array) -> Array:
     half = np.array([[size * height / width * ratio**0.5 / 2, size / ratio**0.5 / 2] for size, ratio in pairs])
     y = (np.arange(height) + attrs["offsets"][0]) * step_y
     c = (np.arange(width) + attrs["offsets"][1]) * step_x
-    middle = np.stack(np.meshgrid(c, y), axis=-1)[:, :, None]
-    boxes = np.concatenate([middle - half, middle + half], axis=-1).reshape(1, -1, 4).astype(x.dtype)
-    result: Array = boxes.clip(0, 1) if attrs["clip"] else boxes
-    return result
+    result = context.empty((height, width, len(pairs), 4), x.dtype)
+    step = max(1, _CELLS // max(1, width * len(pairs)))
+    for first in range(0, height, step):
+        middle = np.stack(np.meshgrid(c, y[first : first + step]), axis=-1)[:, :, None]
+        part = result[first : first + step]
+        part[..., :2], part[..., 2:] = middle - half, middle + half
+        if attrs["clip"]:
+            np.clip(part, 0, 1, out=part)
+    return result.reshape(1, -1, 4)
 
 
 def _infer_prior_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

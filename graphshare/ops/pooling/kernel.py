@@ -6,6 +6,7 @@ tap are a slice of the image. Taps that reach into the padding are cropped, so n
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
@@ -134,7 +135,7 @@ def _reduce_window(x: Array, combine: Any, start: Any, axes: range, window: Wind
         if count == 1 and pad == 0 and kernel >= size:
             x = combine.reduce(x, axis=axis, keepdims=True)
             continue
-        spans = [tap_range(size, tap - pad, stride, count) for tap in range(kernel)]
+        spans = [tap_range(size, tap - pad, stride, count) for tap in _taps(size, kernel, stride, pad, count)]
         whole = next((span for span in spans if span[:2] == (0, count)), None)
         if whole is None:
             out = np.full((*x.shape[:axis], count, *x.shape[axis + 1 :]), start, x.dtype)
@@ -147,6 +148,17 @@ def _reduce_window(x: Array, combine: Any, start: Any, axes: range, window: Wind
                 combine(part, x[_on_axis(axis, cells)], out=part)
         x = out
     return x
+
+
+def _taps(size: int, kernel: int, stride: int, pad: int, count: int) -> Iterable[int]:
+    """Return the taps of a window that lie inside the image at any of ``count`` positions, in order.
+
+    Of a window that is far larger than the image most lie in the padding.
+    """
+    if kernel <= count * size:
+        return range(kernel)
+    inside = (range(max(0, pad - i * stride), min(kernel, pad - i * stride + size)) for i in range(count))
+    return sorted(set().union(*inside))
 
 
 def _on_axis(axis: int, cells: slice) -> tuple[slice, ...]:

@@ -6,12 +6,13 @@ context each run has a new one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from graphshare.ops.creation.kernel import attribute_shape, complete_shape
+from graphshare.ops.draws import draw_in_blocks
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.unification import same_dtypes, same_shapes, unify
 
@@ -45,12 +46,20 @@ def _dtype_of(attrs: Attrs, otherwise: str) -> str:
     return otherwise if dtype == "None" else dtype
 
 
+def _draw_array(draw: Draw, context: Context, shape: Sequence[int], parameters: Sequence[Any], dtype: Any) -> Array:
+    """Return numbers of one distribution. Where each takes two draws, all of the first come before those of the second."""
+    rng = _generator(context)
+    if draw is _generalized_negative_binomial:
+        return draw(rng, tuple(shape), *parameters).astype(dtype)
+    return draw_in_blocks(lambda count: draw(rng, count, *parameters), shape, dtype)
+
+
 def _random_kernel(operator: str, draw: Draw, keys: tuple[str, ...], otherwise: str = "float32") -> Kernel:
     """Return the kernel for numbers of a given shape, with the parameters as attributes."""
 
     def forward(context: Context, attrs: Attrs) -> Array:
         size = complete_shape(context, attrs, attribute_shape)
-        return draw(_generator(context), size, *(attrs[key] for key in keys)).astype(_dtype_of(attrs, otherwise))
+        return _draw_array(draw, context, size, [attrs[key] for key in keys], _dtype_of(attrs, otherwise))
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         return inputs, [unify(attribute_shape(attrs), outputs[0])]
@@ -65,7 +74,7 @@ def _random_like_kernel(operator: str, draw: Draw, keys: tuple[str, ...]) -> Ker
     """Return the kernel for numbers in the shape and dtype of an array."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        return draw(_generator(context), x.shape, *(attrs[key] for key in keys)).astype(x.dtype)
+        return _draw_array(draw, context, x.shape, [attrs[key] for key in keys], x.dtype)
 
     return Kernel(operator, forward, same_shapes, same_dtypes)
 

@@ -44,12 +44,22 @@ def roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
         if not 0 <= int(region[0]) < len(x):
             continue
         sample = _sample(x, region)
-        columns = bins_of(x1, max(x2 - x1 + 1, 1), width, x.shape[3])
-        for i, (top, bottom) in enumerate(bins_of(y1, max(y2 - y1 + 1, 1), height, x.shape[2])):
+        rows, row_numbers = _number_bins(bins_of(y1, max(y2 - y1 + 1, 1), height, x.shape[2]))
+        columns, column_numbers = _number_bins(bins_of(x1, max(x2 - x1 + 1, 1), width, x.shape[3]))
+        table: Array = np.zeros((x.shape[1], len(rows), len(columns)), x.dtype)
+        for i, (top, bottom) in enumerate(rows):
             for j, (left, right) in enumerate(columns):
                 if top < bottom and left < right:
-                    result[:, i, j] = sample[:, top:bottom, left:right].max(axis=(1, 2))
+                    table[:, i, j] = sample[:, top:bottom, left:right].max(axis=(1, 2))
+        for i, number in enumerate(row_numbers):
+            np.take(table[:, number], column_numbers, axis=1, out=result[:, i])
     return out
+
+
+def _number_bins(bins: list[Span]) -> tuple[list[Span], list[int]]:
+    """Return the bins without repetitions, of which there are few where the bins are smaller than pixels, and each's number."""
+    numbers = {span: i for i, span in enumerate(dict.fromkeys(bins))}
+    return list(numbers), [numbers[span] for span in bins]
 
 
 def ps_roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
