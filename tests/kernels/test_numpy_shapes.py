@@ -73,3 +73,33 @@ def test_a_wider_output_holds_numbers_of_the_dtype_of_the_input(op: str) -> None
     (wide,) = forward({"op": op, "attrs": {"dtype": "float32"}, "np_shape": False, "count": 1}, [x])
     assert wide.dtype == "float32"
     assert np.array_equal(wide, wide.astype("float16").astype("float32"))
+
+
+@pytest.mark.parametrize("no_bias", ["True", "False"])
+def test_a_dense_layer_of_no_samples_is_empty_and_of_no_inputs_is_its_bias(no_bias: str) -> None:
+    # With a bias oneDNN refuses arrays without elements; the empty result is what its other path gives.
+    attrs = {"num_hidden": "4", "no_bias": no_bias}
+    bias = [] if no_bias == "True" else [np.arange(4)]
+    (empty,) = compute("FullyConnected", attrs, np.zeros((0, 3)), np.ones((4, 3)), *bias, np_shape=True)
+    assert empty.shape == (0, 4)
+    (biases,) = compute("FullyConnected", attrs, np.zeros((2, 0)), np.ones((4, 0)), *bias, np_shape=True)
+    assert np.array_equal(biases, np.zeros((2, 4)) + (bias[0] if bias else 0))
+    (empty,) = compute(
+        "FullyConnected", {**attrs, "flatten": "False"}, np.zeros((2, 0, 3)), np.ones((4, 3)), *bias, np_shape=True
+    )
+    assert empty.shape == (2, 0, 4)
+
+
+@pytest.mark.parametrize(("op", "value"), [("softmax", 1), ("log_softmax", 0)])
+def test_softmax_of_one_number(op: str, value: float) -> None:
+    (y,) = compute(op, {}, 5.0, np_shape=True)
+    assert y.shape == ()
+    assert y == value
+    with pytest.raises(Refusal, match="axis"):
+        compute(op, {"axis": "1"}, 5.0, np_shape=True)
+
+
+def test_an_identity_needs_rows_and_columns() -> None:
+    for shape in ("()", "(2,)"):
+        with pytest.raises(Refusal, match="rows and columns"):
+            compute("_npi_identity", {"shape": shape}, np_shape=True)

@@ -89,6 +89,8 @@ def _parts(attrs: Attrs, size: int) -> list[tuple[int, int]]:
         if size % count:
             raise KernelError(f"an axis of size {size} cannot be split into {count} equal parts")
         return [(i * size // count, (i + 1) * size // count) for i in range(count)]
+    if size == 0:
+        return [(0, 0)] * len(attrs["indices"])
     bounds = [*attrs["indices"], size]
     if bounds[0] != 0:
         raise KernelError(f"indices {attrs['indices']} must begin with 0: the parts together are the axis")

@@ -158,6 +158,10 @@ def _eye(attrs: Attrs, shape: tuple[int, ...]) -> Array:
 
 
 def _identity(attrs: Attrs, shape: tuple[int, ...]) -> Array:
+    if 0 in shape:
+        return np.zeros(shape, type_of(attrs))
+    if len(shape) < 2:
+        raise KernelError(f"shape is {shape}, expected the rows and columns of a matrix")
     return np.eye(shape[0], shape[1], dtype=type_of(attrs))
 
 

@@ -16,8 +16,9 @@ from graphshare.text.format import format_count, format_shape
 
 def fully_connected(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
     """Return x @ weight.T + bias, weight (num_hidden, inputs); ``flatten`` merges all axes of ``x`` but the first."""
-    lead = x.shape[:1] if attrs["flatten"] else x.shape[:-1]
-    rows = to_compute_dtype(x).reshape(prod(lead), -1)
+    axes = 1 if attrs["flatten"] else x.ndim - 1
+    lead = x.shape[:axes]
+    rows = to_compute_dtype(x).reshape(prod(lead), prod(x.shape[axes:]))
     out = context.empty((len(rows), len(weight)), rows.dtype)
     np.matmul(rows, to_compute_dtype(weight).T, out=out)
     if bias is not None:
@@ -209,6 +210,7 @@ KERNELS = with_limits(
         same_dtypes,
         cost=fully_connected_cost,
         linear=LinearLayer(lambda attrs: (1, -1) if attrs["flatten"] else (-1,), scale_filters),
+        limits=Limits(dtypes=FLOATS, rank=1),
     ),
     Kernel("dot", dot, dot_shapes, same_dtypes, cost=_dot_cost),
     Kernel("batch_dot", batch_dot, _infer_batch_dot_shapes, same_dtypes, cost=_batch_dot_cost),

@@ -47,7 +47,9 @@ def _tensordot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
 
 
 def _tensordot_count_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    count, a = attrs["axes"], inputs[0]
+    count, (a, b) = attrs["axes"], inputs
+    if a is not None and b is not None and not (a and b):
+        return inputs, [unify((*a, *b), outputs[0])]
     if a is None or count > len(a):
         return inputs, outputs
     return _contraction_shapes(inputs, outputs, range(len(a) - count, len(a)), range(count))
@@ -76,7 +78,9 @@ def _matmul_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 
 def _tensordot_by_count(attrs: Attrs, a: Array, b: Array) -> Any:
-    """Sum over the last ``axes`` of ``a`` and the first ``axes`` of ``b``."""
+    """Sum over the last ``axes`` of ``a`` and the first ``axes`` of ``b``; a side without axes is a factor."""
+    if not a.ndim or not b.ndim:
+        return np.multiply(a, b)
     with refuse_invalid_call():
         return np.tensordot(a, b, attrs["axes"])
 
@@ -255,6 +259,9 @@ def _tensorsolve_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
         return inputs, outputs
     last = [axis_of(axis, len(a)) for axis in attrs["a_axes"] or ()]
     order = [*(d for i, d in enumerate(a) if i not in last), *(a[i] for i in last)]
+    rows, columns = size_of(tuple(order[: len(b)])), size_of(tuple(order[len(b) :]))
+    if rows is not None and columns is not None and rows != columns:
+        raise KernelError(f"{format_shape(a)} is {rows} equations for {columns} unknowns, expected as many")
     return inputs, [unify(tuple(order[len(b) :]), outputs[0])]
 
 

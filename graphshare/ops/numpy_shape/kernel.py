@@ -107,9 +107,9 @@ def _diag_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     rows, columns = shape[first], shape[second]
     rest = tuple(d for i, d in enumerate(shape) if i not in (first, second))
     length = None if rows is None or columns is None else min(rows + min(k, 0), columns - max(k, 0))
-    if length is not None and length <= 0:
+    if length is not None and length <= 0 and 0 not in (rows, columns):
         raise KernelError(f"there is no diagonal {k} in {format_shape(shape)}")
-    return inputs, [unify((*rest, length), outputs[0])]
+    return inputs, [unify((*rest, None if length is None else max(length, 0)), outputs[0])]
 
 
 def diagflat(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -231,7 +231,7 @@ def _own_dtypes(attrs: Attrs, inputs: Any, outputs: Any) -> Any:
 
 _VIEWS: dict[str, View] = {
     "_np_moveaxis": lambda attrs, x: np.moveaxis(x, attrs["source"], attrs["destination"]),
-    "_np_squeeze": lambda attrs, x: np.squeeze(x, axis=attrs["axis"]),
+    "_np_squeeze": lambda attrs, x: np.squeeze(x, axis=attrs["axis"]) if x.ndim else x,
     "_npi_broadcast_to": _broadcast_to,
     "_npi_flip": lambda attrs, x: np.flip(x, attrs["axis"]),
     "_npi_rot90": _rot90,

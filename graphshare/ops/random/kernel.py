@@ -134,7 +134,7 @@ def _multinomial_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Typ
 
 def shuffle(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the rows along axis 0 in random order."""
-    return np.asarray(_generator(context).permutation(x, axis=0))
+    return np.asarray(_generator(context).permutation(x, axis=0)) if x.ndim else x.copy()
 
 
 KERNELS = (

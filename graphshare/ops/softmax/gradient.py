@@ -11,6 +11,8 @@ from graphshare.ops.kernel import Array
 def _member(*, sign: int = 1, logarithm: bool = False) -> Vjp:
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         x, y, axis = entry.inputs[0], entry.outputs[0], entry.attrs["axis"]
+        if not y.ndim:
+            return np.zeros_like(x)
         if logarithm:
             dx = dy - np.exp(y) * dy.sum(axis=axis, keepdims=True)
         else:

@@ -51,6 +51,8 @@ def _prepare(context: Context, attrs: Attrs, x: Array, sign: int) -> tuple[Array
 
 def _softmax_member(along: Forward, sign: int = 1) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
+        if not x.ndim:
+            return np.asarray(forward(context, attrs, x.reshape(1))).reshape(())
         data, out = _prepare(context, attrs, x, sign)
         result: Array = along(data, attrs["axis"], out, _temperature(attrs))  # type: ignore[assignment]
         return _round(result, attrs, x)
@@ -89,7 +91,7 @@ def _softmax_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     shape = unify(inputs[0], outputs[0])
     if shape is None:
         return inputs, outputs
-    axis = axis_of(attrs["axis"], len(shape))
+    axis = axis_of(attrs["axis"], max(1, len(shape)))
     if len(inputs) == 1:
         return [shape], [shape]
     rest = tuple(d for i, d in enumerate(shape) if i != axis)

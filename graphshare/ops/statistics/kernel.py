@@ -13,6 +13,7 @@ from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, with_lim
 from graphshare.ops.linear_algebra.kernel import check_finite
 from graphshare.ops.reduction.kernel import np_axes_of, np_shapes
 from graphshare.ops.unification import axis_of, is_known, same_dtypes, size_of, unify
+from graphshare.text.format import format_count
 
 
 def _reduce_truth(function: Any) -> Any:
@@ -82,6 +83,8 @@ def _average_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     if len(inputs) > 1 and inputs[0] is not None and inputs[1] is not None and len(inputs[1]) == len(inputs[0]):
         unify(inputs[0], inputs[1])
     each = len(inputs) > 1 and inputs[1] is not None and len(inputs[1]) == len(inputs[0] or ())
+    if len(inputs) > 1 and not each and inputs[1] is not None and len(inputs[1]) != 1:
+        raise KernelError(f"weights have {format_count(len(inputs[1]), 'axis')}, expected 1 or those of the array")
     return inputs, [unify(a, b) for a, b in zip((result, result if each else ()), outputs, strict=False)]
 
 
@@ -202,6 +205,8 @@ def _histogram_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
         edges = attrs["bin_cnt"] + 1
     if edges is None:
         return inputs, outputs
+    if edges < 2:
+        raise KernelError(f"bins has {format_count(edges, 'edge')}, expected at least 2")
     return inputs, [unify((edges - 1,), outputs[0]), unify((edges,), outputs[1])]
 
 
