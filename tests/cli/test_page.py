@@ -6,8 +6,6 @@ import importlib.util
 import json
 import re
 import shutil
-import statistics
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -309,52 +307,45 @@ def test_another_script_does_not_run(siam: Path, read: Any, tmp_path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scope", ["", "stage{0}/unit{1}/"])
-def test_five_thousand_nodes_pan_smoothly(scope: str, read: Any, tmp_path: Path) -> None:
-    """The median frame takes less than 50 ms, at any zoom, with everything open."""
+def test_a_frame_draws_only_what_is_on_the_screen(scope: str, read: Any, tmp_path: Path) -> None:
+    """What a frame of 5,000 nodes costs is counted here; ``benchmarks/pages.py`` measures it."""
     write_json(tmp_path / "net.json", residual_net(5000, scope))
     done(graphshare("draw", "net.json", "--depth", "9", "-o", "net.html", cwd=tmp_path))
     reader = read(tmp_path / "net.html")
     assert len(reader.titles()) == 5000
-    for zoom in (1.0, 0.3, 0.05, 0.01):
-        frames = reader.page.evaluate(
-            """async (zoom) => {
-              const { view } = window.graphshare, [w, h] = view.placed.size, frames = [];
-              view.scale = zoom;
-              view.x = view.canvas.clientWidth / 2 - w / 2 * zoom;
-              view.y = -h / 2 * zoom;
-              let last = performance.now();
-              for (let i = 0; i < 30; i++) {
-                view.x += 3;
-                view.y -= 5;
-                view.draw();
-                await new Promise(requestAnimationFrame);
-                frames.push(performance.now() - last);
-                last = performance.now();
-              }
-              return frames;
-            }""",
-            zoom,
-        )
-        assert statistics.median(frames) < 50, (zoom, frames)
+    texts = [reader.page.evaluate(COUNT_TEXTS, zoom) for zoom in (1.0, 0.3, 0.05, 0.01)]
+    assert 0 < texts[0] < 300
+    assert max(texts) < 2000
+    assert texts[-1] < 300  # of boxes that are a pixel high no text is drawn
+
+
+COUNT_TEXTS = """async (zoom) => {
+  const { view } = window.graphshare, [w, h] = view.placed.size, draw = CanvasRenderingContext2D.prototype.fillText;
+  view.scale = zoom;
+  view.x = view.canvas.clientWidth / 2 - w / 2 * zoom;
+  view.y = -h / 2 * zoom;
+  let count = 0;
+  CanvasRenderingContext2D.prototype.fillText = function (...given) { count += 1; return draw.apply(this, given); };
+  view.draw();
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  CanvasRenderingContext2D.prototype.fillText = draw;
+  return count;
+}"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_siamese_net_opens_within_two_seconds(scheme: str, siam: Path, read: Any) -> None:
-    start = time.monotonic()
+def test_a_siamese_net_opens_in_light_and_dark(scheme: str, siam: Path, read: Any) -> None:
     assert read(siam, scheme).get("view.items.length") == 36
-    assert time.monotonic() - start < 2
 
 
 @pytest.mark.corpus
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["zoo_resnet50_v2", "nlp_bert_small"])
-def test_real_graphs_open_within_two_seconds(name: str, scheme: str, corpus: Path, read: Any, tmp_path: Path) -> None:
+def test_real_graphs_open_in_light_and_dark(name: str, scheme: str, corpus: Path, read: Any, tmp_path: Path) -> None:
     done(graphshare("draw", str(corpus / "graphs" / f"{name}.json"), "-o", "net.html", cwd=tmp_path))
-    start = time.monotonic()
     reader = read(tmp_path / "net.html", scheme)
     assert reader.get("view.items.length") > 10
-    assert time.monotonic() - start < 2
     assert reader.errors == []
 
 

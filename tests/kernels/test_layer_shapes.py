@@ -95,7 +95,7 @@ CONTRADICTIONS = [
     ("Convolution", {"kernel": (3, 3), "num_filter": 4, "num_group": 3}, [None, None, None], [None], "multiple of num_group"),
     ("Convolution", {"kernel": (3, 3), "num_filter": 4, "num_group": 2}, [(2, 3, 8, 8), None, None], [None], "cannot be split"),
     ("Convolution", {"kernel": (3, 3), "num_filter": 4}, [(2, 3, 8, 8), None, None], [(2, 4, 8, 8)], "8 where 6 would fit"),
-    ("Convolution_v1", {"kernel": (3, 3), "num_filter": 4, "stride": (1,)}, [None, None, None], [None], "has 1 numbers"),
+    ("Convolution_v1", {"kernel": (3, 3), "num_filter": 4, "stride": (1,)}, [None, None, None], [None], "has 1 number where"),
     ("Deconvolution", {"kernel": (3, 3), "num_filter": 4}, [(2, 3, 8, 8), (2, 4, 3, 3)], [None], "3 where 2 would fit"),
     ("Deconvolution", {"kernel": (3, 3), "num_filter": 4, "target_shape": (30, 30)},
      [(2, 3, 8, 8), None], [None], "at most .10, 10"),

@@ -31,7 +31,7 @@ def test_what_a_kernel_does_not_compute_is_refused(op: str) -> None:
     ("limits", "attrs", "shape", "array", "violation"),
     [
         (Limits(dtypes=FLOATS), {}, (2,), np.ones(2, "int8"), "int8 is not supported, expected float16, float32, float64"),
-        (Limits(rank=2), {}, (2,), np.ones(2), "(2) has 1 axes, expected at least 2"),
+        (Limits(rank=2), {}, (2,), np.ones(2), "(2) has 1 axis, expected at least 2"),
         (Limits(ranks=(1, 3)), {}, (2, 2), np.ones((2, 2)), "(2,2) has 2 axes, expected 1 or 3"),
         (Limits(elements=True), {}, (0, 2), np.ones((0, 2)), "(0,2) has no elements"),
         (Limits(finite=True), {}, (1,), np.array([np.nan]), "expected finite numbers"),

@@ -123,15 +123,13 @@ def test_long_tables_and_cells_are_cut() -> None:
 
 
 _SHOW = """
-import sys, time
-start = time.perf_counter()
+import sys
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance()
-begin = time.perf_counter()
 import graphshare as gs
 model = gs.load(sys.argv[1])
 formats, _ = shell.display_formatter.format(model)
-print(time.perf_counter() - begin, "numpy" in sys.modules, *sorted(formats))
+print("numpy" in sys.modules, *sorted(formats))
 """
 
 
@@ -141,6 +139,6 @@ def test_resnet_50_in_ipython_answers_at_once(corpus: Path, tmp_path: Path) -> N
         pytest.skip("IPython is of the test extra")
     command = [sys.executable, "-c", _SHOW, os.fspath(corpus / "graphs" / "zoo_resnet50_v2.json")]
     run = subprocess.run(command, capture_output=True, text=True, env=environment(HOME=str(tmp_path)), check=True, timeout=60)
-    seconds, _, *formats = run.stdout.split()
+    numpy_is_loaded, *formats = run.stdout.split()
     assert formats == ["text/html", "text/plain"]
-    assert float(seconds) < 2
+    assert numpy_is_loaded == "False"  # so that the answer comes at once
