@@ -307,9 +307,7 @@ def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], settings: Setti
 def _load_parameters(
     pairs: Sequence[ParameterPair], sides: Sides, *, may_miss: bool
 ) -> tuple[dict[Node, Array], dict[Node, Array]]:
-    """Return the parameters of both branches from their files.
-
-    Where they may be missing, a side that has no value takes the other's.
+    """Return the parameters of both branches; where they may be missing, a side takes the other's.
 
     Raises:
         RefusedError: parameters that no file holds, unless they may be missing; all are listed.
