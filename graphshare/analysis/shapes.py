@@ -7,6 +7,7 @@ caller, and from ``__shape__`` and ``__dtype__`` of variables.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -38,6 +39,14 @@ _COUNTS = ("num_outputs", "sections", "num_args", "num_weights", "num_tensors", 
 SHAPE_RULE, DTYPE_RULE = "shape rule", "dtype rule"
 
 
+class ShapeTable(dict[Node, list[Shape]]):
+    """The known shapes of each node's outputs; ``np_shape`` says whether 0 and () are sizes in it, subgraphs included."""
+
+    def __init__(self, np_shape: bool = False) -> None:
+        super().__init__()
+        self.np_shape = np_shape
+
+
 class Inference(msgspec.Struct):
     """The known shapes and dtypes: output ``i`` of ``node`` has ``shapes[node][i]`` and ``types[node][i]``."""
 
@@ -54,18 +63,20 @@ def infer(
     nodes: Sequence[Node] | None = None,
     default_type: str | None = "float32",
     yielding: Mapping[Node, str] | None = None,
+    np_shape: bool = False,
 ) -> Inference:
     """Infer shapes and dtypes of ``nodes`` (all that the heads need) from those of some variables.
 
     Nothing is inferred across operators without a kernel. Variables whose dtype is not determined otherwise get the one in
-    ``yielding``, then ``default_type``. With ``types`` None only shapes are inferred.
+    ``yielding``, then ``default_type``. With ``types`` None only shapes are inferred. ``np_shape`` states that a subgraph's
+    outer graph has NumPy shapes; of other graphs their attributes say so.
 
     Raises:
         RefusedError: shapes or dtypes contradict each other; the node is named, with its shapes and what would fit.
         BugError: a rule failed.
     """
     order = list(nodes) if nodes is not None else post_order(entry.node for entry in graph.heads)
-    np_shape = graph.attrs.get("is_np_shape", ("int", 0))[1] == 1
+    np_shape = np_shape or graph.attrs.get("is_np_shape", ("int", 0))[1] == 1
     inference = _start(order, shapes, types or {}, np_shape=np_shape)
     rules = _Rules(order, np_shape=np_shape)
     _propagate(inference, rules.shape_step)
@@ -84,7 +95,7 @@ def _start(
     order: list[Node], shapes: Mapping[Node, Sequence[int | None]], types: Mapping[Node, str], *, np_shape: bool
 ) -> Inference:
     """Return what is known before any rule is applied."""
-    inference = Inference(order, {}, {})
+    inference = Inference(order, ShapeTable(np_shape), {})
     for node in order:
         count = max(1, len(list(visible_outputs(node))))
         inference.shapes[node] = [None] * count
@@ -126,7 +137,7 @@ class _Rules:
         semantics = {NP_SHAPE: True} if np_shape else {}
         self._rules: dict[Node, tuple[Kernel, dict[str, Any]]] = {}
         self._excesses: dict[Node, str] = {}
-        self._bodies = {node: bodies_of(node) for node in order if node.subgraphs}
+        self._bodies = {node: bodies_of(node, np_shape=np_shape) for node in order if node.subgraphs}
         for node in order:
             kernel = find_kernel(node.op) if not node.is_variable else None
             signature = lookup(node.op)
@@ -200,13 +211,13 @@ def _find_excess(attrs: Mapping[str, Any]) -> str:
     return ""
 
 
-def bodies_of(node: Node) -> NodeBodies:
-    """Return the subgraphs of ``node`` as kernels see them."""
-    return NodeBodies(node, _infer_body)
+def bodies_of(node: Node, *, np_shape: bool = False) -> NodeBodies:
+    """Return the subgraphs of ``node`` as kernels see them; ``np_shape`` says whether the graph has NumPy shapes."""
+    return NodeBodies(node, partial(_infer_body, np_shape))
 
 
 def _infer_body(
-    graph: Graph, what: What, variables: Sequence[Any], heads: Sequence[Any]
+    np_shape: bool, graph: Graph, what: What, variables: Sequence[Any], heads: Sequence[Any]
 ) -> tuple[Sequence[Any], Sequence[Any]]:
     """Infer shapes or dtypes inside of a subgraph.
 
@@ -220,15 +231,15 @@ def _infer_body(
             raise KernelError(
                 f"{format_count(len(variables), 'input')} for the {format_count(len(inner), 'variable')} of a subgraph"
             )
-        inference = _start(order, {}, {}, np_shape=False)
-        table: dict[Node, list[Any]] = inference.shapes if what == "shapes" else inference.types
+        inference = _start(order, {}, {}, np_shape=np_shape)
+        table: Mapping[Node, list[Any]] = inference.shapes if what == "shapes" else inference.types
         for entry, value in [
             *zip((Entry(n, 0, 0) for n in inner), variables, strict=True),
             *zip(graph.heads, heads, strict=False),
         ]:
             row = table[entry.node]
             row[entry.index] = unify(row[entry.index], value) if what == "shapes" else row[entry.index] or value
-        rules = _Rules(order)
+        rules = _Rules(order, np_shape=np_shape)
         _propagate(inference, rules.shape_step if what == "shapes" else rules.type_step)
     except RefusedError as error:
         raise KernelError("in its subgraph, " + "; ".join(fault.message for fault in error.faults)) from None

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphshare.analysis.bodies import inner_operators, inner_variables
 from graphshare.analysis.node_errors import explain_failure, refuse_inputs
-from graphshare.analysis.shapes import Inference, infer
+from graphshare.analysis.shapes import Inference, ShapeTable, infer
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import Plan, make_plan
@@ -63,6 +63,7 @@ def run_plan(
     pool = pool or Pool()
     timings: list[Timing] = []
     updates: dict[Node, Array] = {}
+    np_shape = isinstance(shapes, ShapeTable) and shapes.np_shape
     steps = plan.steps if training or profile or watch is not None else plan.fused
     for step in item_progress(steps, "computing", "nodes"):
         inputs = [state.values[slot] for slot in step.inputs]
@@ -73,7 +74,7 @@ def run_plan(
             num_outputs=len(step.outputs),
             shapes=shapes.get(step.node, ()) if shapes else (),
             inner=inner_operators(step.node.subgraphs[0]) if step.node.subgraphs else (),
-            run_subgraph=_subgraph_runner(step.node, training, rng) if step.node.subgraphs else None,
+            run_subgraph=_subgraph_runner(step.node, training, rng, np_shape) if step.node.subgraphs else None,
             empty=pool.empty,
         )
         started = perf_counter() if profile else 0.0
@@ -180,7 +181,7 @@ def _owner(array: Array) -> Array:
 
 
 def _subgraph_runner(
-    node: Node, training: bool, rng: np.random.Generator | None
+    node: Node, training: bool, rng: np.random.Generator | None, np_shape: bool
 ) -> Callable[[int, Sequence[Array]], list[Array]]:
     """Return a function that runs a subgraph of ``node`` on arrays for its variables, in MXNet's order."""
     plans: dict[int, tuple[Plan, list[Node]]] = {}
@@ -195,21 +196,22 @@ def _subgraph_runner(
         key = (number, *((x.shape, x.dtype) for x in arrays))
         if key not in inferences:  # a loop has the same shapes in each step
             inferences.clear()
-            inferences[key] = infer_body(node.subgraphs[number], values)
+            inferences[key] = infer_body(node.subgraphs[number], values, np_shape=np_shape)
         creates = any(not step.inputs for step in plan.steps)  # their shapes may follow from the others only
-        shapes = inferences[key].shapes if creates else None
+        shapes = inferences[key].shapes if creates or np_shape else None
         return run_plan(plan, values, shapes=shapes, training=training, rng=rng).outputs
 
     return run_subgraph
 
 
-def infer_body(graph: Graph, values: Mapping[Node, Array]) -> Inference:
+def infer_body(graph: Graph, values: Mapping[Node, Array], *, np_shape: bool = False) -> Inference:
     """Return what follows inside of a subgraph from the values of its variables.
 
     Raises:
         RefusedError: they do not fit, or one run of the subgraph takes more than the memory limit.
     """
-    inference = infer(graph, {n: x.shape for n, x in values.items()}, {n: str(x.dtype) for n, x in values.items()})
+    shapes, types = {n: x.shape for n, x in values.items()}, {n: str(x.dtype) for n, x in values.items()}
+    inference = infer(graph, shapes, types, np_shape=np_shape)
     check_memory(inference.nodes, graph.heads, inference, values)
     return inference
 

@@ -13,8 +13,9 @@ import msgspec
 import numpy as np
 
 from graphshare.analysis.node_errors import explain_failure
+from graphshare.analysis.shapes import ShapeTable
 from graphshare.errors import Fault, RefusedError
-from graphshare.execute.interpreter import run_kernel
+from graphshare.execute.interpreter import infer_body, run_kernel
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.state_updates import update_states
 from graphshare.execute.step import RecordedStep, Step
@@ -73,6 +74,7 @@ class Tape:
         self._live = set(self._wanted)
         self._values: list[Any] = [None] * plan.slots
         self._training, self._streams, self._shapes = training, streams, shapes or {}
+        self._np_shape = isinstance(shapes, ShapeTable) and shapes.np_shape
         self._repeatable = repeatable
         check_gradients(plan, wanted)
         for node, slot in plan.variables.items():
@@ -139,7 +141,10 @@ class Tape:
             plan, variables = plans[number]
             streams = None if stream is None else (lambda _: stream)
             values = dict(zip(variables, arrays, strict=True))
-            tape = Tape(plan, values, variables, streams=streams, training=self._training, repeatable=False)
+            shapes = None
+            if self._np_shape or any(not step.inputs for step in plan.steps):  # created arrays may take it from the others
+                shapes = infer_body(node.subgraphs[number], values, np_shape=self._np_shape).shapes
+            tape = Tape(plan, values, variables, streams=streams, training=self._training, repeatable=False, shapes=shapes)
 
             def backward(heads: Gradients) -> Gradients:
                 gradients = tape.backward(heads).gradients

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 
+from graphshare.analysis.shapes import infer
+from graphshare.errors import RefusedError
+from graphshare.execute.interpreter import run_plan
+from graphshare.execute.plan import make_plan
+from graphshare.execute.tape import Tape
+from graphshare.formats.mxnet.symbol import read_symbol
 from tests.oracle.probed import Refusal, forward
+from tests.symbols import document, operator, variable
 
 
 def compute(op: str, attrs: dict[str, str], *inputs: Any, np_shape: bool) -> list[Any]:
@@ -103,3 +111,32 @@ def test_an_identity_needs_rows_and_columns() -> None:
     for shape in ("()", "(2,)"):
         with pytest.raises(Refusal, match="rows and columns"):
             compute("_npi_identity", {"shape": shape}, np_shape=True)
+
+
+def loop(op: str, attrs: dict[str, str], *, np_shape: bool) -> Any:
+    """A loop over three steps whose body joins an array that it creates to the state."""
+    made = [variable("x"), variable("s"), operator(op, "made", [], attrs=attrs),
+            operator("_npi_concatenate", "joined", [1, 2], attrs={"num_args": "2", "axis": "0"})]  # fmt: skip
+    body = document(made, [(0, 0, 0), (3, 0, 0)], version=None)
+    attrs = {"num_args": "3", "num_outputs": "2", "num_out_data": "1", "in_data_locs": "(0,)", "in_state_locs": "(1,)",
+             "remain_locs": "()"}  # fmt: skip
+    found = document([variable("xs"), variable("state"), operator("_foreach", "loop", [0, 1], attrs=attrs, subgraphs=[body])],
+                     [(2, 0, 0), (2, 1, 0)], row_ptr=False)  # fmt: skip
+    found["attrs"]["is_np_shape"] = ["int", int(np_shape)]
+    return read_symbol(json.dumps(found).encode())
+
+
+def test_subgraphs_have_the_shapes_of_their_graph() -> None:
+    graph = loop("_npi_zeros", {"shape": "(0, 2)"}, np_shape=True)
+    values = dict(zip(graph.variables(), (np.ones((3, 4), "float32"), np.ones((1, 2), "float32")), strict=True))
+    found = infer(graph, {n: x.shape for n, x in values.items()}, dict.fromkeys(values, "float32"))
+    assert found.shapes[graph.nodes[-1]] == [(3, 4), (1, 2)]
+    outputs = run_plan(make_plan(graph.heads), values, shapes=found.shapes).outputs
+    assert [x.shape for x in outputs] == [(3, 4), (1, 2)]
+    tape = Tape(make_plan(graph.heads), values, list(values), shapes=found.shapes)
+    assert [x.shape for x in tape.outputs] == [(3, 4), (1, 2)]
+    legacy = loop("_npi_zeros", {"shape": "(0, 2)"}, np_shape=False)
+    again = dict(zip(legacy.variables(), values.values(), strict=True))
+    unknown = infer(legacy, {n: x.shape for n, x in again.items()}, dict.fromkeys(again, "float32"))
+    with pytest.raises(RefusedError, match="not fully known"):
+        run_plan(make_plan(legacy.heads), again, shapes=unknown.shapes)
