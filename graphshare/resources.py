@@ -10,20 +10,22 @@ import os
 import re
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.text.format import format_bytes
 
+if TYPE_CHECKING:
+    import threading
+
 _FREE = 32 << 20  # bytes that may be taken without asking the system what is available
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _UNLIMITED = 1 << 60  # control groups without a limit state about 2^63
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
+_SIZE = r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*"
 
 _AGAIN = 1.0  # seconds until the timer fires once more, in case that the first time was in a callback that drops exceptions
 _GRACE = 1.5  # seconds that a single call of native code may go on after the limit
@@ -38,7 +40,7 @@ def parse_size(text: str) -> int:
     Raises:
         UsageError: the text is not a size above 0.
     """
-    match = _SIZE.fullmatch(text)
+    match = re.fullmatch(_SIZE, text, re.IGNORECASE)
     size = int(float(match[1]) * _UNITS[(match[2] or "").lower()]) if match is not None else 0
     if not size:
         raise UsageError(Fault(f"{text!r} is not a size of memory", hint="write it as 2G, 512M or 1.5GiB"))
@@ -170,6 +172,8 @@ def time_limit(seconds: float | None, *, overrun: Callable[[], None] | None = No
     if seconds is None:
         yield
         return
+    import threading  # start-up: few commands have a limit
+
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         raise UsageError(Fault("a time limit needs the main thread of a system with interval timers"))
     before = signal.signal(signal.SIGALRM, _raise_time_up)
@@ -208,6 +212,8 @@ def _stop_watchdog() -> None:
 
 
 def _start_watchdog(seconds: float, overrun: Callable[[], None] | None) -> None:
+    import threading  # start-up: few commands have a limit
+
     if overrun is not None:
         _Watchdog.timer = threading.Timer(seconds, overrun)
         _Watchdog.timer.daemon = True

@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.text.format import format_count, format_shape
+from graphshare.resources import describe_excess
+from graphshare.text.format import format_bytes, format_count, format_shape
 
 FLOATS = ("float16", "float32", "float64")
 LAPACK = ("float32", "float64")
@@ -110,6 +111,17 @@ def refuse_invalid_call() -> Iterator[None]:
         yield
     except (ValueError, IndexError, TypeError) as error:
         raise KernelError(str(error)) from None
+
+
+def require_memory(count: int) -> None:
+    """Refuse scratch of ``count`` bytes that the inferred shapes do not tell, where the memory limit is below it.
+
+    Raises:
+        KernelError: with the bytes, the limit and the option that sets it.
+    """
+    excess = describe_excess(count)
+    if excess:
+        raise KernelError(f"it needs {format_bytes(count)} beside its results, {excess} (--max-memory)")
 
 
 def require(condition: object, message: str) -> None:

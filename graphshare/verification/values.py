@@ -15,6 +15,7 @@ import numpy as np
 from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.name_lists import output_name, visible_outputs
 from graphshare.execute.interpreter import run_plan
+from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import make_plan
 from graphshare.execute.variable_values import random_stream
 from graphshare.formats.mxnet.document import operator_text
@@ -69,6 +70,8 @@ def compare_values(
 ) -> Values:
     """Run both branches on their variables' ``values`` and compare the heads pair by pair; ``layers``: inner ones too."""
     compare = partial(compare_arrays, atol=atol, rtol=rtol)
+    if layers:
+        check_memory(values.inference.nodes, pair.left, values.inference, values.left, keeps_all=True)
     a = run_plan(make_plan(pair.left), values.left, shapes=values.inference.shapes, rng=random_stream(values.seed))
     b = run_plan(make_plan(pair.right), values.right, shapes=values.right_inference.shapes, rng=random_stream(values.seed))
     outputs = tuple(

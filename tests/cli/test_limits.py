@@ -295,3 +295,40 @@ def test_slow_operators_end_at_the_time_limit(tmp_path: Path, case: str) -> None
     assert done.returncode == 0 or "the time limit of 5 s has passed" in said, said
     assert (tmp_path / "out.npz").exists() == (done.returncode == 0)
     assert "Traceback" not in said
+
+
+def test_scratch_that_attributes_ask_for_is_refused(tmp_path: Path) -> None:
+    attrs = {"pooled_size": "(2, 2)", "spatial_scale": "1", "sample_ratio": "1000000000"}
+    nodes = [variable("x"), variable("rois"), operator("_contrib_ROIAlign", "align", [0, 1], attrs=attrs)]
+    write_json(tmp_path / "g.json", document(nodes, [2]))
+    np.save(tmp_path / "rois.npy", np.array([[0, 1, 1, 5, 5]], "float32"))
+    arguments = ["--random", "0", "--shape", "x=1,2,8,8", "--feed", "rois=rois.npy"]
+    refused(run_bounded("run", "g.json", *arguments, cwd=tmp_path), '(node "align")', "it needs", "GB", "--max-memory")
+
+
+def test_differences_of_any_order_end(tmp_path: Path) -> None:
+    """After as many differences as there are elements nothing is left."""
+    write_json(tmp_path / "g.json", document([variable("x"), operator("_npi_diff", "d", [0], attrs={"n": "2147483647"})], [1]))
+    done = run_bounded("run", "g.json", "--random", "0", "--shape", "x=2,3", "-o", "out.npz", cwd=tmp_path, timeout=30)
+    assert done.returncode == 0, done.stderr.decode()
+    assert np.load(tmp_path / "out.npz")["d_output"].shape == (2, 0)
+
+
+def test_a_loop_body_is_summed_too(tmp_path: Path) -> None:
+    """The values inside of a loop's body are no outputs of its node."""
+    body = document(
+        [
+            variable("e"),
+            *(operator("Concat", f"c{i}", [i, i], attrs={"num_args": "2", "dim": "0"}) for i in range(28)),
+            operator("sum", "s", [28]),
+        ],
+        [29],
+    )
+    attrs = {
+        "num_args": "2", "num_outputs": "1", "num_out_data": "1", "in_state_locs": "()", "in_data_locs": "(0,)",
+        "remain_locs": "()",
+    }  # fmt: skip
+    loop = {**operator("_foreach", "loop", [0], attrs=attrs), "subgraphs": [body]}
+    write_json(tmp_path / "g.json", document([variable("x"), loop], [1]))
+    done = run_bounded("run", "g.json", "--random", "0", "--shape", "x=3,2,5", cwd=tmp_path)
+    refused(done, '(node "c', "GB are available", "--max-memory")

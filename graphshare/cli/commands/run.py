@@ -91,6 +91,10 @@ def command(
 
     An image is fed as (1, 3, height, width) of pixels from 0 to 255, red, green and blue, unless the options say otherwise; the
     images of a folder, in order of their names, are one batch. `pip install 'graphshare[images]'` gives what reads them.
+
+    Before anything runs the sizes of all values that are alive at a time are summed from their shapes. More than --max-memory,
+    by default more than the machine or its control group has left, is refused with the node that is too large. --time-limit
+    ends the command with exit code 2; the results are written whole or not at all.
     """
     _check_out(out, format_, has_table=classes is not None)
     training = training_options.parse_training(given_training, profile=profile)

@@ -97,6 +97,9 @@ def command(
     With --layers inner outputs are compared as well, and the first that departs is named, in topological order. --recorded runs
     the graph on the inputs in a file and compares its outputs with those in the file by name: an .npz of `run --all`, or what
     MXNet gave for `get_internals()`. Numbers may then differ by --rtol of the largest in their output.
+
+    More than --max-memory, by default more than is available, is refused before anything runs. --time-limit ends the command
+    with exit code 2: there is no answer.
     """
     if against is None and against_params is not None:
         raise UsageError(Fault("--against-params needs --against"))

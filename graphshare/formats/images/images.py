@@ -15,6 +15,7 @@ from graphshare.formats.images.header import ENDINGS, ImageHeader, read_header, 
 from graphshare.formats.images.settings import COLORS, ImageSettings
 from graphshare.formats.images.sizes import crop_corner, size_before_crop, size_of_result
 from graphshare.formats.wrong_file import refuse_file
+from graphshare.resources import describe_excess
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
 from graphshare.text.short_repr import ShortRepr
 
@@ -72,13 +73,12 @@ class Images(ShortRepr):
         size = 4
         for length in self.shape:
             size *= length
-        if size > MAX_BATCH_BYTES:
-            message = (
-                f"{format_count(len(self), 'image')} of {format_dims(self.shape[1:])} "
-                f"take {format_bytes(size)}; a batch may take "
-            )
+        excess = f"a batch may take {format_bytes(MAX_BATCH_BYTES)}" if size > MAX_BATCH_BYTES else describe_excess(size)
+        if excess:
+            images = f"{format_count(len(self), 'image')} of {format_dims(self.shape[1:])}"
+            message = f"{images} take {format_bytes(size)}; {excess.removeprefix('and ')}"
             hint = "compute fewer at a time with --batch N, or make them smaller with --resize"
-            raise RefusedError(Fault(message + format_bytes(MAX_BATCH_BYTES), hint=hint))
+            raise RefusedError(Fault(message, hint=hint))
         array = read_batch(self._headers, self.settings)
         return array if dtype is None else array.astype(dtype, copy=False)
 

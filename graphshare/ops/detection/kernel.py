@@ -11,7 +11,7 @@ import numpy as np
 from graphshare.ops.box.kernel import decode_offsets, overlaps, to_centers
 from graphshare.ops.detection.proposals import KERNELS as PROPOSALS_KERNELS
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
-from graphshare.ops.limits import SIGNED, Limits, require, with_limits
+from graphshare.ops.limits import SIGNED, Limits, require, require_memory, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.text.format import format_shape
 
@@ -88,6 +88,7 @@ def multi_box_target(context: Context, attrs: Attrs, anchors: Array, labels: Arr
         rows = rows[: ends[0]] if len(ends) else rows
         if not len(rows):
             continue
+        require_memory(6 * boxes.itemsize * len(boxes) * len(rows))
         with np.errstate(invalid="ignore"):
             shared = np.nan_to_num(overlaps(boxes[:, None], rows[None, :, 1:5]))
         positive, match = _match_anchors(attrs, shared)

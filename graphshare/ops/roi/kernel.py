@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
-from graphshare.ops.limits import FLOATS, Limits, require, with_limits
+from graphshare.ops.limits import FLOATS, Limits, require, require_memory, with_limits
 from graphshare.ops.roi.rotated import KERNELS as ROTATED_KERNELS
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.text.format import format_count
@@ -152,6 +152,7 @@ def _samples(start: float, size: float, count: int, ratio: int) -> Array:
     """Return the coordinates of all samples along one axis, ``ratio`` in each bin (else one for each pixel, rounded up)."""
     each = size / count
     number = ratio if ratio > 0 else int(np.ceil(each))
+    require_memory(8 * 8 * count * number)  # with the coordinates and rows of the matrix
     starts = start + np.arange(count * number).reshape(count, number) // number * each
     inner = (np.arange(number) + 0.5) * each / max(number, 1)
     return np.asarray((starts + inner).reshape(-1))
@@ -167,6 +168,7 @@ def _interpolation(places: Array, size: int, dtype: np.dtype[np.generic]) -> tup
     low = places.astype(np.intp)
     high, part, row = np.minimum(low + 1, size - 1), places - low, np.arange(len(places))
     first = int(low.min(initial=size - 1))
+    require_memory(16 * len(places) * (int(high.max(initial=0)) - first + 1))
     matrix: Array = np.zeros((len(places), int(high.max(initial=0)) - first + 1))
     np.add.at(matrix, (row, low - first), np.where(inside, 1 - part, 0))
     np.add.at(matrix, (row, high - first), np.where(inside, part, 0))

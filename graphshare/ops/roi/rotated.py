@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
-from graphshare.ops.limits import Limits, with_limits
+from graphshare.ops.limits import Limits, require_memory, with_limits
 from graphshare.ops.spatial_transform.kernel import sample_bilinear
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.text.format import format_count
@@ -26,6 +26,7 @@ def roi_align_rotated(context: Context, attrs: Attrs, x: Array, rois: Array) -> 
         middle, size = region[1:3] * scale, np.maximum(region[3:5] * scale, 1)
         angle = x.dtype.type(np.float64(region[5]) * np.pi / 180)
         down, right = _points(size[1], rows, attrs["sampling_ratio"]), _points(size[0], columns, attrs["sampling_ratio"])
+        require_memory(64 * len(down) * len(right) + 16 * x.shape[1] * len(down) * len(right))
         yy, xx = np.meshgrid(down, right, indexing="ij")
         across = xx * np.cos(angle) + yy * np.sin(angle) + middle[0]
         along = yy * np.cos(angle) - xx * np.sin(angle) + middle[1]
@@ -43,6 +44,7 @@ def _points(size: Any, bins: int, ratio: int) -> Array:
     """
     number = size.dtype.type
     each = ratio if ratio > 0 else int(np.ceil(size / bins))
+    require_memory(32 * bins * each)
     width = size / number(bins)
     steps = (np.arange(each).astype(size.dtype) + number(0.5)) * width / number(each)
     starts = -size / number(2) + np.arange(bins).astype(size.dtype) * width

@@ -152,7 +152,8 @@ def _percentile_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Type
 
 def diff(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return each element less the one before, ``n`` times."""
-    return np.diff(x, attrs["n"], attrs["axis"])
+    size = x.shape[axis_of(attrs["axis"], x.ndim)]  # n may be far larger: no element is left then
+    return np.diff(x, min(attrs["n"], size), attrs["axis"])
 
 
 def _diff_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
