@@ -19,6 +19,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import NP_SHAPE, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.limits import impossible_shape
 from graphshare.ops.registry import find_kernel, lookup
 from graphshare.ops.signature import MAX_COUNT
 from graphshare.ops.unification import unify
@@ -103,6 +104,9 @@ def _start(
         if node.is_variable:
             declared = _declared_shape(node, np_shape)
             given = shapes.get(node)
+            impossible = impossible_shape([declared, None if given is None else tuple(given)])
+            if impossible:
+                raise RefusedError(Fault(f"has an impossible shape: {impossible}", node=node.name))
             inference.shapes[node] = [_unify_declared(node, declared, None if given is None else tuple(given))]
             inference.types[node] = [types.get(node) or TYPE_FLAGS.get(node.attrs.get("__dtype__", ""))]
     return inference
@@ -160,7 +164,11 @@ class _Rules:
             merged_out = [unify(a, b) for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)]
         except Exception as error:
             raise self._explain(inference, node, SHAPE_RULE, error) from error
-        return _store(inference.shapes, node, merged_in, merged_out)
+        changed = _store(inference.shapes, node, merged_in, merged_out)
+        impossible = changed and impossible_shape([*merged_in, *merged_out])
+        if impossible:
+            raise refuse_inputs(node, [format_shape(shape) for shape in inputs], impossible)
+        return changed
 
     def type_step(self, inference: Inference, node: Node) -> bool:
         """Apply the operator's dtype rule; return whether it changed anything."""

@@ -207,7 +207,7 @@ class _PictureBuilder:
         users: dict[Node, dict[int, None]] = {}
         for node in self.nodes:
             for entry in node.inputs:
-                if entry.node.is_variable:
+                if entry.node.is_variable and not node.is_variable:
                     users.setdefault(entry.node, {})[at[node]] = None
         shared: dict[tuple[int, ...], list[Node]] = {}
         for node in self.nodes:
@@ -255,7 +255,7 @@ class _PictureBuilder:
             entries = [(entry, "data") for entry in node.inputs] + [(Entry(dep), "control") for dep in node.control_deps]
             for entry, kind in entries:
                 source = at.get(entry.node)
-                if source is None or source == at[node]:
+                if source is None or node not in at or source == at[node]:
                     continue
                 if picture.boxes[source].kind in ("shared", "parameter"):
                     kind = "shared" if picture.boxes[source].kind == "shared" else "data"

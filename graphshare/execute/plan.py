@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from graphshare.analysis.node_errors import find_missing_outputs
 from graphshare.analysis.shapes import bodies_of
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.fusion import fuse_steps
@@ -58,8 +59,11 @@ def _refusal(node: Node) -> str | None:
     kernel, signature = find_kernel(node.op), lookup(node.op)
     if kernel is None or kernel.refuses is None or signature is None:
         return None
+    attrs, faults = signature.parse(node.attrs)
+    if faults:  # reported as they are
+        return None
     try:
-        return kernel.refuses(signature.parse(node.attrs)[0], bodies_of(node))
+        return kernel.refuses(attrs, bodies_of(node))
     except KernelError as error:
         return str(error)
 
@@ -79,11 +83,15 @@ def make_plan(targets: Sequence[Entry]) -> Plan:
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.
+        RefusedError: a node or target takes an output that is not there; all are listed.
     """
     nodes = post_order(entry.node for entry in targets)
     faults = unsupported_operators(nodes)
     if faults:
         raise UnsupportedError(faults)
+    missing = find_missing_outputs(nodes, targets)
+    if missing:
+        raise RefusedError(missing)
     slots = _slots(nodes, targets)
     wanted = tuple(slots[entry.node, entry.index] for entry in targets)
     last = _last_uses(nodes, slots, wanted)

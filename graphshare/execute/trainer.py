@@ -149,7 +149,12 @@ class Trainer:
 
         Raises:
             UnsupportedError: operators without a kernel.
+            RefusedError: a parameter is boolean; all are listed.
         """
+        hint = "convert it to float32 first, or leave it out of the training"
+        booleans = [node.name for node in trained if values[node].dtype == np.bool_]
+        if booleans:
+            raise RefusedError([Fault("is boolean, which no gradient step changes", node=n, hint=hint) for n in booleans])
         self.plan = make_plan(targets)
         self.values = dict(values)
         self._targets, self._trained = list(targets), list(trained)

@@ -6,7 +6,7 @@ a failure, and a kernel may compute some of what they exclude.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +21,8 @@ FLOATS = ("float16", "float32", "float64")
 LAPACK = ("float32", "float64")
 SIGNED = (*FLOATS, "int8", "int32", "int64")
 NUMBERS = (*SIGNED, "uint8")
+MAX_RANK = 32
+"""The largest number of axes, in MXNet as in numpy 1."""
 QUANTIZED = ("int8", "uint8")
 
 
@@ -87,6 +89,27 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 def with_limits(limits: Limits, *kernels: Kernel) -> tuple[Kernel, ...]:
     """Return ``kernels`` with ``limits``, except those that have their own."""
     return tuple(k if k.limits is not None else msgspec.structs.replace(k, limits=limits) for k in kernels)
+
+
+def impossible_shape(shapes: Iterable[Shape]) -> str | None:
+    """Return a sentence about the first of ``shapes`` that no array has."""
+    for shape in shapes:
+        if shape is not None and len(shape) > MAX_RANK:
+            return f"an array would have {format_count(len(shape), 'axis')}, more than {MAX_RANK}"
+        if shape is not None and any(size is not None and not 0 <= size < 1 << 63 for size in shape):
+            return f"an array would have the shape {format_shape(shape)}"
+    return None
+
+
+def check_filters(filters: int, groups: int) -> None:
+    """Refuse a number of filters that cannot be shared out among ``groups``, or that was negative in the file.
+
+    Raises:
+        KernelError: with the attribute's name.
+    """
+    require(filters < 1 << 31, f"num_filter is {filters}; a negative number is read so, modulo 2**32")
+    require(groups, "num_group is 0")
+    require(filters % groups == 0, f"num_filter {filters} is not a multiple of num_group {groups}")
 
 
 def negative_size(shapes: Sequence[Shape]) -> str | None:

@@ -15,6 +15,7 @@ import msgspec
 from graphshare.analysis.batch_axis import Coupling, follow_batch
 from graphshare.analysis.implied import implied_inputs, implied_variables, implies_variables
 from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.node_errors import find_missing_outputs, find_odd_variables
 from graphshare.analysis.roles import assign_roles, implied_role
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError, SelfCheckError
@@ -86,6 +87,7 @@ def plan_batch(
         )
     if not inputs:
         raise RefusedError(Fault("there is no input to be joined", hint="name one with --as-input"))
+    _refuse_odd_inputs(graph, inputs)
     found, couplings = follow_batch(reachable(graph), {node: joined.axis for node, joined in inputs.items()})
     notes = _note_couplings(couplings, force)
     outputs = {
@@ -98,6 +100,17 @@ def plan_batch(
     tied = tuple(node for node, role in roles.items() if role.is_parameter)
     joined = {node: how.axis for node, how in inputs.items()}
     return Duplication(rewrite, roles, tied, (), tuple(used_by_all), tuple(notes), joined)
+
+
+def _refuse_odd_inputs(graph: Graph, inputs: Collection[Node]) -> None:
+    """Raise RefusedError for inputs that cannot be joined; all are listed."""
+    faults = find_odd_variables(graph.nodes) + find_missing_outputs(graph.nodes, graph.heads)
+    for node in graph.nodes:
+        names = [repr(dep.name) for dep in node.control_deps if dep in inputs]
+        if names:
+            faults.append(Fault(f"waits for {format_names(names, _SHOWN)}, an input that would be joined", node=node.name))
+    if faults:
+        raise RefusedError(faults)
 
 
 def _note_couplings(couplings: Sequence[Coupling], force: bool) -> list[str]:
@@ -121,8 +134,8 @@ def _check_result(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapp
     Raises:
         SelfCheckError: it is not what it should be.
     """
-    batched = find_batch(rewrite.graph)
-    joins = {join.inputs[0].node: join for join in rewrite.graph.nodes if batched and join in batched.joins}
+    marked = [node for node in rewrite.graph.nodes if node.op == "Concat" and BRANCHES in node.attrs and node.inputs]
+    joins = {join.inputs[0].node: join for join in marked}
     replaced = {}
     wrong = False
     for node, how in inputs.items():

@@ -12,6 +12,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from graphshare.analysis.implied import implied_variables
+from graphshare.analysis.node_errors import find_odd_variables
 from graphshare.analysis.roles import Role, assign_roles, implied_role
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.self_check import check_isomorphic
@@ -57,6 +58,9 @@ def plan_duplicate(
     roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
     tied = _choose_tied(graph, roles, mode, choices)
     used_by_all = match_shared_inputs(roles, share_inputs)
+    odd = find_odd_variables([*tied, *used_by_all])
+    if odd:
+        raise RefusedError(odd)
     notes = note_unknown_roles(roles, mode)
     targets = resolve_targets(upto, graph.nodes, option="--upto") if upto else None
     surplus = held - {node.name for node in roles} - {i.name for i in implied_variables(graph)} if held else ()

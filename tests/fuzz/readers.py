@@ -62,7 +62,7 @@ def read_params(data: bytes) -> object:
     index = read_index(_as_file(data))
     with ArrayReader(index) as reader:
         for record in index.records:
-            if record.storage in SPARSE:
+            if record.storage in SPARSE and record.shape is not None:
                 reader.read_sparse(record)
             if record.shape is not None and record.dense_size <= MAX_DENSE:
                 reader.read(record)

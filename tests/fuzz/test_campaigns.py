@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from graphshare.cli import main
 from graphshare.errors import InputError
-from graphshare.formats.mxnet import symbol
 from graphshare.ops.registry import find_kernel
 from tests.fuzz import graphs, operators, reads
 from tests.fuzz.collect import Collector
@@ -89,7 +89,7 @@ def test_a_command_that_fails_is_told_by_what_it_prints() -> None:
 
 
 def test_the_graphs_find_a_command_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(symbol, "read_symbol", None)
+    monkeypatch.setattr(main, "_main", lambda words: {}["planted"])
     monkeypatch.setattr(graphs, "COMMANDS", (["format", "GRAPH", "-o", "out.json"],))
     monkeypatch.chdir(tmp_path)
     cases = graphs.Cases(0)

@@ -118,10 +118,14 @@ class ArrayReader:
         return array
 
     def read_sparse(self, record: Record) -> SparseArray:
-        """Return a sparse record as stored. Raises InputError when its indices do not fit its shape."""
+        """Return a sparse record as stored.
+
+        Raises InputError when its indices do not fit its shape, RefusedError when it was never filled.
+        """
         reader, record = self._locate(record)
         if reader is not self:
             return reader.read_sparse(record)
+        record.shape_and_dtype()
         values = self._view(record.data_offset, record.storage_shape, _storage_dtype(record), record)
         parts = {part.role: self._view(part.offset, part.shape, part.dtype, record) for part in record.parts}
         array = SparseArray(record.storage, record.shape or (), values, parts["indices"], parts.get("indptr"))
@@ -200,7 +204,10 @@ class ArrayReader:
         little = np.dtype(dtype).newbyteorder("<")
         count = int(np.prod(shape, dtype=object)) if shape else 1
         if count == 0:
-            return np.empty(shape, little)
+            try:
+                return np.empty(shape, little)
+            except ValueError as error:  # a size beside the 0 that numpy cannot hold
+                raise self._fault(f"cannot be held in memory as {shape}: {error}", record) from error
         return np.frombuffer(self._source.read_at(offset or 0, count * little.itemsize), little).reshape(shape)
 
     def _fault(self, message: str, record: Record) -> InputError:

@@ -9,7 +9,7 @@ from graphshare.ops.convolution.forward import convolution
 from graphshare.ops.convolution.fused import begin_chain
 from graphshare.ops.folding import LinearLayer, scale_filters
 from graphshare.ops.kernel import Attrs, Dim, Kernel, KernelError, Shapes, Sizes
-from graphshare.ops.limits import Limits, with_limits
+from graphshare.ops.limits import Limits, check_filters, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes
 from graphshare.ops.windows import (
     channel_axes,
@@ -33,8 +33,7 @@ def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     data = to_channels_first(dims_of_rank(inputs[0], rank, "data"), last)
     weight = to_channels_first(dims_of_rank(inputs[1], rank, "weight"), last)
     out = to_channels_first(dims_of_rank(outputs[0], rank, "the output"), last)
-    if filters % groups:
-        raise KernelError(f"num_filter {filters} is not a multiple of num_group {groups}")
+    check_filters(filters, groups)
     batch = unify_dims(data[0], out[0], "samples of data and output")
     channels, share = unify_group_channels(data[1], weight[1], groups)
     taps = tuple(unify_dims(w, k, "kernel axes of weight") for w, k in zip(weight[2:], window.kernel, strict=True))

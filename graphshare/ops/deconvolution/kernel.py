@@ -13,7 +13,7 @@ import numpy as np
 
 from graphshare.ops.folding import LinearLayer, misfit
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Sizes
-from graphshare.ops.limits import Limits, with_limits
+from graphshare.ops.limits import Limits, check_filters, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes
 from graphshare.ops.windows import (
     Window,
@@ -96,8 +96,7 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     data = to_channels_first(dims_of_rank(inputs[0], rank, "data"), last)
     weight = to_channels_first(dims_of_rank(inputs[1], rank, "weight"), last)
     out = to_channels_first(dims_of_rank(outputs[0], rank, "the output"), last)
-    if filters % groups:
-        raise KernelError(f"num_filter {filters} is not a multiple of num_group {groups}")
+    check_filters(filters, groups)
     window, extra = fit_window(attrs, data[2:])
     has_target = any(attrs.get("target_shape") or ())
     channels = unify_dims(data[1], weight[0], "channels of data against axis 0 of weight")

@@ -1,0 +1,173 @@
+"""What campaigns of hostile graphs have found: each is refused before work starts, or computed, and never a bug."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphshare.errors import GraphshareError
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.registry import read_index
+from tests import params_bytes
+from tests.fuzz.graphs import call, judge
+from tests.symbols import Document, document, operator, variable
+
+RANDOM = ("--random", "1", "--random-params", "1")
+
+
+def one(op: str, attrs: dict[str, str], inputs: int = 1, head: int = 0) -> Document:
+    """A graph of one operator ``n`` on variables ``data``, ``w1``, ``w2``..."""
+    nodes = [variable(f"w{i}" if i else "data") for i in range(inputs)]
+    return document([*nodes, operator(op, "n", range(inputs), attrs=attrs)], [(inputs, head, 0)], row_ptr=False)
+
+
+def ask(folder: Path, found: Document, *words: str) -> tuple[object, str]:
+    """Run a command on a graph; it must answer or refuse."""
+    path = folder / "graph.json"
+    path.write_text(json.dumps(found))
+    code, errors = call([words[0], str(path), *words[1:]])
+    status, what = judge(list(words), code, errors)
+    assert status != "failed", what
+    return code, errors
+
+
+@pytest.mark.parametrize("index", [1, 7, 2**32 - 1])
+def test_outputs_that_are_not_there_are_refused_before_the_run(index: int, tmp_path: Path) -> None:
+    code, errors = ask(tmp_path, one("relu", {}, head=index), "run", *RANDOM, "--shape", "data=2")
+    assert code == 2
+    assert f"relu has 1 output, and output {index} is used" in errors
+    found = one("relu", {})
+    found["nodes"][1]["inputs"] = [[0, index, 0]]
+    code, errors = ask(tmp_path, found, "run", *RANDOM, "--shape", "data=2")
+    assert code == 2
+    assert f"a variable has 1 output, and output {index} is used" in errors
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ("(-5, 3)", "the shape (-5,3)"),
+        (f"({'1, ' * 65})", "65 axes"),
+        (f"({'1, ' * 33})", "33 axes"),
+        (f"({10**30},)", str(10**30)),
+    ],
+)
+def test_shapes_that_no_array_has(shape: str, message: str, tmp_path: Path) -> None:
+    found = one("relu", {})
+    found["nodes"][0]["attrs"] = {"__shape__": shape}
+    for command in (["run", *RANDOM], ["verify", "--against", str(tmp_path / "graph.json")]):
+        code, errors = ask(tmp_path, found, *command)
+        assert code == 2
+        assert message in errors
+    assert ask(tmp_path, found, "check", "--isolated")[0] == 1
+    ask(tmp_path, found, "inspect")
+    ask(tmp_path, found, "draw", "--to", "svg")
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "inputs", "shape"),
+    [
+        ("Convolution", {"kernel": "(3, 3)", "num_filter": "-4"}, 3, "1,3,8,8"),
+        ("Deconvolution", {"kernel": "(3, 3)", "num_filter": "-4"}, 2, "1,3,8,8"),
+        ("Deconvolution", {"kernel": "(3, 3)", "num_filter": "2", "adj": "(5, 5)"}, 2, "1,3,8,8"),
+        ("tile", {"reps": "(-1,)"}, 1, "2,3"),
+        ("batch_dot", {}, 2, "2,3"),
+        ("expand_dims", {"axis": "0"}, 1, ",".join("1" * 32)),
+    ],
+)
+def test_shapes_that_contradict_are_seen_by_every_command(
+    op: str, attrs: dict[str, str], inputs: int, shape: str, tmp_path: Path
+) -> None:
+    found = one(op, attrs, inputs)
+    assert ask(tmp_path, found, "check", "--isolated", "--shape", f"data={shape}")[0] == 1
+    assert ask(tmp_path, found, "inspect", "--shape", f"data={shape}")[0] == 2
+    code, errors = ask(tmp_path, found, "run", *RANDOM, "--shape", f"data={shape}")
+    assert code == 2
+    assert '(node "n")' in errors
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "inputs"),
+    [
+        ("_npi_insert_scalar", {"val": "x"}, 1),
+        ("_npi_delete", {"int_ind": "q"}, 1),
+        ("_contrib_quantized_rnn", {"mode": "x"}, 4),
+    ],
+)
+def test_attributes_that_cannot_be_read(op: str, attrs: dict[str, str], inputs: int, tmp_path: Path) -> None:
+    code, errors = ask(tmp_path, one(op, attrs, inputs), "run", *RANDOM, "--shape", "data=2")
+    assert code == 2
+    assert f"attribute {next(iter(attrs))!r} is" in errors
+
+
+def odd_variables() -> list[Document]:
+    """A variable with an input, with a control dependency, and the data waiting for a weight."""
+    graphs = [one("FullyConnected", {"num_hidden": "2"}, 3) for _ in range(3)]
+    graphs[0]["nodes"][1]["inputs"] = [[0, 0, 0]]
+    graphs[1]["nodes"][1]["control_deps"] = [0]
+    graphs[2]["nodes"][0]["control_deps"] = [1]
+    return graphs
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_variables_with_inputs_or_dependencies(number: int, tmp_path: Path) -> None:
+    found = odd_variables()[number]
+    for form in ("svg", "dot", "mermaid", "html"):
+        assert ask(tmp_path, found, "draw", "--to", form)[0] == 0
+    assert ask(tmp_path, found, "draw", "--to", "dot", "--parameters")[0] == 0
+    for mode in ("tie", "batch"):
+        code, errors = ask(tmp_path, found, "duplicate", "--prefix", "x-", "--mode", mode, "-o", str(tmp_path / "out.json"))
+        if mode == "batch" or number < 2:
+            assert code == 2
+            assert "is a variable with inputs or control dependencies" in errors
+
+
+def test_a_batch_refuses_operators_that_wait_for_its_inputs(tmp_path: Path) -> None:
+    found = one("relu", {})
+    found["nodes"][1]["control_deps"] = [0]
+    code, errors = ask(tmp_path, found, "duplicate", "--prefix", "x-", "--mode", "batch", "-o", str(tmp_path / "out.json"))
+    assert code == 2
+    assert "waits for 'data', an input that would be joined" in errors
+
+
+def test_a_batch_joins_inputs_that_no_head_needs(tmp_path: Path) -> None:
+    found = document(
+        [variable("data"), operator("relu", "n", [0]), variable("x"), operator("relu", "m", [2])], [3], row_ptr=False
+    )
+    words = ("duplicate", "--prefix", "x-", "--mode", "batch", "-o", str(tmp_path / "out.json"))
+    assert ask(tmp_path, found, *words)[0] == 0
+    found["nodes"][3] = operator("_ones", "m", [], attrs={"shape": "(2,)"})
+    ask(tmp_path, found, *words)
+
+
+def test_boolean_parameters_are_not_trained(tmp_path: Path) -> None:
+    np.savez(tmp_path / "w.npz", **{"arg:w1": np.ones((2, 3), bool)})
+    words = ("run", "--params", str(tmp_path / "w.npz"), "--random", "1", "--shape", "data=2,3", "--sgd-steps", "1")
+    code, errors = ask(tmp_path, one("elemwise_add", {}, 2), *words)
+    assert code == 2
+    assert "is boolean" in errors
+
+
+def sparse_record(index_shape: tuple[int, ...]) -> bytes:
+    """A csr record of shape (3, 4) whose row pointers have another shape."""
+    whole = params_bytes.csr((3, 4), [0, 0, 0, 0], [], b"")
+    return whole.replace(params_bytes.shape64((4,)), params_bytes.shape64(index_shape), 1)
+
+
+@pytest.mark.parametrize("shape", [(2**62, 0), (2**40, 2**40, 0)])
+def test_index_arrays_that_numpy_cannot_hold(shape: tuple[int, ...], tmp_path: Path) -> None:
+    path = tmp_path / "w.params"
+    path.write_bytes(params_bytes.container([sparse_record(shape) + bytes(64)], ["arg:w"]))
+    with pytest.raises(GraphshareError):
+        read_all(path)
+
+
+def read_all(path: Path) -> Any:
+    """Read each record of a file as stored."""
+    index = read_index(path)
+    with ArrayReader(index) as reader:
+        return [reader.read_sparse(record) for record in index.records]
