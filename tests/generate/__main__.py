@@ -23,7 +23,6 @@ from tests.generate.grow import Coverage, Grower, Model
 from tests.generate.invariants import INVARIANTS
 from tests.generate.judge import Disagreement, Verdict, ask_mxnet, blame, judge
 from tests.generate.shrink import shrink, single_node
-from tests.oracle.probing import recorded_cases
 from tests.surroundings import oracle_path
 
 BATCH = 200
@@ -34,7 +33,7 @@ class Campaign:
 
     def __init__(self, oracle_python: str, keep: Path | None = None, every: int = 1) -> None:
         self.oracle_python, self.keep, self.every = oracle_python, keep, every
-        self.grower = Grower(recorded_cases())
+        self.grower = Grower()
         self.counts: Counter[str] = Counter()
         self.disagreements: list[Disagreement] = []
 

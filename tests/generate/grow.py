@@ -23,12 +23,15 @@ from graphshare.ops.registry import find_kernel, lookup
 from graphshare.ops.signature import PARAMETER_FORMALS, Signature
 from tests.oracle.known_differences import OF_VALUES, REWRITTEN
 from tests.oracle.probed import Refusal, forward
-from tests.oracle.probing import Probe, change_attribute, change_dtype, change_shape
+from tests.oracle.probing import Probe, cases_with_bodies, change_attribute, change_dtype, change_shape, recorded_cases
 from tests.symbols import Document, document, operator, variable
 
 MAX_SIZE = 4096
 """Elements of an array: the judges compute every node several times."""
 ATTEMPTS = 8
+FRESH = -1
+"""The node of an array that becomes a variable, while the shapes of the other inputs follow from it."""
+BEYOND = ("-7", "-2147483649", "4294967296", "99999999999999999999", "", "abc", "(1, -9, 99)", "nan")
 OUTSIDE = frozenset(("_contrib_calibrate_entropy", "_npi_multinomial", "_npi_choice"))
 
 
@@ -86,9 +89,10 @@ class Coverage:
 
 
 class Grower:
-    """Grows graphs from a pool of recorded cases; the seed alone decides a graph."""
+    """Grows graphs from a pool of recorded cases, all there are by default; the seed alone decides a graph."""
 
-    def __init__(self, pool: dict[str, list[Probe]]) -> None:
+    def __init__(self, pool: dict[str, list[Probe]] | None = None) -> None:
+        pool = {**recorded_cases(), **cases_with_bodies()} if pool is None else pool
         self.pool = {op: cases for op, cases in pool.items() if op not in OUTSIDE}
         self.coverage = Coverage()
 
@@ -127,13 +131,16 @@ class _Plant:
         for attempt in range(ATTEMPTS):
             case, recorded = cases[self.stream.integers(len(cases))]
             attrs, arrays = dict(case["attrs"]), [np.asarray(x) for x in recorded]
-            if attempt < ATTEMPTS - 1:
+            chosen: list[Any] | None
+            if "subgraphs" in case:
+                chosen = [self._find_equal(x) or x for x in arrays]
+            elif attempt < ATTEMPTS - 1:
                 if self.stream.integers(3) == 0:
                     change_attribute(self.stream, op, attrs, arrays)
                 chosen = self._choose_inputs(op, attrs, arrays)
             else:
                 chosen = list(arrays)
-            if chosen is not None and self._append(op, attrs, chosen, family=case["family"]):
+            if chosen is not None and self._append(op, attrs, chosen, case):
                 return True
         return False
 
@@ -146,13 +153,33 @@ class _Plant:
         for i in self.stream.permutation(len(arrays)):
             if i not in states and self.stream.integers(10) < (9 if i == 0 else 4):
                 chosen[i] = self._find_value(arrays[i])
+        if self.np_shape and arrays and arrays[0].ndim and self.stream.integers(10) == 0:
+            chosen[0] = Value(FRESH, 0, _without_elements(self.stream, arrays[0]), "")
         if any(c is not None for c in chosen):
             shapes = self._infer_rest(op, attrs, arrays, chosen)
             if shapes is None:
                 return None
         else:
             shapes = [x.shape for x in arrays]
-        return [c if c is not None else _refill(arrays[i], shapes[i]) for i, c in enumerate(chosen)]
+        return [_refill(arrays[i], shapes[i]) if c is None or c.node == FRESH else c for i, c in enumerate(chosen)]
+
+    def _find_equal(self, like: Any) -> Value | None:
+        """Return a value of the same shape and dtype, for operators whose subgraphs allow no other."""
+        fitting = [v for v in self.values if (v.array.dtype, v.array.shape) == (like.dtype, like.shape)]
+        fitting = [v for v in fitting if v.node not in self.states and _is_moderate(v.array) and v.operator not in OF_VALUES]
+        return fitting[self.stream.integers(len(fitting))] if fitting and self.stream.integers(4) else None
+
+    def _spoil_attribute(self, op: str, attrs: dict[str, str]) -> None:
+        """Give an attribute a value beyond its edge: negative, huge, no number, or none where one is required."""
+        signature = lookup(op)
+        parameters = signature.parameters if signature is not None else None
+        if not parameters:
+            return
+        parameter = parameters[self.stream.integers(len(parameters))]
+        if parameter.required and self.stream.integers(3) == 0:
+            attrs.pop(parameter.name, None)
+        else:
+            attrs[parameter.name] = str(self.stream.choice(BEYOND))
 
     def _find_value(self, like: Any) -> Value | None:
         """Return a value that may stand for ``like``: its dtype, mostly its rank, its range where it looks like indices."""
@@ -196,14 +223,15 @@ class _Plant:
         return None
 
     def _append(
-        self, op: str, attrs: dict[str, str], chosen: Sequence[Any], *, family: str = "", refusal: bool = False
+        self, op: str, attrs: dict[str, str], chosen: Sequence[Any], origin: dict[str, Any], *, refusal: bool = False
     ) -> bool:
         arrays = [c.array if isinstance(c, Value) else c for c in chosen]
         if any(x.size > MAX_SIZE for x in arrays) or (not self.np_shape and any(0 in x.shape or not x.ndim for x in arrays)):
             return False
         if attrs.get("mode") == "always":  # Dropout that draws outside training
             return False
-        case = {"op": op, "attrs": attrs, "family": family, "np_shape": self.np_shape, "count": len(arrays)}
+        case = {**origin, "op": op, "attrs": attrs, "np_shape": self.np_shape, "count": len(arrays)}
+        bodies = {"subgraphs": origin["subgraphs"]} if "subgraphs" in origin else {}
         reason = None
         try:
             with np.errstate(all="ignore"):
@@ -226,7 +254,7 @@ class _Plant:
         for c, formal in zip_longest(chosen, signature.formal_inputs(attrs)[: len(chosen)], fillvalue=""):
             entries.append((c.node, c.index) if isinstance(c, Value) else (self._add_variable(c, number, str(formal)), 0))
         self.states.update(entries[i][0] for i in _mutated(op, signature, attrs, len(arrays)))
-        self.nodes.append(operator(op, f"n{number}", [(node, index, 0) for node, index in entries], attrs=attrs))
+        self.nodes.append(operator(op, f"n{number}", [(node, index, 0) for node, index in entries], attrs=attrs, **bodies))
         self.cases[number] = case
         self.used.update(entries)
         self.values += [Value(number, i, y, op) for i, y in enumerate(outputs)]
@@ -251,7 +279,9 @@ class _Plant:
             change_attribute(self.stream, op, attrs, arrays)
             if arrays:
                 (change_shape if self.stream.integers(2) else change_dtype)(self.stream, arrays)
-            self._append(op, attrs, arrays, family=case["family"], refusal=True)
+            if self.stream.integers(3) == 0:
+                self._spoil_attribute(op, attrs)
+            self._append(op, attrs, arrays, case, refusal=True)
         heads = [(v.node, v.index, 0) for v in self.values if v.operator and (v.node, v.index) not in self.used]
         if self.refused is not None:
             heads = [(len(self.nodes) - 1, 0, 0)]
@@ -275,6 +305,13 @@ def _is_index(x: Any) -> bool:
 
 def _is_moderate(x: Any) -> bool:
     return bool(x.size == 0 or (np.isfinite(x).all() and abs(x.astype(np.float64)).max() < 1e3))
+
+
+def _without_elements(stream: np.random.Generator, array: Any) -> Any:
+    """Return an array of the same dtype and number of axes, one of size 0."""
+    shape = list(array.shape)
+    shape[stream.integers(len(shape))] = 0
+    return np.zeros(shape, array.dtype)
 
 
 def _refill(array: Any, shape: Sequence[int]) -> Any:

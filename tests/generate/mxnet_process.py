@@ -8,6 +8,7 @@ or that takes more than ``SECONDS``, has the answer ``{"crash": status}``, and t
 
 import os
 import pickle
+import resource
 import signal
 import sys
 
@@ -17,6 +18,7 @@ import mxnet as mx
 import numpy as np
 
 SECONDS = 10
+MEMORY = 8 << 30
 ERRORS = (mx.MXNetError, ValueError, TypeError, IndexError, AssertionError)
 
 
@@ -118,6 +120,7 @@ def last_answer(out):
 
 
 def main(source, out):
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     with open(source, "rb") as file:
         models = pickle.load(file)
     open(out, "wb").close()

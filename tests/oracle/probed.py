@@ -37,7 +37,8 @@ class Refusal(Exception):
 
 def graph_of(case: dict[str, Any], heads: int) -> Any:
     nodes = [variable(f"in{i}") for i in range(case["count"])]
-    nodes.append(operator(case["op"], "node", range(case["count"]), attrs=case["attrs"]))
+    bodies = {"subgraphs": case["subgraphs"]} if "subgraphs" in case else {}
+    nodes.append(operator(case["op"], "node", range(case["count"]), attrs=case["attrs"], **bodies))
     made = document(nodes, [(case["count"], i, 0) for i in range(heads)], row_ptr=False)
     if case["np_shape"]:
         made["attrs"]["is_np_shape"] = ["int", 1]
@@ -55,7 +56,7 @@ def prepared(case: dict[str, Any], inputs: list[Any]) -> tuple[Any, dict[Any, An
     if outputs is None or not outputs.visible:
         raise Refusal("no outputs")
     names = signature.formal_inputs(case["attrs"])
-    if signature.inputs_known and len(names) != len(inputs):
+    if signature.inputs_known and len(names) != len(inputs) and "subgraphs" not in case:
         raise Refusal(f"{len(names)} inputs")
     graph = graph_of(case, outputs.visible)
     variables = list(graph.nodes[: case["count"]])

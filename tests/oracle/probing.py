@@ -35,6 +35,17 @@ def recorded_cases() -> dict[str, list[Probe]]:
     return found
 
 
+def cases_with_bodies() -> dict[str, list[Probe]]:
+    """The recorded cases of control flow by operator: cases with ``subgraphs``."""
+    kept = dict(np.load(RECORDED / "flow.npz"))
+    found: dict[str, list[Probe]] = {}
+    for number, case in enumerate(json.loads(str(kept["cases"]))):
+        one = {key: case[key] for key in ("op", "attrs", "subgraphs")}
+        inputs = [kept[f"{number}_in{i}"] for i in range(len(case["inputs"]))]
+        found.setdefault(case["op"], []).append(({**one, "family": "flow"}, inputs))
+    return found
+
+
 def probes(op: str, known: list[Probe], count: int, seed: int) -> Iterator[Probe]:
     """``count`` probes of one operator, each a recorded case changed once or twice."""
     stream = np.random.default_rng([seed, *op.encode()])

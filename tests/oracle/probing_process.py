@@ -10,6 +10,7 @@ position, both as ``(dtype, shape, bytes)``; or ``{"error": ...}``. A probe that
 import json
 import os
 import pickle
+import resource
 import signal
 import sys
 
@@ -20,11 +21,14 @@ import numpy as np
 
 PASSES = ("forward", "backward")
 SECONDS = 20
+MEMORY = 8 << 30
 
 
 def load(case, count, heads):
     nodes = [{"op": "null", "name": f"in{i}", "inputs": []} for i in range(count)]
     nodes.append({"op": case["op"], "name": "node", "attrs": case["attrs"], "inputs": [[i, 0, 0] for i in range(count)]})
+    if "subgraphs" in case:
+        nodes[-1]["subgraphs"] = case["subgraphs"]
     attrs = {"mxnet_version": ["int", 10901]}
     if case.get("np_shape"):
         attrs["is_np_shape"] = ["int", 1]
@@ -102,6 +106,7 @@ def count(out):
 
 
 def main(source, out):
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     probes = dict(np.load(source))
     open(out, "wb").close()
     total = len(json.loads(str(probes["cases"]))) * len(PASSES)

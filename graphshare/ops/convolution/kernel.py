@@ -36,6 +36,8 @@ def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     check_filters(filters, groups)
     batch = unify_dims(data[0], out[0], "samples of data and output")
     channels, share = unify_group_channels(data[1], weight[1], groups)
+    if channels == 0:
+        raise KernelError("data has no channels")
     taps = tuple(unify_dims(w, k, "kernel axes of weight") for w, k in zip(weight[2:], window.kernel, strict=True))
     first = unify_dims(weight[0], filters, "axis 0 of weight against num_filter")
     size: list[Dim] = []
@@ -52,6 +54,13 @@ def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
         shapes.append((unify_dims(dims_of_rank(inputs[2], 1, "bias")[0], filters, "length of bias against num_filter"),))
     output = (batch, unify_dims(out[1], filters, "channels of the output against num_filter"), *positions)
     return shapes, [to_layout(output, last)]
+
+
+def _first_channels_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer the shapes of Convolution with channels first, the only layouts that Convolution_v1 has."""
+    if is_channels_last(attrs["layout"]):
+        raise KernelError(f"layout {attrs['layout']} is not supported, expected channels first")
+    return convolution_shapes(attrs, inputs, outputs)
 
 
 def unify_group_channels(channels: Dim, share: Dim, groups: int) -> tuple[Dim, Dim]:
@@ -76,6 +85,6 @@ KERNELS = with_limits(
     Kernel(
         "Convolution", convolution, convolution_shapes, same_dtypes, cost=convolution_cost, linear=_LINEAR, begin=begin_chain
     ),
-    Kernel("Convolution_v1", convolution, convolution_shapes, same_dtypes, cost=convolution_cost, linear=_LINEAR),
+    Kernel("Convolution_v1", convolution, _first_channels_shapes, same_dtypes, cost=convolution_cost, linear=_LINEAR),
     *COLUMNS_KERNELS,
 )

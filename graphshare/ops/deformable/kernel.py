@@ -70,6 +70,8 @@ def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     weight = dims_of_rank(inputs[2], 4)
     if channels is None and weight[1] is not None:
         channels = weight[1] * groups
+    if filters % groups:
+        raise KernelError(f"num_filter {filters} is not a multiple of num_group {groups}")
     if channels is not None and (channels % groups or channels % attrs["num_deformable_group"]):
         raise KernelError(
             f"{format_count(channels, 'channel')} cannot be divided into num_group and num_deformable_group equal parts"

@@ -31,13 +31,13 @@ def read_labels(attrs: Attrs, data: Array, label: Array, *lengths: Array) -> tup
         KernelError: a label has a class out of range, or a length is not within its array.
     """
     steps, samples, classes = data.shape
-    times = convert(lengths[0], np.int64) if attrs["use_data_lengths"] else np.full(samples, steps)
-    counts = convert(lengths[-1], np.int64) if attrs["use_label_lengths"] else None
+    times = _round_half_away(lengths[0]) if attrs["use_data_lengths"] else np.full(samples, steps)
+    counts = _round_half_away(lengths[-1]) if attrs["use_label_lengths"] else None
     for named, numbers, size in (("data", times, steps), ("label", counts, label.shape[1])):
         if numbers is not None and numbers.size and not (numbers.min() >= 0 and numbers.max() <= size):
             raise KernelError(f"{named} lengths are {numbers.min()} to {numbers.max()}, expected 0 to {size}")
     blank, padding = (0, 0) if attrs["blank_label"] == "first" else (classes - 1, -1)
-    labels = convert(label, np.int64)
+    labels = _round_half_away(label)
     words = []
     for n in range(samples):
         ends = np.flatnonzero(labels[n] == padding)
@@ -47,6 +47,11 @@ def read_labels(attrs: Attrs, data: Array, label: Array, *lengths: Array) -> tup
             raise KernelError(f"label {n} has classes outside of 0 to {classes - 1}")
         words.append(word)
     return times, words, blank
+
+
+def _round_half_away(x: Array) -> Array:
+    """Return the nearest whole numbers, as MXNet rounds labels and lengths."""
+    return x if x.dtype.kind != "f" else convert(np.trunc(x + np.copysign(x.dtype.type(0.5), x)), np.int64)
 
 
 def extend_label(word: Array, blank: int) -> tuple[Array, Array]:

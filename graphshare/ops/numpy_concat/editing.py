@@ -63,12 +63,12 @@ def _refuses_insert(attrs: Attrs, bodies: Bodies) -> str | None:
 
 
 def _count(attrs: Attrs, size: int) -> int:
+    require(attrs["step"] != 0, "step must not be 0")
     places = _positions(attrs)
     if isinstance(places, int):
         if not -size <= places <= size:
             raise KernelError(f"position {places} is outside an axis of size {size}")
         return 1
-    require(places.step != 0, "step must not be 0")
     return len(range(*places.indices(size)))
 
 

@@ -68,6 +68,7 @@ def roll(context: Context, attrs: Attrs, x: Array) -> Array:
         require(len(shift) == 1, f"shift is {shift}, expected one number for the flattened array")
     else:
         axes = [axis_of(axis, x.ndim) for axis in attrs["axis"]]
+        require(axes, "axis is (), expected an axis, or None for the flattened array")
         require(len(shift) in (1, len(axes)), f"shift {shift} and axis {attrs['axis']} must have the same length")
         require(len(set(axes)) == len(axes), f"axis {attrs['axis']} names an axis twice")
     with refuse_invalid_call():

@@ -208,8 +208,16 @@ def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     return [to_layout((*front, *data[2:]), last)], [to_layout((*front, *spatial), last)]
 
 
+def _pooling_v1_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer the shapes of Pooling over two or three spatial axes, which ``kernel`` has also for ``global_pool``."""
+    rank = len(attrs["kernel"]) + 2
+    if rank not in (4, 5) or any(shape is not None and len(shape) != rank for shape in (*inputs, *outputs)):
+        raise KernelError(f"kernel {attrs['kernel']} needs two or three sizes, one for each spatial axis")
+    return pooling_shapes(attrs, inputs, outputs)
+
+
 KERNELS = with_limits(
     Limits(dtypes=FLOATS, elements=True, not_negative=("pad",)),
     Kernel("Pooling", pooling, pooling_shapes, same_dtypes),
-    Kernel("Pooling_v1", pooling_v1, pooling_shapes, same_dtypes),
+    Kernel("Pooling_v1", pooling_v1, _pooling_v1_shapes, same_dtypes),
 )

@@ -59,8 +59,9 @@ def _vjp(slopes: Slopes, width: int) -> Vjp:
 
     def vjp(entry: TapeEntry, dy: Array) -> Gradients:
         x, *parameters = entry.inputs
-        axis = -1 - width
-        wide = [np.expand_dims(p.astype(np.float64), axis) for p in parameters]
+        first = parameters[0].ndim - width  # parameters apply to all samples along the axes from here on
+        axes = tuple(range(first, x.ndim - width))
+        wide = [np.expand_dims(p.astype(np.float64), axes) for p in parameters]
         weight = dy.astype(np.float64)
         if not entry.attrs["is_log"]:
             weight = weight * entry.outputs[0]
@@ -70,7 +71,7 @@ def _vjp(slopes: Slopes, width: int) -> Vjp:
             gradients: list[Array | None] = [None if sample_slope is None else (weight * sample_slope).astype(x.dtype)]
             for slope, parameter in zip(parameter_slopes, parameters, strict=True):
                 assert slope is not None
-                gradients.append((weight * slope).sum(axis=axis).astype(parameter.dtype))
+                gradients.append((weight * slope).sum(axis=axes).astype(parameter.dtype))
         return gradients
 
     return vjp
