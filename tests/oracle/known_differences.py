@@ -172,7 +172,10 @@ def _divides_by_nothing(case: dict[str, Any], inputs: list[Any]) -> bool:
     return float(case["attrs"].get("ddof", 0)) > 1 or inputs[0].dtype.kind != "f"
 
 
-_INVERSES = "_linalg_gelqf|_npi_cholesky|_linalg_inverse|_linalg_potri|_linalg_potrf|_npi_solve|_npi_pinv|_npi_pinv_scalar_rcond|_npi_tensorinv|_npi_tensorsolve"
+_INVERSES = (
+    "_linalg_gelqf|_linalg_inverse|_linalg_potri|_linalg_potrf|_npi_cholesky|_npi_solve|_npi_pinv|_npi_pinv_scalar_rcond|"
+    "_npi_tensorinv|_npi_tensorsolve"
+)
 _BATCH_NORMS = "BatchNorm|BatchNorm_v1|_contrib_SyncBatchNorm|_contrib_BatchNormWithReLU"
 _DENSITIES = "_random_pdf_normal|_random_pdf_exponential|_random_pdf_gamma|_random_pdf_poisson|_random_pdf_negative_binomial"
 WHERE = {
