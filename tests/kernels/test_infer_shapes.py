@@ -169,3 +169,14 @@ def test_zeros_take_the_shape_that_inference_completed() -> None:
     assert made.shape == (2, 3, 6)
     with pytest.raises(KernelError, match="not fully known"):
         kernel.forward(Context(), attrs)
+
+
+def test_retained_rows_have_the_shape_of_the_data_however_many_there_are() -> None:
+    kernel = find_kernel("_sparse_retain")
+    assert kernel is not None
+    assert kernel.shapes({}, [(5, 3), (2,)], [None]) == ([(5, 3), (2,)], [(5, 3)])
+    assert kernel.shapes({}, [(None, 3), (2, 2)], [(5, None)]) == ([(5, 3), (2, 2)], [(5, 3)])
+    assert kernel.shapes({}, [None, (2,)], [None]) == ([None, (2,)], [None])
+    assert kernel.types({}, ["float16", "int64"], [None]) == (["float16", "int64"], ["float16"])
+    with pytest.raises(KernelError):
+        kernel.shapes({}, [(5, 3), (2,)], [(4, 3)])

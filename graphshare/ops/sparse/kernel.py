@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from graphshare.ops.binary.kernel import ARITHMETIC, infer_scalar_dtypes, scalar_forward
-from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError
-from graphshare.ops.unification import same_dtypes, same_shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
+from graphshare.ops.unification import first_dtype, same_dtypes, same_shapes, unify
 
 
 def divide(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
@@ -19,7 +21,30 @@ def cast_storage(context: Context, attrs: Attrs, x: Array) -> Array:
     return x
 
 
+def retain(context: Context, attrs: Attrs, x: Array, indices: Array) -> Array:
+    """Return the rows that ``indices`` name, zeros for the others. MXNet does so for row-sparse data only."""
+    rows = retained_rows(len(x), indices)
+    result = np.zeros_like(x)
+    result[rows] = x[rows]
+    return result
+
+
+def retained_rows(count: int, indices: Array) -> Array:
+    """Return which of ``indices`` name one of ``count`` rows; others retain nothing."""
+    rows: Array = indices.reshape(-1).astype(np.int64)
+    return rows[(rows >= 0) & (rows < count)]
+
+
+def _retain_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer the shape of the data from the output and the other way round; any number of rows may be retained."""
+    shape = unify(inputs[0], outputs[0])
+    if shape is not None and not shape:
+        raise KernelError("data has no axes, expected rows")
+    return [shape, inputs[1]], [shape]
+
+
 KERNELS = (
+    Kernel("_sparse_retain", retain, _retain_shapes, first_dtype),
     Kernel("cast_storage", cast_storage, same_shapes, same_dtypes),
     Kernel("_scatter_elemwise_div", divide, same_shapes, same_dtypes),
     Kernel("_scatter_plus_scalar", scalar_forward("add", False), same_shapes, infer_scalar_dtypes),

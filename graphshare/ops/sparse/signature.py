@@ -80,7 +80,7 @@ OPERATORS = (
     *define("_contrib_getnnz", "data", "axis:int?=None", registers_inputs=False, no_kernel=NO_KERNEL),
     *define("_scatter_elemwise_div", "lhs rhs"),
     *define("_scatter_minus_scalar _scatter_plus_scalar", "data", SCALAR, registers_inputs=False),
-    *define("_sparse_retain", "data indices", no_kernel=NO_KERNEL),
+    *define("_sparse_retain", "data indices"),
     *define(
         "_square_sum",
         "data",
