@@ -16,6 +16,7 @@ from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.source import restyle
 from graphshare.ir.graph import Branch, Graph, Kept, Node, Rewrite
 from graphshare.text.format import format_count
+from graphshare.text.json_text import encode_json
 from graphshare.text.names import did_you_mean
 from graphshare.text.short_repr import ShortRepr, quote_name
 
@@ -161,7 +162,7 @@ def _how(node: Node, image: Node | None, shared: Mapping[Node, int], branches: i
 
 def map_text(model: Checkpoint) -> str:
     """Return the text of a model's map file."""
-    return msgspec.json.format(msgspec.json.encode(describe_rewrite(model)), indent=2).decode() + "\n"
+    return msgspec.json.format(encode_json(describe_rewrite(model)), indent=2).decode() + "\n"
 
 
 def names_from_map(map_file: MapFile, graph: Graph, *, inverse: bool = False) -> dict[Node, str]:

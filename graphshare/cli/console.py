@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from graphshare.text.format import escape_control
+from graphshare.text.json_text import encode_json, escape_json
 
 _COLORS = {"error": "red", "warning": "yellow", "hint": "cyan", "note": None}
 _PREFIXES = {"error": "error: ", "warning": "warning: ", "hint": "  hint: ", "note": ""}
@@ -39,7 +40,9 @@ def put(lines: Iterable[str], *, keep: str = "") -> None:
 
 
 def put_text(text: str) -> None:
-    """Print a report on stdout as it is: its control characters are escaped already."""
+    """Print a report on stdout as it is; on a terminal, where it could move the cursor, with control characters escaped."""
+    if is_terminal():
+        text = escape_control(text, keep="\n")
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     _put_bytes(text.encode(encoding, "backslashreplace"))
 
@@ -66,8 +69,13 @@ def put_colored(lines: Iterable[Line]) -> None:
 
 def put_json(value: object, *, lines: bool = False) -> None:
     """Print ``value`` as JSON on stdout, in UTF-8 whatever the locale; with ``lines`` on one line."""
-    data = msgspec.json.encode(value)
-    _put_bytes((data if lines else msgspec.json.format(data, indent=2)) + b"\n")
+    data = encode_json(value)
+    put_json_text((data if lines else msgspec.json.format(data, indent=2)).decode() + "\n")
+
+
+def put_json_text(text: str) -> None:
+    """Print JSON on stdout in UTF-8; on a terminal with escapes for what is not printable."""
+    _put_bytes((escape_json(text) if is_terminal() else text).encode("utf-8", "backslashreplace"))
 
 
 def _put_bytes(data: bytes) -> None:
@@ -112,7 +120,7 @@ def is_terminal() -> bool:
 
 
 def escape_message(text: str) -> str:
-    """Return ``text`` with escapes for control characters, and for what stderr cannot encode."""
-    escaped = escape_control(text, keep="\n\t")
+    """Return ``text`` on one line, with escapes for control characters, and for what stderr cannot encode."""
+    escaped = escape_control(text)
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
     return escaped.encode(encoding, "backslashreplace").decode(encoding)

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 import graphshare
-from graphshare.cli.console import is_colored, put_text, say
+from graphshare.cli.console import is_colored, put_json_text, put_text, say
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.output_paths import UsedFile
 from graphshare.reports.formats import FORMATS, default_format, render
@@ -60,7 +60,7 @@ def put_report(
     if format_ == "text" and is_colored(sys.stdout):
         _put_colored(report)
     else:
-        put_text(render(report, format_))
+        (put_json_text if format_ in ("json", "sarif") else put_text)(render(report, format_))
     if stage is not None:
         stage.commit()
 

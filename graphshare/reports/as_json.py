@@ -6,11 +6,12 @@ import msgspec
 
 from graphshare.reports.model import Level, Report
 from graphshare.text.format import escape_surrogates
+from graphshare.text.json_text import encode_json
 
 
 def render(report: Report) -> str:
     """Return the report as JSON text."""
-    encoded = msgspec.json.encode(to_plain(report))
+    encoded = encode_json(to_plain(report))
     return msgspec.json.format(encoded, indent=2).decode("utf-8", "backslashreplace") + "\n"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 from graphshare.reports.model import Finding, Level, Report
+from graphshare.text.format import escape_control
 
 # Characters that XML 1.0 cannot contain, not even as references.
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -55,7 +56,7 @@ def _format_finding(finding: Finding) -> str:
     lines = [f"{finding.place}: {finding.level.value} {finding.code} {finding.message}"]
     lines += [f"at {finding.path}"] if finding.path else []
     lines += [f"hint: {finding.hint}"] if finding.hint else []
-    return "\n".join(lines)
+    return "\n".join(map(escape_control, lines))  # a name must not begin a line
 
 
 def _quote(text: str) -> str:
