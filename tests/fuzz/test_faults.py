@@ -1,0 +1,68 @@
+"""The fault injector: a short campaign has no failure, and it finds what is wrong."""
+
+from __future__ import annotations
+
+import errno
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.fuzz import faults
+from tests.fuzz.totals import Unavailable
+
+
+@pytest.fixture(scope="module")
+def injector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[faults.Injector]:
+    try:
+        found = faults.Injector(tmp_path_factory.mktemp("faults").resolve())
+    except Unavailable as error:
+        pytest.skip(str(error))
+    yield found
+    found.close()
+
+
+def test_a_short_campaign(injector: faults.Injector, tmp_path: Path) -> None:
+    totals = faults.run(0.1, 0, tmp_path, ["duplicate net --prefix b- -o out --map-out map.json"])
+    assert totals.failures == []
+    assert totals.faults > 0
+    assert totals.survivors > 0
+    assert totals.counts["commands"] == 1
+
+
+def test_each_kind_of_fault_arrives(injector: faults.Injector) -> None:
+    reference = injector.reference("duplicate net --prefix b- -o out")
+    for fault, code, words in (
+        ((faults.NO_SPACE, errno.ENOSPC, 1, 1 << 40, 0), 2, "the disk is full"),
+        ((faults.NO_SPACE, errno.EDQUOT, 1, 1 << 40, 0), 2, "the disk quota is used up"),
+        ((faults.SIGNAL, signal.SIGINT, 5, 5, 0), 130, "interrupted; nothing was changed"),
+        ((faults.SIGNAL, signal.SIGHUP, 5, 5, 1), 2, "interrupted; nothing was changed"),
+        ((faults.SIGNAL, signal.SIGKILL, reference.calls - 5, reference.calls - 5, 0), -signal.SIGKILL, ""),
+        ((faults.ERROR, errno.EINTR, 1, 1, 0), 0, ""),
+        ((faults.SHORT, 0, 1, 1 << 40, 0), 0, ""),
+    ):
+        injector.reset()
+        found, _, injected = injector.run(reference.command, [fault])
+        assert injected > 0, fault
+        assert (found, words in injector.stream("stderr").decode()) == (code, True), fault
+
+
+def test_what_is_wrong_is_found(injector: faults.Injector) -> None:
+    reference = injector.reference("duplicate net --prefix b- -o out")
+    injector.reset()
+    assert injector.run(reference.command)[0] == 0
+    assert faults.judge(injector, reference, [], 0) == []
+    files = injector.files()
+    (injector.folder / "out-0000.params").write_bytes(b"old")
+    assert "neither old nor new: out-0000.params are not new" in faults.judge(injector, reference, [], 2)
+    assert "exit code 0, and the files are not new" in faults.judge(injector, reference, [], 0)
+    (injector.folder / "out-0000.params").write_bytes(files["out-0000.params"])
+    assert "exit code 130" in faults.judge(injector, reference, [], 130)
+    (injector.folder / ".graphshare-x.tmp").write_bytes(b"")
+    assert "left .graphshare-x.tmp" in faults.judge(injector, reference, [], 0)
+    injector.reset()
+    other = msgspec.structs.replace(reference, stdout=b"more")
+    assert injector.run(reference.command)[0] == 0
+    assert "exit code 0, and stdout is not complete" in faults.judge(injector, other, [], 0)
