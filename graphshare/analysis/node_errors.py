@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import isfinite
 
 from graphshare.analysis.name_lists import total_outputs
 from graphshare.errors import BugError, Fault, GraphshareError, RefusedError
@@ -12,6 +13,8 @@ from graphshare.ops.kernel import Array, Attrs, Kernel, KernelError, Shapes, Typ
 from graphshare.ops.limits import negative_size
 from graphshare.ops.registry import lookup
 from graphshare.text.format import format_count, format_shape
+
+_NUMBER_KINDS = ("int", "int64", "uint", "uint64", "float", "double")
 
 
 def refuse_inputs(node: Node, inputs: Sequence[str], reason: object) -> RefusedError:
@@ -41,6 +44,9 @@ def explain_failure(
     if faults:
         return RefusedError(faults)
     reason = negative_size(results) or _contradiction(kernel, attrs, shapes, dtypes)
+    reason = reason or _unusable_attribute(node, attrs)
+    if reason is None and isinstance(error, OverflowError):
+        reason = f"a number is out of range ({error})"
     if reason is None and kernel.limits is not None:
         reason = kernel.limits.violation(attrs, shapes, dtypes, arrays)
     if reason:
@@ -58,6 +64,22 @@ def _contradiction(kernel: Kernel, attrs: Attrs, shapes: Shapes, dtypes: Types) 
         return str(error)
     except Exception:  # the rule itself fails: the first error is the bug to report
         return None
+    return None
+
+
+def _unusable_attribute(node: Node, attrs: Attrs) -> str | None:
+    """Return a sentence about an attribute that was read and is no value to compute with."""
+    signature = lookup(node.op)
+    for parameter in (signature.parameters or ()) if signature is not None else ():
+        value = attrs.get(parameter.name)
+        members = value if isinstance(value, (tuple, list)) else (value,)
+        wants_number = parameter.kind.removesuffix("?") in _NUMBER_KINDS
+        if parameter.name in node.attrs and (
+            (None in members and not parameter.kind.endswith("?"))
+            or any(isinstance(member, float) and not isfinite(member) for member in members)
+            or (wants_number and isinstance(value, str))
+        ):
+            return f"{parameter.name} is {node.attrs[parameter.name]!r}"
     return None
 
 

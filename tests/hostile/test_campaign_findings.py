@@ -104,6 +104,46 @@ def test_attributes_that_cannot_be_read(op: str, attrs: dict[str, str], inputs: 
     assert f"attribute {next(iter(attrs))!r} is" in errors
 
 
+@pytest.mark.parametrize(
+    ("op", "attrs", "inputs", "shapes"),
+    [
+        ("_histogram", {"bin_cnt": "5", "range": "()"}, 1, ("data=4",)),
+        ("_image_adjust_lighting", {"alpha": "(1, 1)"}, 1, ("data=4,5,3",)),
+        ("_contrib_MultiBoxPrior", {"steps": "(0.5,)"}, 1, ("data=1,2,3,5",)),
+        ("_contrib_MultiBoxPrior", {"ratios": "(0,)"}, 1, ("data=1,2,3,5",)),
+        ("_contrib_MultiBoxPrior", {"ratios": "()"}, 1, ("data=1,2,3,5",)),
+        ("_npi_eigh", {"UPLO": "0"}, 1, ("data=3,3",)),
+        ("_npi_tensordot_int_axes", {"axes": "2147483647"}, 2, ("data=2,3", "w1=3,2")),
+        ("_npi_pad", {"pad_width": "None", "mode": "edge"}, 1, ("data=2,3",)),
+        ("_npi_broadcast_to", {"shape": "None"}, 1, ("data=3,1",)),
+        ("tile", {"reps": "None"}, 1, ("data=3,1",)),
+        ("_np_moveaxis", {"source": "4294967296", "destination": "(2,)"}, 1, ("data=2,3,4",)),
+        ("ROIPooling", {"pooled_size": "(2, 2)", "spatial_scale": "nan"}, 2, ("data=2,3,6,7", "w1=4,5")),
+    ],
+)
+def test_attributes_that_nothing_can_be_computed_with(
+    op: str, attrs: dict[str, str], inputs: int, shapes: tuple[str, ...], tmp_path: Path
+) -> None:
+    words = [word for shape in shapes for word in ("--shape", shape)]
+    code, errors = ask(tmp_path, one(op, attrs, inputs), "run", *RANDOM, *words)
+    assert code == 2
+    assert '(node "n")' in errors
+
+
+@pytest.mark.parametrize("offset", ["-2147483648", "2147483647"])
+def test_a_diagonal_far_outside_is_empty(offset: str, tmp_path: Path) -> None:
+    assert ask(tmp_path, one("_np_trace", {"offset": offset}), "run", *RANDOM, "--shape", "data=2,3")[0] == 0
+
+
+@pytest.mark.parametrize("op", ["LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput"])
+def test_a_factor_that_is_is_text_ends_training(op: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "w.npz", **{"arg:data": np.ones((2, 3), "f4")})
+    words = ("run", "--params", str(tmp_path / "w.npz"), "--random", "1", "--shape", "w1=2,3", "--sgd-steps", "1")
+    code, errors = ask(tmp_path, one(op, {"grad_scale": "x"}, 2), *words)
+    assert code == 2
+    assert "grad_scale" in errors
+
+
 def odd_variables() -> list[Document]:
     """A variable with an input, with a control dependency, and the data waiting for a weight."""
     graphs = [one("FullyConnected", {"num_hidden": "2"}, 3) for _ in range(3)]

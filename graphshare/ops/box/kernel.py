@@ -9,7 +9,7 @@ import numpy as np
 
 from graphshare.ops.box.matching import KERNELS as MATCHING_KERNELS
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
-from graphshare.ops.limits import SIGNED, Limits, with_limits
+from graphshare.ops.limits import SIGNED, Limits, require, with_limits
 from graphshare.ops.unification import dims_of_rank, output_rule, same_dtypes, unify
 from graphshare.text.format import format_count
 
@@ -198,6 +198,10 @@ def multi_box_prior(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def _infer_prior_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     height, width = dims_of_rank(inputs[0], 4)[2:]
+    for name in ("steps", "offsets"):
+        require(len(attrs[name]) == 2, f"{name} is {attrs[name]}, expected two numbers")
+    require(attrs["sizes"] and attrs["ratios"], "sizes and ratios need a number each")
+    require(min(attrs["ratios"]) > 0, f"ratios are {attrs['ratios']}, expected more than 0")
     each = len(attrs["sizes"]) + len(attrs["ratios"]) - 1
     count: Dim = None if height is None or width is None else height * width * each
     return inputs, [unify((1, count, 4), outputs[0])]

@@ -111,6 +111,7 @@ def adjust_lighting(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the colours bright by ``alpha`` along the principal components; a single channel is unchanged."""
     if x.shape[-1] == 1:
         return x
+    require(len(attrs["alpha"]) == 3, f"alpha is {attrs['alpha']}, expected three numbers")
     shift = (_COLOURS * np.array(attrs["alpha"], np.float32)).sum(axis=1, dtype=np.float32)
     bright: Array = x.astype(np.float32) + shift
     if x.dtype.kind == "f":

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, TypeRule, Types
-from graphshare.ops.limits import LAPACK, Limits, refuse_invalid_call, with_limits
+from graphshare.ops.limits import LAPACK, Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.linear_algebra.kernel import check_finite
 from graphshare.ops.unification import axis_of, broadcast_shapes, is_known, same_dtypes, size_of, unify
 from graphshare.ops.windows import unify_dims
@@ -50,8 +50,9 @@ def _tensordot_count_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
     count, (a, b) = attrs["axes"], inputs
     if a is not None and b is not None and not (a and b):
         return inputs, [unify((*a, *b), outputs[0])]
-    if a is None or count > len(a):
+    if a is None:
         return inputs, outputs
+    require(count <= len(a), f"axes is {count}, of an array with {format_count(len(a), 'axis')}")
     return _contraction_shapes(inputs, outputs, range(len(a) - count, len(a)), range(count))
 
 
@@ -142,13 +143,18 @@ def _tensorsolve(attrs: Attrs, a: Array, b: Array) -> Any:
 
 def eigh(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
     """Return ascending eigenvalues of a symmetric matrix and eigenvectors in columns, whose largest element is positive."""
-    values, vectors = np.linalg.eigh(a, attrs["UPLO"])
+    values, vectors = np.linalg.eigh(a, _triangle(attrs))
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=-2)[..., None, :], axis=-2)
     return values, np.ascontiguousarray(vectors * np.where(largest < 0, -1, 1).astype(vectors.dtype))
 
 
+def _triangle(attrs: Attrs) -> Any:
+    require(attrs["UPLO"] in ("L", "U"), f"UPLO is {attrs['UPLO']!r}, expected L or U")
+    return attrs["UPLO"]
+
+
 def _eigvalsh(attrs: Attrs, a: Array) -> Any:
-    return np.linalg.eigvalsh(a, attrs["UPLO"])
+    return np.linalg.eigvalsh(a, _triangle(attrs))
 
 
 def _real(values: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphshare.ops.conversion import convert
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Types
-from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, with_limits
+from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.linear_algebra.kernel import check_finite
 from graphshare.ops.reduction.kernel import np_axes_of, np_shapes
 from graphshare.ops.unification import axis_of, is_known, same_dtypes, size_of, unify
@@ -191,6 +191,7 @@ def histogram(context: Context, attrs: Attrs, x: Array, bins: Array | None = Non
     if bins is None:
         if attrs["bin_cnt"] is None or attrs["range"] is None:
             raise KernelError("bin_cnt and range are required without bins")
+        require(len(attrs["range"]) == 2, f"range is {attrs['range']}, expected two numbers")
         low, high = attrs["range"]
         bins = np.linspace(low, high, attrs["bin_cnt"] + 1).astype(x.dtype)
     with refuse_invalid_call():
