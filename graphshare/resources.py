@@ -106,7 +106,7 @@ def _free_in_machine() -> int | None:
 
 def _free_in_groups() -> int | None:
     """Return the least of what the control groups of this process leave, versions 1 and 2; None without a limit."""
-    free = []
+    free: list[int] = []
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, group = [*line.split(":", 2), "", ""][:3]
         if not controllers:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any
 
 import click
 
 from graphshare.cli.console import choose_quiet
-from graphshare.cli.limits import release_limits
 
 READS, DOES, WRITES, RARE = "What it reads", "What it does", "What it writes", "Rarely needed"
 IMAGES, TRAINING = "How it prepares images", "How it trains"
 _TITLES = (READS, DOES, WRITES, IMAGES, TRAINING, RARE)
+LIMITS = "graphshare.limits"  # the key of a context manager that ends the limits of memory and time with the command
 _RANGE = re.compile(r"  \[(?:x|\d+)[<>]=?[^\]]*\]$")
 
 #: The options of each section, in the order of the help.
@@ -59,7 +60,7 @@ class Command(click.Command):
         self.params.append(_make_quiet())
 
     def invoke(self, ctx: click.Context) -> Any:
-        with release_limits(ctx):
+        with ctx.meta.get(LIMITS) or nullcontext():
             return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

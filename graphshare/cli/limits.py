@@ -7,38 +7,31 @@ from contextlib import ExitStack
 
 import click
 
+from graphshare.cli.command import LIMITS
 from graphshare.cli.console import say
 from graphshare.resources import memory_limit, parse_size, time_error, time_limit
 
 _FAILED = 2  # the exit code of a question that was not answered
-_LIMITS = "graphshare.limits"
 
 
-def limit_memory(context: click.Context, text: str | None) -> None:
+def limit_memory(context: click.Context, text: str) -> None:
     """Bound the memory of what the command does. Raises UsageError for a text that is not a size."""
-    if text is not None and not context.resilient_parsing:
-        _limits_of(context).enter_context(memory_limit(parse_size(text)))
+    _limits_of(context).enter_context(memory_limit(parse_size(text)))
 
 
-def limit_time(context: click.Context, seconds: float | None) -> None:
+def limit_time(context: click.Context, seconds: float) -> None:
     """End the command after ``seconds``, also where native code does not return: files are not written at that time."""
-    if seconds is not None and not context.resilient_parsing:
 
-        def overrun() -> None:
-            error = time_error(seconds)
-            say(str(error), style="error")
-            say(error.faults[0].hint, style="hint")
-            os._exit(_FAILED)
+    def overrun() -> None:
+        error = time_error(seconds)
+        say(str(error), style="error")
+        say(error.faults[0].hint, style="hint")
+        os._exit(_FAILED)
 
-        _limits_of(context).enter_context(time_limit(seconds, overrun=overrun))
+    _limits_of(context).enter_context(time_limit(seconds, overrun=overrun))
 
 
 def _limits_of(context: click.Context) -> ExitStack:
     """Return the stack of limits, which the command's own invocation closes (:class:`graphshare.cli.command.Command`)."""
-    stack: ExitStack = context.meta.setdefault(_LIMITS, ExitStack())
+    stack: ExitStack = context.meta.setdefault(LIMITS, ExitStack())
     return stack
-
-
-def release_limits(context: click.Context) -> ExitStack:
-    """Return the limits of a command, which end with the block of this context manager."""
-    return _limits_of(context)

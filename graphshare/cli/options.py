@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 
 import click
 
-from graphshare.cli.limits import limit_memory, limit_time
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 GRAPH = click.argument("graph", metavar="GRAPH")
@@ -16,6 +14,20 @@ GRAPH = click.argument("graph", metavar="GRAPH")
 
 def _option(*names: str, **settings: Any) -> Callable[[F], F]:
     return click.option(*names, **settings)
+
+
+def _limit_memory(context: click.Context, option: click.Parameter, text: str | None) -> None:
+    if text is not None and not context.resilient_parsing:
+        from graphshare.cli.limits import limit_memory  # start-up: few commands have a limit
+
+        limit_memory(context, text)
+
+
+def _limit_time(context: click.Context, option: click.Parameter, seconds: float | None) -> None:
+    if seconds is not None and not context.resilient_parsing:
+        from graphshare.cli.limits import limit_time  # start-up: few commands have a limit
+
+        limit_time(context, seconds)
 
 
 epoch = _option("--epoch", type=click.IntRange(min=0), metavar="N", help="Which parameter file of a stem: STEM-000N.params.")
@@ -45,7 +57,7 @@ max_memory = _option(
     "--max-memory",
     metavar="SIZE",
     expose_value=False,
-    callback=lambda context, option, value: limit_memory(context, value),
+    callback=_limit_memory,
     help="Refuse before it runs what would take more than this, as in 2G [what is available].",
 )
 time_limit = _option(
@@ -53,7 +65,7 @@ time_limit = _option(
     type=click.FloatRange(min=0, min_open=True),
     metavar="S",
     expose_value=False,
-    callback=lambda context, option, value: limit_time(context, value),
+    callback=_limit_time,
     help="End with an error where the answer takes more seconds; nothing is written then.",
 )
 upgrade_first = _option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade to MXNet 1.9.1 before anything else.")
