@@ -7,13 +7,13 @@ import numpy as np
 from graphshare.ops.binary.gradient import binary_gradient
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array
-from graphshare.ops.sparse.kernel import retained_rows
+from graphshare.ops.sparse.kernel import find_rows
 from graphshare.ops.unary.gradient import factor_vjp
 
 
 def retain(entry: TapeEntry, dy: Array) -> Gradients:
     """Return the gradient of the rows that are retained; the indices have none."""
-    rows = retained_rows(len(dy), entry.inputs[1])
+    rows = find_rows(len(dy), entry.inputs[1])
     dx = np.zeros_like(dy)
     dx[rows] = dy[rows]
     return [dx, None]

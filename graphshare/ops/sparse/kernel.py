@@ -23,13 +23,13 @@ def cast_storage(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def retain(context: Context, attrs: Attrs, x: Array, indices: Array) -> Array:
     """Return the rows that ``indices`` name, zeros for the others. MXNet does so for row-sparse data only."""
-    rows = retained_rows(len(x), indices)
+    rows = find_rows(len(x), indices)
     result = np.zeros_like(x)
     result[rows] = x[rows]
     return result
 
 
-def retained_rows(count: int, indices: Array) -> Array:
+def find_rows(count: int, indices: Array) -> Array:
     """Return which of ``indices`` name one of ``count`` rows; others retain nothing."""
     rows: Array = indices.reshape(-1).astype(np.int64)
     return rows[(rows >= 0) & (rows < count)]
