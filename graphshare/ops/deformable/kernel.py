@@ -8,7 +8,7 @@ import numpy as np
 
 from graphshare.ops.deformable.regions import KERNELS as REGIONS_KERNELS
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
-from graphshare.ops.limits import FLOATS, Limits, with_limits
+from graphshare.ops.limits import FLOATS, Limits, require_memory, with_limits
 from graphshare.ops.spatial_transform.kernel import sample_bilinear, sample_clamped, window_pairs
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.text.format import format_count
@@ -46,6 +46,7 @@ def _convolve_deformed(
     places = offset.reshape(n, shifts, kh, kw, 2, h, w)
     rows = np.arange(kh).reshape(kh, 1, 1, 1) * dilate[0] + (np.arange(h) * stride[0] - pad[0]).reshape(h, 1)
     columns = np.arange(kw).reshape(1, kw, 1, 1) * dilate[1] + np.arange(w) * stride[1] - pad[1]
+    require_memory(n * channels * kh * kw * h * w * x.itemsize)
     cells: Array = np.empty((n, channels, kh, kw, h, w), x.dtype)
     each = channels // shifts
     interpolate = sample_clamped if mask is None else sample_bilinear
