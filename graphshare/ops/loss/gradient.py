@@ -137,7 +137,7 @@ def _regression_vjp(difference: Any) -> Any:
 
 def _sign_of_difference(x: Array, label: Array) -> Array:
     """Return 1 above the label, else -1, also where both are equal."""
-    return np.where(x > label, x.dtype.type(1), x.dtype.type(-1))
+    return np.asarray(np.where(x > label, x.dtype.type(1), x.dtype.type(-1)))
 
 
 def svm_output(entry: TapeEntry, dy: Array) -> Array:
@@ -150,7 +150,8 @@ def svm_output(entry: TapeEntry, dy: Array) -> Array:
         inner = np.where(hit, -(margin > x).astype(x.dtype), (margin > -x).astype(x.dtype))
     else:
         inner = np.where(hit, -2 * np.maximum(margin - x, 0), 2 * np.maximum(margin + x, 0))
-    return np.asarray((inner * scale).astype(x.dtype)).reshape(shape)
+    result: Array = (inner * scale).astype(x.dtype).reshape(shape)
+    return result
 
 
 def softmax_cross_entropy(entry: TapeEntry, dy: Array) -> Array:
