@@ -19,7 +19,7 @@ from types import TracebackType
 import msgspec
 
 from graphshare.errors import Fault, OutputError, RefusedError
-from graphshare.formats.descriptors import named_descriptor
+from graphshare.formats.descriptors import find_descriptor
 from graphshare.formats.held_signals import hold_signals
 from graphshare.formats.leftovers import close, create_locked, list_temporaries, remove, remove_leftovers, temporary_path
 from graphshare.formats.staged_file import StagedFile, note_output, output_error
@@ -78,7 +78,7 @@ class OutputTransaction:
             self._claim("stdout", os.fstat(1))
 
     def _open(self, target: str) -> StagedFile:
-        descriptor = named_descriptor(target)
+        descriptor = find_descriptor(target)
         if descriptor is not None:
             return self._direct(target, os.dup(descriptor))
         place = os.path.realpath(target)

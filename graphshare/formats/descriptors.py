@@ -34,7 +34,7 @@ def _is_open(number: int) -> bool:
     return True
 
 
-def named_descriptor(path: str) -> int | None:
+def find_descriptor(path: str) -> int | None:
     """Return the number of the open descriptor that ``path`` names (``/dev/stdout``, ``/dev/fd/3``), if it names one.
 
     Replacing the file behind a redirected standard output would leave the shell's descriptor with the old, empty one. Raises
