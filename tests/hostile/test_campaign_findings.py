@@ -144,6 +144,14 @@ def test_a_factor_that_is_is_text_ends_training(op: str, tmp_path: Path) -> None
     assert "grad_scale" in errors
 
 
+@pytest.mark.parametrize(("count", "inputs"), [("3", 2), ("2", 3)])
+def test_add_n_adds_the_inputs_that_it_has_as_in_mxnet(count: str, inputs: int, tmp_path: Path) -> None:
+    found = one("add_n", {"num_args": count}, inputs)
+    shapes = [word for i in range(inputs) for word in ("--shape", f"{f'w{i}' if i else 'data'}=2")]
+    assert ask(tmp_path, found, "check", "--isolated")[0] == 0
+    assert ask(tmp_path, found, "run", *RANDOM, *shapes)[0] == 0
+
+
 def odd_variables() -> list[Document]:
     """A variable with an input, with a control dependency, and the data waiting for a weight."""
     graphs = [one("FullyConnected", {"num_hidden": "2"}, 3) for _ in range(3)]
