@@ -111,7 +111,7 @@ def _is_ill_conditioned(case: dict[str, Any], inputs: list[Any]) -> bool:
         a = a.reshape(int(np.sqrt(a.size)), -1)
     limit = 1e6 if inputs[0].dtype == np.float64 else 1e3
     values = np.linalg.svd(a, compute_uv=False)
-    return bool((values[..., -1] * limit <= values[..., 0]).any())
+    return values.size > 0 and bool((values[..., -1] * limit <= values[..., 0]).any())
 
 
 def _overflows_in_between(case: dict[str, Any], inputs: list[Any]) -> bool:
