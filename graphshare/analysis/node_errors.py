@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import isfinite
 
-from graphshare.analysis.name_lists import total_outputs
 from graphshare.errors import BugError, Fault, GraphshareError, RefusedError
 from graphshare.formats.mxnet.document import operator_text
-from graphshare.ir.graph import Entry, Node
+from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array, Attrs, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import negative_size
 from graphshare.ops.registry import lookup
@@ -101,27 +100,6 @@ def find_faults(node: Node) -> list[Fault]:
         return []
     faults = [Fault(fault.message, node=node.name) for fault in signature.parse(node.attrs)[1]]
     return faults or list(_count_faults(node))
-
-
-def find_missing_outputs(nodes: Iterable[Node], heads: Iterable[Entry]) -> list[Fault]:
-    """Return a fault for each output that an input or head takes and its node does not have."""
-    entries = [entry for node in nodes for entry in node.inputs if entry.index] + [entry for entry in heads if entry.index]
-    taken = dict.fromkeys((entry.node, entry.index) for entry in entries)
-    faults = []
-    for node, index in taken:
-        count = total_outputs(node)
-        if count is not None and index >= max(count, 1):
-            owner = "a variable" if node.is_variable else node.op
-            message = f"{owner} has {format_count(max(count, 1), 'output')}, and output {index} is used"
-            faults.append(Fault(message, node=node.name, hint="outputs count from 0"))
-    return faults
-
-
-def find_odd_variables(nodes: Iterable[Node]) -> list[Fault]:
-    """Return a fault for each variable with inputs or control dependencies."""
-    hint = "a variable takes its value from outside; should it be an operator? `graphshare check` lists such nodes"
-    odd = [node for node in nodes if node.is_variable and (node.inputs or node.control_deps)]
-    return [Fault("is a variable with inputs or control dependencies", node=node.name, hint=hint) for node in odd]
 
 
 def _count_faults(node: Node) -> Iterable[Fault]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from graphshare.analysis.node_errors import find_missing_outputs
+from graphshare.analysis.malformed import find_missing_outputs
 from graphshare.analysis.shapes import bodies_of
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.fusion import fuse_steps

@@ -14,8 +14,8 @@ import msgspec
 
 from graphshare.analysis.batch_axis import Coupling, follow_batch
 from graphshare.analysis.implied import implied_inputs, implied_variables, implies_variables
+from graphshare.analysis.malformed import find_missing_outputs, find_odd_variables
 from graphshare.analysis.name_lists import output_name
-from graphshare.analysis.node_errors import find_missing_outputs, find_odd_variables
 from graphshare.analysis.roles import assign_roles, implied_role
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError, SelfCheckError

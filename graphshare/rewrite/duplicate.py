@@ -12,7 +12,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from graphshare.analysis.implied import implied_variables
-from graphshare.analysis.node_errors import find_odd_variables
+from graphshare.analysis.malformed import find_odd_variables
 from graphshare.analysis.roles import Role, assign_roles, implied_role
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.self_check import check_isomorphic
