@@ -67,7 +67,7 @@ def _contradiction(kernel: Kernel, attrs: Attrs, shapes: Shapes, dtypes: Types) 
 
 
 def _unusable_attribute(node: Node, attrs: Attrs) -> str | None:
-    """Return a sentence about an attribute that was read and is no value to compute with."""
+    """Return a sentence about an attribute that was read and cannot be computed with."""
     signature = lookup(node.op)
     for parameter in (signature.parameters or ()) if signature is not None else ():
         value = attrs.get(parameter.name)
