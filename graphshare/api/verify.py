@@ -13,8 +13,8 @@ from graphshare.errors import Fault, UsageError
 from graphshare.execute.variable_values import as_arrays
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.resources import resource_limits
-from graphshare.verification.inputs import Side
 from graphshare.verification.report import Report
+from graphshare.verification.sides import Side
 from graphshare.verification.verify import verify as verify_sides
 
 

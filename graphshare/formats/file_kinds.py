@@ -85,7 +85,7 @@ FILE_KINDS = (
     ),
     FileKind("a git-annex pointer", "run `git annex get {file}` to fetch the file itself", starts=(b"/annex/objects/",)),
     FileKind(
-        "an error message of a storage server (XML)",
+        "an error message from a storage server (XML)",
         "the download failed: the file says why; fetch it again",
         test=is_markup(b"error"),
     ),
@@ -190,7 +190,7 @@ FILE_KINDS = (
     FileKind("a compiled program or library", starts=(b"\x7fELF", b"\xcf\xfa\xed\xfe", b"MZ\x90\0")),
     FileKind("an image", "`run` and `verify` take it as --feed NAME={file}", _NO_ARRAYS, test=is_image),
     # Texts
-    FileKind("a file of NUL bytes alone", _DOWNLOAD_FAILED, test=lambda sample: not any(sample)),
+    FileKind("a file of nothing but NUL bytes", _DOWNLOAD_FAILED, test=lambda sample: not any(sample)),
     _wide_text("UTF-32", rb"\xff\xfe\0\0|\0\0\xfe\xff"),
     _wide_text("UTF-32LE", rb"(?:[\t\n\r -~]\0\0\0){4}"),
     _wide_text("UTF-32BE", rb"(?:\0\0\0[\t\n\r -~]){4}"),
@@ -203,10 +203,10 @@ FILE_KINDS = (
 #: Kinds of JSON objects, by keys that all of them have.
 JSON_KINDS = (
     FileKind("a graph of TVM's Relay", _OTHER_FRAMEWORK, keys=("root", "nodes", "b64ndarrays")),
-    FileKind("a map file of graphshare", "give the symbol file itself", keys=("sources", "entries")),
-    FileKind("a rules file of graphshare", "give it with --rules", keys=("version", "rules")),
-    FileKind("a report of graphshare", "give the symbol file itself", keys=("command", "findings")),
-    FileKind("a report of graphshare inspect", "give the symbol file itself", keys=("arguments", "auxiliary_states", "ops")),
+    FileKind("a graphshare map file", "give the symbol file itself", keys=("sources", "entries")),
+    FileKind("a graphshare rules file", "give it with --rules", keys=("version", "rules")),
+    FileKind("a graphshare report", "give the symbol file itself", keys=("command", "findings")),
+    FileKind("a report of `graphshare inspect`", "give the symbol file itself", keys=("arguments", "auxiliary_states", "ops")),
     FileKind("a Keras model (JSON)", _OTHER_FRAMEWORK, keys=("class_name", "config")),
     FileKind("a TensorFlow.js model", _OTHER_FRAMEWORK, keys=("modelTopology",)),
     FileKind("an ONNX model as JSON", _OTHER_FRAMEWORK, keys=("irVersion", "graph")),
@@ -216,14 +216,14 @@ JSON_KINDS = (
         "give the .safetensors files that it names",
         keys=("metadata", "weight_map"),
     ),
-    FileKind("a configuration of Hugging Face", _OTHER_FRAMEWORK, keys=("model_type",)),
-    FileKind("a configuration of Hugging Face", _OTHER_FRAMEWORK, keys=("architectures",)),
+    FileKind("a Hugging Face configuration", _OTHER_FRAMEWORK, keys=("model_type",)),
+    FileKind("a Hugging Face configuration", _OTHER_FRAMEWORK, keys=("architectures",)),
     FileKind("a Jupyter notebook", keys=("cells", "nbformat")),
     FileKind("a signature for a model server", _BESIDE, keys=("inputs", "outputs", "input_type")),
     FileKind("a manifest of a model server", _BESIDE, keys=("Engine", "Model")),
     FileKind("a manifest of a model server", _BESIDE, keys=("model", "runtime")),
-    FileKind("an error message of a server (JSON)", _DOWNLOAD_FAILED, keys=("message", "documentation_url")),
-    FileKind("an error message of a server (JSON)", _DOWNLOAD_FAILED, keys=("error",)),
+    FileKind("an error message from a server (JSON)", _DOWNLOAD_FAILED, keys=("message", "documentation_url")),
+    FileKind("an error message from a server (JSON)", _DOWNLOAD_FAILED, keys=("error",)),
 )
 
 TVM_GRAPH = FileKind(
@@ -233,6 +233,6 @@ TVM_GRAPH = FileKind(
 )
 SYMBOL_FILE = FileKind(
     "a symbol file (a graph)",
-    for_arrays="parameters are in a file of their own, mostly *-0000.params",
+    for_arrays="parameters are in a file of their own, usually *-0000.params",
     keys=("nodes", "arg_nodes", "heads"),
 )

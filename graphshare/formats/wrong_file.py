@@ -26,7 +26,7 @@ _NAMES: dict[Wanted, str] = {
     "arrays": "a file of arrays",
     "image": "an image",
 }
-SYMBOL_HINT = "a symbol file is a JSON object with nodes, arg_nodes and heads; it is mostly called *-symbol.json"
+SYMBOL_HINT = "a symbol file is a JSON object with nodes, arg_nodes and heads; its name usually ends in -symbol.json"
 
 
 def take_sample(source: ByteSource) -> bytes:

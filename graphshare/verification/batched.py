@@ -26,8 +26,9 @@ from graphshare.ops.kernel import Array
 from graphshare.ops.unary.signature import IDENTITY
 from graphshare.rewrite.batched_graph import Batched, single_run
 from graphshare.text.format import format_count
-from graphshare.verification.inputs import Settings, Side, add_notes
+from graphshare.verification.inputs import Settings, add_notes
 from graphshare.verification.report import BranchReport, ParameterResult, Report
+from graphshare.verification.sides import Side
 from graphshare.verification.stages import Stage, value_stage
 from graphshare.verification.values import OutputComparison, Values, largest
 

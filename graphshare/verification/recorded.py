@@ -18,8 +18,9 @@ from graphshare.ir.graph import Entry, Graph
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
-from graphshare.verification.inputs import Settings, Side
+from graphshare.verification.inputs import Settings
 from graphshare.verification.report import BranchReport, Report
+from graphshare.verification.sides import Side
 from graphshare.verification.stages import layer_stage, value_stage
 from graphshare.verification.values import InnerComparison, OutputComparison, Values, largest
 

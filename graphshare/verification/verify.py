@@ -20,10 +20,11 @@ from graphshare.ops.kernel import Array
 from graphshare.rewrite.batched_graph import Batched, find_batch
 from graphshare.rewrite.upgrade import upgrade
 from graphshare.verification.batched import verify_batched
-from graphshare.verification.inputs import BranchInputs, RoundValues, Settings, Side, Sides, Twins, check_names
+from graphshare.verification.inputs import BranchInputs, RoundValues, Settings, check_names
 from graphshare.verification.pairs import pair_branches, pair_by_rewrite, pair_files
 from graphshare.verification.recorded import compare_by_name, verify_recorded
 from graphshare.verification.report import BranchReport, ParameterResult, Report
+from graphshare.verification.sides import Side, Sides, Twins
 from graphshare.verification.stages import Stage, layer_stage, parameter_stage, structure_stage, training_stage, value_stage
 from graphshare.verification.training import Training, train_branches
 from graphshare.verification.values import Values, compare_values

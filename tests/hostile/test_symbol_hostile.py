@@ -221,7 +221,7 @@ def test_encodings_and_what_surrounds_the_graph(path: Path, run: Run) -> None:
     refuse(run, path, good.replace(b"}", b",}"), "is not JSON")
     refuse(run, path, good.replace(b'"', b"'"), "is not JSON")
     refuse(run, path, b"PK\x03\x04" + b"\0" * 30, "is a zip archive, not a symbol file")
-    refuse(run, path, b"\0" * 1000, "is a file of NUL bytes alone, not a symbol file")
+    refuse(run, path, b"\0" * 1000, "is a file of nothing but NUL bytes, not a symbol file")
     refuse(run, path, b"\1" * 1000, "is not JSON")
 
 
@@ -288,7 +288,7 @@ def test_things_that_are_no_files(tmp_path: Path) -> None:
     loop.symlink_to(loop)
     refused(graphshare("inspect", str(loop)), "loop.json")
     refused(graphshare("inspect", "/dev/null"), "/dev/null", "is empty")
-    refused(graphshare("inspect", "/dev/zero"), "/dev/zero", "is a file of NUL bytes alone, not a symbol file")
+    refused(graphshare("inspect", "/dev/zero"), "/dev/zero", "is a file of nothing but NUL bytes, not a symbol file")
     refused(graphshare("inspect", "x" * 5000))
 
 

@@ -60,7 +60,7 @@ def _unify_dense(data: tuple[Dim, ...], out: Shape, width: Dim, flatten: bool) -
         if width % known:
             raise KernelError(f"{format_shape(rest)} cannot have the {format_count(width, 'element')} that weight expects")
         rest = with_dim(rest, unknown[0], width // known)
-    width = unify_dims(width, size_of(rest), "axis 1 of weight, the inputs of a sample,")
+    width = unify_dims(width, size_of(rest), "axis 1 of weight (the inputs of a sample)")
     return (batch, *rest), (batch, hidden), width
 
 
