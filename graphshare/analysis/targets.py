@@ -41,7 +41,7 @@ def resolve_targets(names: Sequence[str], nodes: Iterable[Node], *, option: str)
             chosen = {(entry.node, entry.index) for entry in targets}
             entries = known.match(name)
             if not entries:
-                faults.append(Fault(f"{option} {name!r} matches no output and no operator", hint=known.hint(name)))
+                faults.append(Fault(f"{option} {name!r} matches no output and no operator", hint=known.hint_on_pattern(name)))
             targets.extend(entry for entry in entries if (entry.node, entry.index) not in chosen)
         else:
             faults.append(Fault(f"{option} {name!r} names no output and no node", hint=known.hint(name)))
@@ -82,6 +82,15 @@ class _Outputs:
         known |= {text: entries[0].node for text, entries in self._by_output.items()}
         operators = {text: node for text, node in known.items() if not node.is_variable}
         return did_you_mean(name, operators, key=known.__getitem__) or did_you_mean(name, known, key=known.__getitem__)
+
+    def hint_on_pattern(self, pattern: str) -> str:
+        """Return what an expression must be like if it matches a part of a name, else what :meth:`hint` returns."""
+        if pattern.startswith("re:"):
+            body = pattern.removeprefix("re:").removeprefix("^").removesuffix("$")
+            wide = f"re:.*({body}).*"
+            if self.match(wide):
+                return f"an expression must match the whole name: {wide} matches wherever it occurs"
+        return self.hint(pattern)
 
 
 def target_names(entries: Iterable[Entry]) -> list[str]:

@@ -98,3 +98,23 @@ def test_an_auxiliary_slot_beats_every_other_use() -> None:
     nodes = [variable("x"), variable("a"), variable("b"), operator("BatchNorm", "bn", [0, 1, 2, 1, 2])]
     roles = assign_roles(read(document(nodes, [3])))
     assert [role.kind for role in roles.values()] == [Kind.INPUT, Kind.AUXILIARY, Kind.AUXILIARY]
+
+
+CONV = document([variable("data"), operator("relu", "conv1", [0])], [1])
+
+
+@pytest.mark.parametrize(
+    ("expression", "wide"), [("re:onv", "re:.*(onv).*"), ("re:^co", "re:.*(co).*"), ("re:v1$", "re:.*(v1).*")]
+)
+def test_an_expression_that_matches_a_part_of_a_name_is_shown_the_whole(expression: str, wide: str) -> None:
+    nodes = read(CONV).nodes
+    with pytest.raises(RefusedError) as caught:
+        resolve_targets([expression], nodes, option="--target")
+    assert caught.value.faults[0].hint == f"an expression must match the whole name: {wide} matches wherever it occurs"
+    assert target_names(resolve_targets([wide], nodes, option="--target")) == ["conv1_output"]
+
+
+def test_an_expression_that_matches_nowhere_gets_no_other() -> None:
+    with pytest.raises(RefusedError) as caught:
+        resolve_targets(["re:pool"], read(CONV).nodes, option="--target")
+    assert "whole name" not in caught.value.faults[0].hint

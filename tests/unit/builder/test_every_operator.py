@@ -16,6 +16,8 @@ SAMPLES = {
     "shape": "(2, 2)", "slice": "(0, 1)", "shapes": "((0, 1),)", "string": "x", "char": "a", "bool": "False",
     "tuple32": "(1,)", "tuple64": "(1,)", "tuple_uint": "(1,)", "floats": "(1.0,)", "doubles": "(1.0,)",
 }  # fmt: skip
+# What operators need that their signature does not require.
+NEEDED = {"_npi_blackman": {"M": "1"}, "_npi_hamming": {"M": "1"}, "_npi_hanning": {"M": "1"}}
 MOST_INPUTS = 9
 
 
@@ -23,6 +25,7 @@ def authored(name: str) -> Graph | None:
     """The graph of one operator on as many inputs as it takes; None where every number is refused."""
     required = [p for p in registered_signatures()[name].parameters or () if p.required and p.name != "num_args"]
     attrs = {p.name: p.choices[0] if p.choices else SAMPLES.get(p.kind.rstrip("?"), "1") for p in required}
+    attrs |= NEEDED.get(name, {})
     for count in range(MOST_INPUTS + 1):
         with Session() as session:
             try:
