@@ -219,7 +219,8 @@ def test_a_signal_in_the_middle_leaves_nothing(number: signal.Signals, code: int
     # The command waits where it would read its output back: the graph is already written beside its target.
     script = f"""
 import os, signal, sys, time
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background ignores it, and children inherit that
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background ignores both, and children inherit that
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 sys.path.insert(0, {str(ROOT)!r})
 from graphshare.cli import main
 from graphshare.formats import atomic
