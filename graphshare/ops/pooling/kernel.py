@@ -209,9 +209,9 @@ def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 
 def _pooling_v1_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the shapes of Pooling over two or three spatial axes, which ``kernel`` has also for ``global_pool``."""
-    rank = len(attrs["kernel"]) + 2
-    if rank not in (4, 5) or any(shape is not None and len(shape) != rank for shape in (*inputs, *outputs)):
+    """Infer the shapes of Pooling over two or three spatial axes; where it is global, ``kernel`` may be missing."""
+    ranks = {len(attrs["kernel"]) + 2} if attrs["kernel"] or not attrs["global_pool"] else {4, 5}
+    if not ranks <= {4, 5} or any(shape is not None and len(shape) not in ranks for shape in (*inputs, *outputs)):
         raise KernelError(f"kernel {attrs['kernel']} needs two or three sizes, one for each spatial axis")
     return pooling_shapes(attrs, inputs, outputs)
 
