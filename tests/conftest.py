@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,10 @@ from tests.surroundings import corpus_directory, missing, oracle_path, size_of_d
 # what the tests are of, wherever their needs are installed.
 _PATHS = [str(Path(__file__).parents[1]), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
 os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, _PATHS))
+
+# A shell starts what it runs in the background with SIGINT ignored, and everything that tests start inherits that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Tests run side by side, and the products of each would start as many threads as there are processors. Nothing above imports
 # numpy, which reads this once.

@@ -53,7 +53,6 @@ DIFFERENT: tuple[Row, ...] = (
     ("_npi_slice_assign(_scalar)?", "no axes", "refused", "there is no axis to assign to"),
     ("_npx_multibox_detection", "np_shape, first input", "refused", "predictions for 0 images and 2 images"),
     ("_npx_pick", "last without axes", "refused", "it reads more indices than there are"),
-    ("_npx_roi_pooling", "first input", "refused", "a region of an image that is not there"),
     # --- without NumPy shapes MXNet takes an array without axes for one of unknown shape, and makes it fit
     ("_npx_layer_norm|_npx_rnn", "legacy, last without axes", "refused", "a state of one element where more are needed"),
 )
