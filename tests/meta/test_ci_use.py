@@ -115,7 +115,9 @@ def test_a_file_name_is_no_option_of_the_hook(project: Path) -> None:
     (project / HOSTILE).write_bytes(graph_bytes(RULES["GS303"].fails))
     entries = re.findall(r"^  entry: graphshare (.*)$", (ROOT / ".pre-commit-hooks.yaml").read_text(), re.M)
     for entry in entries:
-        done = run(sys.executable, "-m", "graphshare", *entry.split(), HOSTILE, cwd=project, PYTHONPATH=os.environ["PYTHONPATH"])
+        done = run(
+            sys.executable, "-m", "graphshare", *entry.split(), HOSTILE, cwd=project, PYTHONPATH=os.environ["PYTHONPATH"]
+        )
         assert done.returncode == 1, done
         assert "GS303" in done.stdout
     assert sorted(path.name for path in project.iterdir()) == [HOSTILE, ".git", "net-symbol.json", "other.json"]

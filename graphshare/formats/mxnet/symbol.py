@@ -25,6 +25,8 @@ from graphshare.text.format import format_count
 
 _Linker = Callable[[Iterable[Any], Iterable[int | None] | None, NodeReader], list[Node]]
 
+_MOST_OUTPUTS = 1 << 16  # of a node, as graphshare.ops bounds the counts that attributes say
+
 
 def read_symbol(data: bytes, *, where: str = "") -> Graph:
     """Return the graph in the bytes of a symbol file. ``where`` names the file in errors.
@@ -199,11 +201,11 @@ def _entry(numbers: Sequence[int], node: Node) -> Entry:
 
 
 def _output_counts(row_ptr: list[int] | None) -> list[int] | None:
-    """Return each node's number of outputs; None where ``node_row_ptr`` is absent or not a running sum from 0."""
+    """Return each node's number of outputs; None where ``node_row_ptr`` is absent or not a running sum of counts from 0."""
     if not row_ptr or row_ptr[0] != 0:
         return None
     steps = list(map(sub, row_ptr[1:], row_ptr))
-    return steps if min(steps, default=0) >= 0 else None
+    return steps if min(steps, default=0) >= 0 and max(steps, default=0) <= _MOST_OUTPUTS else None
 
 
 def _usual_form(nodes: list[Node]) -> NodeForm:
