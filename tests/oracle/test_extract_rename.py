@@ -105,9 +105,7 @@ def test_a_rename_there_and_back(corpus: Path, oracle: Oracle, tmp_path: Path, s
     source, there, back = corpus / "graphs" / f"{stem}.json", tmp_path / "there.json", tmp_path / "back.json"
     in_process("rename", source, "--prefix", "sha/", "-o", there)
     in_process("rename", there, "--strip-prefix", "sha/", "-o", back)
-    in_process("format", source, "-o", there.with_name("same.json"))
-    # A file that a hand edited keeps its content, not each blank; `format` alone changes such a one too.
-    assert back.read_bytes() == there.with_name("same.json").read_bytes()
+    assert back.read_bytes() == source.read_bytes()
     np_shape = bool(recorded(corpus, stem)["is_np_shape"])
     single = oracle.known("lists", path=str(source), np_shape=np_shape)
     renamed = oracle.known("lists", path=str(there), np_shape=np_shape)
