@@ -14,11 +14,10 @@ from tests.generate import judge
 from tests.generate.__main__ import BATCH, Campaign
 from tests.generate.grow import Grower
 from tests.oracle.known_differences import CRASHES, KNOWN, WIDER
-from tests.surroundings import size_of_day
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 
-GRAPHS = size_of_day(150, 1000)
+GRAPHS = 150
 
 
 def test_generated_graphs_agree_with_mxnet(oracle_python: str, capsys: pytest.CaptureFixture[str]) -> None:
