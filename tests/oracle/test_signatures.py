@@ -184,7 +184,10 @@ def _ours(signature: Signature, attrs: dict[str, str], count: int) -> Any:
         return "refused"
     outputs = signature.outputs(attrs)
     slots = signature.auxiliary_slots(attrs, count)
-    return outputs and (*outputs, tuple(f"v{slot}" for slot in slots))
+    if outputs is None:
+        return None
+    labels = tuple(outputs.label(i) for i in range(outputs.total))
+    return (outputs.total, outputs.visible, labels, tuple(f"v{slot}" for slot in slots))
 
 
 def _theirs(signature: Signature, real: dict[str, Any]) -> Any:
