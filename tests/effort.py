@@ -29,10 +29,31 @@ def effort(work: Callable[[], object]) -> int:
     return count
 
 
-def grows_with(work: Callable[[int], object], size: int) -> float:
+def instructions(work: Callable[[], object]) -> int:
+    """How many instructions of the package ``work`` runs: loops that call no function are counted too."""
+    count = 0
+
+    def event(frame: Any, kind: str, argument: Any) -> Any:
+        nonlocal count
+        if "graphshare" not in frame.f_code.co_filename:
+            return None
+        frame.f_trace_opcodes = True
+        count += 1
+        return event
+
+    before = sys.gettrace()
+    sys.settrace(event)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def grows_with(work: Callable[[int], object], size: int, *, measure: Callable[[Callable[[], object]], int] = effort) -> float:
     """How much more work four times as much is: 4 where it is linear, 16 where it is quadratic."""
     work(size)  # what is made once and kept is not counted
-    return effort(lambda: work(4 * size)) / effort(lambda: work(size))
+    return measure(lambda: work(4 * size)) / measure(lambda: work(size))
 
 
 @contextmanager

@@ -43,6 +43,7 @@ from tests.oracle.probed import (
     difference,
     forward,
     narrowest_dtype,
+    read_answers,
 )
 from tests.oracle.wider_dtypes import has_wider_dtype
 from tests.surroundings import run_oracle
@@ -87,14 +88,7 @@ def ask_mxnet(oracle_python: str, models: list[Model], folder: Path) -> list[dic
         questions.append(question)
     source.write_bytes(pickle.dumps(questions, 4))
     run_oracle(oracle_python, PROCESS, source, out)
-    answers: list[dict[str, Any]] = [{} for _ in models]
-    with open(out, "rb") as file:
-        while True:
-            try:
-                number, question, answer = pickle.load(file)
-            except EOFError:
-                return answers
-            answers[number][question] = answer
+    return read_answers(out, len(models))
 
 
 def judge(model: Model, answer: dict[str, Any]) -> Verdict:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -19,28 +18,8 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.inspection.graph import inspect
 from graphshare.rewrite.extract import extract
 from graphshare.text.patterns import compile_pattern
+from tests.effort import grows_with, instructions
 from tests.symbols import document, mxnet_text, operator, variable
-
-
-def count_steps(work: Callable[[], Any]) -> int:
-    """Return how many lines of this package run, those of comprehensions for each element."""
-    steps = 0
-
-    def trace(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal steps
-        if "graphshare" not in frame.f_code.co_filename:
-            return None
-        steps += 1
-        frame.f_trace_opcodes = True
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return steps
 
 
 def sliced(count: int) -> bytes:
@@ -55,31 +34,26 @@ def equal_names(count: int) -> bytes:
     return mxnet_text(document(nodes, range(1, count + 1))).encode()
 
 
-WORK: dict[str, Callable[[int], Callable[[], Any]]] = {
-    "extract of many outputs": lambda n: lambda: extract(read_symbol(sliced(n)), ["s_output1"]),
-    "inspect of many outputs": lambda n: lambda: inspect(read_symbol(sliced(n))),
-    "inspect of many heads": lambda n: lambda: inspect(read_symbol(equal_names(n))),
-    "check of many equal names": lambda n: lambda: run_rules(CheckContext("x", equal_names(n))),
-    "numbers of equal names": lambda n: lambda: unique_names(["x"] * n),
-    "numbers of names that are taken": lambda n: lambda: unique_names(["x", *(f"x#{i}" for i in range(1, n)), *["x"] * n]),
-    "a glob": lambda n: lambda: compile_pattern("*" + "a" * n + "b*")("a" * 2 * n),
-    "a glob with a wildcard": lambda n: lambda: compile_pattern("*" + "a" * n + "?" + "a" * n + "b*")("a" * 4 * n),
-    "a glob of many stars": lambda n: lambda: compile_pattern("*a" * n + "b")("a" * 2 * n),
+WORK: dict[str, Callable[[int], Any]] = {
+    "extract of many outputs": lambda n: extract(read_symbol(sliced(n)), ["s_output1"]),
+    "inspect of many outputs": lambda n: inspect(read_symbol(sliced(n))),
+    "inspect of many heads": lambda n: inspect(read_symbol(equal_names(n))),
+    "check of many equal names": lambda n: run_rules(CheckContext("x", equal_names(n))),
+    "numbers of equal names": lambda n: unique_names(["x"] * n),
+    "numbers of names that are taken": lambda n: unique_names(["x", *(f"x#{i}" for i in range(1, n)), *["x"] * n]),
+    "a glob": lambda n: compile_pattern("*" + "a" * n + "b*")("a" * 2 * n),
+    "a glob with a wildcard": lambda n: compile_pattern("*" + "a" * n + "?" + "a" * n + "b*")("a" * 4 * n),
+    "a glob of many stars": lambda n: compile_pattern("*a" * n + "b")("a" * 2 * n),
 }
 
 
 @pytest.mark.parametrize("work", WORK)
-def test_twice_the_size_is_about_twice_the_work(work: str) -> None:
-    small, large = (count_steps(WORK[work](size)) for size in (64, 512))
-    assert large < 12 * small, (small, large)
+def test_four_times_the_size_is_about_four_times_the_work(work: str) -> None:
+    assert grows_with(WORK[work], 128, measure=instructions) < 6
 
 
 def test_a_square_is_found() -> None:
-    def square(n: int) -> None:
-        unique_names([f"x{i}" for i in range(n) for _ in range(n)])
-
-    small, large = (count_steps(lambda n=n: square(n)) for n in (8, 64))  # type: ignore[misc]
-    assert large > 12 * small
+    assert grows_with(lambda n: [unique_names(["x"] * i) for i in range(n)], 32, measure=instructions) > 12
 
 
 def test_positions_are_found_without_reading_the_text_again() -> None:

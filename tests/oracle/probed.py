@@ -104,14 +104,19 @@ def asked(oracle_python: str, made: list[Probe], folder: Path) -> list[dict[str,
     source, out = folder / "probes.npz", folder / "answers"
     written(made, source)
     run_oracle(oracle_python, PROCESS, source, out)
-    found: list[dict[str, Any]] = [{} for _ in made]
-    with open(out, "rb") as file:
+    return read_answers(out, len(made))
+
+
+def read_answers(path: Path, count: int) -> list[dict[str, Any]]:
+    """Return what a process has pickled as ``(number, question, answer)``, by number and question."""
+    answers: list[dict[str, Any]] = [{} for _ in range(count)]
+    with open(path, "rb") as file:
         while True:
             try:
-                number, which, answer = pickle.load(file)
+                number, question, answer = pickle.load(file)
             except EOFError:
-                return found
-            found[number][which] = answer
+                return answers
+            answers[number][question] = answer
 
 
 def array_of(told: tuple[str, tuple[int, ...], bytes]) -> Any:
