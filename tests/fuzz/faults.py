@@ -89,7 +89,8 @@ class Injector:
         self._make = scratch / "fresh"
         make_files(self._make)
         library = build_library(scratch)
-        environment = {**os.environ, "LD_PRELOAD": str(library), "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+        environment = {**os.environ, "LD_PRELOAD": str(library), "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": path}
         environment.pop("GITHUB_ACTIONS", None)
         self._server = subprocess.Popen(
             [sys.executable, "-m", "tests.fuzz.fault_server"],
