@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.surroundings import corpus_directory, missing, oracle_path, size_of_day
+from tests.surroundings import corpus_directory, is_required, missing, oracle_path, size_of_day
 
 # Tests start commands in folders of their own, where a relative PYTHONPATH would lead nowhere. The checkout comes first: it is
 # what the tests are of, wherever their needs are installed.
@@ -39,6 +39,11 @@ settings.register_profile(
 )
 settings.register_profile("ci", max_examples=1000, deadline=None, suppress_health_check=_SLOW_DATA)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "everyday"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("large") is not None and not is_required("large"):
+        pytest.skip("too long for everyday: set GRAPHSHARE_REQUIRE=large")
 
 
 @pytest.fixture(scope="session")

@@ -88,6 +88,7 @@ def test_run_refuses_what_does_not_fit_before_it_takes_memory(tmp_path: Path, ca
     refused(done, f'(node "{node}', " take ", "GB are available", "--max-memory SIZE")
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("case", HUGE)
 def test_check_and_inspect_take_no_memory_by_attributes(tmp_path: Path, case: str) -> None:
     nodes, _, options = HUGE[case]
@@ -167,6 +168,7 @@ def test_a_run_ends_at_its_time_limit(tmp_path: Path) -> None:
         gs.run(tmp_path / "g.json", seed=0, shapes={"x": (1500, 1500)}, time_limit=0.2)
 
 
+@pytest.mark.large
 def test_native_code_that_does_not_return_ends_too(tmp_path: Path) -> None:
     """One product of matrices takes longer than the limit; the signal waits for it."""
     write_json(tmp_path / "g.json", document([variable("x"), operator("dot", "d", [0, 0])], [1]))
@@ -205,6 +207,7 @@ def test_a_window_far_larger_than_the_image_takes_the_taps_that_lie_in_it(tmp_pa
     assert (np.load(tmp_path / "out.npz")["p_output"] == x.max()).all()
 
 
+@pytest.mark.large
 def test_an_archive_that_unpacks_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED) as archive, archive.open("x.npy", "w") as member:
         member.write(encode_npy_header((300_000_000,), "float32"))
@@ -249,6 +252,7 @@ def test_values_drawn_in_blocks_are_those_drawn_at_once(name: str, dtype: str) -
     np.testing.assert_array_equal(draw_parameter(Node("", name), shape, dtype, seed=7), parameter)
 
 
+@pytest.mark.large
 def test_values_are_drawn_in_the_memory_that_they_take(tmp_path: Path) -> None:
     """The address space has room for the values in float32, and not in float64 beside them."""
     write_json(tmp_path / "g.json", document([variable("x"), operator("mean", "m", [0], attrs={"axis": "()"})], [1]))
@@ -284,6 +288,7 @@ SLOW: dict[str, tuple[list[Record], list[str]]] = {
 }
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("case", SLOW)
 def test_slow_operators_end_at_the_time_limit(tmp_path: Path, case: str) -> None:
     nodes, options = SLOW[case]

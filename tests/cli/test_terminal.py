@@ -113,6 +113,7 @@ def large(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.large
 def test_long_work_shows_a_bar_that_goes_again(large: Path) -> None:
     for _ in range(3):  # a fast machine needs more work to take a second
         shown, code = at_terminal("params", "stats", "large.npz", cwd=large, OPENBLAS_NUM_THREADS="1")

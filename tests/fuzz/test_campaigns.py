@@ -17,6 +17,7 @@ from tests.fuzz.readers import READERS
 from tests.fuzz.sandbox import HANG, run_one
 
 
+@pytest.mark.large
 def test_a_seed_gives_the_same_cases() -> None:
     first, again, other = operators.Cases(3), operators.Cases(3), operators.Cases(4)
     made = [[(case["attrs"], [x.tobytes() for x in inputs]) for case, inputs in map(cases.make, range(40))]
@@ -66,6 +67,7 @@ def test_blind_reads_find_a_reader_that_fails(monkeypatch: pytest.MonkeyPatch, t
     assert (tmp_path / "1" / "input.map").read_bytes()[:1] == b"\xff"
 
 
+@pytest.mark.large
 def test_atheris_finds_a_reader_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("atheris")
     monkeypatch.setattr(reads, "READERS", {"map": READERS["map"]})
@@ -88,6 +90,7 @@ def test_a_command_that_fails_is_told_by_what_it_prints() -> None:
         assert graphs.judge(words, code, errors)[0] == "failed"
 
 
+@pytest.mark.large
 def test_the_graphs_find_a_command_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(main, "_main", lambda words: {}["planted"])
     monkeypatch.setattr(graphs, "COMMANDS", (["format", "GRAPH", "-o", "out.json"],))

@@ -24,6 +24,7 @@ def injector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[faults.Inject
     found.close()
 
 
+@pytest.mark.large
 def test_a_short_campaign(injector: faults.Injector, tmp_path: Path) -> None:
     totals = faults.run(0.1, 0, tmp_path, ["duplicate net --prefix b- -o out --map-out map.json"])
     assert totals.failures == []

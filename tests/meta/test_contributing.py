@@ -84,6 +84,7 @@ def test_there_are_four_recipes() -> None:
     assert re.findall(r"^### (.*)$", PAGE, re.M) == list(FILES)
 
 
+@pytest.mark.large
 @pytest.mark.slow
 @pytest.mark.parametrize("title", FILES)
 def test_the_recipe_works_as_written(title: str, tmp_path: Path) -> None:

@@ -48,7 +48,15 @@ def test_the_manual_page_is_valid() -> None:
     assert b"--share-input" in re.sub(rb"\x1b\[[0-9;]*m|.\x08", b"", run.stdout)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+LONG = ("cookbook", "tutorials")
+"""Folders of pages whose blocks take minutes."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.large] if page.parent.name in LONG else []) for page in PAGES],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_blocks_show_what_commands_print(page: Path, tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert GENERATE.run_blocks(text, GENERATE.prepare_folder(tmp_path, page)) == text, STALE

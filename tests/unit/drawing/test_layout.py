@@ -158,6 +158,7 @@ def test_operators_without_edges_fill_rows(tmp_path: Path) -> None:
     assert list_overlaps(layout, placement) == []
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("scope", ["", "stage{0}/unit{1}/"])
 def test_five_thousand_nodes_are_placed(scope: str, tmp_path: Path) -> None:
     graph = load(tmp_path, residual_net(5000, scope))
