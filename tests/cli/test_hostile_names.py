@@ -94,6 +94,7 @@ def test_a_terminal_gets_printable_text(line: str, hostile_folder: Path) -> None
         json.loads(out)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     "line",
     [

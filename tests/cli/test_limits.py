@@ -153,6 +153,7 @@ def test_available_memory_is_known() -> None:
     assert (available_memory() or 0) > 1 << 20
 
 
+@pytest.mark.large
 def test_a_run_ends_at_its_time_limit(tmp_path: Path) -> None:
     nodes = [variable("x")]
     for i in range(2000):
@@ -184,6 +185,7 @@ COUNTS = {
 }
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("op", COUNTS)
 @pytest.mark.parametrize("command", ["check", "inspect", "run", "verify"])
 def test_counts_of_outputs_make_no_lists(tmp_path: Path, op: str, command: str) -> None:

@@ -135,6 +135,7 @@ def test_no_bar_in_pipes_nor_on_dumb_terminals(large: Path) -> None:
     assert "measuring" not in at_terminal("params", "stats", "large.npz", cwd=large, TERM="dumb")[0]
 
 
+@pytest.mark.large
 def test_a_large_graph_shows_how_far_it_is(tmp_path: Path) -> None:
     """Reading, duplicating, writing and reading back; whichever of them a second has passed in."""
     size = 300_000

@@ -15,7 +15,7 @@ from tests.generate.shrink import shrink, single_node
 from tests.oracle.known_differences import is_known
 from tests.surroundings import size_of_day
 
-GRAPHS = size_of_day(40, 100)
+GRAPHS = size_of_day(20, 100)
 GROWER = Grower()
 
 
