@@ -27,7 +27,7 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "
 _UNLIMITED = 1 << 60  # control groups without a limit state about 2^63
 _SIZE = r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*"
 
-_AGAIN = 1.0  # seconds until the timer fires once more, in case that the first time was in a callback that drops exceptions
+_REPEAT = 1.0  # seconds until the timer fires once more, in case that the first time was in a callback that drops exceptions
 _GRACE = 1.5  # seconds that a single call of native code may go on after the limit
 
 _LIMIT: ContextVar[int | None] = ContextVar("memory_limit", default=None)
@@ -180,7 +180,7 @@ def time_limit(seconds: float | None, *, overrun: Callable[[], None] | None = No
     try:
         try:
             _start_watchdog(seconds + _GRACE, overrun)
-            signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN)
+            signal.setitimer(signal.ITIMER_REAL, seconds, _REPEAT)
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)

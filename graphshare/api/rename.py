@@ -13,7 +13,7 @@ from graphshare.checkpoint.map_file import MapEntry, MapFile, Place, names_from_
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.errors import Fault, UsageError
-from graphshare.ir.graph import Node, Rewrite
+from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.rewrite.rename import rename as rename_nodes
 from graphshare.rewrite.rename import rename_by_rules
 from graphshare.rewrite.rules.model import Only, Rule, Ruleset
@@ -52,12 +52,8 @@ def rename(
     source = as_checkpoint(model)
     kinds = [Only(kind) for kind in as_names(only)]
     map_file = _as_map(names) if names is not None else read_map(map) if map is not None else None
+    new = _new_names(source.graph, map_file, names, inverse)
     notes: Sequence[str] = ()
-    new = None
-    if map_file is not None:
-        new = names_from_map(map_file, source.graph, inverse=inverse)
-    elif names is not None:
-        new = {node: name for node, name in names.items() if isinstance(node, Node)}
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
         if by_rule:
@@ -92,6 +88,15 @@ def _check_ways(mapped: bool, inverse: bool, affixes: bool, by_rule: bool) -> No
         raise UsageError(Fault("--inverse needs the --map that a rename wrote with --map-out"))
     if not (mapped or affixes or by_rule):
         raise UsageError(Fault("nothing says how to rename", hint=hint))
+
+
+def _new_names(
+    graph: Graph, map_file: MapFile | None, names: Mapping[str, str] | Mapping[Node, str] | None, inverse: bool
+) -> dict[Node, str] | None:
+    """Return the new names by node that a map, or names by node, give; None where neither is there."""
+    if map_file is not None:
+        return names_from_map(map_file, graph, inverse=inverse)
+    return None if names is None else {node: name for node, name in names.items() if isinstance(node, Node)}
 
 
 def _as_map(names: Mapping[str, str] | Mapping[Node, str]) -> MapFile | None:

@@ -13,6 +13,7 @@ from graphshare.errors import Fault, UsageError
 from graphshare.execute.variable_values import as_arrays
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.resources import resource_limits
+from graphshare.verification.inputs import Settings
 from graphshare.verification.report import Report
 from graphshare.verification.sides import Side
 from graphshare.verification.verify import verify as verify_sides
@@ -67,14 +68,7 @@ def verify(
     source = as_checkpoint(model)
     with locate_refusals(source), resource_limits(max_memory, time_limit):
         arrays = read_arrays(os.fspath(recorded)) if isinstance(recorded, (str, os.PathLike)) else recorded
-        return verify_sides(
-            _side(source),
-            None if against is None else _side(as_checkpoint(against)),
-            recorded=None if arrays is None else as_arrays(arrays),
-            recorded_name=os.fspath(recorded) if isinstance(recorded, (str, os.PathLike)) else "the recorded arrays",
-            rewrite=source.rewrite,
-            prefixes=as_names(prefixes),
-            map_file=as_path(map),
+        settings = Settings(
             seed=seed,
             rounds=rounds,
             atol=atol,
@@ -87,6 +81,16 @@ def verify(
             layers=layers,
             train_step=train_step,
             expect_tied=expect_tied,
+        )
+        return verify_sides(
+            _side(source),
+            None if against is None else _side(as_checkpoint(against)),
+            settings,
+            recorded=None if arrays is None else as_arrays(arrays),
+            recorded_name=os.fspath(recorded) if isinstance(recorded, (str, os.PathLike)) else "the recorded arrays",
+            rewrite=source.rewrite,
+            prefixes=as_names(prefixes),
+            map_file=as_path(map),
         )
 
 

@@ -32,9 +32,7 @@ def check_memory(
     Raises:
         RefusedError: the limit is below it; the first node beyond it is named with its bytes.
     """
-    held = sum(array.nbytes for array in values.values())
-    if keeps_all:
-        held += sum(array.nbytes for array in values.values())
+    held = sum(array.nbytes for array in values.values()) * (2 if keeps_all else 1)
     peak, steps = 0, []
     for node, own, total in _steps(nodes, heads, inference, values, keeps_all=keeps_all):
         steps.append((node, own, total))

@@ -36,7 +36,15 @@ from graphshare.verification.sides import NodePair, Sides, Twins
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The keyword arguments of :func:`graphshare.verification.verify.verify`."""
+    """What a user chooses for a proof.
+
+    Values are compared for inputs drawn with ``seed``, ``rounds`` times, with tolerances as in numpy's isclose. ``feeds`` and
+    ``shapes`` are by variable name, parameters too; they hold for the branch of the variable, and for branches that have none
+    of their own. Branches with different ones both run at the sizes of either. ``params_seed`` draws parameters that no file
+    holds, equal ones for twins; ``as_input`` are variables that are inputs, whatever they look like. ``allow_unsupported``
+    accepts structure and parameters alone where an operator has no kernel. ``layers`` compares every inner output too.
+    ``train_step`` adds the training stage, which with ``expect_tied`` fails where any pair will drift.
+    """
 
     seed: int
     rounds: int

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.implied import implied_variables
 from graphshare.errors import Fault, RefusedError, UsageError
-from graphshare.execute.feeds import GivenShape
 from graphshare.execute.plan import UnsupportedError, unsupported_operators
 from graphshare.execute.prepare import describe_upgrade, upgrade_part
 from graphshare.formats.params.lookup import compare_parameters
@@ -32,38 +31,21 @@ from graphshare.verification.values import Values, compare_values
 
 def verify(
     left: Side,
-    right: Side | None = None,
+    right: Side | None,
+    settings: Settings,
     *,
     recorded: Mapping[str, Array] | None = None,
     recorded_name: str = "",
     rewrite: Rewrite | None = None,
     prefixes: Sequence[str] = (),
     map_file: str | None = None,
-    seed: int = 0,
-    rounds: int = 1,
-    atol: float = 1e-8,
-    rtol: float = 1e-5,
-    feeds: Mapping[str, Array] | None = None,
-    shapes: Mapping[str, GivenShape] | None = None,
-    params_seed: int | None = None,
-    as_input: Collection[str] = (),
-    allow_unsupported: bool = False,
-    layers: bool = False,
-    train_step: bool = False,
-    expect_tied: bool = False,
 ) -> Report:
     """Compare the branches of ``left``, or its graph with that of ``right``: structure, parameters, values, training.
 
     With ``recorded`` (arrays by name, whose origin is ``recorded_name``) only values are compared: :func:`verify_recorded`.
 
     Branches are told apart by ``map_file``, by ``prefixes``, by the ``rewrite`` that made them, or by the names of the outputs;
-    each branch of a batch is compared with a run of its own. Values are compared for seeded inputs, ``rounds`` times, with
-    tolerances as in numpy's isclose. ``feeds`` and ``shapes`` are by variable name, parameters too; they hold for the branch of
-    the variable, and for branches that have none of their own. Branches with different ones both run at the sizes of either.
-    ``params_seed`` draws parameters that no file holds, equal ones for twins; ``as_input`` are variables that are inputs,
-    whatever they look like. ``allow_unsupported`` accepts the first two stages alone where an operator has no kernel.
-    ``layers`` compares every inner output too. ``train_step`` adds the training stage, which with ``expect_tied`` fails where
-    any pair will drift.
+    each branch of a batch is compared with a run of its own.
 
     Raises:
         RefusedError: branches cannot be told apart; shapes are missing or contradict each other, a parameter is missing, or a
@@ -71,20 +53,6 @@ def verify(
         UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
         UsageError: the branches are one batch, and ``train_step`` or ``layers`` is set.
     """
-    settings = Settings(
-        seed=seed,
-        rounds=rounds,
-        atol=atol,
-        rtol=rtol,
-        feeds=feeds or {},
-        shapes=shapes or {},
-        params_seed=params_seed,
-        as_input=as_input,
-        allow_unsupported=allow_unsupported,
-        layers=layers,
-        train_step=train_step,
-        expect_tied=expect_tied,
-    )
     if recorded is not None:
         check_names([left.graph], [left.graph], settings, {})
         return verify_recorded(left, recorded, settings, name=recorded_name)

@@ -229,7 +229,7 @@ def test_a_result_that_is_disproved_is_not_written_and_answers_no(tmp_path: Path
     """A failed verdict is planted: a sound transform cannot be made to give one from outside."""
     code = (
         "import sys, graphshare.api.verify as api; from graphshare.cli.main import run\n"
-        "def broken(left, right, **options):\n"
+        "def broken(*sides, **options):\n"
         "    from graphshare.verification.report import Report, BranchReport, Stage\n"
         "    return Report((BranchReport('', 'sha-', (Stage('values', 'fails', '1 difference', ('planted',)),)),))\n"
         "api.verify_sides = broken; sys.exit(run(sys.argv[1:]))"
