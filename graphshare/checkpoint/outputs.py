@@ -171,9 +171,6 @@ def _own_files(model: Checkpoint, params: str) -> tuple[str, str]:
     (source,) = sources
     if source.where in ("", STDIN):
         raise UsageError(Fault("--in-place replaces a file, and the graph comes from none", hint="name the output with -o"))
-    if source.where.endswith(".gz"):
-        hint = "name the output with -o"
-        raise UsageError(Fault("graphs are written without compression", where=source.where, hint=hint))
     if not params and model.parameter_file is not None and source.parameter_file is not None:
         params = source.parameter_file.path
     return source.where, params

@@ -87,8 +87,8 @@ class OutputTransaction:
         if (status is not None and stat.S_ISDIR(status.st_mode)) or target.endswith(os.sep):
             raise OutputError(Fault("is a directory", where=target, hint="give the path of a file"))
         if target.endswith(".gz"):
-            hint = f"write {target.removesuffix('.gz')}, and gzip compresses that"
-            raise OutputError(Fault("has a name of gzip, and nothing is written compressed", where=target, hint=hint))
+            hint = f"write {target.removesuffix('.gz')} (-o), and compress that with gzip"
+            raise OutputError(Fault("ends in .gz, but outputs are written without compression", where=target, hint=hint))
         if status is not None and not stat.S_ISREG(status.st_mode):
             return self._direct(target, os.open(target, os.O_WRONLY))
         self._refuse_same_place(target, place, status)

@@ -59,7 +59,7 @@ def test_check_finds_the_places_of_the_unpacked_text_and_fixes_nothing(tmp_path:
 
 def test_nothing_plain_gets_a_name_of_gzip(packed: Path) -> None:
     before = packed.read_bytes()
-    words = ("net-symbol.json.gz: graphs are written without compression", "hint: name the output with -o")
+    words = ("net-symbol.json.gz: ends in .gz, but outputs are written without compression", "hint: write ")
     refused(graphshare("format", str(packed), "--in-place", "-o", str(packed)), *words)
     assert packed.read_bytes() == before
     assert files_in(packed.parent) == [packed.name]

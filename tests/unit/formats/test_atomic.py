@@ -246,7 +246,7 @@ def test_a_relative_path(tmp_path: Path, monkeypatch) -> None:
         ("missing/a", "the directory does not exist"),
         ("file/a", "not a directory"),
         ("n" * 256, "too long"),
-        ("a.json.gz", "nothing is written compressed"),
+        ("a.json.gz", "outputs are written without compression"),
     ],
 )
 def test_paths_that_cannot_be_written(tmp_path: Path, target: str, message: str) -> None:
