@@ -16,7 +16,7 @@ from graphshare.analysis.batch_axis import Coupling, follow_batch
 from graphshare.analysis.implied import implied_inputs, implied_variables, implies_variables
 from graphshare.analysis.malformed import find_missing_outputs, find_odd_variables
 from graphshare.analysis.name_lists import output_name
-from graphshare.analysis.roles import assign_roles, implied_role
+from graphshare.analysis.roles import Role, assign_roles, implied_role
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
@@ -70,6 +70,26 @@ def plan_batch(
     roles = assign_roles(graph, held=held, as_input=as_input, as_parameter=as_parameter)
     note_unknown_roles(roles, "tie")
     used_by_all = match_shared_inputs(roles, share_inputs)
+    inputs = _find_inputs(graph, roles, axes, used_by_all)
+    _refuse_odd_inputs(graph, inputs)
+    found, couplings = follow_batch(reachable(graph), {node: joined.axis for node, joined in inputs.items()})
+    notes = _note_couplings(couplings, force)
+    outputs = {
+        (head.node, head.index): found[head.node, head.index].axis
+        for head in graph.heads
+        if not head.node.is_variable and (head.node, head.index) in found
+    }
+    rewrite = batch(graph, prefixes, inputs=inputs, outputs=outputs, drop_original=drop_original)
+    _check_result(rewrite, inputs, outputs)
+    tied = tuple(node for node, role in roles.items() if role.is_parameter)
+    joined = {node: how.axis for node, how in inputs.items()}
+    return Duplication(rewrite, roles, tied, (), tuple(used_by_all), tuple(notes), joined)
+
+
+def _find_inputs(
+    graph: Graph, roles: Mapping[Node, Role], axes: Mapping[str, int], used_by_all: Collection[Node]
+) -> dict[Node, Joined]:
+    """Return the inputs and labels that are joined. Raises RefusedError for a parameter in ``axes`` and for implied inputs."""
     inputs = {
         node: Joined(axes.get(node.name, 0), node in used_by_all) for node, role in roles.items() if not role.is_parameter
     }
@@ -87,19 +107,7 @@ def plan_batch(
         )
     if not inputs:
         raise RefusedError(Fault("there is no input to be joined", hint="name one with --as-input"))
-    _refuse_odd_inputs(graph, inputs)
-    found, couplings = follow_batch(reachable(graph), {node: joined.axis for node, joined in inputs.items()})
-    notes = _note_couplings(couplings, force)
-    outputs = {
-        (head.node, head.index): found[head.node, head.index].axis
-        for head in graph.heads
-        if not head.node.is_variable and (head.node, head.index) in found
-    }
-    rewrite = batch(graph, prefixes, inputs=inputs, outputs=outputs, drop_original=drop_original)
-    _check_result(rewrite, inputs, outputs)
-    tied = tuple(node for node, role in roles.items() if role.is_parameter)
-    joined = {node: how.axis for node, how in inputs.items()}
-    return Duplication(rewrite, roles, tied, (), tuple(used_by_all), tuple(notes), joined)
+    return inputs
 
 
 def _refuse_odd_inputs(graph: Graph, inputs: Collection[Node]) -> None:
