@@ -1,8 +1,10 @@
-"""Operators by name: signature, kernel, gradient and batch-axis rule, each family loaded when a graph first uses it.
+"""Operators by name: signature, kernel, gradient, batch-axis rule, translation. A family loads when a graph first uses it.
 
-Other packages add kernels and gradients through the entry point groups ``graphshare.kernels`` and ``graphshare.gradients``:
-objects that are tuples of :class:`~graphshare.ops.kernel.Kernel` or :class:`~graphshare.ops.gradient.Gradient`. In Python,
-:func:`register_kernel` and :func:`register_gradient` do the same. They prevail over the families' own.
+Other packages add kernels, gradients and translations through the entry point groups ``graphshare.kernels``,
+``graphshare.gradients`` and ``graphshare.to_onnx``: objects that are tuples of :class:`~graphshare.ops.kernel.Kernel`,
+:class:`~graphshare.ops.gradient.Gradient` or :class:`~graphshare.ops.translation.Translator`. In Python,
+:func:`register_kernel`, :func:`register_gradient` and :func:`register_translation` do the same. They prevail over the
+families' own.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from graphshare.ops.batch_axis import Rule
     from graphshare.ops.gradient import Gradient, NoGradient
     from graphshare.ops.kernel import Kernel
+    from graphshare.ops.translation import NoTranslation, Translator
 
 
 def canonical(name: str) -> str:
@@ -87,7 +90,7 @@ Item = TypeVar("Item", bound=ForOperator)
 
 
 class Contributions(Generic[Item]):
-    """The kernels or gradients of the families, of installed packages, and those registered in this process."""
+    """The kernels, gradients or translations of the families, of installed packages, and those registered in this process."""
 
     def __init__(self, group: str, file: str, table: str) -> None:
         self._group, self._file, self._table = group, file, table
@@ -151,10 +154,14 @@ def _family_table(family: str, file: str, table: str, default: Any) -> Any:
 
 KERNELS: Contributions[Kernel] = Contributions("graphshare.kernels", "kernel", "KERNELS")
 GRADIENTS: Contributions[Gradient | NoGradient] = Contributions("graphshare.gradients", "gradient", "GRADIENTS")
+TRANSLATIONS: Contributions[Translator | NoTranslation] = Contributions("graphshare.to_onnx", "to_onnx", "TRANSLATIONS")
 
 find_kernel = KERNELS.find
 find_gradient = GRADIENTS.find
+find_translation = TRANSLATIONS.find
 register_kernel = KERNELS.register
 register_gradient = GRADIENTS.register
+register_translation = TRANSLATIONS.register
 known_kernels = KERNELS.all
 known_gradients = GRADIENTS.all
+known_translations = TRANSLATIONS.all

@@ -1,0 +1,82 @@
+"""The part of a graph that some outputs need, upgraded, with every shape and dtype known: from headers, without any array."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+
+from graphshare.analysis.roles import Kind, Role, assign_roles
+from graphshare.analysis.shapes import Inference, infer
+from graphshare.analysis.targets import resolve_targets
+from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
+from graphshare.errors import RefusedError
+from graphshare.execute.feeds import GivenShape, for_variables
+from graphshare.execute.prepare import refuse_missing, runnable_part
+from graphshare.execute.variable_values import unknown_shapes
+from graphshare.formats.params.lookup import RecordsByName
+from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.graph import Graph, Node
+from graphshare.ir.walk import post_order
+
+
+class StaticPart(msgspec.Struct, frozen=True, eq=False):
+    """A part with its inference; ``notes`` tell the user what was decided for them."""
+
+    part: Graph
+    inference: Inference
+    roles: Mapping[Node, Role]
+    notes: Sequence[str]
+
+
+def infer_part(
+    graph: Graph,
+    *,
+    params: ParameterFile | None,
+    shapes: Mapping[str, GivenShape],
+    types: Mapping[str, str],
+    targets: Sequence[str],
+    as_input: Collection[str] = (),
+) -> StaticPart:
+    """Return what ``targets``, or the heads, need, with all shapes.
+
+    ``shapes`` and dtypes ``types`` are those of inputs by name; parameters have those of the file's records.
+
+    Raises:
+        UnsupportedError: operators without a kernel; all are listed.
+        RefusedError: shapes contradict each other or do not follow, parameters are missing, names are not in the graph; all of
+            a kind are listed.
+    """
+    check_belongs(params, graph)
+    heads = resolve_targets(targets, graph.nodes, option="--upto") if targets else graph.heads
+    part, notes = runnable_part(graph, heads)
+    roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input)
+    nodes = post_order(entry.node for entry in part.heads)
+    variables = [node for node in nodes if node.is_variable]
+    idle = {node.name for node in graph.variables()} - {node.name for node in variables}
+    given = for_variables({k: v for k, v in shapes.items() if k not in idle}, variables, option="--shape")
+    stated = for_variables({k: v for k, v in types.items() if k not in idle}, variables, option="--feed")
+    held = _read_headers(variables, params, roles)
+    refuse_missing([n for n in variables if roles[n].is_parameter and n not in held], roles, 0, None, params)
+    known = {**{node: shape for node, (shape, _) in held.items()}, **given}
+    inference = infer(part, known, {node: dtype for node, (_, dtype) in held.items()}, nodes=nodes, yielding=stated)
+    faults = unknown_shapes(inference, [n for n in variables if not roles[n].is_label])
+    faults = faults or unknown_shapes(inference, variables)
+    if faults:
+        raise RefusedError(faults)
+    return StaticPart(part, inference, roles, notes)
+
+
+def _read_headers(
+    variables: Sequence[Node], params: ParameterFile | None, roles: Mapping[Node, Role]
+) -> dict[Node, tuple[GivenShape, str]]:
+    """Return shape and dtype of the variables that a parameter file holds; bfloat16 is computed as float32."""
+    if params is None:
+        return {}
+    records = RecordsByName(params)
+    held: dict[Node, tuple[GivenShape, str]] = {}
+    for node in variables:
+        record = records.of(node, auxiliary=roles[node].kind is Kind.AUXILIARY)
+        if record is not None and record.shape is not None:
+            held[node] = (record.shape, "float32" if record.dtype == "bfloat16" else record.dtype or "float32")
+    return held

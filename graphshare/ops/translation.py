@@ -1,0 +1,167 @@
+"""What a translation of an operator to ONNX takes and makes. Families state them in ``to_onnx.py``.
+
+A translation is a function of one node: it emits ONNX nodes and returns the names of the values that are the node's outputs.
+It knows the typed attributes, and the shape and dtype of every input and output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import msgspec
+import numpy as np
+
+from graphshare.ir.onnx import DTYPE_CODES
+from graphshare.ops.kernel import Array, Attrs
+
+if TYPE_CHECKING:
+    from graphshare.ir.onnx import AttributeValue, OnnxGraph
+
+
+class TranslationError(Exception):
+    """A node has no translation with these attributes, shapes or dtypes; the message says why, as the end of a sentence."""
+
+
+class Value(msgspec.Struct, frozen=True, eq=False):
+    """A value of the ONNX graph: ``shape`` in full, ``dtype`` by name. ``read`` gives the array of a parameter, else None."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    read: Callable[[], Array] | None = None
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+
+class Writer(Protocol):
+    """Where nodes and constants go: the graph that is being made, or the body of a loop in it."""
+
+    opset: int
+
+    def add_node(
+        self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Mapping[str, AttributeValue], domain: str
+    ) -> list[str]: ...
+    def add_constant(self, array: Array, dtype: str) -> str: ...
+    def translate_body(self, number: int, inputs: Sequence[Value]) -> Body: ...
+
+
+class Body(msgspec.Struct, frozen=True, eq=False):
+    """A subgraph of a node, translated: its nodes and constants, with one input for each variable, in their order."""
+
+    graph: OnnxGraph
+    outputs: tuple[Value, ...]
+
+
+class Translation:
+    """One node on its way to ONNX.
+
+    ``inputs`` and ``outputs`` (all that the operator has, hidden ones included; their names mean nothing) tell shapes and
+    dtypes. ``used`` are the positions of the outputs that something reads. ``opset`` is the version that is written.
+    """
+
+    def __init__(
+        self,
+        op: str,
+        attrs: Attrs,
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        writer: Writer,
+        *,
+        used: frozenset[int] = frozenset({0}),
+    ) -> None:
+        self.op = op
+        self.attrs = attrs
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.used = used
+        self._writer = writer
+
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's operator set that is written."""
+        return self._writer.opset
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Raise TranslationError: the node cannot be exported because it ``reason`` (``"has the mode bicubic"``)."""
+        raise TranslationError(reason)
+
+    def emit(self, op_type: str, *inputs: Value | str, domain: str = "", **attributes: AttributeValue) -> str:
+        """Emit an ONNX node with one output and return the output's name; an empty input is left out."""
+        return self.emit_several(op_type, 1, *inputs, domain=domain, **attributes)[0]
+
+    def emit_several(
+        self, op_type: str, count: int, *inputs: Value | str, domain: str = "", **attributes: AttributeValue
+    ) -> list[str]:
+        """Emit an ONNX node with ``count`` outputs and return their names."""
+        names = [x.name if isinstance(x, Value) else x for x in inputs]
+        while names and not names[-1]:
+            names.pop()
+        return self._writer.add_node(op_type, names, count, attributes, domain)
+
+    def body(self, number: int, inputs: Sequence[Value]) -> Body:
+        """Translate subgraph ``number`` of the node; ``inputs`` tell the shapes and dtypes of its variables."""
+        return self._writer.translate_body(number, inputs)
+
+    def constant(self, value: Any, dtype: str) -> str:
+        """Return the name of a constant: an array, or what numpy makes one of. Equal constants are one."""
+        return self._writer.add_constant(np.asarray(value), dtype)
+
+    def integers(self, values: Sequence[int]) -> str:
+        """Return the name of a constant row of int64, as shapes and axes are given."""
+        return self.constant(np.asarray(values, np.int64), "int64")
+
+    def number(self, value: float, dtype: str) -> str:
+        """Return the name of a constant without axes."""
+        return self.constant(np.asarray(value), dtype)
+
+    def cast(self, x: Value | str, to: str, of: str = "") -> str:
+        """Return ``x`` with the dtype ``to``; ``of`` is its own dtype, where ``x`` is a name. Equal dtypes need no node."""
+        have = x.dtype if isinstance(x, Value) else of
+        return _name(x) if have == to else self.emit("Cast", x, to=DTYPE_CODES[to])
+
+    def reshape(self, x: Value | str, shape: Sequence[int]) -> str:
+        """Return ``x`` with ``shape``, in which every size is known."""
+        if isinstance(x, Value) and x.shape == tuple(shape):
+            return x.name
+        target = self.integers(shape)
+        return self.emit("Reshape", x, target, allowzero=1) if 0 in shape else self.emit("Reshape", x, target)
+
+    def transpose(self, x: Value | str, axes: Sequence[int]) -> str:
+        """Return ``x`` with its axes in this order."""
+        return _name(x) if list(axes) == list(range(len(axes))) else self.emit("Transpose", x, perm=list(axes))
+
+    def reduce(self, op_type: str, x: Value | str, axes: Sequence[int], *, keepdims: bool = False) -> str:
+        """Emit ``ReduceSum``, ``ReduceMean`` and the like over ``axes``, which later opsets take as an input."""
+        if not axes:
+            return self.emit("Identity", x) if op_type not in ("ReduceL1", "ReduceL2") else self.emit("Abs", x)
+        if op_type == "ReduceSum" or self.opset >= 18:
+            return self.emit(op_type, x, self.integers(axes), keepdims=int(keepdims))
+        return self.emit(op_type, x, axes=list(axes), keepdims=int(keepdims))
+
+
+Outputs = str | Sequence[str]
+Translate = Callable[[Translation], Outputs]
+"""Emits the nodes for one operator; returns the name of its output, or those of its outputs in order."""
+
+
+class Translator(msgspec.Struct, frozen=True):
+    """The translation of one operator. ``condition`` says in words which of its nodes are refused; empty where none is."""
+
+    operator: str
+    translate: Translate
+    condition: str = ""
+
+
+class NoTranslation(msgspec.Struct, frozen=True):
+    """An operator that is not exported; ``reason`` says why, as a clause (``ONNX has no FFT of this form``)."""
+
+    operator: str
+    reason: str
+
+
+def _name(x: Value | str) -> str:
+    return x.name if isinstance(x, Value) else x
