@@ -47,7 +47,7 @@ def require_same_rank(*keys: str) -> LoadCheck:
     """Return a check that these tuples are empty or as long as ``kernel``."""
 
     def check(values: Mapping[str, Any]) -> AttributeFault | None:
-        kernel = values["kernel"]
+        kernel = values["kernel"] or ()
         for key in keys:
             value = values[key]
             if value is None or (value and len(value) != len(kernel)):

@@ -130,6 +130,23 @@ def same_floating_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[T
     return inputs, outputs
 
 
+def demand_dtypes(rule: TypeRule) -> TypeRule:
+    """Return ``rule``, which then refuses inputs of other dtypes than it infers for them.
+
+    Raises:
+        KernelError: the rule does, for the first such input.
+    """
+
+    def infer(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+        wanted, results = rule(attrs, inputs, outputs)
+        for number, (dtype, other) in enumerate(zip(inputs, wanted, strict=True)):
+            if dtype is not None and other is not None and dtype != other:
+                raise KernelError(f"input {number} is {dtype}, expected {other}")
+        return wanted, results
+
+    return infer
+
+
 def dtype_rule(dtype: str) -> TypeRule:
     """Return a rule that infers ``dtype`` for the only output, whatever the inputs have."""
     return lambda attrs, inputs, outputs: (inputs, [dtype])

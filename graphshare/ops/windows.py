@@ -30,7 +30,9 @@ def window_of(attrs: Attrs) -> Window:
     Raises:
         KernelError: their lengths differ, or a size, stride or dilation is less than 1.
     """
-    kernel: tuple[int, ...] = attrs["kernel"]
+    kernel: tuple[int, ...] | None = attrs["kernel"]
+    if kernel is None:
+        raise KernelError("kernel is None, expected sizes")
     rank = len(kernel)
     values = [attrs.get(key) or (default,) * rank for key, default in (("stride", 1), ("dilate", 1), ("pad", 0))]
     for key, value in zip(("stride", "dilate", "pad"), values, strict=True):

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes, Sizes
 from graphshare.ops.limits import Limits, with_limits
-from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
+from graphshare.ops.unification import dims_of_rank, same_floating_dtypes, unify
 from graphshare.ops.windows import unify_dims
 
 
@@ -122,8 +122,20 @@ def values_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
 
 KERNELS = with_limits(
     Limits(elements=True, positive=("heads",)),
-    Kernel("_contrib_interleaved_matmul_selfatt_qk", self_scores, self_scores_shapes, same_dtypes, cost=self_scores_cost),
-    Kernel("_contrib_interleaved_matmul_selfatt_valatt", self_values, self_values_shapes, same_dtypes, cost=values_cost),
-    Kernel("_contrib_interleaved_matmul_encdec_qk", cross_scores, cross_scores_shapes, same_dtypes, cost=_cross_scores_cost),
-    Kernel("_contrib_interleaved_matmul_encdec_valatt", cross_values, cross_values_shapes, same_dtypes, cost=values_cost),
+    Kernel(
+        "_contrib_interleaved_matmul_selfatt_qk", self_scores, self_scores_shapes, same_floating_dtypes, cost=self_scores_cost
+    ),
+    Kernel(
+        "_contrib_interleaved_matmul_selfatt_valatt", self_values, self_values_shapes, same_floating_dtypes, cost=values_cost
+    ),
+    Kernel(
+        "_contrib_interleaved_matmul_encdec_qk",
+        cross_scores,
+        cross_scores_shapes,
+        same_floating_dtypes,
+        cost=_cross_scores_cost,
+    ),
+    Kernel(
+        "_contrib_interleaved_matmul_encdec_valatt", cross_values, cross_values_shapes, same_floating_dtypes, cost=values_cost
+    ),
 )

@@ -10,7 +10,7 @@ import numpy as np
 from graphshare.ops.box.matching import KERNELS as MATCHING_KERNELS
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import SIGNED, Limits, require, with_limits
-from graphshare.ops.unification import dims_of_rank, output_rule, same_dtypes, unify
+from graphshare.ops.unification import dims_of_rank, output_rule, same_dtypes, same_floating_dtypes, unify
 from graphshare.text.format import format_count
 
 _CELLS = 1 << 17
@@ -210,8 +210,8 @@ def _infer_prior_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 KERNELS = with_limits(
     Limits(dtypes=SIGNED, elements=True, finite=True),
     Kernel("_contrib_box_nms", box_nms, _infer_nms_shapes, same_dtypes),
-    Kernel("_contrib_box_iou", box_iou, output_rule(_iou_shape), same_dtypes),
-    Kernel("_contrib_box_decode", box_decode, _infer_decode_shapes, same_dtypes),
+    Kernel("_contrib_box_iou", box_iou, output_rule(_iou_shape), same_floating_dtypes),
+    Kernel("_contrib_box_decode", box_decode, _infer_decode_shapes, same_floating_dtypes),
     Kernel("_contrib_MultiBoxPrior", multi_box_prior, _infer_prior_shapes, same_dtypes),
     *MATCHING_KERNELS,
 )

@@ -184,6 +184,7 @@ def crop(context: Context, attrs: Attrs, x: Array, *like: Array) -> Array:
     """Return a window of ``(N, C, H, W)``: the centre with ``center_crop``, otherwise at ``offset`` (y, x)."""
     h, w = (d or 0 for d in _crop_shape(attrs, [x.shape, *(y.shape for y in like)])[2:])
     require(len(attrs["offset"]) == 2, f"offset {attrs['offset']} must be a row and a column")
+    require(min(attrs["offset"]) >= 0, f"offset is {attrs['offset']}, expected at least 0")
     top, left = attrs["offset"]
     if attrs["center_crop"]:
         top, left = (x.shape[2] - h) // 2, (x.shape[3] - w) // 2

@@ -162,7 +162,9 @@ def _identity(attrs: Attrs, shape: tuple[int, ...]) -> Array:
         return np.zeros(shape, type_of(attrs))
     if len(shape) < 2:
         raise KernelError(f"shape is {shape}, expected the rows and columns of a matrix")
-    return np.eye(shape[0], shape[1], dtype=type_of(attrs))
+    result = np.zeros(shape, type_of(attrs))
+    result.reshape(-1)[: shape[0] ** 2 : shape[0] + 1] = 1  # as in MXNet, also where the shape is not of a square matrix
+    return result
 
 
 def _logspace(attrs: Attrs, shape: tuple[int, ...]) -> Array:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.unification import dtype_rule, output_rule, same_dtypes, same_shapes
@@ -42,10 +43,17 @@ def _check_image(shape: Shape) -> None:
 
 
 def normalize(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return (x - mean) / std by channel for tensors (C, H, W) or (N, C, H, W); one number serves all channels."""
-    channels = x.shape[-3]
-    with refuse_invalid_call():
-        return np.asarray((x - by_channel(attrs["mean"], channels)) / by_channel(attrs["std"], channels))
+    """Return (x - mean) / std by channel for tensors (C, H, W) or (N, C, H, W); one number serves all channels.
+
+    Integers are computed in float32 and truncated; float16 is rounded after each of the two steps.
+    """
+    channels, dtype = x.shape[-3], x.dtype
+    wide = to_floating(x)
+    with refuse_invalid_call(), np.errstate(all="ignore"):
+        difference = wide - by_channel(attrs["mean"], channels)
+        if dtype == np.float16:
+            difference = difference.astype(dtype).astype(np.float32)
+        return convert(difference / by_channel(attrs["std"], channels), dtype)
 
 
 def by_channel(values: Sequence[float], channels: int) -> Array:

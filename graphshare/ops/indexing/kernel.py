@@ -129,6 +129,8 @@ def _infer_gather_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     data, indices = inputs
     if data is None or indices is None or indices[0] is None:
         return inputs, outputs
+    if len(indices) < 2:
+        raise KernelError(f"indices {format_shape(indices)} need at least two axes: coordinates, then elements")
     if indices[0] > len(data):
         raise KernelError(f"{indices[0]} coordinates for an array with {format_count(len(data), 'axis')}")
     return inputs, [unify((*indices[1:], *data[indices[0] :]) or (1,), outputs[0])]

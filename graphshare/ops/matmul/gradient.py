@@ -15,11 +15,11 @@ def fully_connected(entry: TapeEntry, dy: Array) -> tuple[Array | None, ...]:
     """Return the gradients of data, weight and bias."""
     x, weight = entry.inputs[:2]
     lead = x.shape[:1] if entry.attrs["flatten"] else x.shape[:-1]
-    rows = to_compute_dtype(dy).reshape(prod(lead), -1)
+    rows = to_compute_dtype(dy).reshape(prod(lead), len(weight))
     dx = np.matmul(rows, to_compute_dtype(weight)).reshape(x.shape).astype(x.dtype, copy=False) if entry.requested[0] else None
     dw = None
     if entry.requested[1]:
-        dw = np.matmul(rows.T, to_compute_dtype(x).reshape(prod(lead), -1)).astype(weight.dtype, copy=False)
+        dw = np.matmul(rows.T, to_compute_dtype(x).reshape(prod(lead), weight.shape[1])).astype(weight.dtype, copy=False)
     if len(entry.inputs) == 2:
         return dx, dw
     return dx, dw, rows.sum(axis=0).astype(entry.inputs[2].dtype, copy=False)

@@ -8,6 +8,7 @@ from graphshare.ops.broadcast.gradient import sum_broadcast
 from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array
 from graphshare.ops.limits import refuse_invalid_call
+from graphshare.ops.numpy_shape.kernel import clamp_offset
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.reshape.gradient import restore_shape
 
@@ -22,8 +23,9 @@ def trace(entry: TapeEntry, dy: Array) -> Array:
     """Return ``dy`` at every element of the diagonal that was summed, zeros elsewhere."""
     dx, attrs = np.zeros_like(entry.inputs[0]), entry.attrs
     matrices = np.moveaxis(dx, (attrs["axis1"], attrs["axis2"]), (-2, -1))  # a view
-    steps = np.arange(np.diagonal(matrices, attrs["offset"], -2, -1).shape[-1])
-    matrices[..., steps + max(0, -attrs["offset"]), steps + max(0, attrs["offset"])] = dy[..., None]
+    offset = clamp_offset(attrs, dx.shape)
+    steps = np.arange(np.diagonal(matrices, offset, -2, -1).shape[-1])
+    matrices[..., steps + max(0, -offset), steps + max(0, offset)] = dy[..., None]
     return np.asarray(dx)
 
 

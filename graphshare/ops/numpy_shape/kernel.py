@@ -126,8 +126,12 @@ def _diagflat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sha
 
 def trace(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the sum of a diagonal."""
-    offset = max(-x.shape[attrs["axis1"]], min(attrs["offset"], x.shape[attrs["axis2"]]))  # numpy crashes far outside
-    return np.asarray(np.trace(x, offset, attrs["axis1"], attrs["axis2"], dtype=x.dtype))
+    return np.asarray(np.trace(x, clamp_offset(attrs, x.shape), attrs["axis1"], attrs["axis2"], dtype=x.dtype))
+
+
+def clamp_offset(attrs: Attrs, shape: tuple[int, ...]) -> int:
+    """Return the offset of a diagonal of an array, or the nearest that still has no elements: numpy crashes far outside."""
+    return int(max(-shape[attrs["axis1"]], min(attrs["offset"], shape[attrs["axis2"]])))
 
 
 def _trace_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

@@ -11,7 +11,7 @@ from graphshare.ops.indexing.kernel import embedding, embedding_shapes
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import QUANTIZED, Limits, require, with_limits
 from graphshare.ops.quantization.ranges import ENDS, Ranged, calibration_range, range_end, reach_of, round_to, with_ranges
-from graphshare.ops.unification import axis_of, same_shapes
+from graphshare.ops.unification import axis_of, demand_dtypes, same_shapes
 
 _LEVELS = {"int8": np.float32(127.5), "uint8": np.float32(255.5), "int32": np.float32(1 << 31)}
 
@@ -153,10 +153,16 @@ def _look_up_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, 
 
 KERNELS = with_limits(
     Limits(first=QUANTIZED, elements=True),
-    Kernel("_contrib_quantize", quantize, _quantize_shapes, _quantize_types, limits=Limits(elements=True)),
-    Kernel("_contrib_quantize_asym", quantize_asymmetric, _quantize_shapes, _asymmetric_types, limits=Limits(elements=True)),
-    Kernel("_contrib_quantized_elemwise_add", add, _pair_shapes, _add_types),
-    Kernel("_contrib_quantized_elemwise_mul", multiply, _pair_shapes, _multiply_types),
-    Kernel("_contrib_quantized_batch_norm", normalize, _normalize_shapes, _normalize_types),
-    Kernel("_contrib_quantized_embedding", look_up, _look_up_shapes, _look_up_types),
+    Kernel("_contrib_quantize", quantize, _quantize_shapes, demand_dtypes(_quantize_types), limits=Limits(elements=True)),
+    Kernel(
+        "_contrib_quantize_asym",
+        quantize_asymmetric,
+        _quantize_shapes,
+        demand_dtypes(_asymmetric_types),
+        limits=Limits(elements=True),
+    ),
+    Kernel("_contrib_quantized_elemwise_add", add, _pair_shapes, demand_dtypes(_add_types)),
+    Kernel("_contrib_quantized_elemwise_mul", multiply, _pair_shapes, demand_dtypes(_multiply_types)),
+    Kernel("_contrib_quantized_batch_norm", normalize, _normalize_shapes, demand_dtypes(_normalize_types)),
+    Kernel("_contrib_quantized_embedding", look_up, _look_up_shapes, demand_dtypes(_look_up_types)),
 )

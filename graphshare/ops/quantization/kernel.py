@@ -39,7 +39,7 @@ from graphshare.ops.pooling.kernel import pooling, pooling_shapes
 from graphshare.ops.quantization.elementwise import KERNELS as ELEMENTWISE_KERNELS
 from graphshare.ops.quantization.ranges import ENDS, Ranged, calibration_range, range_end, reach_of, round_to, with_ranges
 from graphshare.ops.quantization.rnn import KERNELS as RNN_KERNELS
-from graphshare.ops.unification import same_shapes, size_of, unify
+from graphshare.ops.unification import demand_dtypes, same_shapes, size_of, unify
 from graphshare.ops.windows import window_of
 
 _LEVELS = {"int8": 127.5, "uint8": 255.5, "int32": 2147483648.0}
@@ -226,7 +226,7 @@ def _kernel(
     def rule(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         return with_ranges(shapes(attrs, inputs[: layers(attrs)], outputs[:1]), inputs, outputs)
 
-    return Kernel(operator, forward, rule, types, cost=cost)
+    return Kernel(operator, forward, rule, demand_dtypes(types), cost=cost)
 
 
 _FROM_NUMBERS = with_limits(

@@ -18,7 +18,7 @@ import numpy as np
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.rnn.kernel import Cell, cells, directions, rnn_cost, rnn_shapes, sigmoid
-from graphshare.ops.unification import unify
+from graphshare.ops.unification import demand_dtypes, unify
 
 _ONE = (1,)
 
@@ -174,5 +174,5 @@ def _refuses(attrs: Attrs, bodies: Bodies) -> str | None:
 
 KERNELS = with_limits(
     Limits(positive=("state_size",), elements=True),
-    Kernel("_contrib_quantized_rnn", rnn_int8, _shapes, _types, refuses=_refuses, cost=rnn_cost),
+    Kernel("_contrib_quantized_rnn", rnn_int8, _shapes, demand_dtypes(_types), refuses=_refuses, cost=rnn_cost),
 )

@@ -5,13 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from graphshare.ops.binary.kernel import ARITHMETIC, infer_scalar_dtypes, scalar_forward
-from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
+from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
+from graphshare.ops.limits import require
 from graphshare.ops.unification import first_dtype, same_dtypes, same_shapes, unify
 
 
 def divide(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
     """Return x / y, of a row-sparse x only in its rows."""
     return ARITHMETIC["div"](context, x, y)
+
+
+def _divide_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
+    inputs, outputs = same_dtypes(attrs, inputs, outputs)
+    require("bool" not in inputs, "booleans cannot be divided")
+    return inputs, outputs
 
 
 def cast_storage(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -46,7 +53,7 @@ def _retain_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 KERNELS = (
     Kernel("_sparse_retain", retain, _retain_shapes, first_dtype),
     Kernel("cast_storage", cast_storage, same_shapes, same_dtypes),
-    Kernel("_scatter_elemwise_div", divide, same_shapes, same_dtypes),
+    Kernel("_scatter_elemwise_div", divide, same_shapes, _divide_types),
     Kernel("_scatter_plus_scalar", scalar_forward("add", False), same_shapes, infer_scalar_dtypes),
     Kernel("_scatter_minus_scalar", scalar_forward("sub", False), same_shapes, infer_scalar_dtypes),
 )

@@ -1,0 +1,118 @@
+"""What the campaign ``operators`` has found: an operator computes what was inferred for it, or refuses before it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.oracle.probed import Refusal, backward, forward
+
+
+def probe(op: str, attrs: dict[str, str], count: int, *, np_shape: bool = False) -> dict[str, Any]:
+    """Return the probe of one operator with ``count`` inputs."""
+    return {"op": op, "attrs": attrs, "family": "fuzzed", "np_shape": np_shape, "count": count}
+
+
+def ask(op: str, attrs: dict[str, str], *inputs: Any) -> list[Any]:
+    """Compute one operator; what is computed must be what was inferred."""
+    np_shape = any(not x.ndim or 0 in x.shape for x in inputs)
+    return forward(probe(op, attrs, len(inputs), np_shape=np_shape), list(inputs))
+
+
+def array(dtype: str, *shape: int) -> Any:
+    """Return numbers that are not all equal."""
+    return (np.arange(int(np.prod(shape))) % 3).reshape(shape).astype(dtype)
+
+
+ENDS = (array("float16", 1), array("float16", 1))
+REFUSED = [
+    ("_contrib_quantize", {"out_type": "uint8"}, (array("float16", 3, 4), *ENDS), "float16, expected float32"),
+    ("_contrib_quantize_v2", {}, (array("float64", 3, 4),), "float64, expected float32"),
+    ("_contrib_quantized_act", {"act_type": "relu"}, (array("int8", 3, 4), *ENDS), "float16, expected float32"),
+    ("_contrib_quantized_flatten", {}, (array("int8", 3, 2, 2), *ENDS), "float16, expected float32"),
+    (
+        "_contrib_quantized_pooling",
+        {"kernel": "(2, 2)", "pool_type": "max"},
+        (array("int8", 1, 3, 4, 4), *ENDS),
+        "float16, expected float32",
+    ),
+    (
+        "_contrib_quantized_embedding",
+        {"input_dim": "5", "output_dim": "3"},
+        (array("uint8", 2, 4), array("uint8", 5, 3), *ENDS),
+        "uint8, expected int8",
+    ),
+    (
+        "_contrib_quantized_rnn",
+        {"mode": "lstm", "state_size": "5", "num_layers": "1", "state_outputs": "True"},
+        (
+            *(array("int64", *shape) for shape in ((3, 2, 3), (200,), (1, 2, 5), (1, 2, 5))),
+            array("int64", 1),
+            array("int64", 1),
+        ),
+        "int64, expected uint8",
+    ),
+    ("_contrib_interleaved_matmul_selfatt_qk", {"heads": "2"}, (array("int32", 5, 3, 24),), "expected floating point"),
+    (
+        "_contrib_interleaved_matmul_encdec_qk",
+        {"heads": "2"},
+        (array("uint8", 3, 1, 8), array("uint8", 5, 1, 16)),
+        "expected floating point",
+    ),
+    ("_contrib_box_iou", {"format": "center"}, (array("int64", 2, 4), array("int64", 5, 4)), "expected floating point"),
+    ("_contrib_box_decode", {}, (array("int8", 2, 6, 4), array("int8", 1, 6, 4)), "expected floating point"),
+    ("gather_nd", {}, (array("float32", 3, 4, 2), array("int64", 3)), "need at least two axes"),
+    ("_scatter_elemwise_div", {}, (array("bool", 2, 3), array("bool", 2, 3)), "booleans cannot be divided"),
+    ("Crop", {"h_w": "(2, 2)", "offset": "(-1, -1)", "num_args": "1"}, (array("float32", 1, 1, 4, 4),), "at least 0"),
+    ("im2col", {"kernel": "None", "stride": "(4, 2)"}, (array("float32", 1, 1, 4, 4),), "kernel"),
+]
+
+
+@pytest.mark.parametrize(("op", "attrs", "inputs", "message"), REFUSED, ids=[op for op, *_ in REFUSED])
+def test_what_mxnet_refuses_is_refused(op: str, attrs: dict[str, str], inputs: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(Refusal, match=message):
+        ask(op, attrs, *inputs)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        ("uint8", [[0, 77, 18, 143], [82, 9, 23, 2]]),
+        ("int8", [[0, 77, -67, -113], [82, 9, 23, 2]]),
+        ("int32", [[0, 333, -67, 399], [82, 9, 23, 2]]),
+        ("int64", [[0, 333, -67, 399], [82, 9, 23, 2]]),
+        ("float16", [[-0.333251953125, 333.0, -67.0, 399.5], [83.0, 9.671875, 23.0, 3.0]]),
+    ],
+)
+def test_images_are_normalized_in_their_dtype(dtype: str, expected: list[list[float]]) -> None:
+    x = np.array([[[0, 100, -20, 120], [25, 3, 7, 1]]]).astype(dtype)
+    (result,) = ask("_image_normalize", {"mean": "(0.1,)", "std": "(0.3,)"}, x)
+    assert result.dtype == dtype
+    assert result[0].tolist() == expected  # recorded with MXNet 1.9.1
+
+
+@pytest.mark.parametrize(
+    ("shape", "ones"), [((3, 3), [0, 4, 8]), ((2, 1, 1), [0]), ((2, 3), [0, 3]), ((3, 2), [0, 4]), ((2, 2, 2), [0, 3])]
+)
+def test_identities_of_other_shapes_than_squares(shape: tuple[int, ...], ones: list[int]) -> None:
+    (result,) = ask("_npi_identity", {"shape": str(shape)})
+    assert result.shape == shape
+    assert np.flatnonzero(result).tolist() == ones  # recorded with MXNet 1.9.1
+
+
+def test_gradient_of_a_trace_far_outside() -> None:
+    for offset in ("-2147483648", "2147483647"):
+        case = probe("_np_trace", {"axis1": "0", "axis2": "2", "offset": offset}, 1)
+        assert not backward(case, [array("float32", 2, 3, 4)], 0)[0].any()
+
+
+@pytest.mark.parametrize(("flatten", "shape"), [("True", (0, 2, 3)), ("False", (3, 0, 6)), ("True", (2, 0))])
+def test_gradients_of_a_dense_layer_of_nothing(flatten: str, shape: tuple[int, ...]) -> None:
+    width = shape[-1] if flatten == "False" else int(np.prod(shape[1:]))
+    inputs = [array("float32", *shape), array("float32", 4, width), array("float32", 4)]
+    case = probe("FullyConnected", {"num_hidden": "4", "flatten": flatten}, 3, np_shape=True)
+    found = backward(case, inputs, 0)
+    assert [found[i].shape for i in range(3)] == [x.shape for x in inputs]
+    assert not found[1].any()
