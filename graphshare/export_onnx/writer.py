@@ -22,6 +22,7 @@ class GraphWriter:
     def __init__(self, opset: int, names: UniqueNames) -> None:
         self.opset = opset
         self.names = names
+        self.node_names = UniqueNames()
         self.nodes: list[OnnxNode] = []
         self.constants: dict[str, Tensor] = {}
         self._by_content: dict[tuple[bytes, str, tuple[int, ...]], str] = {}
@@ -73,7 +74,7 @@ class GraphWriter:
                 final[result] = self.names.claim(name)
         for number, node in enumerate(self._pending):
             is_last = number == len(self._pending) - 1
-            name = self._node_name if is_last else f"{self._node_name}/{node.op_type}"
+            name = self.node_names.claim(self._node_name if is_last else f"{self._node_name}/{node.op_type}")
             for output in node.outputs:
                 if output not in final:
                     final[output] = self.names.claim(f"{self._node_name}/{node.op_type}")

@@ -123,6 +123,10 @@ class Translation:
         have = x.dtype if isinstance(x, Value) else of
         return _name(x) if have == to else self.emit("Cast", x, to=DTYPE_CODES[to])
 
+    def widen(self, x: Value) -> Value:
+        """Return ``x`` in the dtype in which MXNet sums products: float32 for float16, otherwise its own."""
+        return msgspec.structs.replace(x, name=self.cast(x, "float32"), dtype="float32") if x.dtype == "float16" else x
+
     def reshape(self, x: Value | str, shape: Sequence[int]) -> str:
         """Return ``x`` with ``shape``, in which every size is known."""
         if isinstance(x, Value) and x.shape == tuple(shape):

@@ -1,20 +1,90 @@
-"""Products of matrices in ONNX."""
+"""Products of matrices in ONNX; float16 is summed in float32, as in MXNet."""
 
 from __future__ import annotations
 
-from math import prod
+from math import prod, sqrt
 
-from graphshare.ops.translation import Translation, Translator
+import numpy as np
+
+from graphshare.ops.translation import Translation, Translator, Value
+from graphshare.ops.unification import axis_of
 
 
 def translate_fully_connected(t: Translation) -> str:
     """Emit ``Gemm`` for rows of inputs; data with more axes that stay is multiplied as rows and shaped back."""
-    x, weight = t.inputs[:2]
+    x, weight, *bias = map(t.widen, t.inputs)
     axes = 1 if t.attrs["flatten"] else x.rank - 1
     lead = x.shape[:axes]
     rows = t.reshape(x, (prod(lead), prod(x.shape[axes:])))
-    out = t.emit("Gemm", rows, weight, *t.inputs[2:], transB=1)
-    return out if len(lead) == 1 else t.reshape(out, (*lead, weight.shape[0]))
+    out = t.emit("Gemm", rows, weight, *bias, transB=1)
+    if len(lead) != 1:
+        out = t.reshape(out, (*lead, weight.shape[0]))
+    return t.cast(out, t.outputs[0].dtype, x.dtype)
 
 
-TRANSLATIONS = (Translator("FullyConnected", translate_fully_connected),)
+def translate_dot(t: Translation) -> str:
+    """Emit ``MatMul`` over the last axis of the first and the first axis of the second, or over the opposite ones."""
+    a, b = map(t.widen, t.inputs)
+    left: Value | str = a
+    right: Value | str = b
+    if t.attrs["transpose_a"] and a.rank > 1:
+        left = t.transpose(a, (*range(1, a.rank), 0))
+    last = t.attrs["transpose_b"] and b.rank > 1
+    if last:
+        right = t.transpose(b, (b.rank - 1, *range(b.rank - 1)))
+    if b.rank > 2:
+        inner = b.shape[-1] if last else b.shape[0]
+        right = t.reshape(right, (inner, prod(b.shape) // inner))
+    out = t.emit("MatMul", left, right)
+    if a.rank == b.rank == 1 or b.rank > 2:
+        out = t.reshape(out, t.outputs[0].shape)
+    return t.cast(out, t.outputs[0].dtype, a.dtype)
+
+
+def translate_matrix_product(t: Translation) -> str:
+    """Emit ``MatMul`` of batches of matrices with rows on ``axis``: alpha * a @ b, for a third input beta * c more."""
+    values = [t.widen(x) for x in t.inputs]
+    rank = values[0].rank
+    rows = axis_of(t.attrs.get("axis", -2), rank)
+    batch = [i for i in range(rank) if i not in (rows, rank - 1)]
+    plain, swapped = (*batch, rows, rank - 1), (*batch, rank - 1, rows)
+    left, right = (
+        t.transpose(x, swapped if t.attrs[key] else plain)
+        for x, key in zip(values, ("transpose_a", "transpose_b"), strict=False)
+    )
+    out = t.transpose(t.emit("MatMul", left, right), np.argsort(plain).tolist())
+    dtype = values[0].dtype
+    if t.attrs.get("alpha", 1) != 1:
+        out = t.emit("Mul", out, t.number(t.attrs["alpha"], dtype))
+    if len(values) > 2:
+        out = t.emit("Add", out, t.emit("Mul", values[2], t.number(t.attrs["beta"], dtype)))
+    return t.cast(out, t.outputs[0].dtype, dtype)
+
+
+def translate_div_sqrt_dim(t: Translation) -> str:
+    """Emit a division by the square root of the size of the last axis, rounded to the dtype of the data."""
+    x = t.widen(t.inputs[0])
+    root = t.number(float(np.dtype(t.inputs[0].dtype).type(sqrt(x.shape[-1]))), x.dtype)
+    return t.cast(t.emit("Div", x, root), t.outputs[0].dtype, x.dtype)
+
+
+def translate_khatri_rao(t: Translation) -> str:
+    """Emit for each further matrix a product of every row with every row."""
+    first, *others = t.inputs
+    out, rows = first.name, first.shape[0]
+    for matrix in others:
+        product = t.emit("Mul", t.emit("Unsqueeze", out, t.integers([1])), matrix)
+        rows *= matrix.shape[0]
+        out = t.reshape(product, (rows, matrix.shape[1]))
+    return out if others else t.emit("Identity", out)
+
+
+TRANSLATIONS = (
+    Translator("FullyConnected", translate_fully_connected),
+    Translator("dot", translate_dot),
+    Translator("batch_dot", translate_matrix_product),
+    Translator("_linalg_gemm", translate_matrix_product),
+    Translator("_linalg_gemm2", translate_matrix_product),
+    Translator("_contrib_div_sqrt_dim", translate_div_sqrt_dim),
+    Translator("khatri_rao", translate_khatri_rao),
+)
