@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from graphshare.api.group import group
     from graphshare.api.images import open_images
     from graphshare.api.inspect import infer_shapes, inspect, inspect_folder
+    from graphshare.api.params import convert, diff_params
     from graphshare.api.rename import rename
     from graphshare.api.rules import check_rules, explain, load_rules
     from graphshare.api.run import bind, run, train
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     from graphshare.execute.bind import Bound
     from graphshare.execute.classes import rank_classes
     from graphshare.execute.sgd import Sgd
-    from graphshare.formats.params.convert import convert_params as convert
-    from graphshare.formats.params.diff import diff_params
     from graphshare.inspection.params_list import list_params
     from graphshare.inspection.params_show import measure_params, show_params
     from graphshare.ir.graph import Entry, Graph, Node, Rewrite
@@ -66,10 +65,10 @@ _HOMES = {
     "bind": "api.run",
     "check": "api.check",
     "check_rules": "api.rules",
-    "convert": "formats.params.convert:convert_params",
+    "convert": "api.params",
     "detect": "api.share",
     "diff": "api.diff",
-    "diff_params": "formats.params.diff",
+    "diff_params": "api.params",
     "draw": "api.draw",
     "duplicate": "api.duplicate",
     "explain": "api.rules",

@@ -146,7 +146,7 @@ def sibling_params(stem: str, epoch: int | None) -> str | None:
         return path
     paths = _siblings(stem)
     if len(paths) > 1:
-        raise UsageError(Fault(f"{stem} has {format_count(len(paths), 'parameter file')}", where=stem, hint=_epochs_hint(stem)))
+        raise UsageError(Fault(f"has {format_count(len(paths), 'parameter file')}", where=stem, hint=_epochs_hint(stem)))
     return paths[0] if paths else None
 
 
@@ -174,8 +174,10 @@ def _siblings(stem: str) -> list[str]:
 
 
 def _epochs_hint(stem: str) -> str:
-    epochs = [str(int(match[1])) for path in _siblings(stem) if (match := _EPOCH.search(path))]
-    return f"there are epochs {', '.join(epochs)}: choose with --epoch" if epochs else f"no {stem}-NNNN.params is there"
+    paths = _siblings(stem)
+    epochs = [str(int(match[1])) for path in paths if (match := _EPOCH.search(path))]
+    choice = f"choose with --epoch, or name a file, such as {paths[0]}" if paths else ""
+    return f"there are epochs {', '.join(epochs)}: {choice}" if epochs else f"no {stem}-NNNN.params is there"
 
 
 def params_path(stem: str, epoch: int) -> str:

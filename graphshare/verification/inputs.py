@@ -34,6 +34,8 @@ from graphshare.text.format import format_shape
 from graphshare.text.names import did_you_mean
 from graphshare.verification.sides import NodePair, Sides, Twins
 
+AT_THE_SIZES = "at the sizes of "
+
 
 class Settings(msgspec.Struct, frozen=True):
     """What a user chooses for a proof.
@@ -145,7 +147,7 @@ class BranchInputs:
             params_seed=self.settings.params_seed,
             params=self.sides.files[0],
         )
-        start = "" if setup.branch is None else f"at the sizes of {_name_branch(setup.branch)}: "
+        start = "" if setup.branch is None else f"{AT_THE_SIZES}{_name_branch(setup.branch)}: "
         add_notes(notes, assigned, self.settings.seed, self._twins.describe, start)
         return assigned
 
@@ -218,14 +220,20 @@ def add_notes(
 ) -> None:
     """Add to ``notes``, each once, what was converted, chosen and made up for inputs.
 
-    ``describe`` returns the name of a variable with its branch; ``start`` is before each note.
+    ``describe`` returns the name of a variable with its branch; ``start`` says at whose sizes, and is left out where the note
+    holds for a pair of branches that have the same sizes.
     """
     found = [*describe_conversions(assigned), *describe_sizes(assigned)]
     for nodes, source in ((assigned.inputs, f"seeded ({seed})"), (assigned.zeros, "zeros")):
         for node in nodes:
             value, names = assigned.values[node], describe(node)
             found.append(f"{names} {'are' if ', ' in names else 'is'} {source}, {value.shape} {value.dtype}")
-    notes.update(dict.fromkeys(start + note for note in found))
+    for note in found:
+        if not start:
+            for longer in [each for each in notes if each.startswith(AT_THE_SIZES) and each.endswith(f": {note}")]:
+                del notes[longer]
+        if note not in notes:
+            notes[start + note] = None
 
 
 def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], settings: Settings, notes: dict[str, None]) -> None:

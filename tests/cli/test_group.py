@@ -198,6 +198,10 @@ def test_a_circle_is_shown_as_a_path(parts: Path) -> None:
 def test_names_that_mean_several_outputs_are_refused(parts: Path) -> None:
     said = refused(graphshare("group", "head", "short", "trunk", "--connect", "tanh3_output=data", "-o", "x", cwd=parts))
     assert "'tanh3_output' means 2 outputs (head-symbol.json, short-symbol.json)" in said
+    assert "hint: give each file a --prefix, and name the output with it" in said
+    words = ("--prefix", "a_", "--prefix", "b_", "--prefix", "", "--connect", "tanh3_output=data")
+    said = refused(graphshare("group", "head", "short", "trunk", *words, "-o", "x", cwd=parts))
+    assert "hint: name one of a_tanh3_output, b_tanh3_output" in said
 
 
 def test_all_heads_connected_leaves_nothing(tmp_path: Path) -> None:

@@ -187,6 +187,20 @@ def test_a_stem_and_stdin_mean_the_parameter_file(command: str, folder: Path) ->
     refused(graphshare("params", command, "lenet-0000.params", "--epoch", "4", cwd=folder), "needs a stem")
 
 
+def test_a_stem_is_converted_and_compared(folder: Path) -> None:
+    done(graphshare("params", "convert", "lenet", "x.npz", cwd=folder))
+    assert b"16 equal, 0 different" in done(graphshare("params", "diff", "lenet", "x.npz", cwd=folder)).stdout
+    assert b"16 equal, 0 different" in done(graphshare("params", "diff", "x.npz", "lenet", cwd=folder)).stdout
+    refused(graphshare("params", "convert", "lenet", "lenet-0000.params", cwd=folder), "is also the input", "--in-place")
+    refused(graphshare("params", "convert", "x.npz", "y.params", "--epoch", "0", cwd=folder), "needs a stem")
+    shutil.copy(folder / "lenet-0000.params", folder / "lenet-0004.params")
+    for words in (("convert", "lenet", "y.npz"), ("diff", "lenet", "lenet")):
+        said = refused(graphshare("params", *words, cwd=folder), "error: lenet: has 2 parameter files")
+        assert "there are epochs 0, 4: choose with --epoch, or name a file, such as lenet-0000.params" in said
+    done(graphshare("params", "convert", "lenet", "y.npz", "--epoch", "4", cwd=folder))
+    refused(graphshare("params", "convert", "lenet", "y.npz", "--epoch", "5", cwd=folder), "lenet-0005.params: does not exist")
+
+
 def test_stdin_is_read_by_whatever_reads_parameters(folder: Path) -> None:
     data = (folder / "lenet-0000.params").read_bytes()
     done(graphshare("params", "convert", "-", "again.params", data=data, cwd=folder))

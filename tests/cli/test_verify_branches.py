@@ -69,6 +69,20 @@ def test_both_branches_run_at_the_sizes_of_either(tmp_path: Path) -> None:
     assert "at the sizes of branch 'neg_': 'data' (original), 'neg_data' (neg_) are seeded (0), (2, 3, 9, 9)" in notes
 
 
+@pytest.mark.parametrize("order", [("pos_", "neg_"), ("neg_", "pos_")])
+def test_what_is_seeded_is_noted_once(tmp_path: Path, order: tuple[str, str]) -> None:
+    prefixes = [word for prefix in order for word in ("--prefix", prefix)]
+    duplicated(tmp_path, pooled(), *prefixes, "--mode", "tie")
+    sizes = ("--shape", "data=1,3,8,8", "--shape", "neg_data=2,3,9,9")
+    found, _ = verified(tmp_path, *prefixes, "--random-params", "0", *sizes)
+    names = ", ".join(["'data' (original)", *(f"'{prefix}data' ({prefix})" for prefix in order)])
+    seeded = [note for note in found["notes"] if "'data'" in note]
+    assert sorted(seeded) == [
+        f"{names} are seeded (0), (1, 3, 8, 8) float32",
+        f"at the sizes of branch 'neg_': {names} are seeded (0), (2, 3, 9, 9) float32",
+    ]
+
+
 def test_feeds_of_either_branch_are_run_by_both(tmp_path: Path) -> None:
     duplicated(tmp_path, pooled(), "--prefix", "neg_", "--mode", "tie")
     for name, size in (("a", 8), ("b", 9)):

@@ -10,7 +10,7 @@ from graphshare.cli.console import is_terminal, put, put_colored, put_json, say
 from graphshare.cli.suggest import SuggestingGroup
 from graphshare.cli.tables import put_table
 from graphshare.formats.params.cast import FLOATS
-from graphshare.formats.params.convert import Conversion, convert_params
+from graphshare.formats.params.convert import Conversion
 from graphshare.formats.params.registry import FORMATS
 from graphshare.inspection.params_list import ParameterListing, list_params
 from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_number
@@ -143,10 +143,12 @@ def stats(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -
 def diff_(left: str, right: str, prefix: str, atol: float, rtol: float, select: tuple[str, ...], format_: str) -> int:
     """Compare two parameter files by name and value.
 
+    A and B are parameter files, - for stdin, or stems of checkpoints.
+
     The exit code is 0 when nothing differs, 1 when something does. The formats may differ: values are compared.
     """
-    from graphshare.cli.parameter_lines import format_parameter_diff  # start-up: only this path needs it
-    from graphshare.formats.params.diff import diff_params
+    from graphshare.api.params import diff_params  # start-up: only this path needs it
+    from graphshare.cli.parameter_lines import format_parameter_diff
 
     found = diff_params(left, right, prefix=prefix, select=select, atol=atol, rtol=rtol)
     if format_ == "json":
@@ -159,6 +161,7 @@ def diff_(left: str, right: str, prefix: str, atol: float, rtol: float, select: 
 @command.command("convert")
 @click.argument("source", metavar="SOURCE")
 @click.argument("target", metavar="TARGET")
+@options.epoch
 @click.option("--to", type=click.Choice(list(FORMATS)), help="The target's format [by its suffix].")
 @click.option("--densify", is_flag=True, help="Write sparse arrays in dense form where the target has no sparse one.")
 @click.option("--np-shape", is_flag=True, help="Write V3 records, which MXNet reads with np-shape on.")
@@ -170,6 +173,7 @@ def diff_(left: str, right: str, prefix: str, atol: float, rtol: float, select: 
 def convert(
     source: str,
     target: str,
+    epoch: int | None,
     to: str | None,
     densify: bool,
     np_shape: bool,
@@ -181,11 +185,16 @@ def convert(
 ) -> None:
     """Convert a parameter file; keys keep their arg: and aux: in every format.
 
+    SOURCE is a parameter file, - for stdin, or the stem of a checkpoint. The suffix of TARGET chooses the format.
+
     Ties of .safetensors (names that its metadata map to others, as safetensors.torch.save_model writes them) stay ties there.
     """
+    from graphshare.api.params import convert as convert_params  # start-up: only this path needs it
+
     done = convert_params(
         source,
         target,
+        epoch=epoch,
         to=to,
         densify=densify,
         np_shape=np_shape,

@@ -90,7 +90,9 @@ class _Names:
             listed = ", ".join(output_name(entry) for _, entry in found)
             return None, Fault(f"{option}: {name!r} has {format_count(len(found), 'output')}", hint=f"name one of {listed}")
         labels = ", ".join(dict.fromkeys(self._parts[number].label for number, _ in found))
-        hint = "give each file a --prefix, and name the output with it"
+        names = dict.fromkeys(name_output(self._parts, each) for each in found)
+        distinct = f"name one of {', '.join(names)}" if len(names) == len(found) else ""
+        hint = distinct or "give each file a --prefix, and name the output with it"
         return None, Fault(f"{option}: {name!r} means {format_count(len(found), 'output')} ({labels})", hint=hint)
 
     def inputs(self, name: str, option: str, output: Output | None) -> tuple[list[Place], list[Fault]]:

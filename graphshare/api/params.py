@@ -1,0 +1,74 @@
+"""``convert`` and ``diff_params``: parameter files, which the stems of checkpoints name too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphshare.checkpoint.load import StrPath, find_params
+from graphshare.formats.params import convert as conversion
+from graphshare.formats.params import diff as difference
+
+
+def convert(
+    source: StrPath,
+    target: StrPath,
+    *,
+    epoch: int | None = None,
+    to: str | None = None,
+    densify: bool = False,
+    np_shape: bool = False,
+    select: Sequence[str] = (),
+    tie: bool = False,
+    dtype: str | None = None,
+    keep: Sequence[str] = (),
+    in_place: bool = False,
+) -> conversion.Conversion:
+    """Convert the parameter file ``source`` (format by content) to ``target`` (format ``to``, or by its suffix).
+
+    ``source`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several. In a directory the
+    target gets the source's name. With ``in_place`` it may be the source itself.
+
+    ``.params`` from another format is what ``mx.nd.save`` writes: V3 records when ``np_shape``, else V2; a scalar needs V3.
+    Within ``.params`` records are copied as they are, sparse ones too, unless ``densify`` makes those dense; the other formats
+    have no sparse form, so that they need ``densify``. ``select`` limits the conversion to what these patterns match. With
+    ``tie`` equal arrays become one where the format has ties, under the first of their names. With ``dtype`` (``float16``,
+    ``float32`` or ``float64``) floating-point arrays get that dtype; integers, booleans and what the patterns ``keep`` match
+    keep theirs. Streams one array at a time.
+
+    Raises:
+        InputError: the source cannot be read.
+        UsageError: a stem has several parameter files.
+        RefusedError: records that the target cannot hold; all are named.
+        OutputError: the target cannot be written; it is then as it was.
+    """
+    return conversion.convert_params(
+        find_params(source, epoch=epoch),
+        target,
+        to=to,
+        densify=densify,
+        np_shape=np_shape,
+        select=select,
+        tie=tie,
+        dtype=dtype,
+        keep=keep,
+        in_place=in_place,
+    )
+
+
+def diff_params(
+    left: StrPath,
+    right: StrPath,
+    *,
+    prefix: str = "",
+    select: Sequence[str] = (),
+    atol: float = 0.0,
+    rtol: float = 0.0,
+) -> difference.ParameterDiff:
+    """Return what differs between two parameter files, or those of two stems; ``prefix`` is what names in ``right`` have more.
+
+    Raises:
+        InputError: a file cannot be read.
+        UsageError: a stem has several parameter files.
+        RefusedError: a pattern of ``select`` matches nothing.
+    """
+    return difference.diff_params(find_params(left), find_params(right), prefix=prefix, select=select, atol=atol, rtol=rtol)
