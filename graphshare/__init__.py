@@ -18,13 +18,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from graphshare.version import __version__
 
 if TYPE_CHECKING:
     from graphshare.api.check import check
     from graphshare.api.diff import diff
     from graphshare.api.draw import draw
     from graphshare.api.duplicate import duplicate
+    from graphshare.api.export import export
     from graphshare.api.extract import extract
     from graphshare.api.fold import fold
     from graphshare.api.group import group
@@ -72,6 +73,7 @@ _HOMES = {
     "draw": "api.draw",
     "duplicate": "api.duplicate",
     "explain": "api.rules",
+    "export": "api.export",
     "extract": "api.extract",
     "fold": "api.fold",
     "format": "api.upgrade",

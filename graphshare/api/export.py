@@ -1,45 +1,58 @@
-"""``export``: a model as an ONNX file."""
+"""``export``: a model as an ONNX file, proved in onnxruntime before it is put in place."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 
+from graphshare.api.fold import fold as fold_model
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import RefusedError
-from graphshare.execute.static_shapes import infer_part
+from graphshare.checkpoint.outputs import input_files, place_result
+from graphshare.errors import DisprovedError, Fault, UsageError
+from graphshare.execute.static_shapes import StaticPart, infer_part
+from graphshare.execute.variable_values import as_arrays
+from graphshare.export_onnx.file import StagedModel, stage_model
+from graphshare.export_onnx.opsets import DEFAULT, check_opset
 from graphshare.export_onnx.translate import Translated, translate_graph
-from graphshare.export_onnx.weights import list_weights
+from graphshare.export_onnx.weights import Weights, list_weights
 from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.onnx.encode import encode_model
+from graphshare.formats.output_paths import UsedFile, is_directory, is_stem, name_of_file, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.ir.onnx import OnnxModel
+from graphshare.resources import resource_limits
+from graphshare.text.format import format_names
+from graphshare.text.short_repr import ShortRepr
+from graphshare.verification.onnx_export import prove_export
+from graphshare.verification.onnx_proof import Proof, require_runtime
+from graphshare.version import __version__
 
-DEFAULT_OPSET = 17
-IR_VERSIONS = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10}
-"""The lowest IR version that each version of the operator set may have."""
 
-
-class Exported(msgspec.Struct, frozen=True):
-    """What ``export`` wrote: the ``path``, inputs and outputs by name, and how many nodes.
+class Exported(ShortRepr, msgspec.Struct, frozen=True):
+    """What ``export`` wrote: the files, the model's inputs and outputs by name, and how many nodes and bytes.
 
     ``renamed`` are inputs, parameters and outputs that could not keep MXNet's names, ``dropped`` variables that nothing needs
-    any more, as labels. ``notes`` tell the user what was decided for them.
+    any more, as labels, ``embedded`` parameters that could not stay in their file. ``proof`` is None where it was not wanted.
+    ``notes`` tell the user what was decided for them.
     """
 
     path: str
-    inputs: list[str]
-    outputs: list[str]
+    files: tuple[str, ...]
+    inputs: Mapping[str, tuple[int | str, ...]]
+    outputs: Mapping[str, tuple[int | str, ...]]
+    opset: int
     nodes: int
+    bytes: int
     renamed: Mapping[str, str]
-    dropped: list[str]
-    notes: list[str]
+    dropped: tuple[str, ...]
+    embedded: tuple[str, ...]
+    notes: tuple[str, ...]
+    proof: Proof | None
 
 
 def export(
@@ -50,64 +63,124 @@ def export(
     feeds: Mapping[str, Any] | None = None,
     upto: Names = (),
     as_input: Names = (),
-    opset: int = DEFAULT_OPSET,
+    opset: int = DEFAULT,
+    weights: Weights = "embed",
+    fold: bool = False,
+    custom_domain: str = "",
+    verify: bool = True,
+    seed: int = 0,
+    tolerance: float | None = None,
+    max_memory: int | str | None = None,
+    time_limit: float | None = None,
 ) -> Exported:
-    """Write a model as the ONNX file ``out``.
+    """Write a model for inference as the ONNX file ``out``, and prove in onnxruntime that it computes the same.
+
+    ``shapes`` and ``feeds`` are by variable name as for :func:`run`; every shape must follow from them and the parameters.
+    ``upto`` are the outputs that are wanted instead of the graph's heads. ``opset`` is the version of ONNX's operator set, from
+    13 on. ``weights`` says where the parameters go: ``"embed"`` into the file, ``"external"`` into one file beside it, with
+    ``"params"`` they stay in their own file, which must lie in or below the directory of ``out``. ``fold`` works BatchNorm into
+    the weights first. Nodes without a translation are written in ``custom_domain`` if one is given.
+
+    With ``verify`` the file is checked and run before it is in place: on ``feeds`` and inputs drawn with ``seed`` every output
+    must be as this package's executor has it, up to ``tolerance`` of the output's largest number (by default 1e-4, of float16
+    1e-2), and the branches of a siamese network must be equal bit for bit.
 
     Raises:
         RefusedError: nodes have no translation, shapes do not follow, parameters are missing; all of a kind are listed.
+        UsageError: the opset is unknown; onnxruntime is wanted and not installed.
+        DisprovedError: onnxruntime computes something else; nothing is written.
         OutputError: the file could not be written; what it held before is still there.
     """
     source = as_checkpoint(model)
-    path = os.fspath(out)
-    given = {name: tuple(array.shape) for name, array in (feeds or {}).items()}
-    types = {name: str(array.dtype) for name, array in (feeds or {}).items()}
-    with locate_refusals(source):
+    path = place_model(os.fspath(out), source)
+    check_opset(opset)
+    if verify:
+        require_runtime()
+    if fold:
+        source = fold_model(source)
+    arrays = as_arrays(feeds)
+    with locate_refusals(source), resource_limits(max_memory, time_limit), _open_weights(source) as reader:
         static = infer_part(
             source.graph,
             params=source.parameter_file,
-            shapes={**given, **as_shapes(shapes)},
-            types=types,
+            shapes={**{name: array.shape for name, array in arrays.items()}, **as_shapes(shapes)},
+            types={name: str(array.dtype) for name, array in arrays.items()},
             targets=as_names(upto),
             as_input=as_names(as_input),
         )
-        if source.parameter_file is None:
-            return _write(source, static, None, path, opset)
-        with ArrayReader(source.parameter_file) as reader:
-            return _write(source, static, reader, path, opset)
+        variables = [node for node in static.inference.nodes if node.is_variable]
+        values, tensors = list_weights(variables, static.roles, source.parameter_file, reader)
+        translated = translate_graph(
+            static.part, static.inference, values, tensors, opset=opset, name=_name(source), domain=custom_domain
+        )
+        with OutputTransaction() as stage:
+            metadata = _describe_source(source)
+            staged = stage_model(
+                translated.graph, path, stage, opset=opset, weights=weights, metadata=metadata, version=__version__
+            )
+            proof = None
+            if verify and not translated.custom:
+                proof = prove_export(source, static, translated, staged, arrays, as_names(as_input), seed, tolerance)
+                if not proof:
+                    raise DisprovedError(Fault(proof.verdict, where=path, hint="nothing was written"))
+            stage.commit()
+    return _describe(translated, static, staged, opset, proof)
 
 
-def _write(source: Checkpoint, static: Any, reader: ArrayReader | None, path: str, opset: int) -> Exported:
-    variables = [node for node in static.inference.nodes if node.is_variable]
-    values, tensors = list_weights(variables, static.roles, source.parameter_file, reader)
-    translated = translate_graph(static.part, static.inference, values, tensors, opset=opset, name=source.stem or "graph")
-    if translated.graph is None:
-        raise RefusedError(translated.faults)
-    metadata = {"graphshare.sha256": sha256(source.data).hexdigest()} if source.data else {}
-    model = OnnxModel(translated.graph, {"": opset}, IR_VERSIONS[opset], metadata=metadata)
-    with OutputTransaction() as stage:
-        file = stage.open(path)
-        for piece in encode_model(model, "graphshare", _version()):
-            file.write(piece)
-        stage.commit()
-    return _describe(translated, path, static.notes)
+def place_model(out: str, source: Checkpoint) -> str:
+    """Return where the model goes: ``out``, with ``.onnx`` if it has no suffix; in a directory it gets the source's name.
+
+    Raises:
+        UsageError: it is stdout.
+        RefusedError: it is a file from which the model is made.
+    """
+    if out == "-":
+        raise UsageError(Fault("a model is proved from its file, so it cannot go to stdout", hint="name a file with -o"))
+    path = f"{out}.onnx" if is_stem(out) and not is_directory(out) else place_result(out, source, ".onnx")
+    refuse_inputs_as_outputs([UsedFile(path, "graph"), UsedFile(f"{path}.data", "parameters")], input_files(source))
+    return path
 
 
-def _version() -> str:
-    from graphshare import __version__  # the package imports this module's function when it is asked for
+@contextmanager
+def _open_weights(source: Checkpoint) -> Iterator[ArrayReader | None]:
+    if source.parameter_file is None:
+        yield None
+        return
+    with ArrayReader(source.parameter_file) as reader:
+        yield reader
 
-    return __version__
+
+def _name(source: Checkpoint) -> str:
+    return os.path.basename(source.stem) or name_of_file(source.where) or "graph"
 
 
-def _describe(translated: Translated, path: str, notes: Any) -> Exported:
+def _describe_source(source: Checkpoint) -> dict[str, str]:
+    """Return the metadata of a model: the source's file, its hash and the version that wrote it."""
+    version = source.graph.version
+    metadata = {"source": os.path.basename(source.where)} if source.where else {}
+    if source.data:
+        metadata["source.sha256"] = sha256(source.data).hexdigest()
+    if version is not None:
+        metadata["source.version"] = f"MXNet {version // 10000}.{version // 100 % 100}.{version % 100}"
+    return {f"graphshare.{key}": value for key, value in metadata.items()}
+
+
+def _describe(translated: Translated, static: StaticPart, staged: StagedModel, opset: int, proof: Proof | None) -> Exported:
     graph = translated.graph
-    assert graph is not None
+    notes = list(static.notes)
+    if translated.custom:
+        notes.append(f"written as nodes of a domain of their own, and not proved: {format_names(translated.custom)}")
     return Exported(
-        path,
-        [value.name for value in graph.inputs],
-        [value.name for value in graph.outputs],
+        staged.files[0],
+        tuple(staged.files),
+        {value.name: value.shape for value in graph.inputs},
+        {value.name: value.shape for value in graph.outputs},
+        opset,
         len(graph.nodes),
+        staged.size,
         translated.renamed,
-        list(translated.dropped),
-        list(notes),
+        tuple(translated.dropped),
+        tuple(staged.embedded),
+        tuple(notes),
+        proof,
     )

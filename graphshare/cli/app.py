@@ -21,6 +21,7 @@ COMMANDS = {
     "rename": "Give nodes other names, parameters along.",
     "group": "Join several graphs in one, parameters along.",
     "fold": "Work BatchNorm into the weights before it, for inference.",
+    "export": "Write a model as ONNX, tied weights stay tied, and prove it.",
     "upgrade": "Write what MXNet 1.9.1 would write after loading the file.",
     "format": "Lay the file out anew, or check its layout.",
     "inspect": "Sum up inputs, outputs, parameters, costs and layers.",

@@ -247,8 +247,10 @@ def refuse_missing(
     seed: int | None,
     params_seed: int | None,
     params: ParameterFile | None,
+    *,
+    hint: str = "give it with --params FILE or --feed NAME=FILE, or make up what is missing with --random-params SEED",
 ) -> None:
-    """Refuse variables without a value that no seed makes up; all are listed."""
+    """Refuse variables without a value that no seed makes up; all are listed. ``hint`` is for missing parameters."""
     parameters = [node for node in missing if roles[node].is_parameter and params_seed is None]
     inputs = [
         node
@@ -256,7 +258,6 @@ def refuse_missing(
         if seed is None and not (roles[node].is_parameter or roles[node].is_label or roles[node].is_state)
     ]
     where = f"{params.path} does not hold it" if params else "no parameter file is given"
-    hint = "give it with --params FILE or --feed NAME=FILE, or make up what is missing with --random-params SEED"
     faults = [Fault(f"parameter {node.name!r} has no value: {where}", hint=hint) for node in parameters]
     hint = "give it with --feed NAME=FILE, or make up what is missing with --random SEED"
     faults += [Fault(f"input {node.name!r} has no value", hint=hint) for node in inputs]

@@ -57,7 +57,8 @@ def infer_part(
     given = for_variables({k: v for k, v in shapes.items() if k not in idle}, variables, option="--shape")
     stated = for_variables({k: v for k, v in types.items() if k not in idle}, variables, option="--feed")
     held = _read_headers(variables, params, roles)
-    refuse_missing([n for n in variables if roles[n].is_parameter and n not in held], roles, 0, None, params)
+    missing = [n for n in variables if roles[n].is_parameter and n not in held]
+    refuse_missing(missing, roles, 0, None, params, hint="name the parameter file with --params; --as-input makes it an input")
     known = {**{node: shape for node, (shape, _) in held.items()}, **given}
     inference = infer(part, known, {node: dtype for node, (_, dtype) in held.items()}, nodes=nodes, yielding=stated)
     faults = unknown_shapes(inference, [n for n in variables if not roles[n].is_label])

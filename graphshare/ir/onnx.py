@@ -109,10 +109,15 @@ class OnnxGraph(msgspec.Struct, frozen=True, eq=False):
 
 
 class OnnxModel(msgspec.Struct, frozen=True, eq=False):
-    """A whole file. ``opsets`` are the versions of the operator sets by domain; the empty domain is ONNX's own."""
+    """A whole file. ``opsets`` are the versions of the operator sets by domain; the empty domain is ONNX's own.
+
+    ``producer`` and ``producer_version`` say what wrote it.
+    """
 
     graph: OnnxGraph
     opsets: Mapping[str, int]
     ir_version: int
+    producer: str = "graphshare"
+    producer_version: str = ""
     doc_string: str = ""
     metadata: Mapping[str, str] = {}

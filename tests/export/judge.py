@@ -45,10 +45,11 @@ def export_operator(
         if i < len(formals) and formals[i] in PARAMETER_FORMALS:
             values[variable] = Value("", x.shape, str(x.dtype), partial(np.asarray, x))
             tensors[variable] = Tensor("", str(x.dtype), x.shape, Bytes(encode_array(x, str(x.dtype))))
-    translated = translate_graph(graph, inference, values, tensors, opset=opset, name="one operator")
-    if translated.graph is None:
-        return RefusedError(translated.faults)
-    return b"".join(encode_model(OnnxModel(translated.graph, {"": opset}, IR_VERSION), "graphshare", "test"))
+    try:
+        translated = translate_graph(graph, inference, values, tensors, opset=opset, name="one operator")
+    except RefusedError as refusal:
+        return refusal
+    return b"".join(encode_model(OnnxModel(translated.graph, {"": opset}, IR_VERSION)).pieces())
 
 
 def run_onnx(data: bytes, feeds: Mapping[str, Any]) -> tuple[list[Any], str]:

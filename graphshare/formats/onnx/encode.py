@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from graphshare.formats.onnx.protobuf import Message
@@ -21,15 +21,12 @@ _FLOAT, _INTEGER, _TEXT, _TENSOR, _GRAPH, _FLOATS, _INTEGERS, _TEXTS = (
 )
 
 
-def encode_model(model: OnnxModel, producer: str, version: str) -> Iterator[bytes | memoryview]:
-    """Yield the bytes of a model's file in pieces; the data of tensors is read as it is reached.
-
-    ``producer`` and ``version`` say what wrote it.
-    """
+def encode_model(model: OnnxModel) -> Message:
+    """Return the message of a model's file; the data of tensors is read when its pieces are."""
     message = Message()
     message.add_integer(1, model.ir_version)
-    message.add_text(2, producer)
-    message.add_text(3, version)
+    message.add_text(2, model.producer)
+    message.add_text(3, model.producer_version)
     message.add_text(6, model.doc_string)
     message.add_message(7, _encode_graph(model.graph))
     for domain, number in model.opsets.items():
@@ -39,7 +36,7 @@ def encode_model(model: OnnxModel, producer: str, version: str) -> Iterator[byte
         message.add_message(8, opset)
     for key, value in model.metadata.items():
         message.add_message(14, _encode_pair(key, value))
-    return message.pieces()
+    return message
 
 
 def _encode_graph(graph: OnnxGraph) -> Message:

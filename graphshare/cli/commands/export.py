@@ -1,0 +1,126 @@
+"""``graphshare export``."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from graphshare.api.export import Exported, export
+from graphshare.checkpoint.load import load
+from graphshare.cli import image_options, options
+from graphshare.cli.command import Command
+from graphshare.cli.console import put_json, say
+from graphshare.cli.output import warn
+from graphshare.cli.summary import format_name_list
+from graphshare.execute.feeds import load_feeds, parse_feeds, parse_shapes
+from graphshare.export_onnx.opsets import DEFAULT
+from graphshare.export_onnx.weights import Weights
+from graphshare.formats.images.settings import ImageSettings
+from graphshare.text.format import escape_control, format_bytes, format_count
+
+EXAMPLES = {
+    "export": [
+        ("a network as ONNX, proved", "graphshare export lenet --shape data=1,1,28,28 -o lenet.onnx"),
+        (
+            "features, with the weights left in their file",
+            "graphshare export lenet --shape data=1,1,28,28 --upto fc1 --weights params -o features.onnx",
+        ),
+    ],
+}
+
+
+@click.command("export", cls=Command)
+@options.GRAPH
+@options.epoch
+@options.params
+@click.option("-o", "--out", metavar="OUT", required=True, help="The ONNX file, or a directory.")
+@options.shapes
+@options.feeds
+@options.as_input
+@click.option("--upto", metavar="NAME", multiple=True, help="Export up to this node or output [the graph's heads].")
+@click.option("--fold", is_flag=True, help="Work BatchNorm into the weights first.")
+@click.option("--opset", type=int, default=DEFAULT, metavar="N", help=f"The version of ONNX's operator set [{DEFAULT}].")
+@click.option(
+    "--weights",
+    type=click.Choice(["embed", "external", "params"]),
+    default="embed",
+    help="In the file, in one file beside it, or left in their own file [embed].",
+)
+@click.option("--custom-domain", default="", metavar="D", help="Write operators without a translation as nodes of this domain.")
+@click.option("--no-verify", "verify", is_flag=True, flag_value=False, default=True, help="Write it without check and proof.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of the inputs that are not fed [0].")
+@click.option(
+    "--tolerance", type=click.FloatRange(min=0), metavar="T", help="How far outputs may be apart, of their largest number."
+)
+@image_options.options
+@options.max_memory
+@options.time_limit
+@options.format_
+def command(
+    graph: str,
+    epoch: int | None,
+    params: str | None,
+    out: str,
+    shapes: tuple[str, ...],
+    feeds: tuple[str, ...],
+    as_input: tuple[str, ...],
+    upto: tuple[str, ...],
+    fold: bool,
+    opset: int,
+    weights: Weights,
+    custom_domain: str,
+    verify: bool,
+    seed: int,
+    tolerance: float | None,
+    images: ImageSettings | None,
+    format_: str,
+) -> None:
+    """Write a model as ONNX, tied weights stay tied, and prove it.
+
+    The model is what inference needs: labels, Dropout and the gradients of losses are gone. Inputs, outputs and parameters keep
+    MXNet's names. A parameter with several users is one initializer, so a siamese network costs no weight twice.
+
+    Before the file is in place ONNX's checker reads it, and onnxruntime and graphshare compute it on equal inputs: those of
+    --feed, others drawn with --seed. Every output must agree, up to --tolerance (1e-4 of its largest number, of float16 1e-2),
+    and the branches of a siamese network must be equal bit for bit. `pip install 'graphshare[onnx]'` gives what this needs.
+
+    --weights params leaves the weights where they are, also those of several gigabytes: the model points into the parameter
+    file, which must lie in or below the directory of the model.
+
+    Where operators cannot be exported, all of them are listed and nothing is written.
+    """
+    exported = export(
+        load(graph, epoch=epoch, params=params),
+        out,
+        shapes=parse_shapes(shapes),
+        feeds=load_feeds(parse_feeds(feeds), images),
+        upto=upto,
+        as_input=as_input,
+        opset=opset,
+        weights=weights,
+        fold=fold,
+        custom_domain=custom_domain,
+        verify=verify,
+        seed=seed,
+        tolerance=tolerance,
+    )
+    if format_ == "json":
+        put_json(msgspec.to_builtins(exported))
+        return
+    _say_exported(exported)
+
+
+def _say_exported(exported: Exported) -> None:
+    """Print what was written, what is other than in MXNet, and the proof."""
+    warn(exported.notes)
+    for old, new in exported.renamed.items():
+        say(f"renamed: {escape_control(old)} is {escape_control(new)}")
+    if exported.dropped:
+        say(f"not needed any more: {format_name_list(list(exported.dropped))}")
+    if exported.embedded:
+        say(f"not as they are in the parameter file, so embedded: {format_name_list(list(exported.embedded))}")
+    for what, values in (("input", exported.inputs), ("output", exported.outputs)):
+        for name, shape in values.items():
+            say(f"{what} {escape_control(name)} {'x'.join(map(str, shape)) or 'scalar'}")
+    say(f"wrote {', '.join(exported.files)}: {format_count(exported.nodes, 'node')}, {format_bytes(exported.bytes)}")
+    say(exported.proof.verdict if exported.proof is not None else "NOT PROVED: it was not compared with the original")

@@ -1,0 +1,108 @@
+"""The files of an exported model: the model itself, and with ``external`` the file of its weights."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+
+import msgspec
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.export_onnx.opsets import IR_VERSIONS, list_domains, refuse_versions
+from graphshare.export_onnx.weights import Placed, Weights, place_in_parameter_files, place_outside
+from graphshare.formats.atomic import OutputTransaction
+from graphshare.formats.byte_source import open_source
+from graphshare.formats.onnx.encode import encode_model
+from graphshare.formats.params.byte_ranges import write_all
+from graphshare.ir.onnx import ExternalData, OnnxGraph, OnnxModel
+from graphshare.text.format import format_bytes
+
+LARGEST = (1 << 31) - 1
+"""The largest message that protobuf takes, in bytes."""
+_CHUNK = 1 << 22
+
+
+class StagedModel(msgspec.Struct, frozen=True, eq=False):
+    """A model whose files are written beside their places.
+
+    ``proof`` is the same model as it is now, ``weights`` being where their bytes are until the commit, in ``folder``.
+    """
+
+    model: OnnxModel
+    proof: OnnxModel
+    folder: str
+    files: Sequence[str]
+    size: int
+    embedded: Sequence[str]
+
+
+def stage_model(
+    graph: OnnxGraph,
+    path: str,
+    stage: OutputTransaction,
+    *,
+    opset: int,
+    weights: Weights,
+    metadata: Mapping[str, str],
+    version: str,
+) -> StagedModel:
+    """Write the model of ``graph`` to ``path``; it becomes visible when ``stage`` is committed. ``version`` is this package's.
+
+    Raises:
+        RefusedError: nodes do not exist in this opset; the weights do not fit into the model, or cannot stay where they are.
+        OutputError: a file cannot be written.
+    """
+    faults = refuse_versions(graph, opset)
+    if faults:
+        raise RefusedError(faults)
+    folder = os.path.dirname(path)
+    opsets = {domain: 1 if domain else opset for domain in ("", *filter(None, list_domains(graph)))}
+    beside = f"{os.path.basename(path)}.data"
+    if weights == "external":
+        placed = place_outside(graph, beside)
+    elif weights == "params":
+        placed = place_in_parameter_files(graph, folder or ".")
+    else:
+        placed = Placed(graph)
+    hashes = {f"graphshare.sha256.{os.path.basename(file)}": hash_file(file) for file in placed.files}
+    model = OnnxModel(placed.graph, opsets, IR_VERSIONS[opset], producer_version=version, metadata={**metadata, **hashes})
+    message = encode_model(model)
+    if message.size > LARGEST:
+        hint = "--weights external puts them beside the model, --weights params leaves them in their file"
+        raise RefusedError(Fault(f"the model would take {format_bytes(message.size)}, and 2 GiB is the most", hint=hint))
+    files = [path]
+    proof = model
+    if placed.outside:
+        file = stage.open(os.path.join(folder, beside))
+        for data in placed.outside:
+            for piece in (data,) if isinstance(data, bytes) else data.pieces():
+                write_all(file, piece)
+        file.flush()
+        files.append(os.path.join(folder, beside))
+        proof = msgspec.structs.replace(model, graph=_relocate(placed.graph, os.path.basename(file.name)))
+    out = stage.open(path)
+    for piece in message.pieces():
+        write_all(out, piece)
+    out.flush()
+    return StagedModel(model, proof, folder or ".", files, message.size, placed.embedded)
+
+
+def _relocate(graph: OnnxGraph, location: str) -> OnnxGraph:
+    """Return a graph whose external data is in the file ``location``."""
+    moved = [
+        msgspec.structs.replace(tensor, data=msgspec.structs.replace(tensor.data, location=location))
+        if isinstance(tensor.data, ExternalData)
+        else tensor
+        for tensor in graph.initializers
+    ]
+    return msgspec.structs.replace(graph, initializers=tuple(moved))
+
+
+def hash_file(path: str) -> str:
+    """Return the sha256 of a file in hexadecimal digits."""
+    digest = sha256()
+    with open_source(path) as source:
+        for start in range(0, source.size, _CHUNK):
+            digest.update(source.read_at(start, min(_CHUNK, source.size - start)))
+    return digest.hexdigest()

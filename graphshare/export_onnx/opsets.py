@@ -1,0 +1,74 @@
+"""Versions of ONNX's operator set. Translations are written for version 17; not every node means the same in another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphshare.errors import Fault, UsageError
+from graphshare.ir.onnx import OnnxGraph, OnnxNode
+from graphshare.text.format import format_names
+
+DEFAULT = 17
+IR_VERSIONS = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10}
+"""The lowest IR version that a model with each version of the operator set may have."""
+
+FIRST = {
+    "BatchNormalization": 15,
+    "Bernoulli": 15,
+    "BlackmanWindow": 17,
+    "CastLike": 15,
+    "DFT": 17,
+    "GridSample": 16,
+    "GRU": 14,
+    "HammingWindow": 17,
+    "HannWindow": 17,
+    "HardSwish": 14,
+    "LSTM": 14,
+    "LayerNormalization": 17,
+    "MelWeightMatrix": 17,
+    "Optional": 15,
+    "RNN": 14,
+    "STFT": 17,
+    "SequenceMap": 17,
+    "Trilu": 14,
+}
+"""The version from which on an operator is as translations write it, where that is later than 13."""
+
+LAST: dict[str, int] = {}
+"""The version up to which an operator is as translations write it, where that is before 21."""
+
+
+def check_opset(opset: int) -> None:
+    """Refuse a version of the operator set that is never written. Raises UsageError."""
+    if opset not in IR_VERSIONS:
+        message = f"--opset {opset} is not written; it may be {min(IR_VERSIONS)} to {max(IR_VERSIONS)}"
+        raise UsageError(Fault(message, hint=f"{DEFAULT} is what onnxruntime has taken since 1.12"))
+
+
+def refuse_versions(graph: OnnxGraph, opset: int) -> list[Fault]:
+    """Return a fault for each operator that is another one in version ``opset``, with its nodes."""
+    wrong: dict[str, list[str]] = {}
+    for node in walk_nodes(graph):
+        if not node.domain and not FIRST.get(node.op_type, 0) <= opset <= LAST.get(node.op_type, opset):
+            wrong.setdefault(node.op_type, []).append(node.name)
+    return [
+        Fault(f"opset {opset} has no {op_type} of this form: {format_names(names, 6)}", hint=f"use --opset {DEFAULT}")
+        for op_type, names in wrong.items()
+    ]
+
+
+def walk_nodes(graph: OnnxGraph) -> list[OnnxNode]:
+    """Return the nodes of a graph and of the bodies in it."""
+    found: list[OnnxNode] = []
+    stack: list[OnnxGraph] = [graph]
+    while stack:
+        current = stack.pop()
+        found += current.nodes
+        for node in current.nodes:
+            stack += [value for value in node.attributes.values() if isinstance(value, OnnxGraph)]
+    return found
+
+
+def list_domains(graph: OnnxGraph) -> Sequence[str]:
+    """Return the domains of operators in a graph, in the order of their first use."""
+    return list(dict.fromkeys(node.domain for node in walk_nodes(graph)))

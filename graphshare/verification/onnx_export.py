@@ -1,0 +1,125 @@
+"""The proof of a model that is being exported: it is run from where it is staged, before it is in place."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from graphshare.analysis.name_lists import output_name
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.execute.interpreter import run_plan
+from graphshare.execute.plan import make_plan
+from graphshare.execute.prepare import Prepared, prepare
+from graphshare.execute.static_shapes import StaticPart
+from graphshare.export_onnx.file import StagedModel
+from graphshare.export_onnx.translate import Translated
+from graphshare.formats.onnx.encode import encode_model
+from graphshare.ir.graph import Entry, Node
+from graphshare.ir.onnx import OnnxModel, ValueInfo
+from graphshare.ops.kernel import Array
+from graphshare.verification.onnx_branches import find_branches, prove_branches
+from graphshare.verification.onnx_proof import Proof, Runtime, check_model, compare_outputs
+
+
+def prove_export(
+    source: Checkpoint,
+    static: StaticPart,
+    translated: Translated,
+    staged: StagedModel,
+    feeds: Mapping[str, Array],
+    as_input: Collection[str],
+    seed: int,
+    tolerance: float | None,
+) -> Proof:
+    """Run the staged model in onnxruntime and the graph in the executor, on equal inputs, and compare every output.
+
+    Inputs that are not fed are drawn with ``seed``; labels and states are zeros. The branches of a siamese network must be
+    equal bit for bit. Where an output differs the first inner value that does is looked for.
+
+    Raises:
+        BugError: ONNX's checker refuses the model.
+    """
+    part = static.part
+    shapes = {node.name: _shape(static, node) for node in part.variables() if not static.roles[node].is_parameter}
+    given = {name: array for name, array in feeds.items() if any(node.name == name for node in part.variables())}
+    ready = prepare(
+        part,
+        params=source.parameter_file,
+        feeds=given,
+        shapes={name: shape for name, shape in shapes.items() if name not in given},
+        targets=(),
+        seed=seed,
+        params_seed=None,
+        as_input=as_input,
+    )
+    inputs = {n: x for n, x in ready.values.items() if n not in part_parameters(static)}
+    fed = {translated.names[node, 0]: array for node, array in inputs.items()}
+    data = _join(staged.proof)
+    check_model(data)
+    runtime = Runtime(data, staged.folder)
+    wanted = run_plan(make_plan(ready.part.heads), ready.values, shapes=ready.inference.shapes).outputs
+    names = [output_name(entry) for entry in part.heads]
+    outputs = compare_outputs(names, runtime.run(fed), wanted, tolerance)
+    first = "" if all(output.holds for output in outputs) else _find_first(static, translated, staged, ready, fed, tolerance)
+    proof = Proof(runtime.version, outputs, (), first)
+    pairs = find_branches(part, ())
+    if not proof or not pairs:
+        return proof
+    apart = Runtime(data, staged.folder, merge_equal=False)
+    heads = {(entry.node, entry.index): position for position, entry in enumerate(part.heads)}
+    return msgspec.structs.replace(proof, branches=prove_branches(pairs, apart, heads, translated.names, inputs))
+
+
+def part_parameters(static: StaticPart) -> set[Node]:
+    """Return the variables of the part that are parameters."""
+    return {node for node, role in static.roles.items() if role.is_parameter}
+
+
+def _shape(static: StaticPart, node: Node) -> tuple[int | None, ...]:
+    return tuple(static.inference.shapes[node][0] or ())
+
+
+def _join(model: OnnxModel) -> bytes:
+    return b"".join(encode_model(model).pieces())
+
+
+def _find_first(
+    static: StaticPart,
+    translated: Translated,
+    staged: StagedModel,
+    ready: Prepared,
+    feeds: Mapping[str, Array],
+    tolerance: float | None,
+) -> str:
+    """Return MXNet's name of the first inner output, in topological order, that differs; empty where none does."""
+    entries, values = _list_inner(static, translated, staged.proof)
+    graph = msgspec.structs.replace(staged.proof.graph, outputs=tuple(values))
+    runtime = Runtime(_join(msgspec.structs.replace(staged.proof, graph=graph)), staged.folder)
+    found = dict(zip(((entry.node, entry.index) for entry in entries), runtime.run(feeds), strict=True))
+    first: list[str] = []
+
+    def look(node: Node, outputs: Sequence[Array]) -> None:
+        for index, wanted in enumerate(outputs):
+            if (node, index) in found and not first:
+                name = output_name(Entry(node, index))
+                (proof,) = compare_outputs([name], [np.asarray(found[node, index])], [wanted], tolerance)
+                first.extend(() if proof.holds else [f"{name} ({node.op})"])
+
+    run_plan(make_plan(ready.part.heads), ready.values, shapes=ready.inference.shapes, watch=look)
+    return first[0] if first else ""
+
+
+def _list_inner(static: StaticPart, translated: Translated, model: OnnxModel) -> tuple[list[Entry], list[ValueInfo]]:
+    """Return the outputs of operators that the model has as values, each once."""
+    made = {output for node in model.graph.nodes for output in node.outputs}
+    entries: list[Entry] = []
+    values: dict[str, ValueInfo] = {}
+    for (node, index), name in translated.names.items():
+        shapes, types = static.inference.shapes[node], static.inference.types[node]
+        if node.is_variable or name not in made or name in values or index >= len(shapes):
+            continue
+        entries.append(Entry(node, index))
+        values[name] = ValueInfo(name, types[index] or "float32", tuple(size or 0 for size in shapes[index] or ()))
+    return entries, list(values.values())
