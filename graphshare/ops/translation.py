@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from graphshare.ir.onnx import AttributeValue, OnnxGraph
 
 
+FAR = (1 << 63) - 1
+"""An end of a slice beyond any axis; ``-FAR`` is before any."""
+
+
 class TranslationError(Exception):
     """A node has no translation with these attributes, shapes or dtypes; the message says why, as the end of a sentence."""
 
@@ -151,6 +155,15 @@ class Translation:
     def transpose(self, x: Value | str, axes: Sequence[int]) -> str:
         """Return ``x`` with its axes in this order."""
         return _name(x) if list(axes) == list(range(len(axes))) else self.emit("Transpose", x, perm=list(axes))
+
+    def slice(
+        self, x: Value | str, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int], steps: Sequence[int] = ()
+    ) -> str:
+        """Return the part of ``x`` from ``starts`` to ``ends`` along ``axes``, in ONNX's terms: ``FAR`` is beyond any axis."""
+        if not axes:
+            return _name(x)
+        more = [self.integers(steps)] if steps and set(steps) != {1} else []
+        return self.emit("Slice", x, self.integers(starts), self.integers(ends), self.integers(axes), *more)
 
     def reduce(self, op_type: str, x: Value | str, axes: Sequence[int], *, keepdims: bool = False) -> str:
         """Emit ``ReduceSum``, ``ReduceMean`` and the like over ``axes``, which later opsets take as an input."""

@@ -82,7 +82,7 @@ def stack_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     return [each] * len(inputs), [output]
 
 
-def _parts(attrs: Attrs, size: int) -> list[tuple[int, int]]:
+def part_spans(attrs: Attrs, size: int) -> list[tuple[int, int]]:
     """Return where each output of _split_v2 begins and ends on an axis of this size."""
     count = attrs["sections"]
     if count > 0:
@@ -112,15 +112,16 @@ def _take_part(x: Array, axis: int, begin: int, end: int, *, squeeze: bool) -> A
 def split(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     """Return parts along ``axis``: ``sections`` equal ones, or beginning at ``indices`` (the first is 0)."""
     axis = axis_of(attrs["axis"], x.ndim)
-    return tuple(_take_part(x, axis, *span, squeeze=attrs["squeeze_axis"]) for span in _parts(attrs, x.shape[axis]))
+    return tuple(_take_part(x, axis, *span, squeeze=attrs["squeeze_axis"]) for span in part_spans(attrs, x.shape[axis]))
 
 
 def slice_channel(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     """Return ``num_outputs`` equal parts along ``axis``."""
-    return split(context, _equal_parts(attrs), x)
+    return split(context, equal_parts(attrs), x)
 
 
-def _equal_parts(attrs: Attrs) -> Attrs:
+def equal_parts(attrs: Attrs) -> Attrs:
+    """Return the attributes of SliceChannel as those of _split_v2."""
     return {**attrs, "indices": (), "sections": attrs["num_outputs"]}
 
 
@@ -144,7 +145,7 @@ def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
             x = dims_of_rank(unify(x, (*rest[:at], None, *rest[at:])), len(x))
     x = with_dim(x, at, _whole_size(attrs, x[at], along))
     size = x[at]
-    sizes: list[Dim] = [None] * count if size is None else [end - begin for begin, end in _parts(attrs, size)]
+    sizes: list[Dim] = [None] * count if size is None else [end - begin for begin, end in part_spans(attrs, size)]
     if squeeze and any(d not in (1, None) for d in sizes):
         raise KernelError(f"axis {at} of a part of {format_shape(x)} has size {sizes[0]}, expected 1 to squeeze it")
     expected = [x[:at] + x[at + 1 :] or (1,) if squeeze else with_dim(x, at, d) for d in sizes]
@@ -162,7 +163,7 @@ def _whole_size(attrs: Attrs, size: Dim, parts: Sequence[Dim]) -> Dim:
 
 
 def _infer_slice_channel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return split_shapes(_equal_parts(attrs), inputs, outputs)
+    return split_shapes(equal_parts(attrs), inputs, outputs)
 
 
 def _crop_shape(attrs: Attrs, shapes: Shapes) -> Dims:
@@ -180,16 +181,25 @@ def _crop_shape(attrs: Attrs, shapes: Shapes) -> Dims:
     return n, c, h, w
 
 
-def crop(context: Context, attrs: Attrs, x: Array, *like: Array) -> Array:
-    """Return a window of ``(N, C, H, W)``: the centre with ``center_crop``, otherwise at ``offset`` (y, x)."""
-    h, w = (d or 0 for d in _crop_shape(attrs, [x.shape, *(y.shape for y in like)])[2:])
+def crop_origin(attrs: Attrs, shapes: Sequence[tuple[int, ...]]) -> tuple[int, int]:
+    """Return the first row and column of the crop out of the first of ``shapes``."""
+    h, w = (d or 0 for d in _crop_shape(attrs, shapes)[2:])
+    height, width = shapes[0][2:]
     require(len(attrs["offset"]) == 2, f"offset {attrs['offset']} must be a row and a column")
     require(min(attrs["offset"]) >= 0, f"offset is {attrs['offset']}, expected at least 0")
     top, left = attrs["offset"]
     if attrs["center_crop"]:
-        top, left = (x.shape[2] - h) // 2, (x.shape[3] - w) // 2
-    if top + h > x.shape[2] or left + w > x.shape[3]:
-        raise KernelError(f"a window of {format_shape((h, w))} at {format_shape((top, left))} leaves {format_shape(x.shape)}")
+        top, left = (height - h) // 2, (width - w) // 2
+    if top + h > height or left + w > width:
+        raise KernelError(f"a window of {format_shape((h, w))} at {format_shape((top, left))} leaves {format_shape(shapes[0])}")
+    return top, left
+
+
+def crop(context: Context, attrs: Attrs, x: Array, *like: Array) -> Array:
+    """Return a window of ``(N, C, H, W)``: the centre with ``center_crop``, otherwise at ``offset`` (y, x)."""
+    shapes = [x.shape, *(y.shape for y in like)]
+    h, w = (d or 0 for d in _crop_shape(attrs, shapes)[2:])
+    top, left = crop_origin(attrs, shapes)
     result: Array = x[:, :, top : top + h, left : left + w]
     return result
 

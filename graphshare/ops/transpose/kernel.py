@@ -33,7 +33,7 @@ def _transpose_kernel(operator: str, order: Order, rank_of: Callable[[Attrs], in
     return Kernel(operator, forward, shapes, same_dtypes)
 
 
-def _transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
+def transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
     if not attrs["axes"]:
         return range(rank)[::-1]
     axes = [axis_of(axis, rank) for axis in attrs["axes"]]
@@ -44,14 +44,14 @@ def _transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
     return axes
 
 
-def _np_transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
+def np_transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
     """Return the axes; without a value they are reversed, and no axes are none."""
     if attrs["axes"] == () and rank:
         raise KernelError(f"axes are (), expected {format_count(rank, 'axis')}")
-    return _transpose_axes(attrs, rank)
+    return transpose_axes(attrs, rank)
 
 
-def _swap_axes(attrs: Attrs, rank: int) -> Sequence[int]:
+def swap_axes(attrs: Attrs, rank: int) -> Sequence[int]:
     axes = list(range(rank))
     one, other = axis_of(attrs["dim1"], rank), axis_of(attrs["dim2"], rank)
     axes[one], axes[other] = axes[other], axes[one]
@@ -118,9 +118,9 @@ def _space_to_depth_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tup
 
 KERNELS = with_limits(
     Limits(positive=("block_size",)),
-    _transpose_kernel("transpose", _transpose_axes, _axis_count),
-    _transpose_kernel("_np_transpose", _np_transpose_axes, _axis_count),
-    _transpose_kernel("SwapAxis", _swap_axes, _any_rank),
+    _transpose_kernel("transpose", transpose_axes, _axis_count),
+    _transpose_kernel("_np_transpose", np_transpose_axes, _axis_count),
+    _transpose_kernel("SwapAxis", swap_axes, _any_rank),
     Kernel("reverse", reverse, same_shapes, same_dtypes),
     Kernel("depth_to_space", depth_to_space, _depth_to_space_shapes, same_dtypes),
     Kernel("space_to_depth", space_to_depth, _space_to_depth_shapes, same_dtypes),

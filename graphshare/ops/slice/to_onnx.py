@@ -1,0 +1,88 @@
+"""Parts of arrays in ONNX, and arrays with a part replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphshare.ops.slice.kernel import axis_span, slice_shape, slices
+from graphshare.ops.translation import FAR, Translation, Translator
+from graphshare.ops.unification import axis_of
+
+
+def translate_slice(t: Translation) -> str:
+    """Emit ``Slice``, which counts from the end and clips as Python does, along the axes that are cut."""
+    x = t.inputs[0]
+    parts = slices(t.attrs, x.rank)
+    cut = [axis for axis, part in enumerate(parts) if part != slice(None) and part != slice(None, None, 1)]
+    bounds = [_onnx_bounds(parts[axis], x.shape[axis]) for axis in cut]
+    return t.slice(x, cut, [first for first, _, _ in bounds], [last for _, last, _ in bounds], [step for _, _, step in bounds])
+
+
+def _onnx_bounds(part: slice, size: int) -> tuple[int, int, int]:
+    """Return start, end and step of a slice; where nothing is left, (0, 0, 1), since ONNX clips starts to the last element."""
+    if not range(*part.indices(size)):
+        return 0, 0, 1
+    step = part.step or 1
+    first = part.start if part.start is not None else 0 if step > 0 else -1
+    last = part.stop if part.stop is not None else FAR if step > 0 else -FAR
+    return first, last, step
+
+
+def translate_slice_axis(t: Translation) -> str:
+    """Emit ``Slice`` along one axis."""
+    x = t.inputs[0]
+    axis = axis_of(t.attrs["axis"], x.rank)
+    axis_span(t.attrs, x.shape[axis])  # raises an error for an empty part
+    end = t.attrs["end"]
+    return t.slice(x, [axis], [t.attrs["begin"]], [FAR if end is None or end == x.shape[axis] else end])
+
+
+def translate_slice_like(t: Translation) -> str:
+    """Emit ``Slice`` from the beginning along the axes that are cut."""
+    x, shape = t.inputs[0], t.outputs[0].shape
+    cut = [axis for axis in range(x.rank) if x.shape[axis] != shape[axis]]
+    return t.slice(x, cut, [0] * len(cut), [shape[axis] for axis in cut])
+
+
+def translate_slice_assign(t: Translation) -> str:
+    """Emit ``Concat`` of what is before, in and behind the part along a single axis, otherwise ``ScatterND``."""
+    x = t.inputs[0]
+    shape = slice_shape(t.attrs, x.shape)
+    sizes = [size or 0 for size in shape]
+    if 0 in sizes:
+        return t.emit("Identity", x)
+    if len(t.inputs) > 1:
+        part = t.inputs[1].name
+    else:
+        value = np.asarray(t.attrs["scalar"]).astype(x.dtype)
+        part = t.emit("Expand", t.number(value, x.dtype), t.integers(sizes))
+    spans = [range(*each.indices(size)) for each, size in zip(slices(t.attrs, x.rank), x.shape, strict=True)]
+    cut = [axis for axis in range(x.rank) if spans[axis] != range(x.shape[axis])]
+    if len(cut) <= 1 and all(spans[axis].step == 1 for axis in cut):
+        return _replace_along(t, part, cut, spans)
+    grid = np.meshgrid(*spans[: cut[-1] + 1], indexing="ij")
+    return t.emit("ScatterND", x, t.constant(np.stack(grid, axis=-1), "int64"), part)
+
+
+def _replace_along(t: Translation, part: str, cut: Sequence[int], spans: Sequence[range]) -> str:
+    """Return the input with ``part`` in the place of a span of one axis."""
+    if not cut:
+        return t.emit("Identity", part)
+    x, axis = t.inputs[0], cut[0]
+    pieces = [part]
+    if spans[axis].start > 0:
+        pieces.insert(0, t.slice(x, [axis], [0], [spans[axis].start]))
+    if spans[axis].stop < x.shape[axis]:
+        pieces.append(t.slice(x, [axis], [spans[axis].stop], [FAR]))
+    return t.emit("Concat", *pieces, axis=axis)
+
+
+TRANSLATIONS = (
+    Translator("slice", translate_slice),
+    Translator("slice_axis", translate_slice_axis),
+    Translator("slice_like", translate_slice_like),
+    Translator("_slice_assign", translate_slice_assign),
+    Translator("_slice_assign_scalar", translate_slice_assign),
+)
