@@ -173,6 +173,12 @@ class Translation:
             return self.emit(op_type, x, self.integers(axes), keepdims=int(keepdims))
         return self.emit(op_type, x, axes=list(axes), keepdims=int(keepdims))
 
+    def pad(self, x: Value | str, before: Sequence[int], after: Sequence[int], value: float, dtype: str) -> str:
+        """Return ``x`` with this many cells of ``value`` before and after it along each axis; ``dtype`` is its own."""
+        if not any((*before, *after)):
+            return _name(x)
+        return self.emit("Pad", x, self.integers((*before, *after)), self.number(value, dtype))
+
 
 Outputs = str | Sequence[str]
 Translate = Callable[[Translation], Outputs]
