@@ -38,7 +38,7 @@ def _normalize(t: Translation, axis: int) -> str:
 
 def _scale(t: Translation, axis: int) -> str:
     """Return (x - mean) * (gamma / sqrt(variance + eps)) + beta."""
-    x, gamma, beta, mean, variance = t.inputs
+    x, gamma, beta, mean, _variance = t.inputs
     wide, tail = mean.dtype, (-1, *(1,) * (x.rank - 1 - axis))
     factor = _inverse_deviation(t)
     if not t.attrs["fix_gamma"]:
