@@ -22,7 +22,7 @@ class Difference(NamedTuple):
 
 _NAN_IN_WINDOW = Difference(
     "ONNX leaves open what MaxPool, GlobalMaxPool and ReduceMax make of NaN: MXNet's Pooling ignores it and returns the least "
-    "finite number for windows of nothing else or of -inf, its Pooling_v1 returns NaN, and onnxruntime's MaxPool does one or the "
+    "finite number for windows of nothing else or of -inf, its Pooling_v1 returns NaN, and MaxPool of onnxruntime one or the "
     "other, by the width of its vectors",
     ordinary_only=True,
 )

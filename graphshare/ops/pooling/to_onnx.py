@@ -21,7 +21,7 @@ _GLOBAL = {"max": "GlobalMaxPool", "avg": "GlobalAveragePool"}
 
 
 class _Cells(NamedTuple):
-    """Windows over axes of ``sizes``: their positions, and the padding at either end that they reach or MXNet has."""
+    """Windows over axes of ``sizes``: their positions, and the padding at either end."""
 
     window: Window
     sizes: tuple[int, ...]
@@ -106,7 +106,7 @@ def _pool_windows(t: Translation, x: Value, kind: str) -> str:
 
 
 def _cells_of(t: Translation) -> _Cells:
-    """Return the windows with a padding at the end that gives as many positions as MXNet has."""
+    """Return the windows; their padding at the end gives the number of positions of MXNet."""
     shape = t.inputs[0].shape
     axes, window = axes_and_window(t.attrs, shape)
     sizes, counts = (tuple(of[a] for a in axes) for of in (shape, t.outputs[0].shape))
@@ -125,14 +125,14 @@ def _pool_cells(t: Translation, x: Value, kind: str, cells: _Cells) -> str:
         mean = _average(t, data, inner, include=True)
         return t.emit("Mul", mean, t.number(prod(cells.window.kernel), x.dtype))
     if t.attrs.get("count_include_pad") is False or not any((*cells.begin, *cells.end)):
-        return _average(t, x, cells, include=False) if cells.fits else _weighted_average(t, x, cells, include=False)
+        return _average(t, x, cells, include=False) if cells.fits else _average_by_weight(t, x, cells, include=False)
     if cells.begin == cells.end and cells.fits:
         return _average(t, x, cells, include=True)
     front = (0, 0, *cells.begin)
     surplus = tuple(max(0, e - p) for e, p in zip(cells.end, cells.begin, strict=True))
     inner = _Cells(cells.window._replace(pad=(0,) * len(surplus)), cells.sizes, cells.counts, surplus)
     if not inner.fits:
-        return _weighted_average(t, x, cells, include=True)
+        return _average_by_weight(t, x, cells, include=True)
     return _average(t, t.pad(x, front, front, 0, x.dtype), inner, include=False)
 
 
@@ -164,7 +164,7 @@ def _pad_all(t: Translation, x: Value, cells: _Cells, value: float) -> tuple[str
     return padded, _Cells(cells.window._replace(pad=none), sizes, cells.counts, none)
 
 
-def _weighted_average(t: Translation, x: Value, cells: _Cells, *, include: bool) -> str:
+def _average_by_weight(t: Translation, x: Value, cells: _Cells, *, include: bool) -> str:
     """Return means where windows lie in the padding as a whole: those over all of a window, scaled by its number of cells."""
     wide = "float32" if x.dtype == "float16" else x.dtype
     mean = _average(t, *_pad_all(t, Value(t.cast(x, wide), x.shape, wide), cells, 0), include=True)
