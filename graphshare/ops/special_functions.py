@@ -13,8 +13,8 @@ from graphshare.ops.kernel import Array
 BLOCK = 16384
 """Number of elements processed at a time, so that they stay in the processor's cache."""
 
-_ONE_IN_FLOAT64 = 6.0  # from here on erf is 1 in float64
-_DEGREES = (16, 26)
+ONE_IN_FLOAT64 = 6.0  # from here on erf is 1 in float64
+DEGREES = (16, 26)
 _TANH = tuple(
     map(
         np.float32,
@@ -57,8 +57,8 @@ def _erf(x: Array) -> Array:
 
     Both are Chebyshev interpolants through the values of the standard library.
     """
-    inner, outer = _erf_polynomials(*_DEGREES)
-    size = np.minimum(np.abs(x), x.dtype.type(_ONE_IN_FLOAT64))
+    inner, outer = erf_polynomials(*DEGREES)
+    size = np.minimum(np.abs(x), x.dtype.type(ONE_IN_FLOAT64))
     square = size * size
     near = x * _polynomial(inner, 2 * square - 1)
     far = 1 - np.exp(-square) * _polynomial(outer, _outer_argument(size))
@@ -94,7 +94,7 @@ def gammaln(x: Array) -> Array:
 
 def _erfc(x: Array) -> Array:
     """Return 1 - erf(x) for x >= 0 with full relative precision."""
-    inner, outer = _erf_polynomials(*_DEGREES)
+    inner, outer = erf_polynomials(*DEGREES)
     square = x * x
     near = 1 - x * _polynomial(inner, 2 * square - 1)
     return np.where(x <= 1, near, np.exp(-square) * _polynomial(outer, _outer_argument(np.maximum(x, 1))))
@@ -107,7 +107,7 @@ def _outer_argument(size: Array) -> Array:
 
 
 @cache
-def _erf_polynomials(inner: int, outer: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def erf_polynomials(inner: int, outer: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return Chebyshev coefficients of erf(x) / x on ``[0, 1]`` and of exp(x**2) erfc(x) on ``[1, 6]``."""
 
     def near(u: float) -> float:

@@ -1,15 +1,177 @@
-"""Elementwise operators of two arrays in ONNX."""
+"""Elementwise operators in ONNX on two or more arrays, or on an array and a number, which becomes a constant."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import partial, reduce
+
+import numpy as np
+
+from graphshare.ops import conversion
+from graphshare.ops.binary.kernel import result_type
+from graphshare.ops.onnx_terms import Term, term, terms
 from graphshare.ops.translation import Translation, Translator
+from graphshare.ops.unary.to_onnx import translate_identity
 
-_ARITHMETIC = {"elemwise_add": "Add", "elemwise_sub": "Sub", "elemwise_mul": "Mul", "elemwise_div": "Div"}
-
-
-def translate_arithmetic(t: Translation) -> str:
-    """Emit the operator of the same meaning."""
-    return t.emit(_ARITHMETIC[t.op], *t.inputs)
+Function = Callable[[Term, Term], Term]
 
 
-TRANSLATIONS = tuple(Translator(name, translate_arithmetic) for name in _ARITHMETIC)
+def _arithmetic(op_type: str, of_booleans: str) -> Function:
+    return lambda x, y: x.apply(of_booleans if x.dtype == "bool" else op_type, y)
+
+
+def divide(x: Term, y: Term) -> Term:
+    """Return ``x / y``; for integers truncated, and 0 where ``y`` is 0."""
+    if x.is_float:
+        return x / y
+    quotient = x / _safe_divisor(y)
+    if y.dtype != "uint8":
+        quotient = y.equals(-1).choose(-x, quotient)
+    return y.equals(0).choose(0, quotient)
+
+
+def _safe_divisor(y: Term) -> Term:
+    """Return integers without 0 and -1, by which the least number cannot be divided; 1 stands for both."""
+    unsafe = y.equals(0) if y.dtype == "uint8" else y.equals(0) | y.equals(-1)
+    return unsafe.choose(1, y)
+
+
+def mod(x: Term, y: Term) -> Term:
+    """Return the remainder of ``x / y`` with the sign of ``y``; 0 where ``y`` is 0."""
+    if not x.is_float:
+        return x.apply("Mod", _safe_divisor(y))
+    rest = x.apply("Mod", y, fmod=1)
+    other_side = ~rest.equals(0) & ((rest < 0) ^ (y < 0))
+    return y.equals(0).choose(0.0, other_side.choose(rest + y, rest))
+
+
+def power(x: Term, y: Term) -> Term:
+    """Return ``x`` to the power ``y``; of integers the result is rounded to float32 first."""
+    if x.is_float:
+        return x.apply("Pow", y)
+    return x.cast("float64").apply("Pow", y.cast("float64")).cast("float32").convert(x.dtype)
+
+
+def hypot(x: Term, y: Term) -> Term:
+    """Return ``sqrt(x^2 + y^2)`` in float64, infinite where ``x`` or ``y`` is."""
+    a, b = x.cast("float64"), y.cast("float64")
+    if x.dtype == "float64":
+        return _scaled_hypot(a.apply("Abs"), b.apply("Abs"))
+    root = (a * a + b * b).apply("Sqrt")
+    if not x.is_float:
+        return root.cast("float32").convert(x.dtype)
+    return (x.is_infinite() | y.is_infinite()).choose(math.inf, root).cast(x.dtype)
+
+
+def _scaled_hypot(a: Term, b: Term) -> Term:
+    """Return the root of the sum of squares relative to the larger number, which cannot overflow."""
+    large, small = a.apply("Max", b), a.apply("Min", b)
+    ratio = small / large.equals(0).choose(1.0, large)
+    return (a.is_infinite() | b.is_infinite()).choose(math.inf, large * (ratio * ratio + 1).apply("Sqrt"))
+
+
+def _extremum(op_type: str) -> Function:
+    return lambda x, y: x.apply(op_type, y)
+
+
+def _comparable(x: Term) -> Term:
+    """Return it for comparisons of order, which ONNX has not for booleans."""
+    return x.cast("int32") if x.dtype == "bool" else x
+
+
+COMPARISONS: dict[str, Function] = {
+    "equal": lambda x, y: x.equals(y),
+    "not_equal": lambda x, y: ~x.equals(y),
+    "greater": lambda x, y: _comparable(x) > _comparable(y),
+    "greater_equal": lambda x, y: _comparable(x) >= _comparable(y),
+    "lesser": lambda x, y: _comparable(x) < _comparable(y),
+    "lesser_equal": lambda x, y: _comparable(x) <= _comparable(y),
+    "logical_and": lambda x, y: x.is_true() & y.is_true(),
+    "logical_or": lambda x, y: x.is_true() | y.is_true(),
+    "logical_xor": lambda x, y: x.is_true() ^ y.is_true(),
+}
+"""Functions with boolean results, by the words in the operators' names."""
+
+
+def _as_numbers(compare: Function) -> Function:
+    return lambda x, y: compare(x, y).cast(x.dtype)
+
+
+FUNCTIONS: dict[str, Function] = {
+    "add": _arithmetic("Add", "Or"),
+    "sub": lambda x, y: x - y,
+    "mul": _arithmetic("Mul", "And"),
+    "div": divide,
+    "mod": mod,
+    "power": power,
+    "hypot": hypot,
+    "maximum": _extremum("Max"),
+    "minimum": _extremum("Min"),
+    **{name: _as_numbers(compare) for name, compare in COMPARISONS.items()},
+}
+"""The functions of the operators on two arrays and on an array and a number, by the words in their names."""
+
+
+def translate_pair(t: Translation, name: str) -> str:
+    """Emit the function ``name`` of :data:`FUNCTIONS` on two arrays."""
+    x, y = terms(t)
+    return FUNCTIONS[name](x, y).name
+
+
+def scalar_of(t: Translation, dtype: str) -> int | float:
+    """Return the attribute ``scalar`` as a number of ``dtype``."""
+    number: int | float = conversion.convert(np.asarray(t.attrs["scalar"], np.float64), dtype).item()
+    return number
+
+
+def translate_scalar(t: Translation, name: str, reverse: bool = False) -> str:
+    """Emit the function ``name`` of :data:`FUNCTIONS` on an array and a number, which comes first with ``reverse``."""
+    x = term(t)
+    data = x.convert(result_type(t.attrs, x.dtype))
+    value = scalar_of(t, data.dtype)
+    number = data.number(value)
+    if name in ("div", "mod") and not reverse:
+        return _by_number(data, value, name).name
+    result = FUNCTIONS[name](number, data) if reverse else FUNCTIONS[name](data, number)
+    if reverse and name == "div" and not data.is_float:
+        result = data.equals(0).choose(conversion.convert(np.asarray(np.inf), data.dtype).item(), result)
+    return result.name
+
+
+def _by_number(x: Term, value: float, name: str) -> Term:
+    """Return a quotient, or a remainder, of which the divisor is known: a safe one needs no choice."""
+    if name == "div":
+        if x.is_float or value not in (0, -1):
+            return x / value
+        return -x if value else x * 0
+    if not x.is_float:
+        return x.apply("Mod", value) if value not in (0, -1) else x * 0
+    return mod(x, x.number(value))
+
+
+def translate_sum(t: Translation) -> str:
+    """Emit a sum of arrays; up to four of float16 are added from the last to the first, as the kernel does."""
+    arrays = terms(t)
+    if arrays[0].dtype == "float16" and len(arrays) <= 4:
+        arrays.reverse()
+    if len(arrays) > 2 and arrays[0].dtype in ("float32", "float64"):
+        return arrays[0].apply("Sum", *arrays[1:]).name
+    return reduce(lambda x, y: x + y, arrays).name
+
+
+_WORDS = {"add": "plus", "sub": "minus"}
+_ELEMENTWISE = ("add", "sub", "mul", "div")
+
+TRANSLATIONS = (
+    *(Translator(f"elemwise_{n}" if n in _ELEMENTWISE else f"_{n}", partial(translate_pair, name=n)) for n in FUNCTIONS),
+    *(Translator(f"broadcast_{name}", partial(translate_pair, name=name)) for name in FUNCTIONS),
+    Translator("_grad_add", partial(translate_pair, name="add")),
+    *(Translator(f"_{_WORDS.get(name, name)}_scalar", partial(translate_scalar, name=name)) for name in FUNCTIONS),
+    *(
+        Translator(f"_r{_WORDS.get(name, name)}_scalar", partial(translate_scalar, name=name, reverse=True))
+        for name in ("sub", "div", "mod", "power")
+    ),
+    Translator("_identity_with_attr_like_rhs", translate_identity),
+    Translator("add_n", translate_sum),
+)

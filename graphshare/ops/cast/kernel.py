@@ -9,7 +9,7 @@ from graphshare.ops.kernel import Array, Attrs, Context, Kernel, Shapes, Types
 from graphshare.ops.limits import FLOATS
 from graphshare.ops.unification import dtype_from_attribute, same_shapes, unify
 
-_GREATEST = {"int8": 127.0, "uint8": 255.0, "int32": 2147483520.0}
+GREATEST = {"int8": 127.0, "uint8": 255.0, "int32": 2147483520.0}
 """The greatest numbers of these dtypes that float32 can represent."""
 
 
@@ -24,8 +24,8 @@ def amp_cast(context: Context, attrs: Attrs, x: Array) -> Array:
     float32 is converted to integers as by oneDNN: rounded to the nearest and clipped to the range.
     """
     name = attrs["dtype"]
-    if x.dtype == np.float32 and name in _GREATEST:
-        greatest = _GREATEST[name]
+    if x.dtype == np.float32 and name in GREATEST:
+        greatest = GREATEST[name]
         rounded = np.rint(np.clip(x, np.iinfo(name).min, greatest))
         return np.where(np.isnan(x), 0 if name == "uint8" else greatest, rounded).astype(name)
     return convert(x, name) if x.dtype.kind == "f" else x

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from graphshare.ops.convolution.columns_onnx import TRANSLATIONS as COLUMNS
 from graphshare.ops.translation import Translation, Translator
 from graphshare.ops.windows import is_channels_last, window_of
 
@@ -32,5 +31,4 @@ def translate_convolution(t: Translation) -> str:
 TRANSLATIONS = (
     Translator("Convolution", translate_convolution),
     Translator("Convolution_v1", translate_convolution),
-    *COLUMNS,
 )

@@ -1,0 +1,159 @@
+"""Formulas of values of an ONNX graph: a sum of two terms emits ``Add``, a comparison ``Less``, a number becomes a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from graphshare.ops.translation import Translation, Value
+
+if TYPE_CHECKING:
+    from graphshare.ir.onnx import AttributeValue
+
+_WIDE = ("float32", "float64")
+_NARROW_INTEGERS = ("int8", "uint8")
+
+
+class Term:
+    """A value with its dtype. Operators emit nodes; both sides have the same dtype, and a number takes that of the term.
+
+    ``&``, ``|``, ``^`` and ``~`` are those of booleans. Division is ONNX's: of integers it truncates, and a divisor of 0 is
+    not allowed.
+    """
+
+    def __init__(self, t: Translation, name: str, dtype: str) -> None:
+        self.t = t
+        self.name = name
+        self.dtype = dtype
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it holds floating point."""
+        return self.dtype.startswith(("float", "bfloat"))
+
+    def number(self, value: float, dtype: str = "") -> Term:
+        """Return a constant without axes, of this term's dtype unless another is named."""
+        kind = dtype or self.dtype
+        return Term(self.t, self.t.number(value, kind), kind)
+
+    def apply(self, op_type: str, *others: Operand, dtype: str = "", **attributes: AttributeValue) -> Term:
+        """Emit a node on this term and others; the result has ``dtype``, by default this term's."""
+        names = [x.name if isinstance(x, Term) else self.number(x).name for x in others]
+        (out,) = self.t.emit_several(op_type, 1, self.name, *names, domain="", **attributes)
+        return Term(self.t, out, dtype or self.dtype)
+
+    def cast(self, dtype: str) -> Term:
+        """Return it as ``dtype`` by ``Cast``, for numbers that fit."""
+        return Term(self.t, self.t.cast(self.name, dtype, self.dtype), dtype)
+
+    def convert(self, dtype: str) -> Term:
+        """Return it as ``dtype`` as :func:`graphshare.ops.conversion.convert` does: truncated, narrow integers wrap."""
+        if self.is_float and dtype in _NARROW_INTEGERS:
+            return self.cast("int32").cast(dtype)
+        return self.cast(dtype)
+
+    def widen(self) -> Term:
+        """Return it for floating-point arithmetic: float64 as it is, all else as float32."""
+        return self if self.dtype in _WIDE else self.cast("float32")
+
+    def is_true(self) -> Term:
+        """Return where it is not 0."""
+        return self.cast("bool")
+
+    def equals(self, other: Operand) -> Term:
+        """Return where it equals ``other``."""
+        return self.apply("Equal", other, dtype="bool")
+
+    def is_nan(self) -> Term:
+        """Return where it is NaN, of floats."""
+        return self.apply("IsNaN", dtype="bool")
+
+    def is_infinite(self, *, positive: bool = True, negative: bool = True) -> Term:
+        """Return where it is infinite, of floats."""
+        return self.widen().apply("IsInf", dtype="bool", detect_positive=int(positive), detect_negative=int(negative))
+
+    def choose(self, yes: Operand, no: Operand) -> Term:
+        """Return ``yes`` where this boolean holds, else ``no``; at least one of them is a term."""
+        example = yes if isinstance(yes, Term) else no
+        assert isinstance(example, Term)
+        first, second = (x if isinstance(x, Term) else example.number(x) for x in (yes, no))
+        if example.dtype == "bool":
+            return self.choose(first.cast("uint8"), second.cast("uint8")).cast("bool")
+        return Term(self.t, self.t.emit("Where", self.name, first.name, second.name), example.dtype)
+
+    def reduce(self, op_type: str, axes: Sequence[int], *, keepdims: bool = False) -> Term:
+        """Emit a reduction over ``axes``."""
+        return Term(self.t, self.t.reduce(op_type, self.name, axes, keepdims=keepdims), self.dtype)
+
+    def reshape(self, shape: Sequence[int]) -> Term:
+        """Return it with a shape in which every size is known."""
+        return Term(self.t, self.t.reshape(self.name, shape), self.dtype)
+
+    def expand(self, shape: Sequence[int]) -> Term:
+        """Return it broadcast to ``shape``."""
+        return Term(self.t, self.t.emit("Expand", self.name, self.t.integers(shape)), self.dtype)
+
+    def __add__(self, other: Operand) -> Term:
+        return self.apply("Add", other)
+
+    def __radd__(self, other: float) -> Term:
+        return self.number(other) + self
+
+    def __sub__(self, other: Operand) -> Term:
+        return self.apply("Sub", other)
+
+    def __rsub__(self, other: float) -> Term:
+        return self.number(other) - self
+
+    def __mul__(self, other: Operand) -> Term:
+        return self.apply("Mul", other)
+
+    def __rmul__(self, other: float) -> Term:
+        return self.number(other) * self
+
+    def __truediv__(self, other: Operand) -> Term:
+        return self.apply("Div", other)
+
+    def __rtruediv__(self, other: float) -> Term:
+        return self.apply("Reciprocal") if other == 1 and self.is_float else self.number(other) / self
+
+    def __neg__(self) -> Term:
+        return 0 - self if self.dtype == "uint8" else self.apply("Neg")
+
+    def __lt__(self, other: Operand) -> Term:
+        return self.apply("Less", other, dtype="bool")
+
+    def __le__(self, other: Operand) -> Term:
+        return self.apply("LessOrEqual", other, dtype="bool")
+
+    def __gt__(self, other: Operand) -> Term:
+        return self.apply("Greater", other, dtype="bool")
+
+    def __ge__(self, other: Operand) -> Term:
+        return self.apply("GreaterOrEqual", other, dtype="bool")
+
+    def __and__(self, other: Term) -> Term:
+        return self.apply("And", other)
+
+    def __or__(self, other: Term) -> Term:
+        return self.apply("Or", other)
+
+    def __xor__(self, other: Term) -> Term:
+        return self.apply("Xor", other)
+
+    def __invert__(self) -> Term:
+        return self.apply("Not")
+
+
+Operand = Term | float
+
+
+def term(t: Translation, x: Value | int = 0) -> Term:
+    """Return input ``x`` of the node as a term, or any value."""
+    value = t.inputs[x] if isinstance(x, int) else x
+    return Term(t, value.name, value.dtype)
+
+
+def terms(t: Translation) -> list[Term]:
+    """Return all inputs of the node as terms."""
+    return [term(t, x) for x in t.inputs]

@@ -1,0 +1,156 @@
+"""The gamma function, its logarithm, and the inverse of the error function as formulas: ONNX has no operators for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphshare.ops import conversion, special_functions
+from graphshare.ops.onnx_terms import Term
+
+# Lanczos's approximation with g = 7 and nine terms (Godfrey): 1e-15 relative to the gamma function.
+_LANCZOS = (
+    0.99999999999980993,
+    676.5203681218851,
+    -1259.1392167224028,
+    771.32342877765313,
+    -176.61502916214059,
+    12.507343278686905,
+    -0.13857109526572012,
+    9.9843695780195716e-6,
+    1.5056327351493116e-7,
+)
+
+# Giles, Approximating the erfinv function (2012), highest power first: in w - 2.5 for w < 5, in sqrt(w) - 3 beyond.
+_CENTRAL = (
+    2.81022636e-08,
+    3.43273939e-07,
+    -3.5233877e-06,
+    -4.39150654e-06,
+    0.00021858087,
+    -0.00125372503,
+    -0.00417768164,
+    0.246640727,
+    1.50140941,
+)
+_TAIL = (
+    -0.000200214257,
+    0.000100950558,
+    0.00134934322,
+    -0.00367342844,
+    0.00573950773,
+    -0.0076224613,
+    0.00943887047,
+    1.00167406,
+    2.83297682,
+)
+
+
+def gammaln_of_double(x: Term) -> Term:
+    """Return the logarithm of the absolute value of the gamma function, of float64; infinite at the poles."""
+    reflected = x < 0.5
+    logarithm = _lanczos(reflected.choose(1 - x, x))
+    sine = ((x - x.apply("Round")) * math.pi).apply("Sin").apply("Abs")
+    result = reflected.choose(math.log(math.pi) - sine.apply("Log") - logarithm, logarithm)
+    return x.is_infinite().choose(math.inf, result)
+
+
+def _lanczos(x: Term) -> Term:
+    """Return the logarithm of the gamma function for ``x`` from 1/2 on."""
+    z = x - 1
+    total: Term | None = None
+    for i, c in enumerate(_LANCZOS[1:], start=1):
+        part = c / (z + i)
+        total = part if total is None else total + part
+    assert total is not None
+    half = z + 0.5
+    return half * ((half + 7).apply("Log") - 1) - 7 + 0.5 * math.log(2 * math.pi) + (total + _LANCZOS[0]).apply("Log")
+
+
+def gammaln(x: Term) -> Term:
+    """Return the logarithm of the absolute value of the gamma function."""
+    return gammaln_of_double(x.cast("float64")).convert(x.dtype)
+
+
+def gamma(x: Term) -> Term:
+    """Return the gamma function, NaN at the poles (negative integers)."""
+    if not x.is_float:
+        return _gamma_of_integers(x)
+    wide = x.cast("float64")
+    low = wide.apply("Floor")
+    is_odd = (low - (low * 0.5).apply("Floor") * 2).equals(1)
+    size = gammaln_of_double(wide).apply("Exp")
+    signed = ((wide < 0) & is_odd).choose(-size, size)
+    at_zero = wide.equals(0).choose(1 / wide, signed)
+    return ((wide < 0) & wide.equals(low)).choose(math.nan, at_zero).convert(x.dtype)
+
+
+def _gamma_of_integers(x: Term) -> Term:
+    """Return factorials from a table: its first entry is for 0 and below, its last for all that overflow."""
+    values = special_functions.gamma(np.arange(173, dtype=np.float64))
+    table = x.t.constant(conversion.convert(values, x.dtype), x.dtype)
+    place = x.cast("int64").apply("Clip", 0, 172)
+    return Term(x.t, x.t.emit("Gather", table, place.name), x.dtype)
+
+
+def erf(x: Term) -> Term:
+    """Return the error function; of float64 as a formula, for which more engines have kernels. Integers reach 1 at 6."""
+    if not x.is_float:
+        one = int(special_functions.ONE_IN_FLOAT64)
+        ends = ((x >= one).cast("int32"), (x <= -one).cast("int32")) if x.dtype != "uint8" else ((x >= one).cast("int32"),)
+        return (ends[0] - ends[1] if len(ends) > 1 else ends[0]).cast(x.dtype)
+    return x.apply("Erf") if x.dtype != "float64" else _erf_of_double(x)
+
+
+def _erf_of_double(x: Term) -> Term:
+    """Return the two series of :func:`graphshare.ops.special_functions.erf`."""
+    inner, outer = special_functions.erf_polynomials(*special_functions.DEGREES)
+    size = x.apply("Abs").apply("Min", special_functions.ONE_IN_FLOAT64)
+    square = size * size
+    near = x * _series(inner, square * 2 - 1)
+    far = 1 - (-square).apply("Exp") * _series(outer, ((size - 3) / (size + 3) + 1 / 12) * (24 / 10))
+    return (size <= 1).choose(near, far * x.apply("Sign"))
+
+
+def _series(coefficients: Sequence[float], u: Term) -> Term:
+    """Evaluate a Chebyshev series by Clenshaw's recurrence."""
+    twice = u * 2
+    last: Term = u * 0 + coefficients[-1]
+    before: Term = u * 0
+    for c in coefficients[-2:0:-1]:
+        last, before = twice * last - before + c, last
+    return u * last - before + coefficients[0]
+
+
+def erfinv(x: Term) -> Term:
+    """Return the inverse of the error function; NaN outside ``[-1, 1]``, of integers 0 but at the ends."""
+    if not x.is_float:
+        least = float(conversion.convert(np.asarray(np.inf), x.dtype))
+        return (x.cast("float64").apply("Abs").equals(1).cast("float64") * least).cast("int64").cast(x.dtype)
+    wide = x.cast("float64")
+    size = wide.apply("Abs")
+    w = -((1 - size) * (1 + size)).apply("Log")
+    central = _polynomial(_CENTRAL, w - 2.5)
+    tail = _polynomial(_TAIL, w.apply("Sqrt") - 3)
+    result = (w < 5).choose(central, tail) * wide
+    if x.dtype == "float64":
+        result = _refine(wide, result)
+    return size.equals(1).choose(wide / 0.0, result).convert(x.dtype)
+
+
+def _refine(x: Term, root: Term) -> Term:
+    """Return a better root of ``erf(root) = x``, by two of Halley's steps."""
+    for _ in range(2):
+        step = (_erf_of_double(root) - x) / ((-(root * root)).apply("Exp") * (2 / math.sqrt(math.pi)))
+        root = root - step / (1 + root * step)
+    return root
+
+
+def _polynomial(coefficients: Sequence[float], x: Term) -> Term:
+    total: Term | float = coefficients[0]
+    for c in coefficients[1:]:
+        total = total * x + c
+    assert isinstance(total, Term)
+    return total

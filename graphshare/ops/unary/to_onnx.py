@@ -1,0 +1,289 @@
+"""Functions of one array in ONNX, element by element.
+
+As in the kernels, real functions of integers are computed in float64, and the result is truncated. Formulas of float16 are
+computed in float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from graphshare.ir.onnx import Bytes, Tensor
+from graphshare.ops import conversion
+from graphshare.ops.onnx_terms import Term, term
+from graphshare.ops.translation import Translation, Translator
+from graphshare.ops.unary.onnx_special import erf, erfinv, gamma, gammaln
+
+Function = Callable[[Term], Term]
+
+
+def _node(op_type: str) -> Function:
+    """Return the function that one node computes, in the term's own dtype."""
+    return lambda x: x.apply(op_type)
+
+
+def _real(function: Function) -> Function:
+    """Return a formula of real numbers for every dtype."""
+
+    def compute(x: Term) -> Term:
+        wide = x.widen() if x.is_float else x.cast("float64")
+        return function(wide).convert(x.dtype)
+
+    return compute
+
+
+def _real_node(op_type: str) -> Function:
+    """Return a real function that is one node, for floats in their own dtype."""
+
+    def compute(x: Term) -> Term:
+        return x.apply(op_type) if x.is_float else x.cast("float64").apply(op_type).convert(x.dtype)
+
+    return compute
+
+
+def _rounding(function: Function) -> Function:
+    """Return a rounding, which leaves integers unchanged."""
+    return lambda x: function(x) if x.is_float else x
+
+
+def _truncate(x: Term) -> Term:
+    return (x < 0).choose(x.apply("Ceil"), x.apply("Floor"))
+
+
+def _round_half_away(x: Term) -> Term:
+    whole = _truncate(x)
+    return ((x - whole).apply("Abs") >= 0.5).choose(whole + x.apply("Sign"), whole)
+
+
+def _round_half_down(x: Term) -> Term:
+    low, high = x.apply("Floor"), x.apply("Ceil")
+    return (x - low <= high - x).choose(low, high)
+
+
+def sign(x: Term) -> Term:
+    """Return -1, 0 or 1; 0 for NaN."""
+    return x.is_nan().choose(0.0, x.apply("Sign")) if x.is_float else x.apply("Sign")
+
+
+def absolute(x: Term) -> Term:
+    """Return the absolute value."""
+    return x.apply("Abs")
+
+
+def _cube_root(x: Term) -> Term:
+    """Return the cube root, of the sign of ``x``; zeros as they are."""
+    root = x.apply("Abs").apply("Pow", 1 / 3)
+    return x.equals(0).choose(x, x.apply("Sign") * root)
+
+
+def expm1(x: Term) -> Term:
+    """Return ``exp(x) - 1`` as ``tanh(x / 2) (exp(x) + 1)``, in which nothing cancels near 0."""
+    return (x * 0.5).apply("Tanh") * (x.apply("Exp") + 1)
+
+
+def log1p(x: Term) -> Term:
+    """Return ``log(1 + x)``; near 0 corrected by what the rounding of ``1 + x`` lost."""
+    total = x + 1
+    logarithm = total.apply("Log")
+    return (x.apply("Abs") < 0.5).choose(logarithm - (total - 1 - x) / total, logarithm)
+
+
+def _logarithm(base: float) -> Function:
+    return lambda x: x.apply("Log") * (1 / math.log(base))
+
+
+def _whole_part(function: Function, inverse: Callable[[Term], Term]) -> Function:
+    """Return a growing function truncated for integers: ``inverse`` tells whether the nearest integer is too large."""
+
+    def compute(x: Term) -> Term:
+        if x.is_float:
+            return _real(function)(x)
+        wide = x.cast("float64")
+        exact = function(wide)
+        nearest = exact.apply("Round")
+        off = (exact - nearest).apply("Abs") < 1e-9
+        reached = (inverse(nearest) <= wide).choose(nearest, nearest - 1)
+        return off.choose(reached, exact).convert(x.dtype)
+
+    return compute
+
+
+def _cube(x: Term) -> Term:
+    return x * x * x
+
+
+def _power_of(base: float) -> Function:
+    return lambda x: x.number(base).apply("Pow", x)
+
+
+def _cube_root_of_any(x: Term) -> Term:
+    if x.is_float:
+        return _real(_cube_root)(x)
+    size = x.cast("float64").apply("Abs")
+    whole = _whole_part(_cube_root, _cube)(Term(x.t, size.cast("int64").name, "int64")).cast("float64")
+    return (whole * x.cast("float64").apply("Sign")).convert(x.dtype)
+
+
+def _scale_by(factor: np.float32) -> Function:
+    def scale(x: Term) -> Term:
+        return x * float(factor) if x.is_float else (x.cast("float64") * float(factor)).convert(x.dtype)
+
+    return scale
+
+
+def _tangent(x: Term) -> Term:
+    """Return the tangent; of float64 as a quotient, for which more engines have kernels."""
+    if x.dtype == "float64" or not x.is_float:
+        return _real(lambda wide: wide.apply("Sin") / wide.apply("Cos"))(x)
+    return x.apply("Tan")
+
+
+def _logical_not(x: Term) -> Term:
+    return x.equals(0).cast(x.dtype) if x.dtype != "bool" else ~x
+
+
+FUNCTIONS: dict[str, Function] = {
+    **{
+        name: _real_node(op_type)
+        for name, op_type in {
+            "arccos": "Acos",
+            "arccosh": "Acosh",
+            "arcsin": "Asin",
+            "arcsinh": "Asinh",
+            "arctan": "Atan",
+            "arctanh": "Atanh",
+            "cos": "Cos",
+            "cosh": "Cosh",
+            "exp": "Exp",
+            "log": "Log",
+            "reciprocal": "Reciprocal",
+            "sin": "Sin",
+            "sinh": "Sinh",
+            "sqrt": "Sqrt",
+        }.items()
+    },
+    "tan": _tangent,
+    "cbrt": _cube_root_of_any,
+    "degrees": _scale_by(np.float32(180) / np.float32(np.pi)),
+    "expm1": _real(expm1),
+    "log10": _whole_part(_logarithm(10), _power_of(10)),
+    "log1p": _real(log1p),
+    "log2": _whole_part(_logarithm(2), _power_of(2)),
+    "radians": _scale_by(np.float32(np.pi) / np.float32(180)),
+    "rcbrt": _real(lambda x: 1 / _cube_root(x)),
+    "rsqrt": _real(lambda x: 1 / x.apply("Sqrt")),
+    "erf": erf,
+    "erfinv": erfinv,
+    "gamma": gamma,
+    "gammaln": gammaln,
+    "abs": absolute,
+    "negative": lambda x: -x,
+    "square": lambda x: x * x,
+    "ceil": _rounding(_node("Ceil")),
+    "floor": _rounding(_node("Floor")),
+    "fix": _rounding(_truncate),
+    "trunc": _rounding(_truncate),
+    "rint": _rounding(_round_half_down),
+    "round": _rounding(_round_half_away),
+    "_contrib_round_ste": _rounding(_round_half_away),
+    "sign": sign,
+    "_contrib_sign_ste": sign,
+    "logical_not": _logical_not,
+}
+"""The functions of one array, by the words in the operators' names."""
+
+
+def translate_identity(t: Translation) -> str:
+    """Return the input: at inference these operators do nothing."""
+    return t.inputs[0].name
+
+
+def fill_like(t: Translation, value: float, dtype: str) -> str:
+    """Return an array of the first input's shape that holds one value."""
+    number = np.asarray(value).astype(dtype)
+    filler = Tensor("", dtype, (1,), Bytes(number.tobytes()))
+    return t.emit("ConstantOfShape", t.emit("Shape", t.inputs[0]), value=filler)
+
+
+def _translate_filled(t: Translation) -> str:
+    return fill_like(t, int(t.op == "ones_like"), t.inputs[0].dtype)
+
+
+def translate_function(t: Translation, name: str = "") -> str:
+    """Emit the function of :data:`FUNCTIONS` that ``name``, by default the operator's, stands for."""
+    return FUNCTIONS[name or t.op](term(t)).name
+
+
+def translate_clip(t: Translation) -> str:
+    """Emit ``Clip``; bounds in the wrong order, or outside of an integer's range, need comparisons."""
+    x = term(t)
+    low, high = np.float32(t.attrs["a_min"]), np.float32(t.attrs["a_max"])
+    first, last = (float(conversion.convert(np.asarray(bound), x.dtype)) for bound in (low, high))
+    if x.is_float:
+        if low <= high:
+            return x.apply("Clip", first, last).name
+    elif low <= high and _fits(low, x.dtype) and _fits(high, x.dtype):
+        return x.apply("Clip", int(first), int(last)).name
+    wide = x if x.is_float else x.cast("float64")
+    return (wide > float(high)).choose(last, (wide < float(low)).choose(first, wide)).convert(x.dtype).name
+
+
+def _fits(number: np.float32, dtype: str) -> bool:
+    return bool(np.iinfo(dtype).min <= float(number) <= np.iinfo(dtype).max)
+
+
+def translate_hard_sigmoid(t: Translation) -> str:
+    """Emit ``HardSigmoid``; float64 as the formula, for which more engines have kernels."""
+    x = term(t)
+    alpha, beta = float(np.float32(t.attrs["alpha"])), float(np.float32(t.attrs["beta"]))
+    if x.dtype == "float64":
+        return (x * alpha + beta).apply("Clip", 0.0, 1.0).name
+    return x.apply("HardSigmoid", alpha=alpha, beta=beta).name
+
+
+def translate_quadratic(t: Translation) -> str:
+    """Emit ``(a x + b) x + c``."""
+    x = term(t)
+    a, b, c = (float(conversion.convert(np.asarray(t.attrs[key]), x.dtype)) for key in "abc")
+    return ((x * a + b) * x + c).name
+
+
+def translate_smooth_l1(t: Translation) -> str:
+    """Emit the square near 0 and the absolute value beyond, of float32 or float64."""
+    x = term(t)
+    wide = x.widen()
+    number = np.dtype(wide.dtype).type
+    sigma = number(conversion.convert(np.asarray(t.attrs["scalar"]), x.dtype))
+    with np.errstate(all="ignore"):
+        square = sigma * sigma
+        border, offset, scale = number(1) / square, number(0.5) / square, square * number(0.5)
+    size = wide.apply("Abs")
+    return (size > float(border)).choose(size - float(offset), size * size * float(scale)).convert(x.dtype).name
+
+
+def _translate_shape(t: Translation) -> str:
+    return t.emit("Shape", t.inputs[0])
+
+
+def _translate_size(t: Translation) -> str:
+    return t.reshape(t.emit("Size", t.inputs[0]), (1,))
+
+
+_IDENTITIES = ("_copy", "_copyto", "BlockGrad", "make_loss", "_contrib_gradientmultiplier")
+
+TRANSLATIONS = (
+    *(Translator(name, partial(translate_function, name=name)) for name in FUNCTIONS),
+    *(Translator(name, translate_identity) for name in _IDENTITIES),
+    Translator("zeros_like", _translate_filled),
+    Translator("ones_like", _translate_filled),
+    Translator("clip", translate_clip),
+    Translator("hard_sigmoid", translate_hard_sigmoid),
+    Translator("_contrib_quadratic", translate_quadratic),
+    Translator("smooth_l1", translate_smooth_l1),
+    Translator("shape_array", _translate_shape),
+    Translator("size_array", _translate_size),
+)
