@@ -23,7 +23,7 @@ from graphshare.formats.nearby import GRAPHS, refuse_missing, suggest_files, sug
 from graphshare.formats.output_paths import STDIN
 from graphshare.text.format import format_count
 
-_EPOCH = re.compile(r"-(\d{4,})\.params$")
+_EPOCH = r"-(\d{4,})\.params$"
 # A symbol file of a million nodes takes 0.2 GB. A pipe or a device (/dev/zero) may have no end at all.
 MAX_STREAM = 1 << 30
 _PIECE = 1 << 20
@@ -53,7 +53,7 @@ def load(source: StrPath, *, epoch: int | None = None, params: StrPath | None = 
         raise UsageError(
             Fault(f"--epoch {epoch} needs a stem, but {source!r} is a file", hint="name the parameter file with --params")
         )
-    number = _EPOCH.search(params or "")
+    number = re.search(_EPOCH, params) if params else None
     if params:
         from graphshare.formats.params.registry import read_index  # start-up: graphs alone need no parameter format
     file = read_index(params) if params else None
@@ -170,12 +170,12 @@ def _siblings(stem: str) -> list[str]:
         entries = sorted(os.listdir(folder or "."))
     except OSError:
         return []
-    return [os.path.join(folder, e) for e in entries if e.startswith(f"{name}-") and _EPOCH.fullmatch(e[len(name) :])]
+    return [os.path.join(folder, e) for e in entries if e.startswith(f"{name}-") and re.fullmatch(_EPOCH, e[len(name) :])]
 
 
 def _epochs_hint(stem: str) -> str:
     paths = _siblings(stem)
-    epochs = [str(int(match[1])) for path in paths if (match := _EPOCH.search(path))]
+    epochs = [str(int(match[1])) for path in paths if (match := re.search(_EPOCH, path))]
     choice = f"choose with --epoch, or name a file, such as {paths[0]}" if paths else ""
     return f"there are epochs {', '.join(epochs)}: {choice}" if epochs else f"no {stem}-NNNN.params is there"
 

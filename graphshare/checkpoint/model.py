@@ -18,7 +18,6 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Rewrite
 from graphshare.text.format import format_bytes, format_count, format_names
-from graphshare.text.html import Table, format_html
 from graphshare.text.names import did_you_mean, split_key
 from graphshare.text.short_repr import ShortRepr, quote_name
 
@@ -56,6 +55,8 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
 
     def _repr_html_(self) -> str:
         """Return a summary for notebooks: inputs, outputs, sizes and operators, from the files' indices alone."""
+        from graphshare.text.html import Table, format_html  # start-up: only notebooks need it
+
         operators = Counter(node.op for node in self.graph.nodes if not node.is_variable).most_common()
         rows = [(op, f"{count:,}") for op, count in operators]
         return format_html(self._summary(), facts=self._list_facts(), tables=[Table(("operator", "count"), rows)])

@@ -20,7 +20,7 @@ READS, DOES, WRITES, RARE = "What it reads", "What it does", "What it writes", "
 IMAGES, TRAINING = "How it prepares images", "How it trains"
 _TITLES = (READS, DOES, WRITES, IMAGES, TRAINING, RARE)
 LIMITS = "graphshare.limits"  # the key of a context manager that ends the limits of memory and time with the command
-_RANGE = re.compile(r"  \[(?:x|\d+)[<>]=?[^\]]*\]$")
+_RANGE = r"  \[(?:x|\d+)[<>]=?[^\]]*\]$"
 
 #: The options of each section, in the order of the help.
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -84,7 +84,7 @@ def list_sections(command: click.Command, ctx: click.Context) -> dict[str, list[
 def describe_option(option: click.Option, ctx: click.Context) -> tuple[str, str]:
     """Return an option as its help names it, and its text without the bounds of a number, which only an error needs."""
     names, text = option.get_help_record(ctx) or ("", "")
-    return names, _RANGE.sub("", text)
+    return names, re.sub(_RANGE, "", text)
 
 
 def _find_section(command: str, flag: str) -> str:

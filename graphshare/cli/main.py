@@ -12,7 +12,6 @@ import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Mapping
 from types import FrameType
 from typing import NoReturn
@@ -119,6 +118,8 @@ def _run(arguments: list[str], written: Mapping[str, bool]) -> int:
         say(f"the input is too large for this machine ({type(error).__name__})", style="error")
     except Exception as error:  # a bug: reported as one, with the way to its traceback
         if debug:
+            import traceback  # start-up: only this path needs it
+
             sys.stderr.write("Traceback (most recent call last):\n" + "".join(traceback.format_tb(error.__traceback__)))
         say(f"this is a bug of graphshare: {type(error).__name__}: {error}", style="error")
         say("please report it with the output of the same command and --debug", style="hint")

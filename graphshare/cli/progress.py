@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 from time import monotonic
 from typing import TextIO
@@ -53,6 +52,8 @@ class Bar:
 
     def _draw(self, elapsed: float) -> None:
         self._visible = True
+        import shutil  # start-up: few commands take so long
+
         columns = shutil.get_terminal_size().columns
         self._write("\r" + self.line(elapsed)[: max(columns - 1, 1)] + "\x1b[K")
 

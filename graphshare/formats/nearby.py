@@ -11,15 +11,15 @@ from graphshare.text.names import find_similar
 STEM_END = "-symbol.json"
 GRAPHS = (".json", ".json.gz")
 _MOST = 3
-_CHECKPOINT = re.compile(r"(.+)-\d{4,}\.params")
-_URL = re.compile(r"([a-z][a-z0-9+]+):/{1,3}.*", re.IGNORECASE)
+_CHECKPOINT = r"(.+)-\d{4,}\.params"
+_URL = r"([a-z][a-z0-9+]+):/{1,3}.*"
 _DOWNLOADS = {"http": "curl -LO {url}", "https": "curl -LO {url}", "ftp": "curl -O {url}", "s3": "aws s3 cp {url} .",
               "gs": "gcloud storage cp {url} .", "hdfs": "hdfs dfs -get {url}"}  # fmt: skip
 
 
 def refuse_missing(path: str, hint: str) -> Fault:
     """Return the fault of a path without a file, or of a URL, with the command that downloads it."""
-    match = _URL.fullmatch(path)
+    match = re.fullmatch(_URL, path, re.IGNORECASE)
     if match is None:
         return Fault("does not exist", where=path, hint=hint)
     scheme = match[1].lower()
@@ -50,7 +50,7 @@ def suggest_files(path: str, ends: tuple[str, ...], *, stems: bool = False) -> s
 
 def suggest_graph(path: str) -> str:
     """Return a hint with the graph beside a parameter file that MXNet's names belong to, or an empty text."""
-    match = _CHECKPOINT.fullmatch(path)
+    match = re.fullmatch(_CHECKPOINT, path)
     symbol = match[1] + STEM_END if match else ""
     return f"the graph of this checkpoint is {symbol}; {match[1]} names both" if match and os.path.exists(symbol) else ""
 
@@ -65,5 +65,5 @@ def suggest_parameters(path: str) -> str:
         entries = sorted(os.listdir(folder or "."))
     except OSError:
         return ""
-    beside = [entry for entry in entries if (match := _CHECKPOINT.fullmatch(entry)) and match[1] == stem]
+    beside = [entry for entry in entries if (match := re.fullmatch(_CHECKPOINT, entry)) and match[1] == stem]
     return f"its parameters are in {os.path.join(folder, beside[0])}" if beside else ""

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import msgspec
 
-_PARAMETER = re.compile(r"(\w+):(?:\{([^}]*)\}|(\w+\??))(?:\[([^:\]]*):([^\]]*)\])?=(.*)", re.DOTALL)
-_TERM = re.compile(r"(\w+)(?:\*(\w+))?(?:\[([^\]]+)\])?")
+_PARAMETER = r"(\w+):(?:\{([^}]*)\}|(\w+\??))(?:\[([^:\]]*):([^\]]*)\])?=(.*)"
+_TERM = r"(\w+)(?:\*(\w+))?(?:\[([^\]]+)\])?"
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ def read_parameters(text: str) -> tuple[Parameter, ...]:
 
 
 def _parameter(text: str) -> Parameter:
-    match = _PARAMETER.fullmatch(text)
+    match = re.fullmatch(_PARAMETER, text, re.DOTALL)
     if match is None:
         raise AssertionError(f"not a parameter: {text!r}")
     name, choices, kind, low, high, default = match.groups()
@@ -78,7 +78,7 @@ def read_terms(text: str) -> tuple[Term, ...]:
 
 
 def _term(text: str) -> Term:
-    match = _TERM.fullmatch(text)
+    match = re.fullmatch(_TERM, text)
     if match is None:
         raise AssertionError(f"not a name: {text!r}")
     name, count, conditions = match.groups()

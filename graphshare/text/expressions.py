@@ -11,7 +11,7 @@ from typing import Any
 
 from graphshare.errors import Fault, UsageError
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = "[\ud800-\udfff]"
 _NEEDS_BACKTRACKING = ("(?=", "(?!", "(?<", "\\")
 
 
@@ -41,11 +41,11 @@ class Expression:
 
 def _to_text(name: str) -> str:
     """Return ``name`` with a replacement character for each lone surrogate, a byte that is not UTF-8."""
-    return name if name.isascii() else _SURROGATE.sub("\ufffd", name)
+    return name if name.isascii() else re.sub(_SURROGATE, "\ufffd", name)
 
 
 def _compile(text: str) -> Any:
-    if _SURROGATE.search(text):
+    if re.search(_SURROGATE, text):
         raise UsageError(Fault(f"re:{text} is not text in UTF-8"))
     try:
         import re2  # type: ignore[import-untyped,import-not-found,unused-ignore]  # start-up; and it lacks wheels for some systems

@@ -13,7 +13,7 @@ RECORD_PREFIXES = ("arg", "aux")
 _SHORTEST_PART = 2  # characters; a single letter is a part of too many names
 _COMPARED = 20_000
 _PER_THING = 4  # names that one thing may have
-_PAIR = re.compile(r"((?:[^=\\]|\\.)*)=(.*)", re.DOTALL)
+_PAIR = r"((?:[^=\\]|\\.)*)=(.*)"
 
 
 def split_key(key: str) -> tuple[str, str]:
@@ -33,7 +33,7 @@ def join_key(kind: str, name: str) -> str:
 
 def split_pair(text: str) -> tuple[str, str] | None:
     r"""Split ``A=B`` at its first ``=``; ``\=`` in the left name stands for ``=``. Return None where there is none."""
-    match = _PAIR.fullmatch(text)
+    match = re.fullmatch(_PAIR, text, re.DOTALL)
     return (match[1].replace("\\=", "="), match[2]) if match else None
 
 

@@ -78,15 +78,15 @@ def compile_substitution(pattern: str, to: str) -> Substitution:
     return substitute
 
 
-_IN_GLOBS = re.compile(r"(\*|\{\d{1,4}\})")
-_IN_EXPRESSIONS = re.compile(r"(\\\d{1,2})")
+_IN_GLOBS = r"(\*|\{\d{1,4}\})"
+_IN_EXPRESSIONS = r"(\\\d{1,2})"
 
 
-def _parse_template(to: str, references: re.Pattern[str], count: int, pattern: str) -> list[str | int]:
+def _parse_template(to: str, references: str, count: int, pattern: str) -> list[str | int]:
     """Split ``to`` into literal texts and, between them, numbers (from 0) of the ``count`` matches of ``pattern``."""
     parts: list[str | int] = []
     stars = itertools.count()
-    for i, piece in enumerate(references.split(to)):
+    for i, piece in enumerate(re.split(references, to)):
         parts.append(piece if i % 2 == 0 else next(stars) if piece == "*" else int(piece.strip("{}\\")) - 1)
     if any(isinstance(part, int) and not 0 <= part < count for part in parts):
         raise UsageError(Fault(f"{to!r} refers to more than the {format_count(count, 'part')} that {pattern!r} matches"))

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from graphshare.api.duplicate import duplicate
-from graphshare.api.upgrade import upgrade
 from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import options
@@ -91,6 +90,8 @@ def command(
     """
     model = load(graph, epoch=epoch, params=params)
     if upgrade_first:
+        from graphshare.api.upgrade import upgrade  # start-up: most files need none
+
         model = upgrade(model)
     result = duplicate(
         model,

@@ -11,7 +11,6 @@ import click
 from graphshare.analysis.name_lists import NameLists
 from graphshare.analysis.roles import Kind
 from graphshare.api.group import group
-from graphshare.api.upgrade import upgrade
 from graphshare.checkpoint.load import load
 from graphshare.cli import options
 from graphshare.cli.command import Command
@@ -82,8 +81,12 @@ def command(
         load(graph, epoch=epoch if _is_stem(graph) else None, params=params[i] or None if params else None)
         for i, graph in enumerate(graphs)
     ]
+    if upgrade_first:
+        from graphshare.api.upgrade import upgrade  # start-up: most files need none
+
+        sources = [upgrade(source) for source in sources]
     result = group(
-        [upgrade(source) for source in sources] if upgrade_first else sources,
+        sources,
         prefixes=prefixes,
         connect=pairs,
         share_inputs=share_inputs,

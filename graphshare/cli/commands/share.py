@@ -9,7 +9,6 @@ import msgspec
 
 from graphshare.api.rules import ruleset_of
 from graphshare.api.share import detect, share
-from graphshare.api.upgrade import upgrade
 from graphshare.checkpoint.load import load
 from graphshare.cli import options, rule_options
 from graphshare.cli.command import Command
@@ -78,6 +77,8 @@ def command(
     rules = ruleset_of(rules_file, given, separator=separator, reuse=reuse) if given or rules_file else None
     model = load(graph, epoch=epoch, params=params)
     if upgrade_first:
+        from graphshare.api.upgrade import upgrade  # start-up: most files need none
+
         model = upgrade(model)
     if detect_only:
         _print_candidates(detect(model, as_input=as_input, as_parameter=as_parameter), output["format_"])

@@ -59,7 +59,7 @@ _CHUNK = 1 << 18  # bytes
 SAMPLE = 1 << 16
 """How many bytes from the start of a file, and from its end, are enough to recognize what it is."""
 
-_SCALAR = re.compile(rb"\s*(?:[-+.0-9eE]+|true|false|null|\"[^\"]*\")\s*\Z")
+_SCALAR = rb"\s*(?:[-+.0-9eE]+|true|false|null|\"[^\"]*\")\s*\Z"
 
 Records = Iterable[dict[str, Any]]
 
@@ -69,7 +69,7 @@ def begins_like_json(start: bytes) -> bool:
     first = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if b"\0" in start[:4]:  # UTF-16
         return False
-    return not first or first in b"{[" or _SCALAR.match(start) is not None
+    return not first or first in b"{[" or re.match(_SCALAR, start) is not None
 
 
 def nodes_span(data: Buffer) -> tuple[int, int] | None:

@@ -6,13 +6,13 @@ import re
 
 from graphshare.formats.mxnet.source import JsonStyle
 
-_BREAK = re.compile(rb"\{ *(\r?\n)([ \t]*)\"")
-_BLANK_BEFORE_BREAK = re.compile(rb", \r?\n")
-_FIRST_COLON = re.compile(rb"\{ *\"(?:[^\"\\]|\\.)*\"( *: ?)")
+_BREAK = rb"\{ *(\r?\n)([ \t]*)\""
+_BLANK_BEFORE_BREAK = rb", \r?\n"
+_FIRST_COLON = rb"\{ *\"(?:[^\"\\]|\\.)*\"( *: ?)"
 # A list that begins on the line of its key, or an entry on one line: json.dumps with an indent writes neither. A line break
 # cannot stand inside a string, and the quote that ends a key has no backslash before it.
-_LIST_ON_ONE_LINE = re.compile(rb"[^\\]\": \[[\[\d]|\n[ \t]*\[\d")
-_ESCAPE = re.compile(rb"\\[ubf/]")
+_LIST_ON_ONE_LINE = rb"[^\\]\": \[[\[\d]|\n[ \t]*\[\d"
+_ESCAPE = rb"\\[ubf/]"
 _SAMPLE = 1 << 16
 
 
@@ -23,22 +23,22 @@ def recognize_style(data: bytes) -> JsonStyle:
     """
     start, end = data[:_SAMPLE], data[-64:]
     tail = end[len(end.rstrip()) :].decode("ascii")
-    broken = _BREAK.match(start.lstrip())
+    broken = re.match(_BREAK, start.lstrip())
     if broken is None:
-        colon = _FIRST_COLON.match(start.lstrip())
+        colon = re.match(_FIRST_COLON, start.lstrip())
         layout = "compact" if colon is None or colon[1] == b":" else "spaced"
         return JsonStyle(layout=layout, tail=tail, escapes=_recognize_escapes(data))
     newline = broken[1].decode()
-    if _BLANK_BEFORE_BREAK.search(start):
+    if re.search(_BLANK_BEFORE_BREAK, start):
         return JsonStyle(layout="mxnet", newline=newline, tail=tail)
-    if _LIST_ON_ONE_LINE.search(start) or _LIST_ON_ONE_LINE.search(data[-_SAMPLE:]):
+    if re.search(_LIST_ON_ONE_LINE, start) or re.search(_LIST_ON_ONE_LINE, data[-_SAMPLE:]):
         return JsonStyle(layout="trimmed", newline=newline, tail=tail)  # MXNet's, through an editor that strips line ends
     return JsonStyle(layout="indent", indent=len(broken[2]), newline=newline, tail=tail, escapes=_recognize_escapes(data))
 
 
 def _recognize_escapes(data: bytes) -> str:
     """Return which characters the strings of a json.dumps file escape."""
-    if _ESCAPE.search(data) is None:
+    if re.search(_ESCAPE, data) is None:
         return "mxnet"
     ascii_only = data.isascii() and b"\x7f" not in data  # json.dumps escapes DEL with the characters beyond ASCII
     return "ascii" if ascii_only else "json"
@@ -48,4 +48,4 @@ def can_copy_text(data: bytes, style: JsonStyle) -> bool:
     """Return whether a rewrite may copy the text of nodes: MXNet's layout, and no escape that MXNet cannot read."""
     if style.layout != "mxnet" or style.newline != "\n":
         return False
-    return b"\\" not in data or _ESCAPE.search(data) is None
+    return b"\\" not in data or re.search(_ESCAPE, data) is None

@@ -6,7 +6,6 @@ nothing but ``\\" \\\\ \\n \\r \\t``.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -80,7 +79,7 @@ class JsonWriter:
             return self.object([(k, self.value(v, level + 1)) for k, v in value.items()], level, self.break_map)
         if isinstance(value, (list, tuple)):
             return self.array([self.value(item, level + 1) for item in value], level, self.break_list)
-        return json.dumps(value)
+        return str(value) if type(value) is int else _dump_json(value)
 
 
 def _quote_for_mxnet(text: str) -> str:
@@ -93,7 +92,13 @@ def _quote_for_mxnet(text: str) -> str:
 
 
 def _quote_json(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return _dump_json(text, ascii_only=False)
 
 
-_QUOTES: dict[str, Callable[[str], str]] = {"mxnet": _quote_for_mxnet, "json": _quote_json, "ascii": json.dumps}
+def _dump_json(value: object, *, ascii_only: bool = True) -> str:
+    from json import dumps  # start-up: MXNet's own files do not need it
+
+    return dumps(value, ensure_ascii=ascii_only)
+
+
+_QUOTES: dict[str, Callable[[str], str]] = {"mxnet": _quote_for_mxnet, "json": _quote_json, "ascii": _dump_json}
