@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, chain
 from operator import attrgetter
 
+from msgspec.structs import replace
+
 from graphshare.formats.mxnet.json_writer import CHUNK, JsonWriter
 from graphshare.formats.mxnet.node_texts import NodeTexts, format_entry
-from graphshare.formats.mxnet.source import FileText, source_of
+from graphshare.formats.mxnet.source import FileText, NodesText, source_of
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import Advance, noop_progress
 
@@ -33,9 +35,12 @@ def write_symbol(graph: Graph, advance: Advance = noop_progress) -> Iterator[byt
             yield source.text.data[i : i + _BYTES]
         advance(len(graph.nodes))
         return
-    if source.text is not None and source.nodes_text is None and _has_own_text(graph, source.text):
-        yield from _write_own_text(graph, source.text, advance)
-        return
+    if source.text is not None and source.nodes_text is None and _may_have_own_text(graph, source.text):
+        nodes_text = _locate_nodes(source.text)
+        if nodes_text is None:
+            yield from _write_own_text(graph, source.text, advance)
+            return
+        graph = _keep_nodes_text(graph, source.text.graph, nodes_text)
     texts = JsonWriter(source.style)
     for piece in chain(_graph_pieces(graph, texts, 0, advance), (source.style.tail.replace("\r\n", "\n"),)):
         yield piece if isinstance(piece, bytes) else texts.end_lines(piece).encode()
@@ -53,16 +58,38 @@ def _is_as_read(graph: Graph, read: Graph) -> bool:
     )
 
 
-def _has_own_text(graph: Graph, text: FileText) -> bool:
-    """Return whether a file has text of its own that no layout reproduces, and nodes to keep it. MXNet cannot read a NUL."""
-    if not graph.nodes or not text.graph.nodes or b"\\u0000" in text.data:
-        return False
+def _may_have_own_text(graph: Graph, text: FileText) -> bool:
+    """Return whether there are nodes that may keep the text of a file. MXNet cannot read a NUL."""
+    return bool(graph.nodes and text.graph.nodes) and b"\\u0000" not in text.data
+
+
+def _locate_nodes(text: FileText) -> NodesText | None:
+    """Return where the nodes are in a file, or None where it has text of its own, which no layout reproduces."""
+    data, graph = text.data, text.graph
+    style = source_of(graph).style
+    texts, ids = JsonWriter(style), _Ids(graph)
     end = 0
-    for piece in write_symbol(text.graph):
-        if text.data[end : end + len(piece)] != piece:
-            return True
-        end += len(piece)
-    return end != len(text.data)
+    starts: list[int] = []  # of the pieces of the array: its bracket, nodes, its other bracket
+
+    def node_pieces() -> Iterator[str | bytes]:
+        for piece in _node_pieces(graph, texts, ids, 1, noop_progress):
+            starts.append(end)
+            yield piece
+
+    for piece in chain(_graph_pieces(graph, texts, 0, nodes=node_pieces()), (style.tail.replace("\r\n", "\n"),)):
+        expected = piece if isinstance(piece, bytes) else texts.end_lines(piece).encode()
+        if data[end : end + len(expected)] != expected:
+            return None
+        end += len(expected)
+    return NodesText(data, starts[1], starts[-1], len(graph.nodes)) if end == len(data) else None
+
+
+def _keep_nodes_text(graph: Graph, read: Graph, text: NodesText) -> Graph:
+    """Return ``graph`` with ``text``, the nodes of ``read``, to be copied where it still begins with them in the same style."""
+    source = source_of(graph)
+    if source.style != source_of(read).style or graph.nodes[: text.count] != read.nodes:
+        return graph
+    return replace(graph, source=replace(source, nodes_text=text))
 
 
 def _write_own_text(graph: Graph, text: FileText, advance: Advance) -> Iterator[bytes]:
@@ -98,7 +125,12 @@ def _write_own_text(graph: Graph, text: FileText, advance: Advance) -> Iterator[
 
 
 def _graph_pieces(
-    graph: Graph, texts: JsonWriter, level: int, advance: Advance = noop_progress, *, nodes: Iterable[bytes] | None = None
+    graph: Graph,
+    texts: JsonWriter,
+    level: int,
+    advance: Advance = noop_progress,
+    *,
+    nodes: Iterable[str | bytes] | None = None,
 ) -> Iterator[str | bytes]:
     """Yield the text of a graph object at ``level``, node by node; as bytes where it is copied from the file that was read.
 

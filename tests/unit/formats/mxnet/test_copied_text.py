@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,14 @@ from benchmarks import sources
 from graphshare.formats.mxnet import document
 from graphshare.formats.mxnet.graph_differences import find_differences
 from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.node_texts import NodeTexts
 from graphshare.formats.mxnet.relayout import relayout
 from graphshare.formats.mxnet.source import restyle, source_of
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.ir.graph import Graph
+from graphshare.ir.graph import Graph, Node
 from graphshare.rewrite.duplicate import plan_duplicate
 from graphshare.rewrite.rename import rename
+from tests import symbols
 
 
 def written(graph: Graph) -> bytes:
@@ -94,3 +97,32 @@ def test_a_line_laid_out_by_hand_survives_a_duplicate(large: bytes) -> None:
     assert not list(find_differences(text, both))
     there = read_symbol(written(rename(read_symbol(odd), prefix="sha-").graph))
     assert written(rename(there, strip_prefix="sha-").graph) == odd
+
+
+@pytest.mark.parametrize("layout", symbols.LAYOUTS)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_nodes_that_stay_are_formatted_once_in_every_layout(
+    layout: str, newline: str, large: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document, "_CHUNK", 1 << 30)
+    data = symbols.LAYOUTS[layout](json.loads(large)).replace("\n", newline).encode()
+    both = plan_duplicate(read_symbol(data), ["sha-"]).rewrite.graph
+    formatted, format_nodes = list[int](), NodeTexts.nodes
+
+    def count(self: NodeTexts, nodes: Sequence[Node]) -> list[str]:
+        formatted.append(len(nodes))
+        return format_nodes(self, nodes)
+
+    monkeypatch.setattr(NodeTexts, "nodes", count)
+    text = written(both)
+    assert sum(formatted) == 2 * 301
+    assert text == written(restyle(both))
+
+
+def test_names_are_escaped_anew_beside_a_copy_whose_file_escapes_them_otherwise() -> None:
+    nodes = [symbols.variable("d\u00e9"), symbols.operator("relu", "r", [0])]
+    data = symbols.LAYOUTS["compact"](symbols.document(nodes, [1])).encode()
+    assert b"d\\u00e9" in data
+    both = plan_duplicate(read_symbol(data), ["sha-"]).rewrite.graph
+    assert b"\\u" not in written(both)
+    assert not list(find_differences(written(both), both))
