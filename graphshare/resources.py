@@ -28,7 +28,7 @@ _UNLIMITED = 1 << 60  # control groups without a limit state about 2^63
 _SIZE = r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*"
 
 _REPEAT = 1.0  # seconds until the timer fires once more, in case that the first time was in a callback that drops exceptions
-_GRACE = 1.5  # seconds that a single call of native code may go on after the limit
+_GRACE = 1.0  # seconds that a single call of native code may go on after the limit
 
 _LIMIT: ContextVar[int | None] = ContextVar("memory_limit", default=None)
 MORE_MEMORY = "run and verify take --max-memory SIZE, as in --max-memory 16G, to allow more or less"

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphshare.ops.box.kernel import overlaps
+from graphshare.ops.box.suppression import find_neighbours, suppress_overlaps
+from graphshare.ops.rnn import kernel as rnn
 from tests.oracle.probed import Refusal, backward, forward
 
 
@@ -116,3 +119,86 @@ def test_gradients_of_a_dense_layer_of_nothing(flatten: str, shape: tuple[int, .
     found = backward(case, inputs, 0)
     assert [found[i].shape for i in range(3)] == [x.shape for x in inputs]
     assert not found[1].any()
+
+
+@pytest.mark.parametrize(
+    ("fixed", "shape", "axis"), [("True", (0, 3, 4), "1"), ("False", (0, 3, 4), "1"), ("False", (3, 0), "0")]
+)
+def test_batch_normalization_of_nothing(fixed: str, shape: tuple[int, ...], axis: str) -> None:
+    inputs = [array("float32", *shape), *(np.ones(3, np.float32) for _ in range(4))]
+    case = probe("BatchNorm", {"fix_gamma": fixed, "axis": axis}, 5, np_shape=True)
+    found = backward(case, inputs, 0)
+    assert found[0].shape == shape
+    assert found[2].tolist() == [0, 0, 0]
+    assert found[1].tolist() == [0, 0, 0] if fixed == "True" else np.isnan(found[1]).all()  # recorded with MXNet 1.9.1
+
+
+def suppress_one_by_one(
+    boxes: Any, limit: float, *, most: int | None = None, classes: Any = None, pixels: bool = False
+) -> list[int]:
+    """Compare every box that remains with all after it."""
+    alive = np.ones(len(boxes), bool)
+    chosen: list[int] = []
+    for i in range(len(boxes)):
+        if alive[i] and (most is None or len(chosen) < most):
+            chosen.append(i)
+            over = overlaps(boxes[i], boxes[i + 1 :], pixels=pixels) > boxes.dtype.type(limit)
+            alive[i + 1 :] &= ~(over if classes is None else over & (classes[i + 1 :] == classes[i]))
+    return chosen
+
+
+def draw_boxes(rng: np.random.Generator, count: int, dtype: str) -> Any:
+    """Return boxes of all sizes, near to and far from the origin, some of them the wrong way round, some of equal edges."""
+    corner = rng.standard_normal((count, 2))
+    boxes = np.concatenate([corner, corner + np.abs(rng.standard_normal((count, 2))) * rng.choice([0.1, 1, 3])], axis=1)
+    if rng.integers(3) == 0:
+        boxes = rng.standard_normal((count, 4))
+    if rng.integers(3) == 0:
+        boxes = np.round(boxes * 2) / 2
+    return (boxes * 10.0 ** rng.integers(-6, 4) + rng.choice([0, 0, 100, 1e4])).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_boxes_are_suppressed_as_if_each_was_compared_with_all(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    with np.errstate(all="ignore"):
+        for _ in range(300):
+            boxes = draw_boxes(rng, int(rng.integers(0, 40)), dtype)
+            limit = float(rng.choice([-1, -0.1, 0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1, 1.5]))
+            classes = rng.integers(0, 2, len(boxes)) if rng.integers(2) else None
+            most = int(rng.integers(1, 20)) if rng.integers(3) == 0 else None
+            pixels = bool(rng.integers(2))
+            expected = suppress_one_by_one(boxes, limit, most=most, classes=classes, pixels=pixels)
+            assert suppress_overlaps(boxes, limit, most=most, classes=classes, pixels=pixels) == expected
+
+
+@pytest.mark.parametrize("limit", [0.0, 0.5, 0.9])
+def test_boxes_are_compared_with_their_neighbours_only(limit: float) -> None:
+    """The comparisons grow with the number of boxes, not with its square."""
+    counts = []
+    for count in (1000, 4000):
+        left = np.arange(count, dtype=np.float32)
+        widths = np.full(count, 2, np.float32)
+        starts, ends = find_neighbours(left, widths, 2 * widths, limit)
+        counts.append(sum(ends) - sum(starts))
+    assert counts[1] < 4.1 * counts[0]
+
+
+def test_steps_of_an_rnn_are_projected_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No single product is so long that a time limit is not heard, and the numbers are the same."""
+    rng = np.random.default_rng(0)
+    x, weight, bias = (rng.standard_normal(shape).astype("float32") for shape in ((50, 2, 3), (8, 3), (8,)))
+    cell = rnn.Cell(weight, weight, None, bias, bias)
+    whole = rnn.project_inputs(x, cell, bias)
+    largest: list[int] = []
+    matmul = np.matmul
+
+    def count(a: Any, b: Any, out: Any) -> Any:
+        largest.append(out.size * a.shape[-1])
+        return matmul(a, b, out=out)
+
+    monkeypatch.setattr(rnn, "_BLOCK", 200)
+    monkeypatch.setattr(np, "matmul", count)
+    assert rnn.project_inputs(x, cell, bias).tobytes() == whole.tobytes()
+    assert len(largest) > 10
+    assert max(largest) <= 200

@@ -16,6 +16,8 @@ def batch_norm(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
     """Return the gradients of data, gamma (0 if fixed) and beta. Gradients of the output statistics are ignored."""
     x, gamma, _beta, moving_mean, moving_var = entry.inputs
     attrs = entry.attrs
+    if not x.size:  # the statistics of nothing are NaN, the sum over nothing is 0
+        return [dy, np.full_like(gamma, 0 if attrs["fix_gamma"] else np.nan), np.zeros_like(gamma)]
     axis = axis_of(attrs.get("axis", 1), x.ndim)
     others = tuple(i for i in range(x.ndim) if i != axis)
     tail = (-1, *(1,) * (x.ndim - 1 - axis))

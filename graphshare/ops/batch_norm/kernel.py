@@ -88,7 +88,10 @@ def _normalize(
 
 
 def _statistics(x: Array, axis: int, dtype: Any) -> tuple[Array, Array]:
-    """Return mean and biased variance by channel."""
+    """Return mean and biased variance by channel, NaN where there is nothing to average."""
+    if not x.size:
+        nothing = np.full(x.shape[axis], np.nan, dtype)
+        return nothing, nothing
     others = tuple(i for i in range(x.ndim) if i != axis)
     wide = to_compute_dtype(x)
     mean: Array = wide.mean(axis=others)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphshare.ops.box.matching import KERNELS as MATCHING_KERNELS
+from graphshare.ops.box.suppression import suppress_overlaps
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import SIGNED, Limits, require, with_limits
 from graphshare.ops.unification import dims_of_rank, output_rule, same_dtypes, same_floating_dtypes, unify
@@ -35,28 +36,6 @@ def overlaps(a: Array, b: Array, *, pixels: bool = False) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         result: Array = both / (areas[0] + areas[1] - both)
     return np.where(both > 0, result, both)  # also where neither box has an area
-
-
-def suppress_overlaps(
-    boxes: Array, limit: float, *, most: int | None = None, classes: Array | None = None, pixels: bool = False
-) -> list[int]:
-    """Return which boxes, in order of falling score, remain: those that no better one overlaps by more than ``limit``.
-
-    With ``classes`` only boxes of one class suppress each other. At most ``most`` remain.
-    """
-    alive = np.ones(len(boxes), bool)
-    chosen: list[int] = []
-    for i in range(len(boxes)):
-        if not alive[i]:
-            continue
-        if most is not None and len(chosen) >= most:
-            break
-        chosen.append(i)
-        over = overlaps(boxes[i], boxes[i + 1 :], pixels=pixels) > boxes.dtype.type(limit)
-        if classes is not None:
-            over &= classes[i + 1 :] == classes[i]
-        alive[i + 1 :] &= ~over
-    return chosen
 
 
 def box_nms(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -209,7 +188,7 @@ def _infer_prior_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 
 KERNELS = with_limits(
     Limits(dtypes=SIGNED, elements=True, finite=True),
-    Kernel("_contrib_box_nms", box_nms, _infer_nms_shapes, same_dtypes),
+    Kernel("_contrib_box_nms", box_nms, _infer_nms_shapes, same_floating_dtypes),
     Kernel("_contrib_box_iou", box_iou, output_rule(_iou_shape), same_floating_dtypes),
     Kernel("_contrib_box_decode", box_decode, _infer_decode_shapes, same_floating_dtypes),
     Kernel("_contrib_MultiBoxPrior", multi_box_prior, _infer_prior_shapes, same_dtypes),

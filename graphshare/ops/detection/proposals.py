@@ -10,7 +10,7 @@ from math import floor, sqrt
 
 import numpy as np
 
-from graphshare.ops.box.kernel import suppress_overlaps
+from graphshare.ops.box.suppression import suppress_overlaps
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shapes
 from graphshare.ops.limits import SIGNED, Limits, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify

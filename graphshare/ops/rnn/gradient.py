@@ -12,7 +12,7 @@ import numpy as np
 
 from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntry
 from graphshare.ops.kernel import Array
-from graphshare.ops.rnn.kernel import Cell, cells, directions, sigmoid
+from graphshare.ops.rnn.kernel import Cell, cells, directions, project_inputs, sigmoid
 
 
 class Trace(NamedTuple):
@@ -34,7 +34,7 @@ Backward = Callable[[Cell, Cell, Trace, Array, Array, Array], "tuple[Array, Arra
 
 def _plain_forward(act: Callable[[Array], Array]) -> Forward:
     def run(cell: Cell, x: Array, h: Array, c: Array) -> Trace:
-        out = x @ cell.w_input.T + (cell.b_input + cell.b_state)
+        out = project_inputs(x, cell, cell.b_input + cell.b_state)
         before = np.empty((len(x), *h.shape), x.dtype)
         for t, step in enumerate(out):
             before[t] = h
@@ -70,7 +70,7 @@ def _weight_gradients(cell: Cell, into: Cell, trace: Trace, dgates: Array, dstat
 
 
 def _lstm_forward(cell: Cell, x: Array, h: Array, c: Array) -> Trace:
-    gates = x @ cell.w_input.T + (cell.b_input + cell.b_state)
+    gates = project_inputs(x, cell, cell.b_input + cell.b_state)
     size = c.shape[1]
     before = np.empty((len(x), *h.shape), x.dtype)
     cells_before = np.empty((len(x) + 1, *c.shape), x.dtype)
@@ -111,7 +111,7 @@ def _lstm_backward(cell: Cell, into: Cell, trace: Trace, dout: Array, dh: Array,
 
 
 def _gru_forward(cell: Cell, x: Array, h: Array, c: Array) -> Trace:
-    gates = x @ cell.w_input.T + cell.b_input
+    gates = project_inputs(x, cell, cell.b_input)
     size = h.shape[1]
     before, out, inner = (np.empty((len(x), *h.shape), x.dtype) for _ in range(3))
     for t, step in enumerate(gates):

@@ -20,6 +20,8 @@ from graphshare.ops.limits import FLOATS, Limits, require, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.text.format import format_count
 
+_BLOCK = 1 << 28
+"""Number of multiply-adds after which a signal, as of a time limit, is heard."""
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
 
@@ -99,6 +101,17 @@ def sigmoid(x: Array) -> Array:
     return np.asarray(np.reciprocal(x, out=x))
 
 
+def project_inputs(x: Array, cell: Cell, bias: Array) -> Array:
+    """Return the products of the inputs ``(T, N, in)`` with the weights, plus ``bias``: a few steps at a time."""
+    out: Array = np.empty((*x.shape[:2], len(bias)), np.result_type(x, cell.w_input))
+    count = max(1, _BLOCK // max(1, out[:1].size * x.shape[2]))
+    for first in range(0, len(x), count):
+        block = out[first : first + count]
+        np.matmul(x[first : first + count], cell.w_input.T, out=block)
+        block += bias
+    return out
+
+
 Layer = Callable[[Cell, Array, Array, Array], tuple[Array, Array]]
 
 
@@ -106,7 +119,7 @@ def _plain(act: Callable[[Array], Array]) -> Layer:
     """Return the layer ``h = act(W x + b + U h + c)``."""
 
     def run(cell: Cell, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
-        steps = x @ cell.w_input.T + (cell.b_input + cell.b_state)
+        steps = project_inputs(x, cell, cell.b_input + cell.b_state)
         u = cell.w_state.T
         for step in steps:
             step += h @ u
@@ -117,7 +130,7 @@ def _plain(act: Callable[[Array], Array]) -> Layer:
 
 
 def _lstm(cell: Cell, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
-    steps = x @ cell.w_input.T + (cell.b_input + cell.b_state)
+    steps = project_inputs(x, cell, cell.b_input + cell.b_state)
     u, size = cell.w_state.T, c.shape[1]
     out: Array = np.empty((*x.shape[:2], h.shape[1]), x.dtype)
     for t, step in enumerate(steps):
@@ -133,7 +146,7 @@ def _lstm(cell: Cell, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
 
 def _gru(cell: Cell, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
     """Compute ``n = tanh(W x + b + r * (U h + c))`` and ``h = (1 - z) * n + z * h``."""
-    steps = x @ cell.w_input.T + cell.b_input
+    steps = project_inputs(x, cell, cell.b_input)
     u, size = cell.w_state.T, h.shape[1]
     out: Array = np.empty((*x.shape[:2], size), x.dtype)
     for t, step in enumerate(steps):
