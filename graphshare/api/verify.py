@@ -37,14 +37,16 @@ def verify(
     train_step: bool = False,
     expect_tied: bool = False,
     layers: bool = False,
+    values_only: bool = False,
     allow_unsupported: bool = False,
     max_memory: int | str | None = None,
     time_limit: float | None = None,
 ) -> Report:
     """Prove that the branches of ``model`` compute the same, or that its graph computes what that of ``against`` does.
 
-    With ``recorded``, a file or arrays by name, the outputs are those that were recorded (``run`` with ``all_outputs``, or
-    MXNet's own by their names), for the recorded inputs.
+    With ``values_only`` the outputs are compared with those of ``against`` by their names, whatever the structure of both: a
+    folded model computes what its source does. With ``recorded``, a file or arrays by name, the outputs are those that were
+    recorded (``run`` with ``all_outputs``, or MXNet's own by their names), for the recorded inputs.
 
     Structure, parameters and values are compared, with ``train_step`` also one step of SGD. The branches are those of the
     rewrites that made ``model``; for a model from a file they are named by ``prefixes`` or the ``map`` of the rewrite, else
@@ -64,7 +66,7 @@ def verify(
         UnsupportedError: operators without a kernel, unless they are allowed; all are listed.
     """
     by_branch = bool(as_names(prefixes) or map)
-    _check_options(by_branch, against is not None, recorded is not None, rounds, train_step, expect_tied)
+    _check_options(by_branch, against is not None, recorded is not None, rounds, train_step, expect_tied, values_only)
     source = as_checkpoint(model)
     with locate_refusals(source), resource_limits(max_memory, time_limit):
         arrays = read_arrays(os.fspath(recorded)) if isinstance(recorded, (str, os.PathLike)) else recorded
@@ -79,6 +81,7 @@ def verify(
             as_input=as_names(as_input),
             allow_unsupported=allow_unsupported,
             layers=layers,
+            values_only=values_only,
             train_step=train_step,
             expect_tied=expect_tied,
         )
@@ -94,7 +97,9 @@ def verify(
         )
 
 
-def _check_options(by_branch: bool, by_file: bool, by_record: bool, rounds: int, train_step: bool, expect_tied: bool) -> None:
+def _check_options(
+    by_branch: bool, by_file: bool, by_record: bool, rounds: int, train_step: bool, expect_tied: bool, values_only: bool
+) -> None:
     """Refuse options that do not go together. Raises UsageError with all of them."""
     faults = []
     if expect_tied and not train_step:
@@ -105,6 +110,10 @@ def _check_options(by_branch: bool, by_file: bool, by_record: bool, rounds: int,
         faults.append(Fault("--recorded compares a graph with its outputs; --prefix and --map are for branches"))
     if by_record and (rounds > 1 or train_step):
         faults.append(Fault("--recorded has one set of inputs and no gradients: neither --rounds nor --train-step go with it"))
+    if values_only and not by_file:
+        faults.append(Fault("--values-only needs --against", hint="--recorded compares outputs by name anyway"))
+    if values_only and (rounds > 1 or train_step):
+        faults.append(Fault("--values-only has one set of inputs and no gradients: leave --rounds and --train-step out"))
     if by_file and by_branch:
         faults.append(Fault("--against compares two files; --prefix and --map are for branches in one"))
     if faults:

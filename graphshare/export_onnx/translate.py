@@ -1,4 +1,4 @@
-"""Translate a graph whose shapes and dtypes are known, node by node."""
+"""Translate a graph whose shapes and dtypes are known."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from graphshare.analysis.name_lists import output_name, total_outputs
+from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.shapes import Inference
-from graphshare.errors import Fault, RefusedError
+from graphshare.errors import RefusedError
 from graphshare.export_onnx.names import UniqueNames
 from graphshare.export_onnx.refusals import add_hint
-from graphshare.export_onnx.writer import GraphWriter
+from graphshare.export_onnx.scope import Scope
+from graphshare.export_onnx.writer import GraphWriter, needed_nodes
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ir.onnx import DTYPE_CODES, OnnxGraph, OnnxNode, Tensor, ValueInfo
-from graphshare.ops.kernel import Attrs, KernelError
-from graphshare.ops.registry import canonical, find_translation, lookup
-from graphshare.ops.translation import NoTranslation, Translation, TranslationError, Value
+from graphshare.ir.onnx import DTYPE_CODES, OnnxGraph, Tensor, ValueInfo
+from graphshare.ops.translation import Value
 
 
 class Translated(msgspec.Struct, frozen=True, eq=False):
@@ -54,15 +53,14 @@ def translate_graph(
         RefusedError: nodes cannot be translated; all are listed, with the part that can be.
     """
     work = _Work(part, inference, parameters, tensors, opset, domain)
-    for node in inference.nodes:
-        work.translate(node)
+    work.translate()
     if work.faults:
         raise RefusedError(add_hint(part, work.refused, work.faults))
     return work.finish(name)
 
 
-class _Work:
-    """One translation of a graph: the values so far, and the faults."""
+class _Work(Scope):
+    """The translation of a whole graph, whose variables are its inputs and initializers."""
 
     def __init__(
         self,
@@ -73,20 +71,10 @@ class _Work:
         opset: int,
         domain: str,
     ) -> None:
-        self.part = part
-        self.domain = domain
-        self.inference = inference
-        self.parameters = parameters
+        names = UniqueNames()
+        super().__init__(part, inference, parameters, GraphWriter(opset, names), domain)
         self.tensors = tensors
-        self.names = UniqueNames()
-        self.writer = GraphWriter(opset, self.names)
-        self.values: dict[tuple[Node, int], str] = {}
-        self.faults: list[Fault] = []
-        self.refused: set[Node] = set()
-        self.custom: list[str] = []
-        self.used = _used_outputs(inference.nodes, part.heads)
-        self.variables = [node for node in inference.nodes if node.is_variable]
-        self.stored = {node: self.names.claim(node.name) for node in self.variables}
+        self.stored = {node: names.claim(node.name) for node in inference.nodes if node.is_variable}
         for node, name in self.stored.items():
             self.values[node, 0] = self._widen(name) if node in tensors and tensors[node].dtype == "bfloat16" else name
 
@@ -96,67 +84,11 @@ class _Work:
         made = self.writer.add_node("Cast", [name], 1, {"to": DTYPE_CODES["float32"]}, "")
         return self.writer.end(made, [f"{name}/float32"])[0]
 
-    def translate(self, node: Node) -> None:
-        """Translate one node, or add the faults for which it cannot be."""
-        if node.is_variable or not all((entry.node, entry.index) in self.values for entry in node.inputs):
-            return  # what it needs was refused
-        signature = lookup(node.op)
-        attrs, faults = signature.parse(node.attrs) if signature is not None else ({}, [])
-        if faults:
-            self._refuse(node, *(fault.message for fault in faults))
-            return
-        self.writer.begin(node.name)
-        try:
-            results = self._results(node, attrs)
-        except (TranslationError, KernelError) as error:
-            if not self.domain:
-                self._refuse(node, f"operator {node.op} cannot be exported: {error}")
-                return
-            results = self._custom(node)
-        wanted = [output_name(Entry(node, index)) for index in range(len(results))]
-        for index, final in enumerate(self.writer.end(results, wanted)):
-            self.values[node, index] = final
-
-    def _results(self, node: Node, attrs: Attrs) -> list[str]:
-        """Return the values of a node's outputs, by its operator's translation. Raises TranslationError."""
-        translator = find_translation(node.op)
-        if translator is None or isinstance(translator, NoTranslation):
-            raise TranslationError(translator.reason if translator is not None else "it has no translation")
-        inputs = [self.value(entry) for entry in node.inputs]
-        count = min(total_outputs(node) or 1, len(self.inference.shapes[node]))
-        outputs = [self.value(Entry(node, index)) for index in range(count)]
-        made = translator.translate(Translation(node.op, attrs, inputs, outputs, self.writer, used=self.used[node]))
-        return [made] if isinstance(made, str) else list(made)
-
-    def _custom(self, node: Node) -> list[str]:
-        """Return the outputs of a node in the custom domain, with all inputs and the texts of its attributes."""
-        self.custom.append(node.name)
-        self.writer.begin(node.name)
-        names = [self.value(entry).name for entry in node.inputs]
-        return self.writer.add_node(canonical(node.op), names, len(self.inference.shapes[node]), dict(node.attrs), self.domain)
-
-    def value(self, entry: Entry) -> Value:
-        """Return the value of an entry with its shape and dtype; the name is empty while it has none."""
-        name = self.values.get((entry.node, entry.index), "")
-        if entry.node in self.parameters:
-            return msgspec.structs.replace(self.parameters[entry.node], name=name)
-        shape, dtype = self._known(entry)
-        return Value(name, tuple(size or 0 for size in shape or ()), dtype or "float32")
-
-    def _known(self, entry: Entry) -> tuple[Sequence[int | None] | None, str | None]:
-        shapes, types = self.inference.shapes[entry.node], self.inference.types[entry.node]
-        shape = shapes[entry.index] if entry.index < len(shapes) else None
-        return shape, types[entry.index] if entry.index < len(types) else None
-
-    def _refuse(self, node: Node, *messages: str) -> None:
-        self.refused.add(node)
-        self.faults += [Fault(message, node=node.name) for message in messages]
-
     def finish(self, name: str) -> Translated:
         """Return the graph with its inputs, outputs and initializers."""
         outputs, renamed = self._heads()
-        nodes = tuple(_needed_nodes(self.writer.nodes, {value.name for value in outputs}))
-        read = {x for node in nodes for x in node.inputs}
+        nodes = tuple(needed_nodes(self.writer.nodes, {value.name for value in outputs}))
+        read = {x for node in nodes for x in node.reads()}
         inputs, initializers, dropped = [], [], []
         for node, stored in self.stored.items():
             if stored not in read:
@@ -189,21 +121,3 @@ class _Work:
                 renamed[wanted] = final
             outputs.append(ValueInfo(final, value.dtype, value.shape))
         return outputs, renamed
-
-
-def _used_outputs(nodes: Sequence[Node], heads: Sequence[Entry]) -> dict[Node, frozenset[int]]:
-    """Return the positions of the outputs of each node that other nodes or heads read."""
-    used: dict[Node, set[int]] = {node: set() for node in nodes}
-    for entry in (*heads, *(entry for node in nodes for entry in node.inputs)):
-        used[entry.node].add(entry.index)
-    return {node: frozenset(indices) for node, indices in used.items()}
-
-
-def _needed_nodes(nodes: Sequence[OnnxNode], wanted: set[str]) -> list[OnnxNode]:
-    """Return the nodes that ``wanted`` values need, in their order."""
-    needed, kept = set(wanted), []
-    for node in reversed(nodes):
-        if needed.intersection(node.outputs):
-            needed.update(node.inputs)
-            kept.append(node)
-    return kept[::-1]

@@ -89,6 +89,28 @@ class OnnxNode(msgspec.Struct, frozen=True, eq=False):
     name: str = ""
     domain: str = ""
 
+    def reads(self) -> Iterable[str]:
+        """Return the names of all values that the node needs, those that its bodies take from outside included."""
+        yield from self.inputs
+        for body in self.bodies():
+            for node in body.nodes:
+                yield from node.reads()
+            yield from (output.name for output in body.outputs)
+
+    def bodies(self) -> Iterable[OnnxGraph]:
+        """Return the graphs among the attributes."""
+        return (value for value in self.attributes.values() if isinstance(value, OnnxGraph))
+
+    def renamed(self, names: Mapping[str, str]) -> OnnxNode:
+        """Return the node with the values that it reads, in its bodies too, under their new names."""
+        attributes = {
+            key: msgspec.structs.replace(value, nodes=tuple(node.renamed(names) for node in value.nodes))
+            if isinstance(value, OnnxGraph)
+            else value
+            for key, value in self.attributes.items()
+        }
+        return msgspec.structs.replace(self, inputs=tuple(names.get(x, x) for x in self.inputs), attributes=attributes)
+
 
 class ValueInfo(msgspec.Struct, frozen=True):
     """A value's dtype and shape; a text is a dimension that the caller chooses, by its name."""

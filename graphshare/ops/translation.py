@@ -41,6 +41,12 @@ class Value(msgspec.Struct, frozen=True, eq=False):
         return len(self.shape)
 
 
+BuildBody = Callable[[Sequence[Value]], Sequence[Value]]
+"""Emits the nodes of a body, given its inputs, and returns its outputs."""
+Inline = Callable[[int, Sequence[Value]], Sequence[Value]]
+"""Emits the nodes of one of the node's subgraphs, given values for its variables, and returns its heads."""
+
+
 class Writer(Protocol):
     """Where nodes and constants go: the graph that is being made, or the body of a loop in it."""
 
@@ -50,21 +56,15 @@ class Writer(Protocol):
         self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Mapping[str, AttributeValue], domain: str
     ) -> list[str]: ...
     def add_constant(self, array: Array, dtype: str) -> str: ...
-    def translate_body(self, number: int, inputs: Sequence[Value]) -> Body: ...
-
-
-class Body(msgspec.Struct, frozen=True, eq=False):
-    """A subgraph of a node, translated: its nodes and constants, with one input for each variable, in their order."""
-
-    graph: OnnxGraph
-    outputs: tuple[Value, ...]
+    def add_body(self, inputs: Sequence[Value], build: BuildBody) -> OnnxGraph: ...
 
 
 class Translation:
     """One node on its way to ONNX.
 
     ``inputs`` and ``outputs`` (all that the operator has, hidden ones included; their names mean nothing) tell shapes and
-    dtypes. ``used`` are the positions of the outputs that something reads. ``opset`` is the version that is written.
+    dtypes. ``used`` are the positions of the outputs that something reads. ``opset`` is the version that is written. ``inner``
+    are the operators of the node's first subgraph with their attributes, inputs before users.
     """
 
     def __init__(
@@ -76,12 +76,16 @@ class Translation:
         writer: Writer,
         *,
         used: frozenset[int] = frozenset({0}),
+        inline: Inline | None = None,
+        inner: Sequence[tuple[str, Attrs]] = (),
     ) -> None:
         self.op = op
         self.attrs = attrs
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.used = used
+        self.inner = inner
+        self._inline = inline
         self._writer = writer
 
     @property
@@ -106,9 +110,19 @@ class Translation:
             names.pop()
         return self._writer.add_node(op_type, names, count, attributes, domain)
 
-    def body(self, number: int, inputs: Sequence[Value]) -> Body:
-        """Translate subgraph ``number`` of the node; ``inputs`` tell the shapes and dtypes of its variables."""
-        return self._writer.translate_body(number, inputs)
+    def body(self, inputs: Sequence[Value], build: BuildBody) -> OnnxGraph:
+        """Return the body of a loop or branch that ``build`` emits, for an attribute of an ONNX node.
+
+        ``inputs`` tell shapes and dtypes of the body's inputs; ``build`` gets them with their names and may read all outer
+        values too.
+        """
+        return self._writer.add_body(inputs, build)
+
+    def inline(self, number: int, inputs: Sequence[Value]) -> Sequence[Value]:
+        """Emit the nodes of subgraph ``number`` of the node on ``inputs`` for its variables, and return its heads."""
+        if self._inline is None:
+            self.refuse("it has no subgraph")
+        return self._inline(number, inputs)
 
     def constant(self, value: Any, dtype: str) -> str:
         """Return the name of a constant: an array, or what numpy makes one of. Equal constants are one."""
@@ -158,6 +172,12 @@ class Translation:
         if op_type == "ReduceSum" or self.opset >= 18:
             return self.emit(op_type, x, self.integers(axes), keepdims=int(keepdims))
         return self.emit(op_type, x, axes=list(axes), keepdims=int(keepdims))
+
+    def pad(self, x: Value | str, before: Sequence[int], after: Sequence[int], value: float, dtype: str) -> str:
+        """Return ``x`` with this many cells of ``value`` before and after it along each axis; ``dtype`` is its own."""
+        if not any((*before, *after)):
+            return _name(x)
+        return self.emit("Pad", x, self.integers((*before, *after)), self.number(value, dtype))
 
 
 Outputs = str | Sequence[str]

@@ -45,6 +45,7 @@ class Settings(msgspec.Struct, frozen=True):
     of their own. Branches with different ones both run at the sizes of either. ``params_seed`` draws parameters that no file
     holds, equal ones for twins; ``as_input`` are variables that are inputs, whatever they look like. ``allow_unsupported``
     accepts structure and parameters alone where an operator has no kernel. ``layers`` compares every inner output too.
+    ``values_only`` compares outputs by name, whatever the structure.
     ``train_step`` adds the training stage, which with ``expect_tied`` fails where any pair will drift.
     """
 
@@ -58,6 +59,7 @@ class Settings(msgspec.Struct, frozen=True):
     as_input: Collection[str]
     allow_unsupported: bool
     layers: bool
+    values_only: bool
     train_step: bool
     expect_tied: bool
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import msgspec
 
 from graphshare.analysis.implied import implied_variables
+from graphshare.analysis.name_lists import internals, output_name
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
@@ -63,8 +64,11 @@ def verify_recorded(side: Side, recorded: Mapping[str, Array], settings: Setting
     return Report((BranchReport(name, THIS, tuple(stages), (values,)),), tuple(notes))
 
 
-def compare_by_name(left: Side, right: Side, settings: Settings) -> Report:
-    """Compare the outputs of two graphs of different structure, heads and inner ones, by their names; inputs are equal by name.
+def compare_by_name(left: Side, right: Side, settings: Settings, *, name: str = "the original") -> Report:
+    """Compare the outputs of ``right`` with those of ``left``, heads and inner ones, by their names; inputs are equal by name.
+
+    The graphs may differ in structure. ``name`` is what messages call ``left``. Without ``layers`` only the heads of ``right``
+    are compared, also with what is an inner output of ``left``; other heads of ``left`` are mentioned in a note.
 
     Raises:
         RefusedError: as :func:`verify_recorded`.
@@ -77,19 +81,30 @@ def compare_by_name(left: Side, right: Side, settings: Settings) -> Report:
         )
         for names in (_list_variables(side.graph) for side in (left, right))
     )
-    ready, outputs, _ = _run(left, own.feeds, own)
-    report = verify_recorded(right, dict(zip(ready.names, outputs, strict=True)), other, name="the original")
-    return msgspec.structs.replace(report, notes=tuple(dict.fromkeys((*ready.notes, *report.notes))))
+    heads = [output_name(entry) for entry in right.graph.heads]
+    known = {output for output, _ in internals(left.graph.nodes)}
+    ready, outputs, _ = _run(left, own.feeds, own, () if settings.layers else [head for head in heads if head in known])
+    held = list_parameter_names(left.params) or ()
+    values = {node.name: array for node, array in ready.values.items() if node.name not in held}
+    report = verify_recorded(right, {**values, **dict(zip(ready.names, outputs, strict=True))}, other, name=name)
+    rest = [output for entry in left.graph.heads if (output := output_name(entry)) not in heads]
+    more = [f"outputs of {name} that are not compared: {format_names(rest, _NAMED)}"] if rest and not settings.layers else []
+    return msgspec.structs.replace(report, notes=tuple(dict.fromkeys((*ready.notes, *report.notes, *more))))
 
 
-def _run(side: Side, feeds: Mapping[str, Array], settings: Settings) -> tuple[Prepared, list[Array], int]:
-    """Compute the heads, with ``layers`` every output; return the prepared graph, the outputs and the peak memory in bytes."""
+def _run(
+    side: Side, feeds: Mapping[str, Array], settings: Settings, targets: Sequence[str] = ()
+) -> tuple[Prepared, list[Array], int]:
+    """Compute ``targets`` or the heads, with ``layers`` every output.
+
+    Return the prepared graph, the outputs and the peak memory in bytes.
+    """
     ready = prepare(
         side.graph,
         params=side.params,
         feeds=feeds,
         shapes=settings.shapes,
-        targets=(),
+        targets=targets,
         seed=settings.seed,
         params_seed=settings.params_seed,
         all_outputs=settings.layers,

@@ -42,6 +42,7 @@ def verify(
 ) -> Report:
     """Compare the branches of ``left``, or its graph with that of ``right``: structure, parameters, values, training.
 
+    With ``values_only`` only the outputs of ``left`` are compared with those of ``right``: :func:`compare_by_name`.
     With ``recorded`` (arrays by name, whose origin is ``recorded_name``) only values are compared: :func:`verify_recorded`.
 
     Branches are told apart by ``map_file``, by ``prefixes``, by the ``rewrite`` that made them, or by the names of the outputs;
@@ -56,6 +57,9 @@ def verify(
     if recorded is not None:
         check_names([left.graph], [left.graph], settings, {})
         return verify_recorded(left, recorded, settings, name=recorded_name)
+    if right is not None and settings.values_only:
+        check_names([left.graph, right.graph], [left.graph, right.graph], settings, {})
+        return compare_by_name(right, left, settings, name="the other graph")
     if right is not None:
         return _verify_pairs(pair_files(left.graph, right.graph), left, right, settings)
     batch = find_batch(left.graph) if not map_file else None
@@ -94,6 +98,8 @@ def _verify_pairs(heads: Sequence[HeadPairs], left: Side, right: Side, settings:
     heads, left, right = _upgrade_pairs(heads, left, right, notes)
     check_names([left.graph, right.graph], graphs, settings, notes)
     pairings = [compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS) for pair in heads]
+    if left is not right and not settings.layers and not all(pairings):
+        notes["the structures differ, so outputs are not compared; --values-only compares them by name"] = None
     twins = Twins((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))
     sides = Sides(left, right, twins.expand(settings.as_input))
     reports = []

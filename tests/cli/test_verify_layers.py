@@ -256,3 +256,42 @@ def test_an_old_file_records_and_holds(tmp_path: Path) -> None:
     made_up = ("--random-params", "0")
     done(graphshare("run", "net.json", "--random", "0", *made_up, "--shape", "data=2,3", "--all", "-o", "d.npz", cwd=tmp_path))
     compared(tmp_path, "net.json", "--recorded", "d.npz", *made_up, "--layers", equal=True)
+
+
+def test_outputs_alone_are_compared_whatever_the_structure(folder: Path) -> None:
+    done(graphshare("fold", "lenet", "-o", "folded", cwd=folder))
+    branch = compared(folder, "folded", "--against", "lenet", *SHAPE, equal=False)
+    note = "the structures differ, so outputs are not compared; --values-only compares them by name"
+    assert note in branch["notes"]
+    for pair in (("folded", "--against", "lenet"), ("lenet", "--against", "folded")):
+        branch = compared(folder, *pair, "--values-only", *SHAPE, equal=True)
+        assert [stage["name"] for stage in branch["stages"]] == ["values"]
+        assert note not in branch["notes"]
+    run = done(graphshare("verify", "folded", "--against", "lenet", "--values-only", *SHAPE, cwd=folder))
+    assert run.stdout.decode().splitlines()[-1] == "EQUAL: this graph and the other graph, within the tolerance"
+    model = gs.load(folder / "folded")
+    gs.save(model.with_params({"fc1_bias": np.array(model.params["fc1_bias"]) + 0.5}), folder / "changed")
+    branch = compared(folder, "changed", "--against", "lenet", "--values-only", *SHAPE, equal=False)
+    assert branch["rounds"][0]["outputs"][0]["output"] == "softmax_output"
+    assert not gs.verify(folder / "changed", against=folder / "lenet", values_only=True, shapes={"data": (1, 1, 28, 28)})
+
+
+def test_a_cut_model_has_the_outputs_of_its_source(folder: Path) -> None:
+    done(graphshare("extract", "lenet", "--target", "tanh3", "-o", "features", cwd=folder))
+    branch = compared(folder, "features", "--against", "lenet", "--values-only", *SHAPE, equal=True)
+    assert branch["rounds"][0]["outputs"][0]["comparison"]["identical"]
+    assert "outputs of the other graph that are not compared: softmax_output" in branch["notes"]
+    branch = compared(folder, "lenet", "--against", "features", "--values-only", *SHAPE, equal=False)
+    assert "does not have it" in branch["rounds"][0]["outputs"][0]["comparison"]["reason"]
+    refused(graphshare("verify", "lenet", "--values-only", cwd=folder), "--values-only needs --against")
+    words = ("--against", "lenet", "--values-only", "--rounds", "2")
+    refused(graphshare("verify", "features", *words, cwd=folder), "one set of inputs")
+    unknown = graphshare("verify", "features", "--against", "lenet", "--values-only", "--shape", "dat=1", cwd=folder)
+    refused(unknown, "'dat' names no variable")
+
+
+def test_drawn_parameters_are_equal_by_name(folder: Path) -> None:
+    done(graphshare("extract", "lenet-symbol.json", "--target", "tanh3", "-o", "features.json", cwd=folder))
+    done(graphshare("extract", "lenet-symbol.json", "--target", "tanh3", "--target", "conv2", "-o", "two.json", cwd=folder))
+    words = ("--against", "two.json", "--values-only", "--random-params", "0")
+    compared(folder, "features.json", *words, *SHAPE, equal=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -36,26 +36,29 @@ def export_operator(
     np_shape = any(not x.size or not x.ndim for x in inputs)
     attributes = {"is_np_shape": ("int", 1)} if np_shape else {}
     graph = Graph((*variables, node), tuple(Entry(node, i) for i in range(outputs)), attributes)
-    shapes = {v: x.shape for v, x in zip(variables, inputs, strict=True)}
-    types = {v: str(x.dtype) for v, x in zip(variables, inputs, strict=True)}
-    inference = infer(graph, shapes, types)
     formals = signature.formal_inputs(node.attrs)
-    values, tensors = {}, {}
-    for i, (variable, x) in enumerate(zip(variables, inputs, strict=True)):
-        if i < len(formals) and formals[i] in PARAMETER_FORMALS:
-            values[variable] = Value("", x.shape, str(x.dtype), partial(np.asarray, x))
-            tensors[variable] = Tensor("", str(x.dtype), x.shape, Bytes(encode_array(x, str(x.dtype))))
+    stored = {v for i, v in enumerate(variables) if i < len(formals) and formals[i] in PARAMETER_FORMALS}
+    return export_graph(graph, dict(zip(variables, inputs, strict=True)), stored, opset=opset)
+
+
+def export_graph(
+    graph: Graph, arrays: Mapping[Node, Any], stored: Collection[Node], *, opset: int = OPSET
+) -> bytes | RefusedError:
+    """Return the ONNX model of a graph on arrays for its variables, of which ``stored`` are initializers; or the refusal."""
+    inference = infer(graph, {v: x.shape for v, x in arrays.items()}, {v: str(x.dtype) for v, x in arrays.items()})
+    values = {v: Value("", arrays[v].shape, str(arrays[v].dtype), partial(np.asarray, arrays[v])) for v in stored}
+    tensors = {v: Tensor("", x.dtype, x.shape, Bytes(encode_array(arrays[v], x.dtype))) for v, x in values.items()}
     try:
-        translated = translate_graph(graph, inference, values, tensors, opset=opset, name="one operator")
+        translated = translate_graph(graph, inference, values, tensors, opset=opset, name="test")
     except RefusedError as refusal:
         return refusal
     return b"".join(encode_model(OnnxModel(translated.graph, {"": opset}, IR_VERSION)).pieces())
 
 
-def run_onnx(data: bytes, feeds: Mapping[str, Any]) -> tuple[list[Any], str]:
+def run_onnx(data: bytes, feeds: Mapping[str, Any], *, reference: bool = False) -> tuple[list[Any], str]:
     """Check a model with ONNX's checker and run it; return its outputs and who computed them.
 
-    ``feeds`` that are not among the model's inputs are left out.
+    ``feeds`` that are not among the model's inputs are left out. With ``reference`` onnxruntime is not asked.
     """
     import onnx
     import onnxruntime
@@ -69,10 +72,12 @@ def run_onnx(data: bytes, feeds: Mapping[str, Any]) -> tuple[list[Any], str]:
     options.intra_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        session = None if reference else onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         if "NOT_IMPLEMENTED" not in str(error):
             raise
-        with np.errstate(all="ignore"):
-            return [np.asarray(x) for x in ReferenceEvaluator(model).run(None, fed)], "reference"
-    return session.run(None, fed), "onnxruntime"
+        session = None
+    if session is not None:
+        return session.run(None, fed), "onnxruntime"
+    with np.errstate(all="ignore"):
+        return [np.asarray(x) for x in ReferenceEvaluator(model).run(None, fed)], "reference"

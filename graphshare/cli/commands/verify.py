@@ -54,6 +54,7 @@ EXAMPLES = {
     "--expect", type=click.Choice(["tied"]), help="With --train-step: fail where a parameter is a copy that may drift."
 )
 @click.option("--layers", is_flag=True, help="Compare every inner output too, and name the first that departs.")
+@click.option("--values-only", is_flag=True, help="With --against: compare outputs by name, whatever the structure.")
 @click.option("--allow-unsupported", is_flag=True, help="Accept structure and parameters alone where an operator cannot run.")
 @image_options.options
 @options.max_memory
@@ -79,6 +80,7 @@ def command(
     train_step: bool,
     expect: str | None,
     layers: bool,
+    values_only: bool,
     allow_unsupported: bool,
     images: ImageSettings | None,
     format_: str | None,
@@ -97,6 +99,9 @@ def command(
     With --layers inner outputs are compared as well, and the first that departs is named, in topological order. --recorded runs
     the graph on the inputs in a file and compares its outputs with those in the file by name: an .npz of `run --all`, or what
     MXNet gave for `get_internals()`. Numbers may then differ by --rtol of the largest in their output.
+
+    Two files of different structure, such as a folded model and its source, are compared with --against and --values-only: only
+    the outputs, by their names, with the tolerance of --recorded.
 
     More than --max-memory, by default more than is available, is refused before anything runs. --time-limit ends the command
     with exit code 2: there is no answer.
@@ -122,6 +127,7 @@ def command(
         train_step=train_step,
         expect_tied=expect == "tied",
         layers=layers,
+        values_only=values_only,
         allow_unsupported=allow_unsupported,
     )
     for note in describe_images(values):

@@ -9,17 +9,16 @@ from graphshare.ops.unification import axis_of
 
 
 def translate_batch_norm(t: Translation) -> list[str]:
-    """Emit ``BatchNormalization``; a fixed gamma is a constant of ones. Mean and deviation are given where they are read."""
-    x, gamma, beta, mean, variance = t.inputs
-    axis = axis_of(t.attrs.get("axis", 1), x.rank)
-    if x.rank == 1:
-        t.refuse("it has data without a channel axis beside the batch")
-    scale = t.constant(np.ones(gamma.shape), gamma.dtype) if t.attrs["fix_gamma"] else gamma
-    swapped = _swap(x.rank, axis)
-    out = t.emit("BatchNormalization", t.transpose(x, swapped), scale, beta, mean, variance, epsilon=float(t.attrs["eps"]))
-    if t.op == "_contrib_BatchNormWithReLU":
-        out = t.emit("Relu", out)
-    results = [t.transpose(out, swapped)]
+    """Emit ``BatchNormalization``; a fixed gamma is a constant of ones. Mean and deviation are given where they are read.
+
+    Data with one axis, and an eps that is no float32 beside float64 data, need plain arithmetic.
+    """
+    x, mean = t.inputs[0], t.inputs[3]
+    axis, eps = axis_of(t.attrs.get("axis", 1), x.rank), t.attrs["eps"]
+    if x.rank == 1 or (x.dtype == "float64" and float(np.float32(eps)) != eps):
+        results = [_scale(t, axis)]
+    else:
+        results = [_normalize(t, axis)]
     if t.used - {0}:
         results.append(t.emit("Identity", mean))
     if 2 in t.used:
@@ -27,11 +26,41 @@ def translate_batch_norm(t: Translation) -> list[str]:
     return results
 
 
+def _normalize(t: Translation, axis: int) -> str:
+    x, gamma, beta, mean, variance = t.inputs
+    scale = t.constant(np.ones(gamma.shape), gamma.dtype) if t.attrs["fix_gamma"] else gamma
+    swapped = _swap(x.rank, axis)
+    wide = mean.dtype  # float32 for float16
+    data = t.transpose(t.cast(x, wide), swapped)
+    out = t.emit("BatchNormalization", data, scale, beta, mean, variance, epsilon=float(t.attrs["eps"]))
+    return t.cast(t.transpose(_rectify(t, out), swapped), x.dtype, of=wide)
+
+
+def _scale(t: Translation, axis: int) -> str:
+    """Return (x - mean) * (gamma / sqrt(variance + eps)) + beta."""
+    x, gamma, beta, mean, _variance = t.inputs
+    wide, tail = mean.dtype, (-1, *(1,) * (x.rank - 1 - axis))
+    factor = _inverse_deviation(t)
+    if not t.attrs["fix_gamma"]:
+        factor = t.emit("Mul", factor, gamma)
+    shape = (mean.shape[0], *tail[1:])
+    out = t.emit("Mul", t.emit("Sub", t.cast(x, wide), t.reshape(mean, shape)), t.reshape(factor, shape))
+    return t.cast(_rectify(t, t.emit("Add", out, t.reshape(beta, shape))), x.dtype, of=wide)
+
+
+def _rectify(t: Translation, out: str) -> str:
+    return t.emit("Relu", out) if t.op == "_contrib_BatchNormWithReLU" else out
+
+
 def _spread(t: Translation) -> str:
     """Return 1 / sqrt(variance + eps) of BatchNorm; others give the variance."""
+    if t.op not in ("BatchNorm", "_contrib_BatchNormWithReLU"):
+        return t.emit("Identity", t.inputs[4])
+    return _inverse_deviation(t)
+
+
+def _inverse_deviation(t: Translation) -> str:
     variance = t.inputs[4]
-    if t.op not in ("BatchNorm", "BatchNorm_v1", "_contrib_BatchNormWithReLU"):
-        return t.emit("Identity", variance)
     total = t.emit("Add", variance, t.number(t.attrs["eps"], variance.dtype))
     return t.emit("Reciprocal", t.emit("Sqrt", total))
 

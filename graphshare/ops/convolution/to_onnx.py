@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphshare.ops.convolution.columns_onnx import TRANSLATIONS as COLUMNS
 from graphshare.ops.translation import Translation, Translator
 from graphshare.ops.windows import is_channels_last, window_of
 
@@ -31,4 +32,5 @@ def translate_convolution(t: Translation) -> str:
 TRANSLATIONS = (
     Translator("Convolution", translate_convolution),
     Translator("Convolution_v1", translate_convolution),
+    *COLUMNS,
 )

@@ -11,7 +11,7 @@ from graphshare.ops.limits import refuse_invalid_call, require
 from graphshare.ops.unification import axis_of, size_of, unify
 
 
-def _positions(attrs: Attrs) -> Any:
+def positions(attrs: Attrs) -> Any:
     """Return the position ``int_ind``, or the slice of ``start``, ``stop`` and ``step``."""
     if attrs["int_ind"] is not None:
         return attrs["int_ind"]
@@ -21,7 +21,7 @@ def _positions(attrs: Attrs) -> Any:
 def delete(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the array without these positions along ``axis``, or the flattened array without them."""
     with refuse_invalid_call():
-        return np.delete(x, _positions(attrs), attrs["axis"])
+        return np.delete(x, positions(attrs), attrs["axis"])
 
 
 def insert_scalar(context: Context, attrs: Attrs, x: Array, values: Array) -> Array:
@@ -32,7 +32,7 @@ def insert_scalar(context: Context, attrs: Attrs, x: Array, values: Array) -> Ar
 def insert(context: Context, attrs: Attrs, x: Array, values: Array, *places: Array) -> Array:
     """Return the array with ``values`` before these positions, which an array may name."""
     require(not places or places[0].dtype == np.int64, "positions must be int64")
-    at: Any = places[0] if places else _positions(attrs)
+    at: Any = places[0] if places else positions(attrs)
     with refuse_invalid_call():
         return np.insert(x, at, values.astype(x.dtype), attrs["axis"])
 
@@ -64,7 +64,7 @@ def _refuses_insert(attrs: Attrs, bodies: Bodies) -> str | None:
 
 def _count(attrs: Attrs, size: int) -> int:
     require(attrs["step"] != 0, "step must not be 0")
-    places = _positions(attrs)
+    places = positions(attrs)
     if isinstance(places, int):
         if not -size <= places <= size:
             raise KernelError(f"position {places} is outside an axis of size {size}")

@@ -24,22 +24,22 @@ def _stack_with(function: Any) -> Callable[..., Array]:
     return forward
 
 
-def _to_rows(shape: Shape) -> Shape:
+def to_rows(shape: Shape) -> Shape:
     """Return the shape for vstack: at least two axes, new ones in front."""
     return shape if shape is None or len(shape) > 1 else (1, *shape) if shape else (1, 1)
 
 
-def _to_columns(shape: Shape) -> Shape:
+def to_columns(shape: Shape) -> Shape:
     """Return the shape for column_stack: a single axis becomes a column."""
     return shape if shape is None or len(shape) > 1 else (*shape, 1) if shape else (1, 1)
 
 
-def _at_least_1d(shape: Shape) -> Shape:
+def at_least_1d(shape: Shape) -> Shape:
     """Return the shape for hstack: at least one axis."""
     return shape if shape is None or shape else (1,)
 
 
-def _at_least_3d(shape: Shape) -> Shape:
+def at_least_3d(shape: Shape) -> Shape:
     """Return the shape for dstack: three axes."""
     if shape is None or len(shape) > 2:
         return shape
@@ -59,7 +59,8 @@ def _infer_stack_shapes(lift: Lift, axis: int | None) -> ShapeRule:
     return shapes
 
 
-def _with_split_axis(attrs: Attrs, rank: int) -> Attrs:
+def with_split_axis(attrs: Attrs, rank: int) -> Attrs:
+    """Return the attributes of hsplit as those of _split_v2."""
     if not rank:
         raise KernelError("an array without axes cannot be split")
     return {**attrs, "axis": 0 if rank == 1 else 1}
@@ -67,13 +68,13 @@ def _with_split_axis(attrs: Attrs, rank: int) -> Attrs:
 
 def hsplit(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     """Split by columns, or along the only axis."""
-    return split(context, _with_split_axis(attrs, x.ndim), x)
+    return split(context, with_split_axis(attrs, x.ndim), x)
 
 
 def _hsplit_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if inputs[0] is None:
         return inputs, outputs
-    return split_shapes(_with_split_axis(attrs, len(inputs[0])), inputs, outputs)
+    return split_shapes(with_split_axis(attrs, len(inputs[0])), inputs, outputs)
 
 
 def pad_widths(attrs: Attrs, rank: int) -> tuple[tuple[int, int], ...]:
@@ -111,10 +112,10 @@ def _pad_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
 
 KERNELS = with_limits(
     Limits(elements=True),
-    Kernel("_npi_vstack", _stack_with(np.vstack), _infer_stack_shapes(_to_rows, 0), same_dtypes),
-    Kernel("_npi_hstack", _stack_with(np.hstack), _infer_stack_shapes(_at_least_1d, None), same_dtypes),
-    Kernel("_npi_dstack", _stack_with(np.dstack), _infer_stack_shapes(_at_least_3d, 2), same_dtypes),
-    Kernel("_npi_column_stack", _stack_with(np.column_stack), _infer_stack_shapes(_to_columns, 1), same_dtypes),
+    Kernel("_npi_vstack", _stack_with(np.vstack), _infer_stack_shapes(to_rows, 0), same_dtypes),
+    Kernel("_npi_hstack", _stack_with(np.hstack), _infer_stack_shapes(at_least_1d, None), same_dtypes),
+    Kernel("_npi_dstack", _stack_with(np.dstack), _infer_stack_shapes(at_least_3d, 2), same_dtypes),
+    Kernel("_npi_column_stack", _stack_with(np.column_stack), _infer_stack_shapes(to_columns, 1), same_dtypes),
     Kernel("_npi_stack", stack, stack_shapes, same_dtypes),
     Kernel("_npi_hsplit", hsplit, _hsplit_shapes, same_dtypes),
     Kernel("_npi_pad", pad, _pad_shapes, same_dtypes),

@@ -1,28 +1,178 @@
-"""Pooling in ONNX."""
+"""Pooling in ONNX: ``MaxPool`` and ``AveragePool``, which have the channels first and pad each end of an axis on its own.
+
+The conventions ``full`` and ``same`` are a padding at the end. What counts as a cell of a mean is told by which padding the
+node has itself (not counted) and which a ``Pad`` adds before it (counted); sums are means times the size of the window.
+"""
 
 from __future__ import annotations
 
-from graphshare.ops.translation import Translation, Translator
-from graphshare.ops.windows import window_of
+from math import prod
+from typing import NamedTuple
 
+import numpy as np
+
+from graphshare.ops.kernel import Attrs
+from graphshare.ops.pooling.kernel import axes_and_window
+from graphshare.ops.translation import Translation, Translator, Value
+from graphshare.ops.windows import Window, is_channels_last, tap_cells
+
+_REDUCTIONS = {"max": "ReduceMax", "avg": "ReduceMean", "sum": "ReduceSum"}
 _GLOBAL = {"max": "GlobalMaxPool", "avg": "GlobalAveragePool"}
+
+
+class _Cells(NamedTuple):
+    """Windows over axes of ``sizes``: their positions, and the padding at either end."""
+
+    window: Window
+    sizes: tuple[int, ...]
+    counts: tuple[int, ...]
+    end: tuple[int, ...]
+
+    @property
+    def begin(self) -> tuple[int, ...]:
+        return self.window.pad
+
+    @property
+    def fits(self) -> bool:
+        """Whether every window has a cell of the image; ONNX wants the padding to be smaller than the window."""
+        return all(p < k for pads in (self.begin, self.end) for p, k in zip(pads, self.window.kernel, strict=True))
 
 
 def translate_pooling(t: Translation) -> str:
     """Emit a pooling over windows, or over all of the spatial axes."""
-    x, kind = t.inputs[0], t.attrs["pool_type"]
-    if kind not in _GLOBAL:
-        t.refuse(f"it has the pool_type {kind}")
-    if t.attrs["global_pool"]:
+    return _pool(t, t.attrs)
+
+
+def translate_pooling_v1(t: Translation) -> str:
+    """Emit the pooling of MXNet 0.x: padding counts, as zeros for the maximum, and means divide by the whole window."""
+    if t.attrs["global_pool"] or t.attrs["pool_type"] == "sum":
+        return _pool(t, t.attrs)
+    x, cells = t.inputs[0], _cells_of(t)
+    if t.attrs["pool_type"] == "avg":
+        return _average(t, x, cells, include=True) if cells.fits else _average(t, *_pad_all(t, x, cells, 0), include=True)
+    front = (0, 0, *cells.begin)
+    data = t.pad(x, front, front, 0, x.dtype)
+    window = cells.window._replace(pad=(0,) * len(cells.begin))
+    sizes = tuple(n + 2 * p for n, p in zip(cells.sizes, cells.begin, strict=True))
+    counts = tuple(min(c, -(-n // s)) for c, n, s in zip(cells.counts, sizes, window.stride, strict=True))
+    ends = tuple(max(0, (c - 1) * s + k - n) for c, s, k, n in zip(counts, window.stride, window.kernel, sizes, strict=True))
+    out = _maximum(t, data, x.dtype, _Cells(window, sizes, counts, ends))
+    beyond = (0, 0, *(c - d for c, d in zip(cells.counts, counts, strict=True)))  # windows without any cell
+    return t.pad(out, (0,) * len(beyond), beyond, -np.inf, x.dtype)
+
+
+def _pool(t: Translation, attrs: Attrs) -> str:
+    x, kind = t.inputs[0], attrs["pool_type"]
+    power = attrs.get("p_value") if kind == "lp" else 1
+    if power not in (1, 2, 3):
+        t.refuse(f"its p_value is {power}; pool_type lp takes 1, 2 or 3")
+    if kind == "lp":
+        kind = "sum"
+    wide = "float32" if x.dtype == "float16" and kind == "sum" else x.dtype
+    data = t.cast(x, wide)
+    factors = data
+    for _ in range(power - 1):
+        data = t.emit("Mul", data, factors)
+    value = Value(data, x.shape, wide)
+    out = _pool_globally(t, value, kind) if attrs["global_pool"] else _pool_windows(t, value, kind)
+    return t.cast(_root(t, out, power, wide), x.dtype, of=wide)
+
+
+def _root(t: Translation, x: str, power: int, dtype: str) -> str:
+    """Return the root of ``x``; the cube root of a negative number is negative."""
+    if power == 1:
+        return x
+    if power == 2:
+        return t.emit("Sqrt", x)
+    return t.emit("Mul", t.emit("Sign", x), t.emit("Pow", t.emit("Abs", x), t.number(1 / 3, dtype)))
+
+
+def _pool_globally(t: Translation, x: Value, kind: str) -> str:
+    last = is_channels_last(t.attrs.get("layout"))
+    if kind in _GLOBAL and not last and x.dtype != "float64":  # onnxruntime has no global pooling of float64
         return t.emit(_GLOBAL[kind], x)
-    window = window_of(t.attrs)
-    if t.attrs["pooling_convention"] != "valid":
-        t.refuse(f"it has the pooling_convention {t.attrs['pooling_convention']}")
-    pads = (*window.pad, *window.pad)
+    axes, _ = axes_and_window(t.attrs, x.shape)
+    return t.reduce(_REDUCTIONS[kind], x, list(axes), keepdims=True)
+
+
+def _pool_windows(t: Translation, x: Value, kind: str) -> str:
+    cells = _cells_of(t)
+    if is_channels_last(t.attrs.get("layout")):
+        rank = x.rank
+        data = t.transpose(x, (0, rank - 1, *range(1, rank - 1)))
+        first = Value(data, (x.shape[0], x.shape[-1], *x.shape[1:-1]), x.dtype)
+        return t.transpose(_pool_cells(t, first, kind, cells), (0, *range(2, rank), 1))
+    return _pool_cells(t, x, kind, cells)
+
+
+def _cells_of(t: Translation) -> _Cells:
+    """Return the windows; their padding at the end gives the number of positions of MXNet."""
+    shape = t.inputs[0].shape
+    axes, window = axes_and_window(t.attrs, shape)
+    sizes, counts = (tuple(of[a] for a in axes) for of in (shape, t.outputs[0].shape))
+    ends = tuple(
+        p if (n + 2 * p - k) // s + 1 == count else (count - 1) * s + k - n - p
+        for n, count, k, s, p in zip(sizes, counts, window.kernel, window.stride, window.pad, strict=True)
+    )
+    return _Cells(window, sizes, counts, ends)
+
+
+def _pool_cells(t: Translation, x: Value, kind: str, cells: _Cells) -> str:
     if kind == "max":
-        return t.emit("MaxPool", x, kernel_shape=window.kernel, strides=window.stride, pads=pads)
-    include = int(t.attrs.get("count_include_pad") is not False)
-    return t.emit("AveragePool", x, kernel_shape=window.kernel, strides=window.stride, pads=pads, count_include_pad=include)
+        return _maximum(t, x, x.dtype, cells)
+    if kind == "sum":
+        data, inner = (x, cells) if cells.fits else _pad_all(t, x, cells, 0)
+        mean = _average(t, data, inner, include=True)
+        return t.emit("Mul", mean, t.number(prod(cells.window.kernel), x.dtype))
+    if t.attrs.get("count_include_pad") is False or not any((*cells.begin, *cells.end)):
+        return _average(t, x, cells, include=False) if cells.fits else _average_by_weight(t, x, cells, include=False)
+    if cells.begin == cells.end and cells.fits:
+        return _average(t, x, cells, include=True)
+    front = (0, 0, *cells.begin)
+    surplus = tuple(max(0, e - p) for e, p in zip(cells.end, cells.begin, strict=True))
+    inner = _Cells(cells.window._replace(pad=(0,) * len(surplus)), cells.sizes, cells.counts, surplus)
+    if not inner.fits:
+        return _average_by_weight(t, x, cells, include=True)
+    return _average(t, t.pad(x, front, front, 0, x.dtype), inner, include=False)
 
 
-TRANSLATIONS = (Translator("Pooling", translate_pooling),)
+def _maximum(t: Translation, x: Value | str, dtype: str, cells: _Cells) -> str:
+    if not cells.fits:
+        x, cells = _pad_all(t, Value(x, (), dtype) if isinstance(x, str) else x, cells, -float(np.finfo(dtype).max))
+    window = cells.window
+    return t.emit("MaxPool", x, kernel_shape=window.kernel, strides=window.stride, pads=(*cells.begin, *cells.end))
+
+
+def _average(t: Translation, x: Value | str, cells: _Cells, *, include: bool) -> str:
+    window = cells.window
+    return t.emit(
+        "AveragePool",
+        x,
+        kernel_shape=window.kernel,
+        strides=window.stride,
+        pads=(*cells.begin, *cells.end),
+        count_include_pad=int(include),
+    )
+
+
+def _pad_all(t: Translation, x: Value, cells: _Cells, value: float) -> tuple[str, _Cells]:
+    """Return the data with all of its padding, and the windows over it."""
+    ends = tuple(max(0, e) for e in cells.end)
+    padded = t.pad(x, (0, 0, *cells.begin), (0, 0, *ends), value, x.dtype)
+    none = (0,) * len(ends)
+    sizes = tuple(n + p + e for n, p, e in zip(cells.sizes, cells.begin, ends, strict=True))
+    return padded, _Cells(cells.window._replace(pad=none), sizes, cells.counts, none)
+
+
+def _average_by_weight(t: Translation, x: Value, cells: _Cells, *, include: bool) -> str:
+    """Return means where windows lie in the padding as a whole: those over all of a window, scaled by its number of cells."""
+    wide = "float32" if x.dtype == "float16" else x.dtype
+    mean = _average(t, *_pad_all(t, Value(t.cast(x, wide), x.shape, wide), cells, 0), include=True)
+    factor = np.ones((1, 1, *(1,) * len(cells.counts)))
+    for i, (size, count, kernel) in enumerate(zip(cells.sizes, cells.counts, cells.window.kernel, strict=True)):
+        number = tap_cells(size, cells.window, i, count, include)
+        factor = factor * (kernel / number).reshape(-1, *(1,) * (len(cells.counts) - 1 - i))
+    return t.cast(t.emit("Mul", mean, t.constant(factor, wide)), x.dtype, of=wide)
+
+
+TRANSLATIONS = (Translator("Pooling", translate_pooling), Translator("Pooling_v1", translate_pooling_v1))

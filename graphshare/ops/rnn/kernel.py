@@ -40,14 +40,14 @@ def directions(attrs: Attrs) -> int:
     return 2 if attrs["bidirectional"] else 1
 
 
-def _output_width(attrs: Attrs) -> int:
+def output_width(attrs: Attrs) -> int:
     size: int = attrs["projection_size"] or attrs["state_size"]
     return size
 
 
 def parameter_size(attrs: Attrs, inputs: int) -> int:
     """Return the length of the parameter vector for inputs of this size."""
-    hidden, layers, sides, out = attrs["state_size"], attrs["num_layers"], directions(attrs), _output_width(attrs)
+    hidden, layers, sides, out = attrs["state_size"], attrs["num_layers"], directions(attrs), output_width(attrs)
     rows = GATES[attrs["mode"]] * hidden * sides
     size: int = rows * (inputs + out + 2) + (layers - 1) * rows * (sides * out + out + 2)
     return size + layers * sides * out * hidden if attrs["projection_size"] else size
@@ -76,7 +76,7 @@ def cells(attrs: Attrs, inputs: int, vector: Array) -> list[Cell]:
         raise KernelError(
             f"{format_count(vector.size, 'parameter')}, expected {parameter_size(attrs, inputs)} for inputs of size {inputs}"
         )
-    hidden, sides, out = attrs["state_size"], directions(attrs), _output_width(attrs)
+    hidden, sides, out = attrs["state_size"], directions(attrs), output_width(attrs)
     rows, at = GATES[attrs["mode"]] * hidden, 0
 
     def take(*shape: int) -> Array:
@@ -202,7 +202,7 @@ def _drop_out(context: Context, p: float, x: Array) -> Array:
 
 def rnn_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer data, parameters, states, results and sequence lengths from each other."""
-    lstm, sides, out = attrs["mode"] == "lstm", directions(attrs), _output_width(attrs)
+    lstm, sides, out = attrs["mode"] == "lstm", directions(attrs), output_width(attrs)
     require(lstm or not attrs["projection_size"], f"projection_size is for mode lstm only, not for {attrs['mode']}")
     stacked, hidden = attrs["num_layers"] * sides, attrs["state_size"]
     steps, batch, width = dims_of_rank(inputs[0], 3)

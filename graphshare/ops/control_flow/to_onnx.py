@@ -1,0 +1,103 @@
+"""Control flow in ONNX: ``_foreach`` as ``Scan``, ``_while_loop`` as ``Loop`` and ``_cond`` as ``If``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from graphshare.ops.translation import Translation, Translator, Value
+
+
+def translate_foreach(t: Translation) -> list[str]:
+    """Emit ``Scan`` over the data: a step of data with a single axis keeps it with size 1."""
+    data_count, out_count = len(t.attrs["in_data_locs"]), t.attrs["num_out_data"]
+    state_count = len(t.attrs["in_state_locs"])
+    places = (*t.attrs["in_data_locs"], *t.attrs["in_state_locs"], *t.attrs["remain_locs"])
+    if not data_count:
+        t.refuse("it has no data to run along")
+    data, states = [_with_steps(t, x) for x in t.inputs[:data_count]], t.inputs[data_count : data_count + state_count]
+    rest = t.inputs[data_count + state_count :]
+
+    def step(inputs: Sequence[Value]) -> list[Value]:
+        operands = (*inputs[state_count:], *inputs[:state_count], *rest)
+        heads = t.inline(0, [x for _, x in sorted(zip(places, operands, strict=True), key=lambda pair: pair[0])])
+        return [*heads[out_count:], *heads[:out_count]]
+
+    steps = [msgspec.structs.replace(x, name="step", shape=x.shape[1:]) for x in data]
+    body = t.body([*(_state_of(x) for x in states), *steps], step)
+    made = t.emit_several("Scan", len(body.outputs), *states, *data, body=body, num_scan_inputs=data_count)
+    return [*made[state_count:], *made[:state_count]]
+
+
+def _with_steps(t: Translation, x: Value) -> Value:
+    """Return data that has steps with axes."""
+    if x.rank > 1:
+        return x
+    shape = (*x.shape, 1)
+    return Value(t.reshape(x, shape), shape, x.dtype)
+
+
+def _state_of(x: Value) -> Value:
+    """Return the input of a body for a state that begins as ``x``."""
+    return Value("state", x.shape, x.dtype)
+
+
+def translate_while(t: Translation) -> list[str]:
+    """Emit ``Loop``; the outputs of its steps are filled up with zeros to ``max_iterations``."""
+    limit, out_count = t.attrs["max_iterations"], t.attrs["num_out_data"]
+    variables = [t.attrs["func_input_locs"][place] for place in t.attrs["func_var_locs"]]
+
+    def is_true(values: Sequence[Value]) -> Value:
+        return _condition(t, t.inline(0, [values[place] for place in t.attrs["cond_input_locs"]]))
+
+    def step(inputs: Sequence[Value]) -> list[Value]:
+        values = list(t.inputs)
+        for place, x in zip(variables, inputs[2:], strict=True):
+            values[place] = x
+        heads = t.inline(1, [values[place] for place in t.attrs["func_input_locs"]])
+        for place, head in zip(variables, heads[out_count:], strict=True):
+            values[place] = head
+        return [is_true(values), *heads[out_count:], *heads[:out_count]]
+
+    begins = [t.inputs[place] for place in variables]
+    counter = [Value("iteration", (), "int64"), Value("condition", (), "bool")]
+    body = t.body([*counter, *map(_state_of, begins)], step)
+    count = len(body.outputs) - 1
+    made = t.emit_several("Loop", count, t.number(limit, "int64"), is_true(t.inputs), *begins, body=body)
+    collected = zip(made[len(begins) :], t.outputs, strict=False)
+    return [*(_fill_up(t, x, out) for x, out in collected), *made[: len(begins)]]
+
+
+def _condition(t: Translation, heads: Sequence[Value]) -> Value:
+    """Return the truth of a condition without axes."""
+    if len(heads) != 1 or any(size != 1 for size in heads[0].shape):
+        t.refuse("its condition is not one number")
+    truth = Value(t.cast(heads[0], "bool"), heads[0].shape, "bool")
+    return Value(t.reshape(truth, ()), (), "bool")
+
+
+def _fill_up(t: Translation, x: str, like: Value) -> str:
+    """Return steps, and zeros behind them up to the length of the output."""
+    done = t.emit("Gather", t.emit("Shape", x), t.integers([0]))
+    missing = t.emit("Sub", t.integers(like.shape[:1]), done)
+    shape = t.emit("Concat", missing, t.integers(like.shape[1:]), axis=0)
+    zeros = t.emit("Expand", t.number(0, like.dtype), shape)
+    return t.reshape(t.emit("Concat", x, zeros, axis=0), like.shape)
+
+
+def translate_cond(t: Translation) -> list[str]:
+    """Emit ``If`` with both branches."""
+    holds = _condition(t, t.inline(0, [t.inputs[place] for place in t.attrs["cond_input_locs"]]))
+    then, other = (
+        t.body([], lambda _, number=number, key=key: t.inline(number, [t.inputs[place] for place in t.attrs[key]]))
+        for number, key in ((1, "then_input_locs"), (2, "else_input_locs"))
+    )
+    return t.emit_several("If", len(then.outputs), holds, then_branch=then, else_branch=other)
+
+
+TRANSLATIONS = (
+    Translator("_foreach", translate_foreach, "without data it is refused"),
+    Translator("_while_loop", translate_while, "a condition of several numbers is refused"),
+    Translator("_cond", translate_cond, "a condition of several numbers is refused"),
+)

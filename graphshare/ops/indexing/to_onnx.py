@@ -1,0 +1,137 @@
+"""Selection by index in ONNX. MXNet's indices may have any dtype; ONNX takes int64, and negative ones as from the end."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from graphshare.ops.conversion import convert
+from graphshare.ops.indexing.selection import emit_indices, emit_where
+from graphshare.ops.translation import FAR, NoTranslation, Translation, Translator, Value
+from graphshare.ops.unification import axis_of
+
+
+def translate_embedding(t: Translation) -> str:
+    """Emit ``Gather`` of rows."""
+    data, weight = t.inputs
+    return t.emit("Gather", weight, emit_indices(t, data, weight.shape[0]), axis=0)
+
+
+def translate_take(t: Translation) -> str:
+    """Emit ``Gather`` along ``axis``."""
+    a, indices = t.inputs
+    axis = axis_of(t.attrs["axis"], a.rank)
+    return t.emit("Gather", a, emit_indices(t, indices, a.shape[axis], t.attrs["mode"]), axis=axis)
+
+
+def translate_batch_take(t: Translation) -> str:
+    """Emit ``GatherElements`` of one element in each row."""
+    a, indices = t.inputs
+    rows = t.reshape(a, (prod(a.shape[:-1]), a.shape[-1]))
+    places = t.reshape(emit_indices(t, indices, a.shape[-1]), (prod(indices.shape), 1))
+    return t.reshape(t.emit("GatherElements", rows, places, axis=1), indices.shape)
+
+
+def translate_pick(t: Translation) -> str:
+    """Emit ``GatherElements`` of one element along ``axis``."""
+    data, index = t.inputs
+    axis = axis_of(t.attrs["axis"], data.rank)
+    kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
+    places = emit_indices(t, index, data.shape[axis], t.attrs["mode"])
+    chosen = t.emit("GatherElements", data, places if index.shape == kept else t.reshape(places, kept), axis=axis)
+    return chosen if t.outputs[0].shape == kept else t.reshape(chosen, t.outputs[0].shape)
+
+
+def _emit_coordinates(t: Translation, indices: Value) -> str:
+    """Emit int64 coordinates in the last axis, where ONNX has them; MXNet has them in the first."""
+    return t.transpose(t.cast(indices, "int64"), (*range(1, indices.rank), 0))
+
+
+def translate_gather_nd(t: Translation) -> str:
+    """Emit ``GatherND``."""
+    data, indices = t.inputs
+    chosen = t.emit("GatherND", data, _emit_coordinates(t, indices))
+    shape = (*indices.shape[1:], *data.shape[indices.shape[0] :])
+    return chosen if shape == t.outputs[0].shape else t.reshape(chosen, t.outputs[0].shape)
+
+
+def translate_scatter_nd(t: Translation) -> str:
+    """Emit ``ScatterND`` onto zeros."""
+    data, indices = t.inputs
+    zeros = t.emit("Expand", t.number(0, data.dtype), t.integers(t.outputs[0].shape))
+    return t.emit("ScatterND", zeros, _emit_coordinates(t, indices), data)
+
+
+def translate_one_hot(t: Translation) -> str:
+    """Emit a comparison with 0, 1, 2...; ``OneHot`` counts negative indices from the end, MXNet finds none there."""
+    indices, dtype = t.inputs[0], t.outputs[0].dtype
+    if dtype == "bfloat16":
+        t.refuse("it has the dtype bfloat16")
+    places = t.reshape(t.cast(indices, "int64"), (*indices.shape, 1))
+    hit = t.emit("Equal", places, t.integers(range(t.attrs["depth"])))
+    on, off = (t.number(convert(np.asarray(t.attrs[key]), dtype), dtype) for key in ("on_value", "off_value"))
+    return emit_where(t, hit, on, off, dtype)
+
+
+def translate_where(t: Translation) -> str:
+    """Emit ``Where``; a condition with one axis selects rows."""
+    condition, x, y = t.inputs
+    chosen = t.cast(condition, "bool")
+    if condition.rank == 1 < x.rank:
+        chosen = t.reshape(chosen, (condition.shape[0], *[1] * (x.rank - 1)))
+    return emit_where(t, chosen, x, y, x.dtype)
+
+
+def translate_ravel(t: Translation) -> str:
+    """Emit the sum of the coordinates times their steps."""
+    data, shape = t.inputs[0], t.attrs["shape"]
+    steps = [[prod(shape[i + 1 :])] for i in range(len(shape))]
+    places = t.emit("Mul", t.cast(data, "int64"), t.constant(steps, "int64"))
+    return t.cast(t.reduce("ReduceSum", places, (0,)), data.dtype, "int64")
+
+
+def translate_unravel(t: Translation) -> str:
+    """Emit quotients and remainders by the steps of the axes; the first axis has any length."""
+    data, shape = t.inputs[0], t.attrs["shape"]
+    steps = [[max(1, prod(shape[i + 1 :]))] for i in range(len(shape))]
+    sizes = [[FAR], *([max(1, size)] for size in shape[1:])]
+    index = t.reshape(t.cast(data, "int64"), (1, *data.shape))
+    places = t.emit("Mod", t.emit("Div", index, t.constant(steps, "int64")), t.constant(sizes, "int64"))
+    return t.cast(places, data.dtype, "int64")
+
+
+def translate_index_array(t: Translation) -> str:
+    """Emit 0, 1, 2... along each axis, expanded to the shape of the array."""
+    x = t.inputs[0]
+    axes = range(x.rank) if t.attrs["axes"] is None else [axis_of(axis, x.rank) for axis in t.attrs["axes"]]
+    parts = []
+    for axis in axes:
+        places = np.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.rank + 1)])
+        parts.append(t.emit("Expand", t.constant(places, "int64"), t.integers((*x.shape, 1))))
+    return t.emit("Concat", *parts, axis=x.rank)
+
+
+def translate_index_copy(t: Translation) -> str:
+    """Emit ``ScatterND`` of whole rows."""
+    old, index, new = t.inputs
+    places = emit_indices(t, index, old.shape[0], "raise")
+    return t.emit("ScatterND", old, t.reshape(places, (*index.shape, 1)), new)
+
+
+TRANSLATIONS = (
+    Translator("Embedding", translate_embedding),
+    Translator("_contrib_SparseEmbedding", translate_embedding),
+    Translator("take", translate_take),
+    Translator("batch_take", translate_batch_take),
+    Translator("pick", translate_pick),
+    Translator("gather_nd", translate_gather_nd),
+    Translator("scatter_nd", translate_scatter_nd),
+    Translator("one_hot", translate_one_hot, condition="the dtype is not bfloat16"),
+    Translator("where", translate_where),
+    Translator("_ravel_multi_index", translate_ravel),
+    Translator("_unravel_index", translate_unravel),
+    Translator("_contrib_index_array", translate_index_array),
+    Translator("_contrib_index_copy", translate_index_copy),
+    NoTranslation("_contrib_boolean_mask", "the shape of its output depends on values"),
+)

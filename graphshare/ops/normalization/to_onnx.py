@@ -1,0 +1,122 @@
+"""Normalization within a sample in ONNX, and operators that are the identity at inference.
+
+Means and variances are plain arithmetic: it exists in every opset and dtype, gives the statistics that MXNet gives as outputs,
+and onnxruntime fuses it; its own kernels subtract squares, which loses digits where the mean is far from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphshare.ops.translation import Translation, Translator, Value
+from graphshare.ops.unification import axis_of
+
+
+def translate_instance_norm(t: Translation) -> str:
+    """Emit ``InstanceNormalization``, or what it stands for where onnxruntime has none."""
+    x, gamma, beta = t.inputs
+    if x.dtype == "float32":
+        return t.emit("InstanceNormalization", x, gamma, beta, epsilon=float(t.attrs["eps"]))
+    out, _, _ = _standardize(t, x, list(range(2, x.rank)))
+    return _scale(t, out, x.rank - 2)
+
+
+def translate_layer_norm(t: Translation) -> list[str]:
+    """Emit a normalization along one axis; the mean and the deviation keep it as 1."""
+    x = t.inputs[0]
+    axis = axis_of(t.attrs["axis"], x.rank)
+    out, mean, deviation = _standardize(t, x, [axis])
+    wide = _compute_dtype(t)
+    return [_scale(t, out, x.rank - 1 - axis), *(t.cast(y, x.dtype, of=wide) for y in (mean, deviation))]
+
+
+def translate_group_norm(t: Translation) -> list[str]:
+    """Emit a normalization of groups of channels as rows, with one gamma and beta for each."""
+    x, groups = t.inputs[0], t.attrs["num_groups"]
+    size = 1
+    for n in x.shape[1:]:
+        size *= n
+    rows = t.reshape(x, (x.shape[0], groups, size // groups))
+    split = Value(rows, (x.shape[0], groups, size // groups), x.dtype)
+    out, mean, deviation = _standardize(t, split, [2])
+    wide = _compute_dtype(t)
+    results = [t.reshape(_scale(t, out, 1), x.shape)]
+    for y in (mean, deviation):
+        results.append(t.reshape(t.cast(y, x.dtype, of=wide), (x.shape[0], groups)))
+    return results
+
+
+def translate_local_response_norm(t: Translation) -> str:
+    """Emit ``LRN`` over an odd number of channels, which an even ``nsize`` means too, or its arithmetic."""
+    x, size = t.inputs[0], max(1, t.attrs["nsize"] - (t.attrs["nsize"] + 1) % 2)
+    if t.attrs["nsize"] == 0:
+        t.refuse("its nsize is 0")
+    alpha, beta, bias = t.attrs["alpha"] / t.attrs["nsize"], t.attrs["beta"], t.attrs["knorm"]
+    if x.dtype != "float64" and alpha > 0 and beta > 0:  # what onnxruntime demands
+        return t.emit("LRN", x, size=size, alpha=float(alpha * size), beta=float(beta), bias=float(bias))
+    wide, reach = _compute_dtype(t), size // 2
+    data = t.cast(x, wide)
+    padded = t.pad(t.emit("Mul", data, data), (0, reach, 0, 0), (0, reach, 0, 0), 0, wide)
+    total = padded
+    for shift in range(size):
+        part = t.emit("Slice", padded, t.integers([shift]), t.integers([shift + x.shape[1]]), t.integers([1]))
+        total = part if shift == 0 else t.emit("Add", total, part)
+    base = t.emit("Add", t.emit("Mul", total, t.number(alpha, wide)), t.number(bias, wide))
+    return t.cast(t.emit("Mul", t.emit("Pow", base, t.number(-beta, wide)), data), x.dtype, of=wide)
+
+
+def translate_l2_normalization(t: Translation) -> str:
+    """Emit x / sqrt(sum of squares + eps) by sample, across its channels, or by channel."""
+    x, wide = t.inputs[0], _compute_dtype(t)
+    axes = {"instance": range(1, x.rank), "channel": (1,), "spatial": range(2, x.rank)}[t.attrs["mode"]]
+    data = t.cast(x, wide)
+    total = t.reduce("ReduceSumSquare", data, list(axes), keepdims=True)
+    length = t.emit("Sqrt", t.emit("Add", total, t.number(t.attrs["eps"], wide)))
+    return t.cast(t.emit("Div", data, length), x.dtype, of=wide)
+
+
+def translate_dropout(t: Translation) -> str:
+    """Return the data; the mode ``always`` would draw random numbers."""
+    if t.attrs["mode"] == "always" and t.attrs["p"] != 0:
+        t.refuse("it has the mode always, which draws random numbers at inference; without this mode it is the identity")
+    return t.inputs[0].name
+
+
+def translate_identity(t: Translation) -> str:
+    """Return the data."""
+    return t.inputs[0].name
+
+
+def _compute_dtype(t: Translation) -> str:
+    return "float32" if t.inputs[0].dtype == "float16" else t.inputs[0].dtype
+
+
+def _standardize(t: Translation, x: Value, axes: Sequence[int]) -> tuple[str, str, str]:
+    """Return (x - mean) / deviation over ``axes``, the mean, and the deviation sqrt(variance + eps)."""
+    wide = _compute_dtype(t)
+    data = t.cast(x, wide)
+    mean = t.reduce("ReduceMean", data, axes, keepdims=True)
+    distance = t.emit("Sub", data, mean)
+    variance = t.reduce("ReduceMean", t.emit("Pow", distance, t.number(2, wide)), axes, keepdims=True)
+    deviation = t.emit("Sqrt", t.emit("Add", variance, t.number(t.attrs["eps"], wide)))
+    return t.emit("Div", distance, deviation), mean, deviation
+
+
+def _scale(t: Translation, x: str, axes: int) -> str:
+    """Return x * gamma + beta in the dtype of the data, gamma and beta with this many axes behind theirs."""
+    wide = _compute_dtype(t)
+    for op_type, vector in zip(("Mul", "Add"), t.inputs[1:3], strict=True):
+        term = t.reshape(Value(t.cast(vector, wide), vector.shape, wide), (*vector.shape, *(1,) * axes))
+        x = t.emit(op_type, x, term)
+    return t.cast(x, t.inputs[0].dtype, of=wide)
+
+
+TRANSLATIONS = (
+    Translator("InstanceNorm", translate_instance_norm),
+    Translator("LayerNorm", translate_layer_norm),
+    Translator("GroupNorm", translate_group_norm),
+    Translator("LRN", translate_local_response_norm),
+    Translator("L2Normalization", translate_l2_normalization),
+    Translator("Dropout", translate_dropout, "its mode is not always"),
+    Translator("IdentityAttachKLSparseReg", translate_identity),
+)

@@ -1,0 +1,77 @@
+"""Images resized in ONNX: ``Resize`` for nearest pixels, otherwise the products with weights that the kernel computes.
+
+``Resize`` leaves the rounding of coordinates open: between 224 and 299 pixels onnxruntime's linear mode is 1e-4 from MXNet.
+"""
+
+from __future__ import annotations
+
+from graphshare.ops.deconvolution.to_onnx import emit_deconvolution
+from graphshare.ops.kernel import Array
+from graphshare.ops.resize.kernel import averaging_matrix, bilinear_attrs, bin_counts, interpolation_matrix
+from graphshare.ops.translation import Translation, Translator, Value
+
+
+def translate_upsampling(t: Translation) -> str:
+    """Emit ``Resize`` of each image to the output's size, and their ``Concat`` or ``Sum``; or a ``ConvTranspose``."""
+    if t.attrs["sample_type"] == "bilinear":
+        return emit_deconvolution(t, bilinear_attrs(t.attrs))
+    height = t.outputs[0].shape[2]
+    images = [_repeat(t, x, height // x.shape[2]) for x in t.inputs]
+    if len(images) == 1:
+        return images[0]
+    if t.attrs["multi_input_mode"] == "concat":
+        return t.emit("Concat", *images, axis=1)
+    total = images[0]
+    for image in images[1:]:
+        total = t.emit("Add", total, image)
+    return total
+
+
+def _repeat(t: Translation, x: Value, factor: int) -> str:
+    """Return an image in which each pixel is ``factor`` high and wide."""
+    if factor == 1:
+        return x.name
+    if x.dtype in ("float32", "float16", "int32", "int8", "uint8"):
+        scales = t.constant([1, 1, factor, factor], "float32")
+        return t.emit(
+            "Resize", x, "", scales, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
+        )
+    n, c, h, w = x.shape
+    cells = t.emit("Expand", t.reshape(x, (n, c, h, 1, w, 1)), t.integers([1, 1, 1, factor, 1, factor]))
+    return t.reshape(cells, (n, c, h * factor, w * factor))
+
+
+def translate_adaptive_average(t: Translation) -> str:
+    """Emit ``GlobalAveragePool`` for one bin, ``AveragePool`` for bins that divide the image, products for others."""
+    x, bins = t.inputs[0], bin_counts(t.attrs)
+    if x.dtype != "float64" and x.dtype.startswith("float"):
+        if bins == (1, 1):
+            return t.emit("GlobalAveragePool", x)
+        if all(n % count == 0 for n, count in zip(x.shape[2:], bins, strict=True)):
+            window = [n // count for n, count in zip(x.shape[2:], bins, strict=True)]
+            return t.emit("AveragePool", x, kernel_shape=window, strides=window)
+    return _multiply(t, averaging_matrix(x.shape[2], bins[0]), averaging_matrix(x.shape[3], bins[1]))
+
+
+def translate_bilinear_resize(t: Translation) -> str:
+    """Emit products with the weights of the nearest pixels."""
+    x, (height, width) = t.inputs[0], t.outputs[0].shape[2:]
+    corners = t.attrs["align_corners"]
+    return _multiply(t, interpolation_matrix(x.shape[2], height, corners), interpolation_matrix(x.shape[3], width, corners))
+
+
+def _multiply(t: Translation, rows: Array, columns: Array) -> str:
+    """Return ``rows`` @ x @ ``columns`` transposed, for each image."""
+    x = t.inputs[0]
+    wide = "float32" if x.dtype == "float16" else x.dtype
+    if not wide.startswith("float"):
+        t.refuse(f"its data is {x.dtype}; ONNX multiplies by fractions only floating-point numbers")
+    product = t.emit("MatMul", t.constant(rows, wide), t.cast(x, wide))
+    return t.cast(t.emit("MatMul", product, t.constant(columns.T, wide)), x.dtype, of=wide)
+
+
+TRANSLATIONS = (
+    Translator("_contrib_AdaptiveAvgPooling2D", translate_adaptive_average, "its data is floating point"),
+    Translator("_contrib_BilinearResize2D", translate_bilinear_resize, "its data is floating point"),
+    Translator("UpSampling", translate_upsampling),
+)
