@@ -98,6 +98,8 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
         Raises:
             RefusedError: a name is not a variable of the graph, or no format has a place for a dtype; all are listed.
         """
+        if not arrays:
+            return self
         roles = assign_roles(self.graph, held=self.held)
         auxiliary = {node.name for node, role in roles.items() if role.kind is Kind.AUXILIARY}
         implied = list(implied_variables(self.graph))

@@ -70,6 +70,12 @@ def difference(got: Any, wanted: Any) -> float:
     return float(np.abs(got[finite] - wanted[finite]).max() / (np.abs(wanted[finite]).max() or 1))
 
 
+def recorded_inputs(corpus: Path, stem: str) -> list[str]:
+    """The names of the inputs that were recorded."""
+    with np.load(corpus / "oracle" / f"{stem}.io.npz") as arrays:
+        return [key.removeprefix("in__") for key in arrays.files if key.startswith("in__")]
+
+
 def seeded_feeds(corpus: Path, stem: str, held: set[str]) -> dict[str, Any]:
     """The recorded inputs, and the parameters that no file holds."""
     meta = recorded(corpus, stem)
@@ -100,14 +106,14 @@ def forward(corpus: Path, stem: str) -> dict[str, Any]:
     wanted, got = recorded_outputs(corpus, stem), list(done.outputs.values())
     assert len(got) == len(wanted)
     if stem in EXPONENTIAL:
-        got, wanted = ([_logarithm(x) for x in side] for side in (got, wanted))
+        got, wanted = ([as_logarithm(x) for x in side] for side in (got, wanted))
     found = max(map(difference, got, wanted))
     if found > LIMIT and any(canonical(node.op) in ORDERING for node in graph.nodes):
         return {"difference": difference_of_sets(got, wanted), "compared": "as sets"}
     return {"difference": found, "compared": "as logarithms" if stem in EXPONENTIAL else "in place"}
 
 
-def _logarithm(x: Any) -> Any:
+def as_logarithm(x: Any) -> Any:
     """log(1 + abs(x)) with the sign of ``x``."""
     return np.sign(x) * np.log1p(np.abs(np.asarray(x, "float64")))
 

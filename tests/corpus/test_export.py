@@ -1,0 +1,122 @@
+"""Every recorded, deterministic forward of the corpus as an ONNX model in onnxruntime, against what MXNet recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphshare.api.export import export
+from graphshare.checkpoint.model import Checkpoint
+from graphshare.errors import RefusedError
+from graphshare.formats.params.registry import read_index
+from graphshare.ops.registry import canonical
+from graphshare.text.names import split_key
+from tests.corpus.tails import ORDERING, difference_of_sets
+from tests.corpus.test_forward import (
+    EXPONENTIAL,
+    STEMS,
+    as_logarithm,
+    difference,
+    graph_of,
+    recorded_inputs,
+    recorded_outputs,
+    seeded_feeds,
+)
+from tests.surroundings import recorded
+
+pytestmark = [pytest.mark.corpus, pytest.mark.large]
+
+LIMIT = 1e-5
+LIMITS: dict[str, tuple[float, str]] = {}
+"""Graphs that may differ by more, each with the reason."""
+REFUSED: dict[str, str] = {}
+"""Graphs that are not exported, each with a part of the message."""
+
+
+def exported(corpus: Path, stem: str, folder: Path) -> dict[str, Any]:
+    """How far the outputs in onnxruntime are from MXNet's, and how they were compared; or why there is no model."""
+    import onnxruntime
+
+    meta = recorded(corpus, stem)
+    params = read_index(corpus / meta["params_file"]) if meta.get("params_file") else None
+    held = {split_key(record.key or "")[1] for record in params.records} if params else set()
+    graph = graph_of(corpus, stem)
+    feeds = seeded_feeds(corpus, stem, held)
+    inputs = {name: feeds.pop(name) for name in recorded_inputs(corpus, stem)}
+    path = folder / f"{stem}.onnx"
+    try:
+        model = Checkpoint(graph, params).with_params(feeds)
+        export(model, path, feeds=inputs, as_input=list(inputs), verify=False)
+    except RefusedError as error:
+        return {"refused": sorted({fault.message for fault in error.faults})}
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    fed = {value.name: inputs[value.name] for value in session.get_inputs()}
+    got, wanted = session.run(None, fed), recorded_outputs(corpus, stem)
+    path.unlink()
+    assert len(got) == len(wanted)
+    if stem in EXPONENTIAL:
+        got, wanted = ([as_logarithm(x) for x in side] for side in (got, wanted))
+    found = max(map(difference, got, wanted))
+    if found > LIMIT and any(canonical(node.op) in ORDERING for node in graph.nodes):
+        return {"difference": difference_of_sets(got, wanted), "compared": "as sets"}
+    return {"difference": found, "compared": "as logarithms" if stem in EXPONENTIAL else "in place"}
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of this test run share, so that no graph is exported twice."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "export"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def outcome(corpus: Path, shared: Path, stem: str) -> dict[str, Any]:
+    """What :func:`exported` says, computed once."""
+    kept = shared / f"{stem}.json"
+    if not kept.exists():
+        text = json.dumps(exported(corpus, stem, shared))
+        beside = kept.with_suffix(f".{os.getpid()}")
+        beside.write_text(text)
+        beside.replace(kept)
+    found: dict[str, Any] = json.loads(kept.read_text())
+    return found
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_export(stem: str, corpus: Path, shared: Path) -> None:
+    found = outcome(corpus, shared, stem)
+    if stem in REFUSED:
+        assert any(REFUSED[stem] in message for message in found["refused"])
+        return
+    assert "refused" not in found, found["refused"]
+    assert found["difference"] <= LIMITS.get(stem, (LIMIT, ""))[0]
+
+
+def test_counts(corpus: Path, shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    counts: Counter[str] = Counter()
+    blocking: Counter[str] = Counter()
+    for stem in STEMS:
+        found = outcome(corpus, shared, stem)
+        if "refused" in found:
+            counts["refused"] += 1
+            blocking.update(found["refused"])
+        else:
+            limit = LIMITS.get(stem, (LIMIT, ""))[0]
+            counts["exported"] += 1
+            counts[f"equal within {limit:g}"] += found["difference"] <= limit
+            counts[f"compared {found['compared']}"] += 1
+    lines = [f"{len(STEMS):5} graphs with a recorded, deterministic forward"]
+    lines += [f"{count:5} {what}" for what, count in counts.items()]
+    lines += [f"{count:5} blocked: {what}" for what, count in blocking.most_common()]
+    with capsys.disabled():
+        print("\n" + "\n".join(lines))
+    assert counts["exported"] == len(STEMS) - len(REFUSED)
+    assert counts[f"equal within {LIMIT:g}"] == counts["exported"] - len(LIMITS)
