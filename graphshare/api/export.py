@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
@@ -11,17 +11,24 @@ from typing import Any
 import msgspec
 
 from graphshare.api.fold import fold as fold_model
-from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
+from graphshare.api.models import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes
+from graphshare.api.onnx_translation import (
+    DynamicShapes,
+    Instance,
+    Request,
+    batch_symbol,
+    list_symbols,
+    translate_instance,
+    translate_sizes,
+)
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import input_files, place_result
 from graphshare.errors import DisprovedError, Fault, UsageError
-from graphshare.execute.static_shapes import StaticPart, infer_part
 from graphshare.execute.variable_values import as_arrays
 from graphshare.export_onnx.file import StagedModel, stage_model
 from graphshare.export_onnx.opsets import DEFAULT, check_opset
-from graphshare.export_onnx.translate import Translated, translate_graph
-from graphshare.export_onnx.weights import Weights, list_weights
+from graphshare.export_onnx.weights import Weights
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.output_paths import UsedFile, is_directory, is_stem, name_of_file, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
@@ -66,6 +73,8 @@ def export(
     opset: int = DEFAULT,
     weights: Weights = "embed",
     fold: bool = False,
+    dynamic_batch: bool = False,
+    dynamic: DynamicShapes | None = None,
     custom_domain: str = "",
     verify: bool = True,
     seed: int = 0,
@@ -79,7 +88,8 @@ def export(
     ``upto`` are the outputs that are wanted instead of the graph's heads. ``opset`` is the version of ONNX's operator set, from
     13 on. ``weights`` says where the parameters go: ``"embed"`` into the file, ``"external"`` into one file beside it, with
     ``"params"`` they stay in their own file, which must lie in or below the directory of ``out``. ``fold`` works BatchNorm into
-    the weights first. Nodes without a translation are written in ``custom_domain`` if one is given.
+    the weights first. With ``dynamic_batch`` the caller of the model chooses the batch; ``dynamic`` names sizes that the caller
+    chooses (``{"data": ("n", 3, "h", "w")}``). Nodes without a translation are written in ``custom_domain`` if one is given.
 
     With ``verify`` the file is checked and run before it is in place: on ``feeds`` and inputs drawn with ``seed`` every output
     must be as this package's executor has it, up to ``tolerance`` of the output's largest number (by default 1e-4, of float16
@@ -98,33 +108,52 @@ def export(
         require_runtime()
     if fold:
         source = fold_model(source)
-    arrays = as_arrays(feeds)
+    arrays, inputs = as_arrays(feeds), as_names(as_input)
+    types = {name: str(array.dtype) for name, array in arrays.items()}
+    given = {**{name: array.shape for name, array in arrays.items()}, **as_shapes(shapes)}
     with locate_refusals(source), resource_limits(max_memory, time_limit), _open_weights(source) as reader:
-        static = infer_part(
-            source.graph,
-            params=source.parameter_file,
-            shapes={**{name: array.shape for name, array in arrays.items()}, **as_shapes(shapes)},
-            types={name: str(array.dtype) for name, array in arrays.items()},
-            targets=as_names(upto),
-            as_input=as_names(as_input),
-        )
-        variables = [node for node in static.inference.nodes if node.is_variable]
-        values, tensors = list_weights(variables, static.roles, source.parameter_file, reader)
-        translated = translate_graph(
-            static.part, static.inference, values, tensors, opset=opset, name=_name(source), domain=custom_domain
-        )
+        request = Request(source, reader, types, as_names(upto), inputs, opset, _name(source), custom_domain)
+        instances = _translate(request, given, dynamic or {}, dynamic_batch)
         with OutputTransaction() as stage:
-            metadata = _describe_source(source)
-            staged = stage_model(
-                translated.graph, path, stage, opset=opset, weights=weights, metadata=metadata, version=__version__
-            )
+            graph, metadata = instances[0].translated.graph, _describe_source(source)
+            staged = stage_model(graph, path, stage, opset=opset, weights=weights, metadata=metadata, version=__version__)
             proof = None
-            if verify and not translated.custom:
-                proof = prove_export(source, static, translated, staged, arrays, as_names(as_input), seed, tolerance)
+            if verify and not instances[0].translated.custom:
+                proof = _prove(source, instances, staged, arrays, inputs, seed, tolerance)
                 if not proof:
                     raise DisprovedError(Fault(proof.verdict, where=path, hint="nothing was written"))
             stage.commit()
-    return _describe(translated, static, staged, opset, proof)
+    return _describe(instances[0], staged, opset, proof)
+
+
+def _translate(request: Request, shapes: Mapping[str, Shape], dynamic: DynamicShapes, dynamic_batch: bool) -> list[Instance]:
+    """Return the translation at the sizes that are given, with free sizes where they are wanted, then one at other sizes."""
+    instance = translate_instance(request, shapes)
+    symbols = list_symbols(dynamic, instance)
+    if dynamic_batch:
+        if symbols:
+            raise UsageError(Fault("--dynamic-batch and --dynamic are two ways to say it", hint="name the batch in --dynamic"))
+        symbols = [batch_symbol(instance)]
+    return list(translate_sizes(request, instance, symbols)) if symbols else [instance]
+
+
+def _prove(
+    source: Checkpoint,
+    instances: Sequence[Instance],
+    staged: StagedModel,
+    feeds: Mapping[str, Any],
+    as_input: Sequence[str],
+    seed: int,
+    tolerance: float | None,
+) -> Proof:
+    """Prove the model at the sizes of each instance; feeds have those of the first."""
+    names = instances[0].translated.names
+    proof = prove_export(source, instances[0].static, names, staged, feeds, as_input, seed, tolerance)
+    for other in instances[1:]:
+        found = prove_export(source, other.static, other.translated.names, staged, {}, as_input, seed, tolerance)
+        outputs, first = (*proof.outputs, *found.outputs), proof.first or found.first
+        proof = msgspec.structs.replace(proof, outputs=outputs, first=first)
+    return proof
 
 
 def place_model(out: str, source: Checkpoint) -> str:
@@ -165,9 +194,10 @@ def _describe_source(source: Checkpoint) -> dict[str, str]:
     return {f"graphshare.{key}": value for key, value in metadata.items()}
 
 
-def _describe(translated: Translated, static: StaticPart, staged: StagedModel, opset: int, proof: Proof | None) -> Exported:
+def _describe(instance: Instance, staged: StagedModel, opset: int, proof: Proof | None) -> Exported:
+    translated = instance.translated
     graph = translated.graph
-    notes = list(static.notes)
+    notes = list(instance.static.notes)
     if translated.custom:
         notes.append(f"written as nodes of a domain of their own, and not proved: {format_names(translated.custom)}")
     return Exported(

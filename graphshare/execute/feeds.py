@@ -55,6 +55,26 @@ def parse_shapes(texts: Iterable[str]) -> dict[str, GivenShape]:
     return shapes
 
 
+def parse_dynamic(texts: Iterable[str]) -> dict[str, tuple[int | str | None, ...]]:
+    """Parse ``data=n,3,h,w`` into shapes by name, in which a text is a size that has a name.
+
+    Raises:
+        UsageError: texts that are not such shapes; all are listed.
+    """
+    shapes: dict[str, tuple[int | str | None, ...]] = {}
+    faults = []
+    for text in texts:
+        name, value = split_pair(text) or ("", "")
+        parts = [part.strip() for part in value.strip("() ").split(",") if part.strip()]
+        if not name or not parts or not all(part.isdecimal() or part == "?" or part.isidentifier() for part in parts):
+            faults.append(Fault(f"--dynamic {text!r} names no sizes", hint="write --dynamic data=n,3,h,w"))
+            continue
+        shapes[name] = tuple(int(part) if part.isdecimal() else None if part == "?" else part for part in parts)
+    if faults:
+        raise UsageError(faults)
+    return shapes
+
+
 def parse_feeds(texts: Iterable[str]) -> list[tuple[str, str]]:
     """Parse ``NAME=FILE`` into ``(name, path)``; a text without ``=``, or the path of an existing file, into ``("", path)``."""
     pairs = []

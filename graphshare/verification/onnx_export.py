@@ -14,7 +14,6 @@ from graphshare.execute.plan import make_plan
 from graphshare.execute.prepare import Prepared, prepare
 from graphshare.execute.static_shapes import StaticPart
 from graphshare.export_onnx.file import StagedModel
-from graphshare.export_onnx.translate import Translated
 from graphshare.formats.onnx.encode import encode_model
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.onnx import OnnxModel, ValueInfo
@@ -26,7 +25,7 @@ from graphshare.verification.onnx_proof import Proof, Runtime, check_model, comp
 def prove_export(
     source: Checkpoint,
     static: StaticPart,
-    translated: Translated,
+    names: Mapping[tuple[Node, int], str],
     staged: StagedModel,
     feeds: Mapping[str, Array],
     as_input: Collection[str],
@@ -35,6 +34,7 @@ def prove_export(
 ) -> Proof:
     """Run the staged model in onnxruntime and the graph in the executor, on equal inputs, and compare every output.
 
+    ``static`` has the shapes to run at, ``names`` the model's names of variables and outputs.
     Inputs that are not fed are drawn with ``seed``; labels and states are zeros. The branches of a siamese network must be
     equal bit for bit. Where an output differs the first inner value that does is looked for.
 
@@ -55,21 +55,21 @@ def prove_export(
         as_input=as_input,
     )
     inputs = {n: x for n, x in ready.values.items() if n not in part_parameters(static)}
-    fed = {translated.names[node, 0]: array for node, array in inputs.items()}
+    fed = {names[node, 0]: array for node, array in inputs.items()}
     data = _join(staged.proof)
     check_model(data)
     runtime = Runtime(data, staged.folder)
     wanted = run_plan(make_plan(ready.part.heads), ready.values, shapes=ready.inference.shapes).outputs
-    names = [output_name(entry) for entry in part.heads]
-    outputs = compare_outputs(names, runtime.run(fed), wanted, tolerance)
-    first = "" if all(output.holds for output in outputs) else _find_first(static, translated, staged, ready, fed, tolerance)
+    heads = [output_name(entry) for entry in part.heads]
+    outputs = compare_outputs(heads, runtime.run(fed), wanted, tolerance)
+    first = "" if all(output.holds for output in outputs) else _find_first(static, names, staged, ready, fed, tolerance)
     proof = Proof(runtime.version, outputs, (), first)
     pairs = find_branches(part, ())
     if not proof or not pairs:
         return proof
     apart = Runtime(data, staged.folder, merge_equal=False)
-    heads = {(entry.node, entry.index): position for position, entry in enumerate(part.heads)}
-    return msgspec.structs.replace(proof, branches=prove_branches(pairs, apart, heads, translated.names, inputs))
+    places = {(entry.node, entry.index): position for position, entry in enumerate(part.heads)}
+    return msgspec.structs.replace(proof, branches=prove_branches(pairs, apart, places, names, inputs))
 
 
 def part_parameters(static: StaticPart) -> set[Node]:
@@ -87,14 +87,14 @@ def _join(model: OnnxModel) -> bytes:
 
 def _find_first(
     static: StaticPart,
-    translated: Translated,
+    names: Mapping[tuple[Node, int], str],
     staged: StagedModel,
     ready: Prepared,
     feeds: Mapping[str, Array],
     tolerance: float | None,
 ) -> str:
     """Return MXNet's name of the first inner output, in topological order, that differs; empty where none does."""
-    entries, values = _list_inner(static, translated, staged.proof)
+    entries, values = _list_inner(static, names, staged.proof)
     graph = msgspec.structs.replace(staged.proof.graph, outputs=tuple(values))
     runtime = Runtime(_join(msgspec.structs.replace(staged.proof, graph=graph)), staged.folder)
     found = dict(zip(((entry.node, entry.index) for entry in entries), runtime.run(feeds), strict=True))
@@ -111,12 +111,14 @@ def _find_first(
     return first[0] if first else ""
 
 
-def _list_inner(static: StaticPart, translated: Translated, model: OnnxModel) -> tuple[list[Entry], list[ValueInfo]]:
+def _list_inner(
+    static: StaticPart, names: Mapping[tuple[Node, int], str], model: OnnxModel
+) -> tuple[list[Entry], list[ValueInfo]]:
     """Return the outputs of operators that the model has as values, each once."""
     made = {output for node in model.graph.nodes for output in node.outputs}
     entries: list[Entry] = []
     values: dict[str, ValueInfo] = {}
-    for (node, index), name in translated.names.items():
+    for (node, index), name in names.items():
         shapes, types = static.inference.shapes[node], static.inference.types[node]
         if node.is_variable or name not in made or name in values or index >= len(shapes):
             continue

@@ -12,7 +12,7 @@ from graphshare.cli.command import Command
 from graphshare.cli.console import put_json, say
 from graphshare.cli.output import warn
 from graphshare.cli.summary import format_name_list
-from graphshare.execute.feeds import load_feeds, parse_feeds, parse_shapes
+from graphshare.execute.feeds import load_feeds, parse_dynamic, parse_feeds, parse_shapes
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.export_onnx.weights import Weights
 from graphshare.formats.images.settings import ImageSettings
@@ -46,6 +46,10 @@ EXAMPLES = {
     default="embed",
     help="In the file, in one file beside it, or left in their own file [embed].",
 )
+@click.option("--dynamic-batch", is_flag=True, help="Leave the batch to the caller of the model.")
+@click.option(
+    "--dynamic", metavar="NAME=n,3,h,w", multiple=True, help="Leave sizes that have a name to the caller of the model."
+)
 @click.option("--custom-domain", default="", metavar="D", help="Write operators without a translation as nodes of this domain.")
 @click.option("--no-verify", "verify", is_flag=True, flag_value=False, default=True, help="Write it without check and proof.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of the inputs that are not fed [0].")
@@ -68,6 +72,8 @@ def command(
     fold: bool,
     opset: int,
     weights: Weights,
+    dynamic_batch: bool,
+    dynamic: tuple[str, ...],
     custom_domain: str,
     verify: bool,
     seed: int,
@@ -84,6 +90,9 @@ def command(
     --feed, others drawn with --seed. Every output must agree, up to --tolerance (1e-4 of its largest number, of float16 1e-2),
     and the branches of a siamese network must be equal bit for bit. `pip install 'graphshare[onnx]'` gives what this needs.
 
+    Shapes are fixed, unless --dynamic-batch or --dynamic leave some sizes open. A batch stays open only where no operator mixes
+    its samples, and other sizes where the graph's nodes allow it; such a model is proved at two sizes.
+
     --weights params leaves the weights where they are, also those of several gigabytes: the model points into the parameter
     file, which must lie in or below the directory of the model.
 
@@ -99,6 +108,8 @@ def command(
         opset=opset,
         weights=weights,
         fold=fold,
+        dynamic_batch=dynamic_batch,
+        dynamic=parse_dynamic(dynamic),
         custom_domain=custom_domain,
         verify=verify,
         seed=seed,

@@ -28,7 +28,7 @@ def encode_model(model: OnnxModel) -> Message:
     message.add_text(2, model.producer)
     message.add_text(3, model.producer_version)
     message.add_text(6, model.doc_string)
-    message.add_message(7, _encode_graph(model.graph))
+    message.add_message(7, encode_graph(model.graph))
     for domain, number in model.opsets.items():
         opset = Message()
         opset.add_text(1, domain)
@@ -39,7 +39,8 @@ def encode_model(model: OnnxModel) -> Message:
     return message
 
 
-def _encode_graph(graph: OnnxGraph) -> Message:
+def encode_graph(graph: OnnxGraph) -> Message:
+    """Return a GraphProto."""
     message = Message()
     for node in graph.nodes:
         message.add_message(1, _encode_node(node))
@@ -81,7 +82,7 @@ def _encode_attribute(name: str, value: Any) -> Message:
         message.add_message(_TENSOR[0], encode_tensor(value))
         kind = _TENSOR
     elif isinstance(value, OnnxGraph):
-        message.add_message(_GRAPH[0], _encode_graph(value))
+        message.add_message(_GRAPH[0], encode_graph(value))
         kind = _GRAPH
     else:
         kind = _encode_list(message, value)
