@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from graphshare.ops.indexing.selection import emit_where
+from graphshare.ops.indexing.selection_to_onnx import emit_where
 from graphshare.ops.translation import Translation, Translator
 
 

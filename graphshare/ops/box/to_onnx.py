@@ -1,0 +1,174 @@
+"""Boxes in ONNX: overlaps, suppression, decoding, anchors, matching."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from graphshare.ops.box.kernel import multi_box_prior
+from graphshare.ops.box.matching_to_onnx import emit_matches
+from graphshare.ops.box.suppression_to_onnx import (
+    Candidates,
+    Suppression,
+    emit_centers,
+    emit_column,
+    emit_columns,
+    emit_compact_order,
+    emit_corners,
+    emit_overlaps,
+    emit_rows,
+    emit_survivors,
+)
+from graphshare.ops.kernel import Context
+from graphshare.ops.translation import Translation, Translator, Value
+
+
+def refuse_integers(t: Translation) -> None:
+    """Refuse a node whose inputs are integers, of which ONNX's quotients would be truncated."""
+    if not t.inputs[0].dtype.startswith("float"):
+        t.refuse(f"it has inputs of {t.inputs[0].dtype}")
+
+
+def translate_box_nms(t: Translation) -> str:
+    """Emit the order by falling score, the suppression and the remaining rows before rows of -1."""
+    refuse_integers(t)
+    x, attrs = t.inputs[0], t.attrs
+    if attrs["topk"] == 0:
+        return t.emit("Identity", x)
+    batch, count, width = prod(x.shape[:-2]), *x.shape[-2:]
+    data = t.reshape(x, (batch, count, width))
+    kept = min(attrs["topk"], count) if attrs["topk"] > 0 else count
+    rows, alive = _emit_best_rows(t, data, (batch, kept))
+    first, number = attrs["coord_start"], attrs["id_index"]
+    boxes = emit_corners(t, emit_columns(t, rows, first, first + 4), attrs["in_format"], x.dtype)
+    classes = emit_column(t, rows, number) if number >= 0 and not attrs["force_suppress"] else ""
+    candidates = Candidates(boxes, alive, (batch, kept), x.dtype, classes)
+    survivors = emit_survivors(t, candidates, Suppression(attrs["overlap_thresh"]))
+    order, is_row = emit_compact_order(t, survivors, kept)
+    none = t.number(-1, x.dtype)
+    result = t.emit("Where", t.reshape(is_row, (batch, kept, 1)), emit_rows(t, rows, order, (batch, kept)), none)
+    if attrs["in_format"] != attrs["out_format"]:
+        result = _emit_other_format(t, result, x)
+    if kept < count:
+        result = t.emit("Pad", result, t.integers((0, 0, 0, 0, count - kept, 0)), none)
+    return result if x.rank == 3 else t.reshape(result, x.shape)
+
+
+def _emit_best_rows(t: Translation, data: str, shape: tuple[int, int]) -> tuple[str, str]:
+    """Return the candidates' rows by falling score, others behind, and which are candidates."""
+    dtype, attrs = t.inputs[0].dtype, t.attrs
+    score = emit_column(t, data, attrs["score_index"])
+    valid = t.emit("Greater", score, t.number(np.asarray(attrs["valid_thresh"], dtype), dtype))
+    if attrs["id_index"] >= 0:
+        background = t.emit("Equal", emit_column(t, data, attrs["id_index"]), t.number(attrs["background_id"], dtype))
+        valid = t.emit("And", valid, t.emit("Not", background))
+    key = t.emit("Where", valid, score, t.number(-np.inf, dtype))
+    _, order = t.emit_several("TopK", 2, key, t.integers([shape[1]]), axis=1, largest=1, sorted=1)
+    return emit_rows(t, data, order, shape), t.emit("GatherElements", valid, order, axis=1)
+
+
+def _emit_other_format(t: Translation, rows: str, x: Value) -> str:
+    """Return the rows with their boxes in the other format; as in MXNet, not those whose first number is negative."""
+    first, width = t.attrs["coord_start"], x.shape[-1]
+    boxes = emit_columns(t, rows, first, first + 4)
+    if t.attrs["out_format"] == "corner":
+        other = emit_corners(t, boxes, "center", x.dtype)
+    else:
+        low, high = emit_columns(t, boxes, 0, 2), emit_columns(t, boxes, 2, 4)
+        middle = t.emit("Div", t.emit("Add", low, high), t.number(2, x.dtype))
+        other = t.emit("Concat", middle, t.emit("Sub", high, low), axis=-1)
+    negative = t.emit("Less", emit_columns(t, boxes, 0, 1), t.number(0, x.dtype))
+    before = [emit_columns(t, rows, 0, first)] if first else []
+    after = [emit_columns(t, rows, first + 4, width)] if first + 4 < width else []
+    return t.emit("Concat", *before, t.emit("Where", negative, boxes, other), *after, axis=-1)
+
+
+def translate_box_iou(t: Translation) -> str:
+    """Emit the overlaps of each box with each."""
+    refuse_integers(t)
+    a, b = t.inputs
+    one = t.reshape(emit_corners(t, a, t.attrs["format"], a.dtype), (prod(a.shape[:-1]), 1, 4))
+    other = t.reshape(emit_corners(t, b, t.attrs["format"], a.dtype), (1, prod(b.shape[:-1]), 4))
+    return t.reshape(emit_overlaps(t, one, other, a.dtype), t.outputs[0].shape)
+
+
+def emit_decoded(
+    t: Translation, centers: tuple[str, str], offsets: Value | str, dtype: str, scales: tuple[float, ...], clip: float = -1
+) -> str:
+    """Return the corners of boxes at ``offsets`` ``(..., 4)`` from anchors (centre, size); ``clip`` bounds scaled sizes."""
+    middle, size = centers
+    first = t.emit("Mul", emit_columns(t, offsets, 0, 2), t.constant(np.array(scales[:2], dtype), dtype))
+    second = t.emit("Mul", emit_columns(t, offsets, 2, 4), t.constant(np.array(scales[2:], dtype), dtype))
+    if clip > 0:
+        second = t.emit("Min", second, t.number(np.asarray(clip, dtype), dtype))
+    center = t.emit("Add", t.emit("Mul", first, size), middle)
+    half = t.emit("Div", t.emit("Mul", t.emit("Exp", second), size), t.number(2, dtype))
+    return t.emit("Concat", t.emit("Sub", center, half), t.emit("Add", center, half), axis=-1)
+
+
+def translate_box_decode(t: Translation) -> str:
+    """Emit the corners of boxes at offsets from anchors."""
+    refuse_integers(t)
+    x, anchors = t.inputs
+    if t.attrs["format"] == "corner":
+        centers = emit_centers(t, anchors, x.dtype)
+    else:
+        centers = emit_columns(t, anchors, 0, 2), emit_columns(t, anchors, 2, 4)
+    scales = tuple(t.attrs[f"std{i}"] for i in range(4))
+    return emit_decoded(t, centers, x, x.dtype, scales, t.attrs["clip"])
+
+
+def translate_box_encode(t: Translation) -> list[str]:
+    """Emit the offsets of the matched boxes from the anchors, and a mask of positive samples."""
+    refuse_integers(t)
+    samples, matches, anchors, refs, means, stds = t.inputs
+    dtype, half = anchors.dtype, t.number(0.5, anchors.dtype)
+    picked = emit_rows(t, refs, t.cast(matches, "int64"), (matches.shape[0], matches.shape[1]))
+    ends = []
+    for boxes in (picked, anchors):
+        low = emit_columns(t, boxes, 0, 2)
+        size = t.emit("Sub", emit_columns(t, boxes, 2, 4), low)
+        ends.append((t.emit("Add", low, t.emit("Mul", size, half)), size))
+    (middle, size), (origin, base) = ends
+    first = t.emit("Div", t.emit("Sub", middle, origin), base)
+    offsets = t.emit("Concat", first, t.emit("Log", t.emit("Div", size, base)), axis=-1)
+    offsets = t.emit("Div", t.emit("Sub", offsets, means), stds)
+    positive = t.reshape(t.emit("Greater", samples, t.number(0.5, samples.dtype)), (*samples.shape, 1))
+    mask = t.emit("Expand", t.cast(positive, dtype, "bool"), t.integers(anchors.shape))
+    return [t.emit("Where", positive, offsets, t.number(0, dtype)), mask]
+
+
+def translate_multi_box_prior(t: Translation) -> str:
+    """Return the anchors as a constant: only the shape of the data counts."""
+    x = t.inputs[0]
+    refuse_integers(t)
+    return t.constant(multi_box_prior(Context(), t.attrs, np.broadcast_to(np.zeros((), x.dtype), x.shape)), x.dtype)
+
+
+def translate_bipartite_matching(t: Translation) -> list[str]:
+    """Emit the matches of rows and columns; ascending ones by the negative scores."""
+    refuse_integers(t)
+    x, limit = t.inputs[0], t.attrs["threshold"]
+    batch, rows, columns = prod(x.shape[:-2]), *x.shape[-2:]
+    scores = t.reshape(x, (batch, rows, columns))
+    if t.attrs["is_ascend"]:
+        scores, limit = t.emit("Neg", scores), -limit
+    most = min(rows, columns)
+    if t.attrs["topk"] > 0:
+        most = min(most, t.attrs["topk"] + 1)
+    matches = emit_matches(t, Value(scores, (batch, rows, columns), x.dtype), limit, most)
+    return [t.cast(t.reshape(y, out.shape), x.dtype, "int64") for y, out in zip(matches, t.outputs, strict=True)]
+
+
+TRANSLATIONS = tuple(
+    Translator(operator, function, condition="the inputs are floating-point numbers")
+    for operator, function in (
+        ("_contrib_box_nms", translate_box_nms),
+        ("_contrib_box_iou", translate_box_iou),
+        ("_contrib_box_decode", translate_box_decode),
+        ("_contrib_box_encode", translate_box_encode),
+        ("_contrib_MultiBoxPrior", translate_multi_box_prior),
+        ("_contrib_bipartite_matching", translate_bipartite_matching),
+    )
+)
