@@ -15,7 +15,12 @@ from graphshare.text.format import format_count, format_shape
 Dims = tuple[Dim, ...]
 
 
-def _padding(attrs: Attrs, rank: int) -> list[tuple[int, int]]:
+def padding_of(attrs: Attrs, rank: int) -> list[tuple[int, int]]:
+    """Return the padding (before, after) of each axis.
+
+    Raises:
+        KernelError: ``pad_width`` does not fit the rank.
+    """
     width = attrs["pad_width"] or ()
     if rank not in (4, 5) or len(width) != 2 * rank or any(width[:4]):
         raise KernelError(
@@ -27,7 +32,7 @@ def _padding(attrs: Attrs, rank: int) -> list[tuple[int, int]]:
 
 def pad(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return ``x`` padded by ``pad_width`` (before, after) with ``constant_value``, edge values or the mirrored array."""
-    padding, mode = _padding(attrs, x.ndim), attrs["mode"]
+    padding, mode = padding_of(attrs, x.ndim), attrs["mode"]
     if mode == "constant":
         require(x.dtype.kind == "f" or isfinite(attrs["constant_value"]), f"constant_value must be finite for {x.dtype}")
         return np.pad(x, padding, mode="constant", constant_values=attrs["constant_value"])
@@ -39,7 +44,7 @@ def pad(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def _pad_shape(attrs: Attrs, x: Dims) -> Dims:
-    return tuple(None if d is None else d + sum(pad) for d, pad in zip(x, _padding(attrs, len(x)), strict=True))
+    return tuple(None if d is None else d + sum(pad) for d, pad in zip(x, padding_of(attrs, len(x)), strict=True))
 
 
 def tile(context: Context, attrs: Attrs, x: Array) -> Array:

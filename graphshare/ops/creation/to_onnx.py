@@ -1,0 +1,60 @@
+"""Arrays created from attributes, or from the shape of another array, in ONNX: constants, which the kernels compute.
+
+An array of one value is not stored as a whole, so that the file stays small.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphshare.ops.creation.kernel import KERNELS
+from graphshare.ops.kernel import Context
+from graphshare.ops.translation import Translation, Translator
+from graphshare.ops.unary.to_onnx import fill_like
+
+_FORWARD = {kernel.operator: kernel.forward for kernel in KERNELS}
+
+_ONE_VALUE = {"_zeros": 0, "_ones": 1, "_zeros_without_dtype": 0, "_npi_zeros": 0, "_npi_ones": 1}
+
+
+def translate_filled(t: Translation) -> str:
+    """Emit ``Expand`` of one number to the inferred shape."""
+    out = t.outputs[0]
+    value = t.attrs["value"] if t.op == "_full" else _ONE_VALUE[t.op]
+    return t.emit("Expand", t.number(value, out.dtype), t.integers(out.shape))
+
+
+def translate_created(t: Translation) -> str:
+    """Return a constant: what the kernel computes for the inferred shape."""
+    out = t.outputs[0]
+    examples = [np.empty(x.shape, x.dtype) for x in t.inputs]
+    return t.constant(_FORWARD[t.op](Context(shapes=[out.shape]), t.attrs, *examples), out.dtype)
+
+
+def translate_full_like(t: Translation) -> str:
+    """Emit ``ConstantOfShape`` for the input's shape."""
+    return fill_like(t, t.attrs["fill_value"], t.outputs[0].dtype)
+
+
+TRANSLATIONS = (
+    *(Translator(name, translate_filled) for name in ("_full", *_ONE_VALUE)),
+    *(
+        Translator(name, translate_created)
+        for name in (
+            "_arange",
+            "_linspace",
+            "_eye",
+            "_npi_identity",
+            "_npi_arange",
+            "_npi_eye",
+            "_npi_logspace",
+            "_npi_blackman",
+            "_npi_hamming",
+            "_npi_hanning",
+            "_npi_indices",
+            "_npi_diag_indices_from",
+            "_contrib_arange_like",
+        )
+    ),
+    Translator("_npi_full_like", translate_full_like),
+)
