@@ -23,7 +23,7 @@ def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: 
     """
     require(scores.shape[1] > 1, "the scores have no class except the background")
     out: Array = np.full((scores.shape[0], scores.shape[2], 6), -1, scores.dtype)
-    boxes = decode_offsets(to_centers(anchors[0]), offsets.reshape(len(scores), -1, 4), _variances(attrs))
+    boxes = decode_offsets(to_centers(anchors[0]), offsets.reshape(len(scores), -1, 4), variances(attrs))
     if attrs["clip"]:
         boxes = boxes.clip(0, 1)
     for result, each, box in zip(out, scores, boxes, strict=True):
@@ -55,7 +55,8 @@ def _suppress(attrs: Attrs, rows: Array) -> Array:
     return rows
 
 
-def _variances(attrs: Attrs) -> tuple[float, float, float, float]:
+def variances(attrs: Attrs) -> tuple[float, float, float, float]:
+    """Return the four variances."""
     if len(attrs["variances"]) != 4:
         raise KernelError(f"variances is {attrs['variances']}, expected 4 numbers")
     a, b, c, d = attrs["variances"]
@@ -138,7 +139,7 @@ def _encode_offsets(attrs: Attrs, boxes: Array, targets: Array) -> Array:
     ours, theirs = to_centers(boxes), to_centers(targets)
     first = (theirs[:, :2] - ours[:, :2]) / ours[:, 2:]
     second = np.log(theirs[:, 2:] / ours[:, 2:])
-    result: Array = np.concatenate([first, second], axis=1) / np.array(_variances(attrs), boxes.dtype)
+    result: Array = np.concatenate([first, second], axis=1) / np.array(variances(attrs), boxes.dtype)
     return result
 
 

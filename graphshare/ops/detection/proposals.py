@@ -16,7 +16,7 @@ from graphshare.ops.limits import SIGNED, Limits, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 
 
-def _anchors(attrs: Attrs, height: int, width: int) -> Array:
+def anchors_of(attrs: Attrs, height: int, width: int) -> Array:
     """Return the anchors of all cells ``(height * width * A, 4)``, by ratio, then by scale."""
     stride = attrs["feature_stride"]
     middle, base = (stride - 1) / 2, []
@@ -49,7 +49,7 @@ def _propose(attrs: Attrs, scores: Array, deltas: Array, info: Array) -> tuple[A
     if number != len(attrs["ratios"]) * len(attrs["scales"]):
         raise KernelError(f"{scores.shape[0]} scores are for {number} anchors, but ratios and scales give another number")
     score = scores[number:].transpose(1, 2, 0).reshape(-1).copy()
-    boxes = _apply_deltas(attrs, _anchors(attrs, height, width), deltas.transpose(1, 2, 0).reshape(-1, 4))
+    boxes = _apply_deltas(attrs, anchors_of(attrs, height, width), deltas.transpose(1, 2, 0).reshape(-1, 4))
     boxes = np.clip(boxes, 0, np.array([info[1], info[0], info[1], info[0]], boxes.dtype) - 1)
     real_height, real_width = int(info[0] / attrs["feature_stride"]), int(info[1] / attrs["feature_stride"])
     if real_height > height or real_width > width:
