@@ -93,6 +93,10 @@ class Translation:
         """The version of ONNX's operator set that is written."""
         return self._writer.opset
 
+    def derive(self, attrs: Attrs, inputs: Sequence[Value], outputs: Sequence[Value]) -> Translation:
+        """Return a node of other attributes and values as a part of this one, for the translation of another operator."""
+        return Translation(self.op, attrs, inputs, outputs, self._writer)
+
     def refuse(self, reason: str) -> NoReturn:
         """Raise TranslationError: the node cannot be exported because it ``reason`` (``"has the mode bicubic"``)."""
         raise TranslationError(reason)
