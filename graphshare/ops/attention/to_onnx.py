@@ -12,14 +12,14 @@ from graphshare.ops.translation import Translation, Translator, Value
 def translate_self_scores(t: Translation) -> str:
     """Emit the scaled products of queries and keys of one sequence."""
     projected = t.widen(t.inputs[0])
-    queries, keys, _ = _split(t, projected, 3)
+    queries, keys, _ = split_interleaved(t, projected, 3)
     return _scores(t, queries, keys, projected)
 
 
 def translate_cross_scores(t: Translation) -> str:
     """Emit the scaled products of queries and keys of another sequence."""
     first, projected = map(t.widen, t.inputs)
-    (queries,), (keys, _) = _split(t, first, 1), _split(t, projected, 2)
+    (queries,), (keys, _) = split_interleaved(t, first, 1), split_interleaved(t, projected, 2)
     return _scores(t, queries, keys, projected)
 
 
@@ -27,12 +27,12 @@ def translate_values(t: Translation) -> str:
     """Emit the attention applied to the values, which are the last part of the projections."""
     projected, attention = map(t.widen, t.inputs)
     parts = 3 if t.op == "_contrib_interleaved_matmul_selfatt_valatt" else 2
-    values = _split(t, projected, parts)[-1]
+    values = split_interleaved(t, projected, parts)[-1]
     weighted = t.transpose(t.emit("MatMul", attention, values), (1, 0, 2))
     return t.cast(t.reshape(weighted, t.outputs[0].shape), t.outputs[0].dtype, projected.dtype)
 
 
-def _split(t: Translation, x: Value, count: int) -> list[str]:
+def split_interleaved(t: Translation, x: Value, count: int) -> list[str]:
     """Return the ``count`` parts of ``x``, each (batch * heads, length, depth)."""
     length, batch, width = x.shape
     heads = t.attrs["heads"]

@@ -65,7 +65,7 @@ def _is_positive(operator: str, attrs: Attrs) -> bool:
     return operator == "clip" or attrs["act_type"] in ("relu", "sigmoid", "softrelu")
 
 
-def _split_activations(attrs: Attrs, inner: Inner) -> tuple[list[tuple[str, Attrs]], list[tuple[str, Attrs]]]:
+def split_activations(attrs: Attrs, inner: Inner) -> tuple[list[tuple[str, Attrs]], list[tuple[str, Attrs]]]:
     """Return the activations before the sum and after it."""
     activations = [item for item in inner if item[0] in _ACTIVATIONS]
     first = activations[:1] if attrs["with_act"] else []
@@ -76,7 +76,7 @@ def _output_dtype(attrs: Attrs, inner: Inner) -> str:
     """Return the dtype of an integer convolution: uint8 where its last activation is never negative."""
     if not is_calibrated(attrs):
         return "int32"
-    before, after = _split_activations(attrs, inner)
+    before, after = split_activations(attrs, inner)
     last = before if before and not attrs["with_sum"] else after
     return "uint8" if last and _is_positive(*last[0]) else "int8"
 
@@ -120,7 +120,7 @@ def _convolution_of_integers(attrs: Attrs, inner: Inner, inputs: Sequence[Array]
         unit = per_unit(dtype, low, high)
         sums *= (unit / data_unit / units).reshape(-1, 1)
     out = sums.reshape(wide.shape)
-    before, after = _split_activations(attrs, inner)
+    before, after = split_activations(attrs, inner)
     if other is None and before and before[0][0] == "clip":
         before = []  # the limit of the dtype clips it
     out = activate(before, out)

@@ -29,13 +29,13 @@ from graphshare.ops.onednn.convolution import (
 from graphshare.ops.quantization.ranges import range_end, round_to, with_ranges
 from graphshare.ops.roi.kernel import round_half_away
 
-_ROOM = np.float32((1 << 30) - 1)  # half of the largest integer, truncated
+ROOM = np.float32((1 << 30) - 1)  # half of the largest integer, truncated
 
 
-_POINTWISE = {"square": np.square, "sqrt": np.sqrt, "exp": np.exp, "abs": np.abs}
+POINTWISE = {"square": np.square, "sqrt": np.sqrt, "exp": np.exp, "abs": np.abs}
 
 
-_ACTIVATIONS = ("Activation", "LeakyReLU", "clip", *_POINTWISE)
+ACTIVATIONS = ("Activation", "LeakyReLU", "clip", *POINTWISE)
 
 
 def fused_dense(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:
@@ -45,7 +45,7 @@ def fused_dense(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple
     return run_body(context, inputs)
 
 
-def _by_unit(attrs: Attrs) -> bool:
+def is_by_unit(attrs: Attrs) -> bool:
     return attrs["channel_wise_quantize"] is not None
 
 
@@ -55,9 +55,9 @@ def _output_dtype(attrs: Attrs, inner: Inner) -> str:
         return "float32"
     if not is_calibrated(attrs):
         return "int32"
-    last = [(name, of) for name, of in inner if name in _ACTIVATIONS] if attrs["with_eltwise"] else []
+    last = [(name, of) for name, of in inner if name in ACTIVATIONS] if attrs["with_eltwise"] else []
     positive = last and (
-        last[0][0] in ("clip", *_POINTWISE) or last[0][1].get("act_type") in ("relu", "sigmoid", "softrelu", "leaky")
+        last[0][0] in ("clip", *POINTWISE) or last[0][1].get("act_type") in ("relu", "sigmoid", "softrelu", "leaky")
     )
     return "uint8" if positive else "int8"
 
@@ -67,7 +67,7 @@ def _integer_dense(attrs: Attrs, inner: Inner, inputs: Sequence[Array]) -> Array
     x, weight, *rest = inputs
     bias = None if dense["no_bias"] else rest.pop(0)
     data_unit, dtype = per_unit(str(x.dtype), *rest[:2]), _output_dtype(attrs, inner)
-    if _by_unit(attrs):
+    if is_by_unit(attrs):
         units = weight_units(weight, bias, data_unit, by_filter=True)
         whole = quantize_weight(weight, units)
         term = None if bias is None else quantize_bias(bias, units, data_unit)
@@ -77,7 +77,7 @@ def _integer_dense(attrs: Attrs, inner: Inner, inputs: Sequence[Array]) -> Array
     sums = np.matmul(rows.astype(np.float64), whole.T).astype(np.float32)
     if term is not None:
         sums += term.astype(np.float32)
-    follow = [item for item in inner if item[0] in _ACTIVATIONS] if attrs["with_eltwise"] else []
+    follow = [item for item in inner if item[0] in ACTIVATIONS] if attrs["with_eltwise"] else []
     if dtype == "int32":
         low, high = _products_range(x.dtype, rest)
         return round_to(_apply_activations(follow, sums), dtype), range_end(low), range_end(high)
@@ -108,7 +108,7 @@ def _scale_weights(
     factor = data_unit * unit / bias_unit
     reach = np.float32(max(abs(float(end.ravel()[0])) for end in ends[2:4]))
     with np.errstate(divide="ignore"):
-        largest = _ROOM / reach / bias_unit
+        largest = ROOM / reach / bias_unit
     if factor > largest:
         factor = largest
         smaller = factor * bias_unit / data_unit / unit
@@ -127,7 +127,7 @@ def _products_range(dtype: Any, ends: Sequence[Array]) -> tuple[Any, Any]:
 
 def _apply_activations(operators: Inner, x: Array) -> Array:
     for name, attrs in operators:
-        x = _POINTWISE[name](x) if name in _POINTWISE else activate([(name, attrs)], x)
+        x = POINTWISE[name](x) if name in POINTWISE else activate([(name, attrs)], x)
     return x
 
 
@@ -145,13 +145,13 @@ def _dense_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) ->
     if not attrs["quantized"]:
         return bodies.types(0, inputs, outputs)
     layer = _layer_inputs(bodies) - 1
-    weights = ["float32" if _by_unit(attrs) else "int8"] * layer
+    weights = ["float32" if is_by_unit(attrs) else "int8"] * layer
     dtypes = [inputs[0], *weights, *["float32"] * (len(inputs) - layer - 1)]
     return dtypes, [_output_dtype(attrs, bodies.operators(0)), *["float32"] * (len(outputs) - 1)]
 
 
 def _dense_refusal(attrs: Attrs, bodies: Bodies) -> str | None:
-    return refusal(attrs, bodies, "FullyConnected", ("FullyConnected", *_ACTIVATIONS))
+    return refusal(attrs, bodies, "FullyConnected", ("FullyConnected", *ACTIVATIONS))
 
 
 KERNELS = (
