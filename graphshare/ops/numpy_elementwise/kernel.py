@@ -16,7 +16,7 @@ from graphshare.ops.numpy_elementwise.scalar import KERNELS as SCALAR_KERNELS
 from graphshare.ops.unary import kernel as unary
 from graphshare.ops.unification import broadcast_shapes, same_dtypes, same_shapes
 
-_UNARY = (
+UNARY = (
     "arccos arccosh arcsin arcsinh arctan arctanh cbrt ceil cos cosh degrees exp expm1 fix floor log log10 log1p log2 "
     "negative radians reciprocal rint sign sin sinh sqrt square tan trunc"
 )
@@ -126,7 +126,7 @@ def where(context: Context, attrs: Attrs, condition: Array, x: Array, y: Array) 
 
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
-    *(Kernel(f"_npi_{name}", unary.FORWARD[name], same_shapes, same_dtypes) for name in _UNARY.split()),
+    *(Kernel(f"_npi_{name}", unary.FORWARD[name], same_shapes, same_dtypes) for name in UNARY.split()),
     Kernel("_npi_absolute", unary.FORWARD["abs"], same_shapes, same_dtypes),
     Kernel("_npi_tanh", activation.tanh, same_shapes, _float_types),
     Kernel("_npx_relu", activation.relu, same_shapes, same_dtypes),

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from graphshare.ops.onnx_terms import Term, term
@@ -19,11 +19,11 @@ from graphshare.ops.translation import Translation, Translator
 from graphshare.ops.unification import axis_of
 
 
-class Over(NamedTuple):
+class Over(msgspec.Struct, frozen=True):
     """What is reduced: the axes, which stay with size 1 or not, and how many elements make one result."""
 
     axes: Sequence[int]
-    count: int
+    elements: int
     keepdims: bool
 
 
@@ -50,7 +50,7 @@ def reduce_mean(x: Term, over: Over) -> Term:
     if x.is_float or x.dtype == "bool":
         return _accumulate("ReduceMean")(x, over)
     total = reduce_sum(x, over)
-    return (total.cast(_ACCUMULATORS.get(x.dtype, x.dtype)) / max(1, over.count)).cast(x.dtype)
+    return (total.cast(_ACCUMULATORS.get(x.dtype, x.dtype)) / max(1, over.elements)).cast(x.dtype)
 
 
 def _extremum(op_type: str) -> Reduce:
@@ -125,7 +125,7 @@ def translate_moments(t: Translation) -> list[str]:
     x = term(t)
     over = _over(t, axes_of(t.attrs, t.inputs[0].rank, "axes"))
     wide = x.widen() if x.is_float else x
-    difference = wide - reduce_mean(wide, over._replace(keepdims=True))
+    difference = wide - reduce_mean(wide, msgspec.structs.replace(over, keepdims=True))
     moments = reduce_mean(wide, over), reduce_mean(difference * difference, over)
     return [_shaped(t, value.convert(x.dtype), over).name for value in moments]
 
