@@ -27,7 +27,7 @@ def emit_matches(t: Translation, scores: Value, limit: float, most: int) -> tupl
         _, going, free, of_rows, of_columns = inputs
         flat = t.reshape(free, (batch, rows * columns))
         at = t.emit("ArgMax", flat, axis=1, keepdims=1)
-        good = t.emit("Greater", t.reduce("ReduceMax", flat, (1,), keepdims=True), _limit(t, limit, scores.dtype))
+        good = t.emit("Greater", t.reduce("ReduceMax", flat, (1,), keepdims=True), t.number(limit, scores.dtype))
         row, column = (t.emit(op, at, t.number(columns, "int64")) for op in ("Div", "Mod"))
         in_row = t.emit("And", good, t.emit("Equal", t.integers(range(rows)), row))
         in_column = t.emit("And", good, t.emit("Equal", t.integers(range(columns)), column))
@@ -44,7 +44,3 @@ def emit_matches(t: Translation, scores: Value, limit: float, most: int) -> tupl
         "Loop", 3, t.number(most, "int64"), t.number(True, "bool"), scores, *nobody, body=body
     )
     return of_rows, of_columns
-
-
-def _limit(t: Translation, limit: float, dtype: str) -> str:
-    return t.number(np.asarray(limit, dtype), dtype)

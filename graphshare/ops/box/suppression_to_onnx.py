@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 
 from graphshare.ops.translation import Translation, Value
 
@@ -139,7 +138,7 @@ def _emit_step(
     if rule.limit >= 0:  # otherwise boxes that have nothing in common overlap too much already
         this = _Boxes(*(t.emit("Gather", x, place, axis=1) for x in (boxes.low, boxes.high, boxes.area)))
         _, share = _emit_shares(t, this, boxes, dtype, rule.pixels)
-        limit = t.number(np.asarray(rule.limit, dtype), dtype)
+        limit = t.number(rule.limit, dtype)
         hit = t.emit("And", hit, t.emit("GreaterOrEqual" if rule.inclusive else "Greater", share, limit))
     if candidates.classes:
         mine = t.emit("Gather", candidates.classes, place, axis=1)

@@ -59,7 +59,7 @@ def _emit_best_rows(t: Translation, data: str, shape: tuple[int, int]) -> tuple[
     """Return the candidates' rows by falling score, others behind, and which are candidates."""
     dtype, attrs = t.inputs[0].dtype, t.attrs
     score = emit_column(t, data, attrs["score_index"])
-    valid = t.emit("Greater", score, t.number(np.asarray(attrs["valid_thresh"], dtype), dtype))
+    valid = t.emit("Greater", score, t.number(attrs["valid_thresh"], dtype))
     if attrs["id_index"] >= 0:
         background = t.emit("Equal", emit_column(t, data, attrs["id_index"]), t.number(attrs["background_id"], dtype))
         valid = t.emit("And", valid, t.emit("Not", background))
@@ -101,7 +101,7 @@ def emit_decoded(
     first = t.emit("Mul", emit_columns(t, offsets, 0, 2), t.constant(np.array(scales[:2], dtype), dtype))
     second = t.emit("Mul", emit_columns(t, offsets, 2, 4), t.constant(np.array(scales[2:], dtype), dtype))
     if clip > 0:
-        second = t.emit("Min", second, t.number(np.asarray(clip, dtype), dtype))
+        second = t.emit("Min", second, t.number(clip, dtype))
     center = t.emit("Add", t.emit("Mul", first, size), middle)
     half = t.emit("Div", t.emit("Mul", t.emit("Exp", second), size), t.number(2, dtype))
     return t.emit("Concat", t.emit("Sub", center, half), t.emit("Add", center, half), axis=-1)

@@ -63,7 +63,7 @@ def _emit_boxes(t: Translation, total: int) -> tuple[str, str]:
     limits = t.emit("Sub", t.reshape(sides, (batch, 1, 4)), t.number(1, dtype))
     boxes = t.emit("Min", t.emit("Max", boxes, t.number(0, dtype)), limits)
     scale = t.reshape(emit_columns(t, info, 2, 3), (batch, 1, 1))
-    least = t.emit("Mul", scale, t.number(np.asarray(t.attrs["rpn_min_size"], dtype), dtype))
+    least = t.emit("Mul", scale, t.number(t.attrs["rpn_min_size"], dtype))
     extent = t.emit("Sub", emit_columns(t, boxes, 2, 4), emit_columns(t, boxes, 0, 2))
     narrow = t.emit("Less", t.emit("Add", extent, t.number(1, dtype)), least)
     small = t.reduce("ReduceMax", t.cast(narrow, "int32", "bool"), (2,), keepdims=True)

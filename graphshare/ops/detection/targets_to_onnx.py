@@ -24,13 +24,13 @@ def translate_multi_box_target(t: Translation) -> list[str]:
     match = t.emit("Where", matched, of_rows, t.emit("ArgMax", shared, axis=2, keepdims=0))
     positive = matched
     if t.attrs["overlap_threshold"] > 0:
-        over = t.emit("Greater", best, t.number(np.asarray(t.attrs["overlap_threshold"], dtype), dtype))
+        over = t.emit("Greater", best, t.number(t.attrs["overlap_threshold"], dtype))
         positive = t.emit("Or", matched, over)
     negative = t.emit("Not", positive)
     if t.attrs["negative_mining_ratio"] > 0:
         negative = _emit_hard_negatives(t, best, positive)
     rows = emit_rows(t, labels, match, (batch, count))
-    ignored = t.number(np.asarray(t.attrs["ignore_label"], dtype), dtype)
+    ignored = t.number(t.attrs["ignore_label"], dtype)
     classes = t.emit("Where", t.emit("And", negative, has_labels), t.number(0, dtype), ignored)
     number = t.emit("Add", emit_column(t, rows, 0), t.number(1, dtype))
     classes = t.emit("Where", positive, number, classes)
@@ -64,7 +64,7 @@ def _emit_hard_negatives(t: Translation, best: str, positive: str) -> str:
     ratio = t.number(t.attrs["negative_mining_ratio"], "float64")
     wanted = t.cast(t.emit("Mul", t.cast(numbers, "float64", "int64"), ratio), "int64", "float64")
     wanted = t.emit("Min", wanted, t.emit("Sub", t.number(count, "int64"), numbers))
-    limit = t.number(np.asarray(t.attrs["negative_mining_thresh"], dtype), dtype)
+    limit = t.number(t.attrs["negative_mining_thresh"], dtype)
     candidates = t.emit("And", t.emit("Not", positive), t.emit("Less", best, limit))
     powers = t.emit("Exp", t.emit("Sub", scores, t.reduce("ReduceMax", scores, (1,), keepdims=True)))
     first = t.emit("Gather", powers, t.number(0, "int64"), axis=1)

@@ -32,7 +32,7 @@ def translate_multi_box_detection(t: Translation) -> str:
     objects = t.slice(scores, [1], [1], [scores.shape[1]])
     best = t.cast(t.emit("ArgMax", objects, axis=1, keepdims=0), dtype, "int64")
     score = t.reduce("ReduceMax", objects, (1,))
-    valid = t.emit("GreaterOrEqual", score, t.number(np.asarray(t.attrs["threshold"], dtype), dtype))
+    valid = t.emit("GreaterOrEqual", score, t.number(t.attrs["threshold"], dtype))
     order, is_row = emit_compact_order(t, valid, count)
     suppresses = 0 < t.attrs["nms_threshold"] <= 1
     if suppresses:

@@ -70,7 +70,7 @@ def translate_one_hot(t: Translation) -> str:
         t.refuse("it has the dtype bfloat16")
     places = t.reshape(t.cast(indices, "int64"), (*indices.shape, 1))
     hit = t.emit("Equal", places, t.integers(range(t.attrs["depth"])))
-    on, off = (t.number(convert(np.asarray(t.attrs[key]), dtype), dtype) for key in ("on_value", "off_value"))
+    on, off = (t.constant(convert(np.asarray(t.attrs[key]), dtype), dtype) for key in ("on_value", "off_value"))
     return emit_where(t, hit, on, off, dtype)
 
 

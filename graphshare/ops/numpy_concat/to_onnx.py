@@ -34,9 +34,8 @@ def translate_pad(t: Translation) -> str:
     x, mode = t.inputs[0], t.attrs["mode"]
     widths = pad_widths(t.attrs, x.rank)
     if mode == "constant":
-        value = np.asarray(t.attrs["constant_value"]).astype(x.dtype)
         pads = [before for before, _ in widths] + [after for _, after in widths]
-        return t.emit("Pad", x, t.integers(pads), t.number(value, x.dtype), mode="constant")
+        return t.emit("Pad", x, t.integers(pads), t.number(t.attrs["constant_value"], x.dtype), mode="constant")
     if mode in ("reflect", "symmetric") and t.attrs["reflect_type"] != "even":
         t.refuse(f"it has the reflect_type {t.attrs['reflect_type']}")
     result, shape = x.name, list(x.shape)

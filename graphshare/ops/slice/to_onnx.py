@@ -53,11 +53,8 @@ def translate_slice_assign(t: Translation) -> str:
     sizes = [size or 0 for size in shape]
     if 0 in sizes:
         return t.emit("Identity", x)
-    if len(t.inputs) > 1:
-        part = t.inputs[1].name
-    else:
-        value = np.asarray(t.attrs["scalar"]).astype(x.dtype)
-        part = t.emit("Expand", t.number(value, x.dtype), t.integers(sizes))
+    spread = len(t.inputs) == 1
+    part = t.emit("Expand", t.number(t.attrs["scalar"], x.dtype), t.integers(sizes)) if spread else t.inputs[1].name
     spans = [range(*each.indices(size)) for each, size in zip(slices(t.attrs, x.rank), x.shape, strict=True)]
     cut = [axis for axis in range(x.rank) if spans[axis] != range(x.shape[axis])]
     if len(cut) <= 1 and all(spans[axis].step == 1 for axis in cut):
