@@ -22,6 +22,8 @@ def emit_deconvolution(t: Translation, attrs: Attrs) -> str:
     last, rank = is_channels_last(attrs["layout"]), len(attrs["kernel"])
     window, extra = fit_window(attrs, x.shape[1:-1] if last else x.shape[2:])
     first = (0, rank + 1, *range(1, rank + 1))
+    if 0 in t.outputs[0].shape:
+        t.refuse("its result has no elements")
     out = t.emit(
         "ConvTranspose",
         t.transpose(x, first) if last else x,

@@ -57,6 +57,8 @@ def translate_bilinear_resize(t: Translation) -> str:
     """Emit products with the weights of the nearest pixels."""
     x, (height, width) = t.inputs[0], t.outputs[0].shape[2:]
     corners = t.attrs["align_corners"]
+    if 0 in (height, width):
+        t.refuse("its result has no elements")
     return _multiply(t, interpolation_matrix(x.shape[2], height, corners), interpolation_matrix(x.shape[3], width, corners))
 
 

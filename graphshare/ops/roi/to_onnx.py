@@ -37,6 +37,9 @@ def translate_roi_align(t: Translation) -> str:
     number, corners = t.emit_several("Split", 2, rois, t.integers([1, 4]), axis=1)
     sample = t.reshape(t.cast(number, "int64", of=rois.dtype), (rois.shape[0],))
     none = t.number(0, "int64")
+    scale = float(t.attrs["spatial_scale"])
+    if rois.dtype == "float64":  # MXNet takes corners as float32
+        corners, scale = _narrow_corners(t, corners), 1.0
     out = t.emit(
         "RoiAlign",
         x,
@@ -46,7 +49,7 @@ def translate_roi_align(t: Translation) -> str:
         output_height=height,
         output_width=width,
         sampling_ratio=max(0, t.attrs["sample_ratio"]),
-        spatial_scale=float(t.attrs["spatial_scale"]),
+        spatial_scale=scale,
         **(mode if t.opset >= 16 else {}),
     )
     exists = t.reshape(t.emit("GreaterOrEqual", sample, none), (rois.shape[0], 1, 1, 1))
@@ -56,6 +59,14 @@ def translate_roi_align(t: Translation) -> str:
     bins = height * width
     rows = t.reshape(out, (rois.shape[0], x.shape[1] // bins, bins * bins))
     return t.reshape(t.emit("Gather", rows, t.integers(range(0, bins * bins, bins + 1)), axis=2), t.outputs[0].shape)
+
+
+def _narrow_corners(t: Translation, corners: str) -> str:
+    """Return float64 corners, scaled, as what MXNet computes in float32."""
+    shift = 0.5 if t.attrs["aligned"] else 0.0
+    scaled = t.emit("Mul", t.cast(corners, "float32", of="float64"), t.number(t.attrs["spatial_scale"], "float32"))
+    narrow = t.cast(t.emit("Sub", scaled, t.number(shift, "float32")), "float64", of="float32")
+    return t.emit("Add", narrow, t.number(shift, "float64"))
 
 
 def translate_sensitive_pooling(t: Translation) -> str:
@@ -109,8 +120,8 @@ def _mask(t: Translation, axis: int, dtype: str) -> str:
 
 
 TRANSLATIONS = (
-    Translator("ROIPooling", translate_roi_pooling, "its data is not float64"),
+    Translator("ROIPooling", translate_roi_pooling, "its data is float16 or float32"),
     Translator("_contrib_PSROIPooling", translate_sensitive_pooling),
-    Translator("_contrib_ROIAlign", translate_roi_align),
-    Translator("_contrib_RROIAlign", translate_rotated, "its sampling_ratio is positive"),
+    Translator("_contrib_ROIAlign", translate_roi_align, "it is not aligned, or the opset is 16 or later"),
+    Translator("_contrib_RROIAlign", translate_rotated),
 )
