@@ -36,7 +36,8 @@ from graphshare.resources import resource_limits
 from graphshare.text.format import format_names
 from graphshare.text.short_repr import ShortRepr
 from graphshare.verification.onnx_export import prove_export
-from graphshare.verification.onnx_proof import Proof, require_runtime
+from graphshare.verification.onnx_proof import Proof
+from graphshare.verification.onnx_runtime import require_runtime
 from graphshare.version import __version__
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_path, as_shapes
 from graphshare.checkpoint.load import StrPath, locate_refusals
@@ -48,6 +48,8 @@ def verify(
     folded model computes what its source does. With ``recorded``, a file or arrays by name, the outputs are those that were
     recorded (``run`` with ``all_outputs``, or MXNet's own by their names), for the recorded inputs.
 
+    The path of an ONNX model is compared in onnxruntime with the graph of ``against``.
+
     Structure, parameters and values are compared, with ``train_step`` also one step of SGD. The branches are those of the
     rewrites that made ``model``; for a model from a file they are named by ``prefixes`` or the ``map`` of the rewrite, else
     found from the names of its outputs. ``feeds`` and ``shapes`` are by variable name, as for :func:`run`; they hold for the
@@ -67,24 +69,27 @@ def verify(
     """
     by_branch = bool(as_names(prefixes) or map)
     _check_options(by_branch, against is not None, recorded is not None, rounds, train_step, expect_tied, values_only)
+    settings = Settings(
+        seed=seed,
+        rounds=rounds,
+        atol=atol,
+        rtol=rtol,
+        feeds=as_arrays(feeds),
+        shapes=as_shapes(shapes),
+        params_seed=params_seed,
+        as_input=as_names(as_input),
+        allow_unsupported=allow_unsupported,
+        layers=layers,
+        values_only=values_only,
+        train_step=train_step,
+        expect_tied=expect_tied,
+    )
+    if is_onnx(model):
+        with resource_limits(max_memory, time_limit):
+            return _verify_onnx(os.fspath(model), against, settings, by_branch or recorded is not None)
     source = as_checkpoint(model)
     with locate_refusals(source), resource_limits(max_memory, time_limit):
         arrays = read_arrays(os.fspath(recorded)) if isinstance(recorded, (str, os.PathLike)) else recorded
-        settings = Settings(
-            seed=seed,
-            rounds=rounds,
-            atol=atol,
-            rtol=rtol,
-            feeds=as_arrays(feeds),
-            shapes=as_shapes(shapes),
-            params_seed=params_seed,
-            as_input=as_names(as_input),
-            allow_unsupported=allow_unsupported,
-            layers=layers,
-            values_only=values_only,
-            train_step=train_step,
-            expect_tied=expect_tied,
-        )
         return verify_sides(
             _side(source),
             None if against is None else _side(as_checkpoint(against)),
@@ -95,6 +100,29 @@ def verify(
             prefixes=as_names(prefixes),
             map_file=as_path(map),
         )
+
+
+def is_onnx(model: Model) -> TypeGuard[StrPath]:
+    """Return whether a model is the path of an ONNX file."""
+    return isinstance(model, (str, os.PathLike)) and os.fspath(model).endswith(".onnx")
+
+
+def _verify_onnx(path: str, against: Model | None, settings: Settings, has_branches: bool) -> Report:
+    """Compare an ONNX model with a graph. Raises UsageError for what has no meaning there."""
+    faults = []
+    if against is None:
+        hint = "name the graph that it should compute the same as with --against"
+        faults.append(Fault("an ONNX model is compared with a graph, and none is given", where=path, hint=hint))
+    if has_branches or settings.train_step or settings.layers:
+        message = "an ONNX model is compared output by output: --prefix, --map, --recorded, --train-step and --layers"
+        faults.append(Fault(f"{message} do not go with it", where=path))
+    if faults or against is None:
+        raise UsageError(faults)
+    from graphshare.verification.onnx_against import verify_onnx  # start-up: few proofs are of ONNX models
+
+    source = as_checkpoint(against)
+    with locate_refusals(source):
+        return verify_onnx(path, _side(source), settings)
 
 
 def _check_options(

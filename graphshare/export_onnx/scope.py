@@ -47,8 +47,8 @@ class Scope:
 
     def _translate_node(self, node: Node) -> None:
         """Translate one node, or add the faults for which it cannot be."""
-        if node.is_variable or not all((entry.node, entry.index) in self.values for entry in node.inputs):
-            return  # what it needs was refused
+        if node.is_variable:
+            return
         signature = lookup(node.op)
         attrs, faults = signature.parse(node.attrs) if signature is not None else ({}, [])
         if faults:
@@ -126,7 +126,9 @@ class Scope:
         return shape, types[entry.index] if entry.index < len(types) else None
 
     def _refuse(self, node: Node, *messages: str) -> None:
+        """Note why a node cannot be exported; its outputs get names, so that what needs them is looked at too."""
         self.refused.add(node)
+        self.values.update(((node, index), node.name) for index in range(len(self.inference.shapes[node])))
         self.faults += [Fault(message, node=node.name) for message in messages]
 
 

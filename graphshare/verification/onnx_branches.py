@@ -7,24 +7,36 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_by_prefix
+from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import RefusedError
+from graphshare.formats.params.lookup import RecordsByName, compare_parameters
+from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import Graph, Node
 from graphshare.ops.batch_norm.signature import BARRIER_KEYS
 from graphshare.ops.kernel import Array
-from graphshare.verification.onnx_proof import BranchProof, Runtime
+from graphshare.verification.onnx_proof import BranchProof
+from graphshare.verification.onnx_runtime import Runtime
 
 
-def find_branches(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
-    """Return the branches of a graph by ``prefixes``, or by the names of its outputs; none where there is one only.
+def find_branches(graph: Graph, roles: Mapping[Node, Role], params: ParameterFile | None) -> list[HeadPairs]:
+    """Return the branches of a graph that must compute the same, by the names of its outputs; none where there is one only.
 
-    Branches that are not one graph but for names are left out: nothing says that they compute the same.
+    They are one graph but for names, on parameters that are tied or equal byte for byte.
     """
     try:
-        pairs = pair_by_prefix(graph, list(prefixes) or find_prefixes(graph))
+        pairs = pair_by_prefix(graph, find_prefixes(graph))
     except RefusedError:
         return []
-    return [pair for pair in pairs if compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS)]
+    records = RecordsByName(params) if params is not None else None
+    return [pair for pair in pairs if _is_twin(pair, roles, records)]
+
+
+def _is_twin(pair: HeadPairs, roles: Mapping[Node, Role], records: RecordsByName | None) -> bool:
+    pairing = compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS)
+    owned = [(a, b) for a, b in pairing.pairs if a.is_variable and roles[a].is_parameter]
+    compared = compare_parameters(owned, lambda node: roles[node].kind is Kind.AUXILIARY, records, records)
+    return bool(pairing) and all(parameter.how in ("tied", "equal") for parameter in compared)
 
 
 def prove_branches(

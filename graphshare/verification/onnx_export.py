@@ -19,7 +19,8 @@ from graphshare.ir.graph import Entry, Node
 from graphshare.ir.onnx import OnnxModel, ValueInfo
 from graphshare.ops.kernel import Array
 from graphshare.verification.onnx_branches import find_branches, prove_branches
-from graphshare.verification.onnx_proof import Proof, Runtime, check_model, compare_outputs
+from graphshare.verification.onnx_proof import Proof, compare_outputs
+from graphshare.verification.onnx_runtime import Runtime, check_model
 
 
 def prove_export(
@@ -64,7 +65,7 @@ def prove_export(
     outputs = compare_outputs(heads, runtime.run(fed), wanted, tolerance)
     first = "" if all(output.holds for output in outputs) else _find_first(static, names, staged, ready, fed, tolerance)
     proof = Proof(runtime.version, outputs, (), first)
-    pairs = find_branches(part, ())
+    pairs = find_branches(part, static.roles, source.parameter_file)
     if not proof or not pairs:
         return proof
     apart = Runtime(data, staged.folder, merge_equal=False)

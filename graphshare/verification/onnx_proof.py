@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 
-from graphshare.errors import BugError, Fault, UsageError
 from graphshare.formats.params.comparison import Comparison, compare_arrays
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
 from graphshare.text.short_repr import ShortRepr
-
-if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
 
 TOLERANCES = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
 """By how much numbers may differ, relative to the largest in their array; integers may not, but for one step of int8."""
@@ -103,46 +98,3 @@ def _compare(name: str, found: Array, wanted: Array, tolerance: float | None) ->
         bool(compared),
         compared.reason,
     )
-
-
-class Runtime:
-    """A session of onnxruntime on an encoded model, whose external data lies in ``folder``."""
-
-    def __init__(self, model: bytes, folder: str, *, merge_equal: bool = True) -> None:
-        import onnxruntime  # only this path needs it, and it is optional
-
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        if folder:
-            options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
-        disabled = [] if merge_equal else ["CommonSubexpressionElimination"]
-        self.version: str = onnxruntime.__version__
-        self.session: InferenceSession = onnxruntime.InferenceSession(
-            model, options, providers=["CPUExecutionProvider"], disabled_optimizers=disabled
-        )
-
-    def run(self, feeds: Mapping[str, Array]) -> list[Any]:
-        """Return the outputs for ``feeds`` by name; those that are no inputs of the model are left out."""
-        wanted = {value.name for value in self.session.get_inputs()}
-        outputs: list[Any] = self.session.run(None, {name: x for name, x in feeds.items() if name in wanted})
-        return outputs
-
-
-def require_runtime() -> None:
-    """Raise UsageError where onnx or onnxruntime is not installed."""
-    from importlib.util import find_spec
-
-    missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
-    if missing:
-        hint = "pip install 'graphshare[onnx]' gives what checks the file; --no-verify writes it unchecked"
-        raise UsageError(Fault(f"{' and '.join(missing)} not installed, so the file cannot be proved", hint=hint))
-
-
-def check_model(model: bytes) -> None:
-    """Check a model with ONNX's checker, its inference of shapes included. Raises BugError where it finds a fault."""
-    import onnx  # only this path needs it, and it is optional
-
-    try:
-        onnx.checker.check_model(onnx.load_from_string(model), full_check=True)
-    except Exception as error:
-        raise BugError(f"ONNX's checker refuses the model: {error}") from error

@@ -116,7 +116,8 @@ def command(
         tolerance=tolerance,
     )
     if format_ == "json":
-        put_json(msgspec.to_builtins(exported))
+        verdict = exported.proof.verdict if exported.proof is not None else None
+        put_json({"proved": bool(exported.proof), "verdict": verdict, **msgspec.to_builtins(exported)})
         return
     _say_exported(exported)
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from graphshare.api.verify import verify
+from graphshare.api.verify import is_onnx, verify
 from graphshare.checkpoint.load import load
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import image_options, options
 from graphshare.cli.command import Command
 from graphshare.cli.console import put, put_json, say
@@ -103,12 +104,15 @@ def command(
     Two files of different structure, such as a folded model and its source, are compared with --against and --values-only: only
     the outputs, by their names, with the tolerance of --recorded.
 
+    GRAPH may be an ONNX model: with --against it is run in onnxruntime on the same inputs as that graph, and numbers may differ
+    by --rtol of the largest in their output.
+
     More than --max-memory, by default more than is available, is refused before anything runs. --time-limit ends the command
     with exit code 2: there is no answer.
     """
     if against is None and against_params is not None:
         raise UsageError(Fault("--against-params needs --against"))
-    model = load(graph, epoch=epoch, params=params)
+    model: Checkpoint | str = graph if is_onnx(graph) else load(graph, epoch=epoch, params=params)
     values = load_feeds(parse_feeds(feeds), images)
     report = verify(
         model,
@@ -132,7 +136,7 @@ def command(
     )
     for note in describe_images(values):
         say(note)
-    _print(report, format_, model.where)
+    _print(report, format_, model if isinstance(model, str) else model.where)
     return 0 if report else 1
 
 

@@ -1,0 +1,278 @@
+"""``export`` as a user runs it: the file, its proof, weights in three places, ties, free sizes, refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from graphshare.api.export import export
+from graphshare.checkpoint.load import load
+from graphshare.errors import DisprovedError, RefusedError, UsageError
+from graphshare.formats.schema import explain
+from graphshare.ops.registry import TRANSLATIONS, register_translation
+from graphshare.ops.translation import NoTranslation, Translation, Translator
+from graphshare.verification import onnx_runtime
+from tests.processes import ROOT, done, files_in, graphshare, refused, write_json
+from tests.symbols import document, operator, variable
+
+LENET = ("lenet", "--shape", "data=1,1,28,28")
+SHAPE = {"data": (1, 1, 28, 28)}
+TANH = ["tanh1", "tanh2", "tanh3"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("lenet-symbol.json", "lenet-0000.params"):
+        (tmp_path / name).write_bytes((ROOT / "fixtures" / name).read_bytes())
+    return tmp_path
+
+
+@pytest.fixture
+def siamese(folder: Path) -> Path:
+    done(graphshare("duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=folder))
+    return folder
+
+
+def run_model(path: Path, **feeds: Any) -> list[Any]:
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return list(session.run(None, feeds))
+
+
+def test_a_model_is_written_and_proved(folder: Path) -> None:
+    run = done(graphshare("export", *LENET, "-o", "lenet.onnx", cwd=folder))
+    assert run.stdout == b""
+    assert b"EQUAL in onnxruntime" in run.stderr
+    assert b"not needed any more: softmax_label" in run.stderr
+    model = onnx.load(folder / "lenet.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    assert (model.ir_version, model.opset_import[0].version) == (8, 17)
+    assert [value.name for value in model.graph.input] == ["data"]
+    assert [value.name for value in model.graph.output] == ["softmax_output"]
+    assert {"conv1_weight", "fc2_bias"} <= {tensor.name for tensor in model.graph.initializer}
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    assert metadata["graphshare.source"] == "lenet-symbol.json"
+    assert len(metadata["graphshare.source.sha256"]) == 64
+    image = np.random.default_rng(0).standard_normal((1, 1, 28, 28)).astype("float32")
+    np.save(folder / "data.npy", image)
+    done(graphshare("run", "lenet", "--feed", "data=data.npy", "-o", "out.npz", cwd=folder))
+    with np.load(folder / "out.npz") as wanted:
+        (found,) = run_model(folder / "lenet.onnx", data=image)
+        np.testing.assert_allclose(found, wanted["softmax_output"], rtol=1e-5, atol=1e-7)
+
+
+def test_the_report_as_json(folder: Path) -> None:
+    arguments = ["export", *LENET, "-o", "lenet.onnx", "--format", "json"]
+    for more in ([], ["--no-verify"], ["--dynamic-batch"]):
+        found = json.loads(done(graphshare(*arguments, *more, cwd=folder)).stdout)
+        assert explain(found, "export") == []
+        assert found["proved"] is ("--no-verify" not in more)
+    assert found["inputs"] == {"data": ["batch", 1, 28, 28]}
+
+
+def test_without_a_proof_the_file_is_the_same(folder: Path) -> None:
+    done(graphshare("export", *LENET, "-o", "a.onnx", cwd=folder))
+    run = done(graphshare("export", *LENET, "-o", "b.onnx", "--no-verify", cwd=folder))
+    assert b"NOT PROVED" in run.stderr
+    assert (folder / "a.onnx").read_bytes() == (folder / "b.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("weights", ["embed", "external", "params"])
+def test_weights_in_three_places_compute_the_same(weights: str, folder: Path) -> None:
+    done(graphshare("export", *LENET, "-o", f"{weights}.onnx", "--weights", weights, cwd=folder))
+    done(graphshare("export", *LENET, "-o", "embed.onnx", cwd=folder))
+    image = np.random.default_rng(1).standard_normal((1, 1, 28, 28)).astype("float32")
+    (found,), (wanted,) = (run_model(folder / f"{name}.onnx", data=image) for name in (weights, "embed"))
+    assert np.array_equal(found, wanted)
+    assert (folder / "external.onnx.data").exists() == (weights == "external")
+    if weights != "embed":
+        assert (folder / f"{weights}.onnx").stat().st_size < 5000
+    if weights == "params":
+        external = onnx.load(folder / "params.onnx", load_external_data=False)
+        located = [t for t in external.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL]
+        assert {e.value for t in located for e in t.external_data if e.key == "location"} == {"lenet-0000.params"}
+        assert any(entry.key == "graphshare.sha256.lenet-0000.params" for entry in external.metadata_props)
+
+
+def test_weights_stay_only_where_onnx_may_look(folder: Path) -> None:
+    (folder / "below").mkdir()
+    text = refused(graphshare("export", *LENET, "-o", "below/", "--weights", "params", cwd=folder))
+    assert "neither in the directory of the model nor below it" in text
+    assert "--weights external" in text
+    assert files_in(folder / "below") == []
+    os.link(folder / "lenet-0000.params", folder / "again.params")
+    text = refused(graphshare("export", *LENET, "-o", "x.onnx", "--weights", "params", cwd=folder))
+    assert "several hard links" in text
+    done(graphshare("export", *LENET, "-o", "below/", cwd=folder))
+    assert files_in(folder / "below") == ["lenet.onnx"]
+
+
+def test_tied_branches_are_one_set_of_weights_and_equal_bit_for_bit(siamese: Path) -> None:
+    done(graphshare("export", *LENET, "-o", "one.onnx", cwd=siamese))
+    shapes = ("--shape", "data=1,1,28,28", "--shape", "sha-data=1,1,28,28")
+    run = done(graphshare("export", "siam", *shapes, "-o", "two.onnx", cwd=siamese))
+    assert b"bit for bit in the branches sha-" in run.stderr
+    one, two = (onnx.load(siamese / name) for name in ("one.onnx", "two.onnx"))
+    assert [t.name for t in two.graph.initializer if "/" not in t.name] == [
+        t.name for t in one.graph.initializer if "/" not in t.name
+    ]
+    more = (siamese / "two.onnx").stat().st_size - (siamese / "one.onnx").stat().st_size
+    assert more < 2000
+
+
+def slightly_wrong(t: Translation) -> str:
+    """Translate tanh; in the branch sha-, which alone has the input of that name, with an error of one part in a million."""
+    result = t.emit("Tanh", t.inputs[0])
+    return t.emit("Mul", result, t.number(1 + 1e-6, "float32")) if t.inputs[0].name.startswith("sha-") else result
+
+
+def wrong(t: Translation) -> str:
+    return t.emit("Sigmoid", t.inputs[0])
+
+
+@pytest.fixture
+def translate_activation(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(TRANSLATIONS, "registered", {})
+    return lambda function: register_translation(Translator("Activation", function))
+
+
+def test_a_wrong_model_is_not_written(folder: Path, translate_activation: Any) -> None:
+    translate_activation(wrong)
+    before = files_in(folder)
+    with pytest.raises(DisprovedError, match=r"first value that differs is \w+_output \(Activation\)"):
+        export(folder / "lenet", folder / "x.onnx", shapes=SHAPE)
+    assert files_in(folder) == before
+
+
+def test_a_branch_that_is_slightly_apart_is_found(siamese: Path, translate_activation: Any) -> None:
+    translate_activation(slightly_wrong)
+    with pytest.raises(DisprovedError, match="sha-softmax_output"):
+        export(siamese / "siam", siamese / "x.onnx", shapes={**SHAPE, "sha-data": (1, 1, 28, 28)})
+
+
+def test_branches_with_other_weights_may_differ(folder: Path) -> None:
+    done(graphshare("duplicate", "lenet", "--prefix", "sha-", "-o", "siam", cwd=folder))
+    model = load(folder / "siam")
+    other = model.with_params({"sha-fc2_bias": model.params["fc2_bias"] + 1})
+    proof = export(other, folder / "x.onnx", shapes={**SHAPE, "sha-data": (1, 1, 28, 28)}).proof
+    assert proof
+    assert proof.branches == ()
+
+
+def test_free_sizes(folder: Path) -> None:
+    done(graphshare("export", *LENET, "--dynamic-batch", "-o", "batch.onnx", cwd=folder))
+    images = np.random.default_rng(2).standard_normal((7, 1, 28, 28)).astype("float32")
+    (found,) = run_model(folder / "batch.onnx", data=images)
+    assert found.shape == (7, 10)
+    done(graphshare("export", *LENET, "-o", "one.onnx", cwd=folder))
+    for image, row in zip(images, found, strict=True):
+        np.testing.assert_allclose(run_model(folder / "one.onnx", data=image[None])[0][0], row, rtol=1e-5, atol=1e-7)
+    text = refused(graphshare("export", *LENET, "--dynamic", "data=n,1,h,w", "-o", "x.onnx", cwd=folder))
+    assert "FullyConnected" in text
+    text = refused(graphshare("export", *LENET, "--dynamic", "date=n,1,h,w", "-o", "x.onnx", cwd=folder))
+    assert "did you mean" in text
+    assert not (folder / "x.onnx").exists()
+
+
+def test_a_batch_whose_samples_mix_is_refused_by_name(tmp_path: Path) -> None:
+    nodes = [variable("data"), operator("SoftmaxActivation", "soft", [0]), operator("mean", "all", [1], axis="0")]
+    write_json(tmp_path / "mixing.json", document(nodes, [2]))
+    shape = ("--shape", "data=4,3")
+    done(graphshare("export", "mixing.json", *shape, "-o", "x.onnx", cwd=tmp_path))
+    text = refused(graphshare("export", "mixing.json", *shape, "-o", "y.onnx", "--dynamic-batch", cwd=tmp_path))
+    assert 'node "all"' in text
+    assert not (tmp_path / "y.onnx").exists()
+
+
+@pytest.fixture
+def unsupported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(TRANSLATIONS, "registered", {})
+    register_translation(NoTranslation("Activation", "ONNX has none of it"))  # type: ignore[arg-type]
+    return folder
+
+
+def test_all_that_cannot_be_exported_is_listed(unsupported: Path) -> None:
+    before = files_in(unsupported)
+    with pytest.raises(RefusedError, match="ONNX has none of it") as error:
+        export(unsupported / "lenet", unsupported / "x.onnx", shapes=SHAPE)
+    faults = error.value.faults
+    assert [fault.node for fault in faults] == TANH
+    assert "graphshare extract GRAPH --" in faults[-1].hint
+    assert files_in(unsupported) == before
+
+
+def test_the_hint_leaves_a_part_that_can_be_exported(unsupported: Path) -> None:
+    with pytest.raises(RefusedError) as error:
+        export(unsupported / "lenet", unsupported / "x.onnx", shapes=SHAPE)
+    hint = error.value.faults[-1].hint
+    assert "operators can be exported" in hint
+    arguments = hint.partition("graphshare ")[2].replace("GRAPH", "lenet").split()
+    done(graphshare(*arguments, "-o", "part", cwd=unsupported))
+    model = load(unsupported / "part")
+    assert export(model, unsupported / "part.onnx", shapes=SHAPE).proof
+
+
+def test_a_domain_of_their_own_for_the_others(unsupported: Path) -> None:
+    exported = export(unsupported / "lenet", unsupported / "x.onnx", shapes=SHAPE, custom_domain="org.example")
+    assert exported.proof is None
+    assert any("tanh1" in note for note in exported.notes)
+    model = onnx.load(unsupported / "x.onnx")
+    onnx.checker.check_model(model)
+    own = [node for node in model.graph.node if node.domain]
+    assert [(node.op_type, node.domain, node.name) for node in own] == [("Activation", "org.example", name) for name in TANH]
+    assert {opset.domain for opset in model.opset_import} == {"", "org.example"}
+
+
+def test_what_is_missing_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "alone.json").write_bytes((folder / "lenet-symbol.json").read_bytes())
+    assert "--params" in refused(graphshare("export", "alone.json", *LENET[1:], "-o", "x.onnx", cwd=folder))
+    assert "--shape data=" in refused(graphshare("export", "lenet", "-o", "x.onnx", cwd=folder))
+    assert "is also an input" in refused(graphshare("export", *LENET, "-o", "lenet-0000.params", cwd=folder))
+    assert "cannot go to stdout" in refused(graphshare("export", *LENET, "-o", "-", cwd=folder))
+    assert "--opset 12 is not written" in refused(graphshare("export", *LENET, "-o", "x.onnx", "--opset", "12", cwd=folder))
+    monkeypatch.setattr(onnx_runtime, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="onnx and onnxruntime are not installed"):
+        export(folder / "lenet", folder / "x.onnx", shapes=SHAPE)
+    assert not (folder / "x.onnx").exists()
+    export(folder / "lenet", folder / "x.onnx", shapes=SHAPE, verify=False)
+
+
+def test_up_to_an_inner_output(folder: Path) -> None:
+    done(graphshare("export", *LENET, "--upto", "fc1", "-o", "features.onnx", cwd=folder))
+    assert [value.name for value in onnx.load(folder / "features.onnx").graph.output] == ["fc1_output"]
+
+
+@pytest.mark.parametrize("opset", [13, 14, 15, 16, 17, 18, 19, 20, 21])
+def test_versions_of_the_operator_set(opset: int, folder: Path) -> None:
+    run = graphshare("export", *LENET, "--opset", str(opset), "-o", "x.onnx", cwd=folder)
+    if run.returncode:
+        assert f"opset {opset} has no" in refused(run)
+        return
+    model = onnx.load(folder / "x.onnx")
+    assert model.opset_import[0].version == opset
+    onnx.checker.check_model(model, full_check=True)
+
+
+def test_verify_compares_a_model_with_its_graph(folder: Path) -> None:
+    done(graphshare("export", *LENET, "--dynamic-batch", "-o", "x.onnx", cwd=folder))
+    run = done(graphshare("verify", "x.onnx", "--against", "lenet", "--shape", "data=3,1,28,28", "--rounds", "2", cwd=folder))
+    assert b"EQUAL: x.onnx and the graph" in run.stdout
+    found = graphshare("verify", "x.onnx", "--against", "lenet", "--format", "json", cwd=folder)
+    assert explain(json.loads(found.stdout), "verify") == []
+    model = load(folder / "lenet")
+    other = model.with_params({"fc2_bias": np.arange(10, dtype="float32")})
+    export(other, folder / "y.onnx", shapes=SHAPE)
+    run = graphshare("verify", "y.onnx", "--against", "lenet", cwd=folder)
+    assert run.returncode == 1
+    assert b"NOT EQUAL" in run.stdout
+    assert "--against" in refused(graphshare("verify", "x.onnx", cwd=folder))
+    text = refused(graphshare("verify", "x.onnx", "--against", "lenet", "--layers", "--train-step", cwd=folder))
+    assert "do not go with it" in text
+    (folder / "broken.onnx").write_bytes(b"\0")
+    assert "refuses the model" in refused(graphshare("verify", "broken.onnx", "--against", "lenet", cwd=folder))
