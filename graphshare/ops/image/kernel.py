@@ -115,13 +115,21 @@ def _crop_shape(attrs: Attrs, shape: Dims) -> Shape:
     return (*shape[:-3], attrs["height"], attrs["width"], shape[-1])
 
 
+def shift_of(attrs: Attrs) -> Array:
+    """Return what ``alpha`` adds to red, green and blue.
+
+    Raises:
+        KernelError: it has not three numbers.
+    """
+    require(len(attrs["alpha"]) == 3, f"alpha is {attrs['alpha']}, expected three numbers")
+    return np.asarray((_COLOURS * np.array(attrs["alpha"], np.float32)).sum(axis=1, dtype=np.float32))
+
+
 def adjust_lighting(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the colours bright by ``alpha`` along the principal components; a single channel is unchanged."""
     if x.shape[-1] == 1:
         return x
-    require(len(attrs["alpha"]) == 3, f"alpha is {attrs['alpha']}, expected three numbers")
-    shift = (_COLOURS * np.array(attrs["alpha"], np.float32)).sum(axis=1, dtype=np.float32)
-    bright: Array = x.astype(np.float32) + shift
+    bright: Array = x.astype(np.float32) + shift_of(attrs)
     if x.dtype.kind == "f":
         return bright.astype(x.dtype)
     ends = np.iinfo(x.dtype)

@@ -1,0 +1,115 @@
+"""Random numbers in ONNX: of the same distribution, not the same numbers, as between MXNet and the kernels.
+
+ONNX draws uniform, normal and multinomial numbers; exponential ones and random orders follow from uniform ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import prod
+from typing import NamedTuple
+
+from graphshare.ir.onnx import DTYPE_CODES
+from graphshare.ops.onnx_terms import Term, term
+from graphshare.ops.translation import NoTranslation, Translation, Translator
+
+Transform = Callable[..., Term]
+"""A distribution from standard numbers, uniform in ``[0, 1)`` or normal, and its parameters."""
+
+
+class Distribution(NamedTuple):
+    """How ONNX draws: the operator, its attributes for the parameters ``keys``, and what is made of standard numbers."""
+
+    op_type: str
+    keys: tuple[str, ...]
+    attributes: tuple[str, ...]
+    transform: Transform
+
+
+_DISTRIBUTIONS = {
+    "uniform": Distribution("RandomUniform", ("low", "high"), ("low", "high"), lambda x, low, high: x * (high - low) + low),
+    "normal": Distribution("RandomNormal", ("loc", "scale"), ("mean", "scale"), lambda x, loc, scale: x * scale + loc),
+    "exponential": Distribution("RandomUniform", ("lam",), (), lambda x, rate: -(1 - x).apply("Log") / rate),
+}
+
+
+def _precision(dtype: str) -> str:
+    return "float32" if dtype == "float16" else dtype
+
+
+def translate_random(t: Translation, name: str) -> str:
+    """Emit numbers of the output's shape, or in the shape of the input, with parameters that are attributes."""
+    how, out = _DISTRIBUTIONS[name], t.outputs[0]
+    dtype = _precision(out.dtype)
+    parameters = [float(t.attrs[key]) for key in how.keys]
+    known = dict(zip(how.attributes, parameters, strict=False))
+    if t.inputs:
+        drawn = t.emit(f"{how.op_type}Like", t.inputs[0], dtype=DTYPE_CODES[dtype], **known)
+    else:
+        drawn = t.emit(how.op_type, shape=out.shape, dtype=DTYPE_CODES[dtype], **known)
+    numbers = Term(t, drawn, dtype)
+    return (numbers if known else how.transform(numbers, *parameters)).cast(out.dtype).name
+
+
+def translate_sample(t: Translation, name: str) -> str:
+    """Emit numbers for each element of the arrays of parameters."""
+    how, out = _DISTRIBUTIONS[name], t.outputs[0]
+    dtype = _precision(out.dtype)
+    parameters = [
+        Term(t, t.reshape(p, (*p.shape, *(1,) * (out.rank - p.rank))), p.dtype).cast(dtype).expand(out.shape) for p in t.inputs
+    ]
+    drawn = Term(t, t.emit(f"{how.op_type}Like", parameters[0].name, dtype=DTYPE_CODES[dtype]), dtype)
+    return how.transform(drawn, *parameters).cast(out.dtype).name
+
+
+def translate_integers(t: Translation) -> str:
+    """Emit whole numbers from ``low`` on and below ``high``."""
+    low, high = t.attrs["low"], t.attrs["high"]
+    drawn = t.emit("RandomUniform", shape=t.outputs[0].shape, dtype=DTYPE_CODES["float64"])
+    numbers = Term(t, drawn, "float64") * float(high - low) + float(low)
+    return numbers.apply("Floor").cast(t.outputs[0].dtype).name
+
+
+def translate_multinomial(t: Translation) -> list[str]:
+    """Emit ``Multinomial`` of the logarithms of the probabilities, and the logarithms of those that were drawn."""
+    x, out = t.inputs[0], t.outputs[0]
+    rows = (prod(x.shape[:-1]), x.shape[-1])
+    logarithms = term(t).widen().apply("Log").reshape(rows)
+    count = prod(t.attrs["shape"] or ())
+    chosen = Term(t, t.emit("Multinomial", logarithms.name, sample_size=count, dtype=DTYPE_CODES["int64"]), "int64")
+    results = [chosen.reshape(out.shape).cast(out.dtype).name]
+    if t.attrs["get_prob"]:
+        drawn = logarithms.apply("GatherElements", chosen, axis=1)
+        results.append(drawn.reshape(out.shape).cast(x.dtype).name)
+    return results
+
+
+def translate_shuffle(t: Translation) -> str:
+    """Emit ``Gather`` in the order of random numbers."""
+    x = t.inputs[0]
+    if not x.rank:
+        return x.name
+    drawn = t.emit("RandomUniform", shape=x.shape[:1], dtype=DTYPE_CODES["float64"])
+    _, order = t.emit_several("TopK", 2, drawn, t.integers([x.shape[0]]))
+    return t.emit("Gather", x, order, axis=0)
+
+
+_NO_SAMPLER = "ONNX has no random numbers of this distribution"
+
+TRANSLATIONS = (
+    *(
+        Translator(f"_random_{name}{end}", partial(translate_random, name=name))
+        for name in _DISTRIBUTIONS
+        for end in ("", "_like")
+    ),
+    *(Translator(f"_sample_{name}", partial(translate_sample, name=name)) for name in _DISTRIBUTIONS),
+    Translator("_random_randint", translate_integers),
+    Translator("_sample_multinomial", translate_multinomial),
+    Translator("_shuffle", translate_shuffle),
+    *(
+        NoTranslation(operator, _NO_SAMPLER)
+        for name in ("gamma", "poisson", "negative_binomial", "generalized_negative_binomial")
+        for operator in (f"_random_{name}", f"_random_{name}_like", f"_sample_{name}")
+    ),
+)

@@ -1,0 +1,143 @@
+"""The numpy interface's means, deviations, norms, counts and differences in ONNX; sums are computed in float64."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import inf, prod
+
+import numpy as np
+
+from graphshare.ops.onnx_terms import Term, term, terms
+from graphshare.ops.reduction.kernel import np_axes_of
+from graphshare.ops.statistics.norm_onnx import translate_norm
+from graphshare.ops.statistics.percentile_onnx import translate_percentile
+from graphshare.ops.translation import FAR, Translation, Translator
+from graphshare.ops.unification import axis_of
+
+
+def _axes(t: Translation) -> tuple[int, ...]:
+    return np_axes_of(t.attrs, t.inputs[0].rank)
+
+
+def translate_truth(t: Translation, op_type: str) -> str:
+    """Emit the smallest or largest of the truth values."""
+    truth = term(t).is_true().cast("uint8")
+    return truth.reduce(op_type, _axes(t), keepdims=t.attrs["keepdims"]).cast("bool").name
+
+
+def translate_deviation(t: Translation, root: bool) -> list[str]:
+    """Emit the variance with ``ddof``, or its root, and the mean, which is truncated for integers."""
+    x, out = term(t), t.outputs[0]
+    axes, keep = _axes(t), t.attrs["keepdims"]
+    wide = x.cast("float64")
+    mean = wide.reduce("ReduceMean", axes, keepdims=True)
+    if not x.is_float:
+        mean = mean.cast("int64").cast("float64")
+    difference = wide - mean
+    count = prod(t.inputs[0].shape[axis] for axis in axes)
+    variance = (difference * difference).reduce("ReduceSum", axes, keepdims=keep) / float(count - t.attrs["ddof"])
+    result = variance.apply("Sqrt") if root else variance
+    results = [result.convert(out.dtype).name]
+    if 1 in t.used:
+        results.append(mean.convert(out.dtype).reshape(out.shape).name)
+    return results
+
+
+def translate_average(t: Translation) -> str | list[str]:
+    """Emit the weighted mean; with ``returned`` also the sum of weights, one number unless each element has a weight."""
+    x, axes = t.inputs[0], _axes(t)
+    wide = term(t).cast("float64")
+    if len(t.inputs) == 1:
+        count = float(prod(x.shape[axis] for axis in axes))
+        mean, total = wide.reduce("ReduceMean", axes), wide.number(count)
+    else:
+        weights = term(t, 1).cast("float64")
+        if t.inputs[1].rank != x.rank:
+            weights = weights.reshape([x.shape[i] if i in axes else 1 for i in range(x.rank)])
+        each = weights.expand(x.shape)
+        total = each.reduce("ReduceSum", axes)
+        mean = (wide * each).reduce("ReduceSum", axes) / total
+        if t.inputs[1].rank != x.rank:
+            total = weights.reduce("ReduceSum", range(x.rank))
+    result = mean.convert(x.dtype).name
+    return [result, total.convert(x.dtype).name] if t.attrs["returned"] else result
+
+
+def _difference(x: Term, axis: int) -> Term:
+    ends = [Term(x.t, x.t.slice(x.name, [axis], [first], [last]), x.dtype) for first, last in ((1, FAR), (0, -1))]
+    return ends[0].apply("Xor", ends[1]) if x.dtype == "bool" else ends[0] - ends[1]
+
+
+def translate_diff(t: Translation) -> str:
+    """Emit each element less the one before, ``n`` times."""
+    x, axis = term(t), axis_of(t.attrs["axis"], t.inputs[0].rank)
+    for _ in range(min(t.attrs["n"], t.inputs[0].shape[axis])):
+        x = _difference(x, axis)
+    return x.name
+
+
+def translate_ediff1d(t: Translation) -> str:
+    """Emit each element of the flattened array less the one before, between ``to_begin`` and ``to_end``."""
+    x, *arrays = t.inputs
+    inner = _difference(Term(t, t.reshape(x, (prod(x.shape),)), x.dtype), 0)
+    parts: list[str] = []
+    for key in ("to_begin", "to_end"):
+        scalar = t.attrs[f"{key}_scalar"]
+        if t.attrs[f"{key}_arr_given"]:
+            end = arrays.pop(0)
+            parts.append(t.cast(t.reshape(end, (prod(end.shape),)), x.dtype, end.dtype))
+        elif scalar is not None:
+            parts.append(t.constant(np.array([scalar]), x.dtype))
+        if key == "to_begin":
+            parts.append(inner.name)
+    return t.emit("Concat", *parts, axis=0) if len(parts) > 1 else inner.name
+
+
+def translate_histogram(t: Translation) -> list[str]:
+    """Emit how many elements lie between edges, the last edge included, and the edges."""
+    x = t.inputs[0]
+    if len(t.inputs) > 1:
+        edges, count = term(t, 1), t.inputs[1].shape[0] - 1
+    else:
+        if t.attrs["bin_cnt"] is None or t.attrs["range"] is None:
+            t.refuse("it has neither bins nor bin_cnt and range")
+        count = t.attrs["bin_cnt"]
+        edges = Term(t, t.constant(np.linspace(*t.attrs["range"], count + 1), x.dtype), x.dtype)
+    column = Term(t, t.reshape(x, (prod(x.shape), 1)), x.dtype)
+    low, high = (Term(t, t.slice(edges.name, [0], [i], [count + i]), x.dtype) for i in (0, 1))
+    last = t.constant(np.arange(count) == count - 1, "bool")
+    inside = (column >= low) & ((column < high) | (column.equals(high) & Term(t, last, "bool")))
+    return [inside.cast("int64").reduce("ReduceSum", [0]).name, edges.name]
+
+
+def translate_allclose(t: Translation) -> str:
+    """Emit 1 where all elements are close, else 0."""
+    a, b = terms(t)
+    shape = t.inputs[0].shape
+    close = _are_close(a.cast("float64"), b.cast("float64"), t.attrs["rtol"], t.attrs["atol"])
+    if t.attrs["equal_nan"] and a.is_float:
+        close = close | (a.is_nan() & b.is_nan())
+    return close.cast("uint8").reduce("ReduceMin", range(len(shape))).name
+
+
+def _are_close(a: Term, b: Term, rtol: float, atol: float) -> Term:
+    """Return where two numbers are equal, infinities too, or finite and close."""
+    near = (a - b).apply("Abs") <= b.apply("Abs") * rtol + atol
+    return a.equals(b) | (near & (b.apply("Abs") < inf))
+
+
+TRANSLATIONS = (
+    Translator("_np_all", partial(translate_truth, op_type="ReduceMin")),
+    Translator("_np_any", partial(translate_truth, op_type="ReduceMax")),
+    Translator("_npi_std", partial(translate_deviation, root=True)),
+    Translator("_npi_var", partial(translate_deviation, root=False)),
+    Translator("_npi_average", translate_average),
+    Translator(
+        "_npi_norm", translate_norm, "with singular values (ord 2 or -2 of matrices, or nuc), which ONNX does not compute"
+    ),
+    Translator("_npi_percentile", translate_percentile),
+    Translator("_npi_diff", translate_diff),
+    Translator("_npi_ediff1d", translate_ediff1d),
+    Translator("_histogram", translate_histogram, "without bins, and without bin_cnt or range"),
+    Translator("_contrib_allclose", translate_allclose),
+)
