@@ -6,6 +6,8 @@ from math import prod
 
 import numpy as np
 
+from graphshare.ops.loss.ctc_onnx import translate_ctc_loss
+from graphshare.ops.loss.hawkes_onnx import translate_log_likelihood
 from graphshare.ops.translation import Translation, Translator
 
 
@@ -47,4 +49,6 @@ TRANSLATIONS = (
     *(Translator(name, translate_data) for name in ("LinearRegressionOutput", "MAERegressionOutput", "SVMOutput", "MakeLoss")),
     Translator("LogisticRegressionOutput", translate_logistic),
     Translator("softmax_cross_entropy", translate_softmax_cross_entropy),
+    Translator("CTCLoss", translate_ctc_loss),
+    Translator("_contrib_hawkesll", translate_log_likelihood),
 )
