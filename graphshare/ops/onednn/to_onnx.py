@@ -89,7 +89,7 @@ def translate_scores(t: Translation) -> str | list[str]:
         return translate_subgraph(t)
     x = t.inputs[0]
     queries, keys, _ = split_interleaved(t, Value(t.cast(x, "float32"), x.shape, "float32"), 3)
-    products = Term(t, t.emit("MatMul", queries, t.transpose(keys, (0, 2, 1))), "float32")
+    products = Term(t, t.emit("MatMul", queries, t.transpose(keys, (0, 2, 1))), "float32").apply("Round")
     unit = per_unit("int8", term(t, 1), term(t, 2))
     depth = x.shape[2] // 3 // t.attrs["heads"]
     ends = [constant_end(t, 0)] * 2  # MXNet does not read the range: 32-bit scores have the range 0

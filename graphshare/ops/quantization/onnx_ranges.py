@@ -56,11 +56,12 @@ def convolve(t: Translation, attrs: Attrs, x: Term, weight: Term, shapes: Mappin
     """Return the convolution of integers in float32, which is exact for sums below 2**24, else nearly so.
 
     ``shapes`` are those of ``x``, ``weight`` and ``out``. ``ConvInteger`` is no choice: onnxruntime adds pairs of products in
-    16 bits on processors without VNNI, and clips them.
+    16 bits on processors without VNNI, and clips them. ``Round`` behind it keeps onnxruntime from multiplying what follows
+    into the weights, which would not be integers then.
     """
     inputs = [Value(v.cast("float32").name, shapes[key], "float32") for key, v in (("x", x), ("weight", weight))]
     out = Value("", shapes["out"], "float32")
-    return Term(t, translate_convolution(t.derive({**attrs, "no_bias": True}, inputs, [out])), "float32")
+    return Term(t, translate_convolution(t.derive({**attrs, "no_bias": True}, inputs, [out])), "float32").apply("Round")
 
 
 def multiply_rows(t: Translation, x: Term, weight: Term, shape: tuple[int, ...], weight_shape: tuple[int, ...]) -> Term:
