@@ -154,6 +154,28 @@ def test_available_memory_is_known() -> None:
     assert (available_memory() or 0) > 1 << 20
 
 
+@pytest.mark.parametrize(
+    ("groups", "files", "available"),
+    [
+        ("0::/a/b", {"/a/b/memory.max": "1000", "/a/b/memory.current": "400", "/a/memory.max": "max"}, 600),
+        (
+            "0::/a/b",
+            {"/a/b/memory.max": "1000", "/a/b/memory.current": "400", "/a/memory.max": "900", "/a/memory.current": "850"},
+            50,
+        ),
+        ("0::/", {"/memory.max": "1000", "/memory.current": "900", "/memory.stat": "anon 1\ninactive_file 300\n"}, 400),
+        ("5:memory:/c", {"/memory/c/memory.limit_in_bytes": "500", "/memory/c/memory.usage_in_bytes": "100"}, 400),
+        ("0::/a", {"/a/memory.max": "100", "/a/memory.current": "400"}, 0),
+    ],
+)
+def test_a_control_group_leaves_its_limit_minus_its_use(
+    groups: str, files: dict[str, str], available: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {f"/sys/fs/cgroup{path}": text for path, text in files.items()} | {"/proc/self/cgroup": groups}
+    monkeypatch.setattr("graphshare.resources._read", lambda path: texts.get(path, ""))
+    assert available_memory() == available
+
+
 @pytest.mark.large
 def test_a_run_ends_at_its_time_limit(tmp_path: Path) -> None:
     nodes = [variable("x")]

@@ -50,6 +50,25 @@ def test_each_kind_of_fault_arrives(injector: faults.Injector) -> None:
         assert (found, words in injector.stream("stderr").decode()) == (code, True), fault
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run net --random 0 --shape data=2,3 --sgd-steps 1 --params-out out-0000.params -o out.npz",
+        "check one-symbol.json two-symbol.json --fix -o report.txt",
+    ],
+)
+def test_outputs_are_all_old_or_all_new_wherever_the_disk_fills_up(injector: faults.Injector, command: str) -> None:
+    """Trained parameters are not replaced where the outputs are not, and one fixed file not without the other."""
+    reference = injector.reference(command)
+    failed = 0
+    for at in range(1, reference.calls + 1):
+        injector.reset()
+        code, _, injected = injector.run(command, [(faults.NO_SPACE, errno.ENOSPC, at, 1 << 40, 0)])
+        assert faults.judge(injector, reference, [], code) == [], at
+        failed += injected > 0 and code == 2 and injector.files() == reference.before
+    assert failed > 3
+
+
 def test_what_is_wrong_is_found(injector: faults.Injector) -> None:
     reference = injector.reference("duplicate net --prefix b- -o out")
     injector.reset()

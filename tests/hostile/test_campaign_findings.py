@@ -200,6 +200,65 @@ def test_boolean_parameters_are_not_trained(tmp_path: Path) -> None:
     assert "is boolean" in errors
 
 
+def test_the_shape_of_a_transpose_that_names_an_axis_twice_is_known_and_its_values_are_not(tmp_path: Path) -> None:
+    """MXNet infers the shape, and leaves most of the result unwritten."""
+    found = one("transpose", {"axes": "(0, 0)"})
+    assert ask(tmp_path, found, "check", "--isolated", "--shape", "data=3,5")[0] == 0
+    assert ask(tmp_path, found, "inspect", "--shape", "data=3,5")[0] == 0
+    code, errors = ask(tmp_path, found, "run", *RANDOM, "--shape", "data=3,5")
+    assert code == 2
+    assert "axes (0, 0) name an axis twice" in errors
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "inputs"),
+    [("relu", {}, 2), ("FullyConnected", {"num_hidden": "2"}, 5), ("im2col", {"kernel": "(2, 2)"}, 3)],
+)
+def test_inputs_that_an_operator_does_not_have(op: str, attrs: dict[str, str], inputs: int, tmp_path: Path) -> None:
+    shapes = [word for i in range(inputs) for word in ("--shape", f"{f'w{i}' if i else 'data'}=2,3,4,5")]
+    found = one(op, attrs, inputs)
+    assert ask(tmp_path, found, "check", "--isolated", *shapes)[0] == 1
+    code, errors = ask(tmp_path, found, "run", *RANDOM, *shapes)
+    assert code == 2
+    assert '(node "n")' in errors
+    ask(tmp_path, found, "inspect", *shapes)
+
+
+def test_hidden_outputs_are_computed_and_those_behind_them_refused(tmp_path: Path) -> None:
+    for head, expected in ((1, 0), (2, 0), (3, 2)):
+        code, errors = ask(tmp_path, one("BatchNorm", {}, 5, head=head), "run", *RANDOM, "--shape", "data=2,3")
+        assert code == expected
+        assert code == 0 or "BatchNorm has 3 outputs, and output 3 is used" in errors
+
+
+@pytest.mark.parametrize("last", [2**32, 2**40, 2**63, 10**30])
+def test_row_pointers_beyond_32_bits(last: int, tmp_path: Path) -> None:
+    found = one("relu", {})
+    found["node_row_ptr"] = [0, 1, last]
+    for command in (["check"], ["inspect"], ["run", *RANDOM, "--shape", "data=2"], ["rename", "--prefix", "x-", "-o", "-"]):
+        ask(tmp_path, found, *command)
+
+
+def test_no_warning_of_numpy_reaches_the_terminal(tmp_path: Path) -> None:
+    """The logarithms of negative numbers, and quotients of 0."""
+    for op, inputs in (("log", 1), ("elemwise_div", 2), ("sqrt", 1)):
+        shapes = [word for i in range(inputs) for word in ("--shape", f"{f'w{i}' if i else 'data'}=20")]
+        code, errors = ask(tmp_path, one(op, {}, inputs), "run", *RANDOM, *shapes)
+        assert code == 0
+        assert "Warning" not in errors
+
+
+@pytest.mark.parametrize("length", [65_535, 65_536, 200_000])
+def test_names_that_an_archive_cannot_hold(length: int, tmp_path: Path) -> None:
+    """The length of a member's name has 16 bits in an npz."""
+    record = params_bytes.dense((1,), "float32", bytes(4))
+    (tmp_path / "w.params").write_bytes(params_bytes.container([record], ["arg:" + "x" * length]))
+    code, errors = call(["params", "convert", str(tmp_path / "w.params"), str(tmp_path / "w.npz")])
+    assert code == 2
+    assert "bug of graphshare" not in errors
+    assert not (tmp_path / "w.npz").exists()
+
+
 def sparse_record(index_shape: tuple[int, ...]) -> bytes:
     """A csr record of shape (3, 4) whose row pointers have another shape."""
     whole = params_bytes.csr((3, 4), [0, 0, 0, 0], [], b"")

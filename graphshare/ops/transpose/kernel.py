@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
-from graphshare.ops.limits import Limits, refuse_invalid_call, with_limits
+from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.unification import axis_of, dims_of_rank, same_dtypes, same_shapes, unify
 from graphshare.text.format import format_count
 
@@ -18,26 +18,31 @@ def _transpose_kernel(operator: str, order: Order, rank_of: Callable[[Attrs], in
     """Return the kernel whose output axis ``i`` is the input's axis ``order(attrs, rank)[i]``."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        return np.asarray(x.transpose(order(attrs, x.ndim)))
+        axes = order(attrs, x.ndim)
+        require(
+            len(set(axes)) == x.ndim, f"axes {tuple(axes)} name an axis twice: MXNet leaves elements of the result unwritten"
+        )
+        return np.asarray(x.transpose(axes))
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         x, y = inputs[0], outputs[0]
         rank = next((len(shape) for shape in (x, y) if shape is not None), rank_of(attrs))
         if rank is None:
             return inputs, outputs
-        axes = order(attrs, rank)
+        axes = list(order(attrs, rank))
         known = dims_of_rank(x, rank)
         y = dims_of_rank(unify(tuple(known[axis] for axis in axes), y), rank)
-        return [tuple(y[list(axes).index(axis)] for axis in range(rank))], [y]
+        return [tuple(y[axes.index(axis)] if axis in axes else known[axis] for axis in range(rank))], [y]
 
     return Kernel(operator, forward, shapes, same_dtypes)
 
 
 def transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
+    """Return as many axes as the array has; only the shape is known where one comes twice."""
     if not attrs["axes"]:
         return range(rank)[::-1]
     axes = [axis_of(axis, rank) for axis in attrs["axes"]]
-    if sorted(axes) != list(range(rank)):
+    if len(axes) != rank:
         raise KernelError(
             f"axes {attrs['axes']} are not a permutation of the axes of an array with {format_count(rank, 'axis')}"
         )
@@ -48,7 +53,9 @@ def np_transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
     """Return the axes; without a value they are reversed, and no axes are none."""
     if attrs["axes"] == () and rank:
         raise KernelError(f"axes are (), expected {format_count(rank, 'axis')}")
-    return transpose_axes(attrs, rank)
+    axes = transpose_axes(attrs, rank)
+    require(len(set(axes)) == rank, f"axes {tuple(axes)} name an axis twice")
+    return axes
 
 
 def swap_axes(attrs: Attrs, rank: int) -> Sequence[int]:
