@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _WIDE = ("float32", "float64")
 _NARROW_INTEGERS = ("int8", "uint8")
+_ARITHMETIC = ("Add", "Sub", "Mul", "Div")
+"""Operators for narrow integers from opset 14 on; the low bits of int32 are the same."""
 
 
 class Term:
@@ -38,6 +40,9 @@ class Term:
 
     def apply(self, op_type: str, *others: Operand, dtype: str = "", **attributes: AttributeValue) -> Term:
         """Emit a node on this term and others; the result has ``dtype``, by default this term's."""
+        if op_type in _ARITHMETIC and self.dtype in _NARROW_INTEGERS and self.t.opset < 14:
+            wide = [x.cast("int32") if isinstance(x, Term) else x for x in others]
+            return self.cast("int32").apply(op_type, *wide).cast(self.dtype)
         names = [x.name if isinstance(x, Term) else self.number(x).name for x in others]
         (out,) = self.t.emit_several(op_type, 1, self.name, *names, domain="", **attributes)
         return Term(self.t, out, dtype or self.dtype)

@@ -9,19 +9,22 @@ import numpy as np
 
 from graphshare.ops.onnx_terms import Term, term
 from graphshare.ops.translation import Translation, Translator
+from graphshare.ops.unary.onnx_double import expm1, softplus, softsign
 from graphshare.ops.unary.onnx_special import erf
-from graphshare.ops.unary.to_onnx import expm1, fill_like
+from graphshare.ops.unary.to_onnx import fill_like
 
 _BY_TYPE = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "softrelu": "Softplus", "softsign": "Softsign"}
+_OF_DOUBLE = {"softrelu": softplus, "softsign": softsign}
 
 
 def activate(x: Term, name: str) -> Term:
     """Return the function ``name``; for integers it is computed in float64 and truncated."""
     if name == "relu":
         return x.apply("Relu") if x.is_float else x.apply("Max", 0)
-    if x.is_float:
-        return x.apply(_BY_TYPE[name])
-    return x.cast("float64").apply(_BY_TYPE[name]).convert(x.dtype)
+    wide = x if x.is_float else x.cast("float64")
+    if wide.dtype == "float64" and name in _OF_DOUBLE:
+        return _OF_DOUBLE[name](wide).convert(x.dtype)
+    return wide.apply(_BY_TYPE[name]).convert(x.dtype)
 
 
 def translate_activation(t: Translation) -> str:

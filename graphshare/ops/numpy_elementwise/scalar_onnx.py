@@ -13,6 +13,7 @@ from graphshare.ops.binary.to_onnx import scalar_of
 from graphshare.ops.numpy_elementwise.integers_onnx import INTEGER_FUNCTIONS
 from graphshare.ops.onnx_terms import Term, term, terms
 from graphshare.ops.translation import Translation, Translator
+from graphshare.ops.unary.onnx_double import arctan
 
 Function = Callable[[Term, Term], Term]
 
@@ -23,7 +24,8 @@ def arctan2(y: Term, x: Term) -> Term:
     height, width = up.apply("Abs"), right.apply("Abs")
     ratio = height / (height + width).equals(0).choose(1.0, width)
     both = height.is_infinite() & width.is_infinite()
-    angle = both.choose(1.0, ratio).apply("Atan")
+    quotient = both.choose(1.0, ratio)
+    angle = arctan(quotient) if quotient.dtype == "float64" else quotient.apply("Atan")
     turned = _is_negative(right).choose(math.pi - angle, angle)
     return _is_negative(up).choose(-turned, turned).convert(y.dtype)
 

@@ -45,9 +45,9 @@ def translate_random(t: Translation, name: str) -> str:
     parameters = [float(t.attrs[key]) for key in how.keys]
     known = dict(zip(how.attributes, parameters, strict=False))
     if t.inputs:
-        drawn = t.emit(f"{how.op_type}Like", t.inputs[0], dtype=DTYPE_CODES[dtype], **known)
+        drawn = t.emit(f"{how.op_type}Like", t.inputs[0], domain="", dtype=DTYPE_CODES[dtype], **known)
     else:
-        drawn = t.emit(how.op_type, shape=out.shape, dtype=DTYPE_CODES[dtype], **known)
+        drawn = t.emit(how.op_type, domain="", shape=out.shape, dtype=DTYPE_CODES[dtype], **known)
     numbers = Term(t, drawn, dtype)
     return (numbers if known else how.transform(numbers, *parameters)).cast(out.dtype).name
 

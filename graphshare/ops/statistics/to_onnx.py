@@ -102,7 +102,8 @@ def translate_histogram(t: Translation) -> list[str]:
         if t.attrs["bin_cnt"] is None or t.attrs["range"] is None:
             t.refuse("it has neither bins nor bin_cnt and range")
         count = t.attrs["bin_cnt"]
-        edges = Term(t, t.constant(np.linspace(*t.attrs["range"], count + 1), x.dtype), x.dtype)
+        first, last_edge = t.attrs["range"]
+        edges = Term(t, t.constant(np.linspace(first, last_edge, count + 1), x.dtype), x.dtype)
     column = Term(t, t.reshape(x, (prod(x.shape), 1)), x.dtype)
     low, high = (Term(t, t.slice(edges.name, [0], [i], [count + i]), x.dtype) for i in (0, 1))
     last = t.constant(np.arange(count) == count - 1, "bool")

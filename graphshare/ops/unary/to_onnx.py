@@ -16,6 +16,7 @@ from graphshare.ir.onnx import Bytes, Tensor
 from graphshare.ops import conversion
 from graphshare.ops.onnx_terms import Term, term
 from graphshare.ops.translation import Translation, Translator
+from graphshare.ops.unary import onnx_double as double
 from graphshare.ops.unary.onnx_special import erf, erfinv, gamma, gammaln
 
 Function = Callable[[Term], Term]
@@ -41,6 +42,17 @@ def _real_node(op_type: str) -> Function:
 
     def compute(x: Term) -> Term:
         return x.apply(op_type) if x.is_float else x.cast("float64").apply(op_type).convert(x.dtype)
+
+    return compute
+
+
+def _without_double(op_type: str, formula: Function) -> Function:
+    """Return a real function that is one node for float16 and float32, and a formula for float64."""
+
+    def compute(x: Term) -> Term:
+        if x.is_float and x.dtype != "float64":
+            return x.apply(op_type)
+        return formula(x.cast("float64")).convert(x.dtype)
 
     return compute
 
@@ -78,18 +90,6 @@ def _cube_root(x: Term) -> Term:
     """Return the cube root, of the sign of ``x``; zeros as they are."""
     root = x.apply("Abs").apply("Pow", 1 / 3)
     return x.equals(0).choose(x, x.apply("Sign") * root)
-
-
-def expm1(x: Term) -> Term:
-    """Return ``exp(x) - 1`` as ``tanh(x / 2) (exp(x) + 1)``, in which nothing cancels near 0."""
-    return (x * 0.5).apply("Tanh") * (x.apply("Exp") + 1)
-
-
-def log1p(x: Term) -> Term:
-    """Return ``log(1 + x)``; near 0 corrected by what the rounding of ``1 + x`` lost."""
-    total = x + 1
-    logarithm = total.apply("Log")
-    return (x.apply("Abs") < 0.5).choose(logarithm - (total - 1 - x) / total, logarithm)
 
 
 def _logarithm(base: float) -> Function:
@@ -135,43 +135,35 @@ def _scale_by(factor: np.float32) -> Function:
     return scale
 
 
-def _tangent(x: Term) -> Term:
-    """Return the tangent; of float64 as a quotient, for which more engines have kernels."""
-    if x.dtype == "float64" or not x.is_float:
-        return _real(lambda wide: wide.apply("Sin") / wide.apply("Cos"))(x)
-    return x.apply("Tan")
-
-
 def _logical_not(x: Term) -> Term:
     return x.equals(0).cast(x.dtype) if x.dtype != "bool" else ~x
 
 
+_EVERYWHERE = {"cos": "Cos", "exp": "Exp", "log": "Log", "reciprocal": "Reciprocal", "sin": "Sin", "sqrt": "Sqrt"}
+
+
+_WITHOUT_DOUBLE = {
+    "arccos": "Acos",
+    "arccosh": "Acosh",
+    "arcsin": "Asin",
+    "arcsinh": "Asinh",
+    "arctan": "Atan",
+    "arctanh": "Atanh",
+    "cosh": "Cosh",
+    "sinh": "Sinh",
+    "tan": "Tan",
+}
+"""Operators for which onnxruntime has no kernel of float64, by the names of the formulas in ``onnx_double.py``."""
+
+
 FUNCTIONS: dict[str, Function] = {
-    **{
-        name: _real_node(op_type)
-        for name, op_type in {
-            "arccos": "Acos",
-            "arccosh": "Acosh",
-            "arcsin": "Asin",
-            "arcsinh": "Asinh",
-            "arctan": "Atan",
-            "arctanh": "Atanh",
-            "cos": "Cos",
-            "cosh": "Cosh",
-            "exp": "Exp",
-            "log": "Log",
-            "reciprocal": "Reciprocal",
-            "sin": "Sin",
-            "sinh": "Sinh",
-            "sqrt": "Sqrt",
-        }.items()
-    },
-    "tan": _tangent,
+    **{name: _real_node(op_type) for name, op_type in _EVERYWHERE.items()},
+    **{name: _without_double(op_type, getattr(double, name)) for name, op_type in _WITHOUT_DOUBLE.items()},
     "cbrt": _cube_root_of_any,
     "degrees": _scale_by(np.float32(180) / np.float32(np.pi)),
-    "expm1": _real(expm1),
+    "expm1": _real(double.expm1),
     "log10": _whole_part(_logarithm(10), _power_of(10)),
-    "log1p": _real(log1p),
+    "log1p": _real(double.log1p),
     "log2": _whole_part(_logarithm(2), _power_of(2)),
     "radians": _scale_by(np.float32(np.pi) / np.float32(180)),
     "rcbrt": _real(lambda x: 1 / _cube_root(x)),
