@@ -129,14 +129,20 @@ def extractdiag(context: Context, attrs: Attrs, a: Array) -> Array:
 
 def makediag(context: Context, attrs: Attrs, a: Array) -> Array:
     """Return matrices with ``a`` on the diagonal ``offset``, zeros elsewhere."""
-    size, offset = a.shape[-1] + abs(attrs["offset"]), attrs["offset"]
+    size = a.shape[-1] + abs(attrs["offset"])
     out = np.zeros((*a.shape[:-1], size, size), a.dtype)
-    steps = np.arange(a.shape[-1])
-    out[..., steps + max(-offset, 0), steps + max(offset, 0)] = a
+    rows, columns = diagonal_cells(attrs["offset"], size)
+    out[..., rows, columns] = a
     return out
 
 
-def _triangle_cells(attrs: Attrs, size: int) -> tuple[Array, Array]:
+def diagonal_cells(offset: int, size: int) -> tuple[Array, Array]:
+    """Return rows and columns of the diagonal ``offset`` of a matrix with ``size`` rows and columns."""
+    steps = np.arange(size - abs(offset))
+    return steps + max(-offset, 0), steps + max(offset, 0)
+
+
+def triangle_cells(attrs: Attrs, size: int) -> tuple[Array, Array]:
     """Return rows and columns of the packed triangle: a lower one row by row, an upper one column by column."""
     offset = attrs["offset"]
     rows, columns = np.tril_indices(size, -abs(offset))
@@ -145,14 +151,14 @@ def _triangle_cells(attrs: Attrs, size: int) -> tuple[Array, Array]:
 
 def extracttrian(context: Context, attrs: Attrs, a: Array) -> Array:
     """Return the numbers of a triangle, packed."""
-    rows, columns = _triangle_cells(attrs, a.shape[-1])
+    rows, columns = triangle_cells(attrs, a.shape[-1])
     return np.ascontiguousarray(a[..., rows, columns])
 
 
 def maketrian(context: Context, attrs: Attrs, a: Array) -> Array:
     """Return matrices with ``a`` in their triangle, zeros elsewhere."""
     size = _side(a.shape[-1]) + abs(attrs["offset"])
-    rows, columns = _triangle_cells(attrs, size)
+    rows, columns = triangle_cells(attrs, size)
     out = np.zeros((*a.shape[:-1], size, size), a.dtype)
     out[..., rows, columns] = a
     return out

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
+from graphshare.ops.binary.to_onnx import translate_pair, translate_scalar
 from graphshare.ops.indexing.selection_to_onnx import emit_where
 from graphshare.ops.translation import Translation, Translator
 
@@ -28,4 +30,7 @@ def translate_retain(t: Translation) -> str:
 TRANSLATIONS = (
     Translator("_sparse_retain", translate_retain),
     Translator("cast_storage", translate_cast_storage, condition="the stype is default"),
+    Translator("_scatter_elemwise_div", partial(translate_pair, name="div")),
+    Translator("_scatter_plus_scalar", partial(translate_scalar, name="add")),
+    Translator("_scatter_minus_scalar", partial(translate_scalar, name="sub")),
 )

@@ -1,0 +1,91 @@
+"""Linear algebra on the last two axes in ONNX: products, triangles and diagonals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphshare.ops.kernel import Array
+from graphshare.ops.linear_algebra.kernel import diagonal_cells, triangle_cells
+from graphshare.ops.onnx_terms import Term
+from graphshare.ops.translation import NoTranslation, Translation, Translator, Value
+
+
+def transpose_matrices(t: Translation, x: Value | str, rank: int) -> str:
+    """Return ``x`` with its last two axes exchanged."""
+    return t.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+def translate_syrk(t: Translation) -> str:
+    """Emit the product of the matrices and their transposes, times alpha."""
+    a = t.inputs[0]
+    other = transpose_matrices(t, a, a.rank)
+    product = t.emit("MatMul", other, a) if t.attrs["transpose"] else t.emit("MatMul", a, other)
+    return (Term(t, product, a.dtype) * t.attrs["alpha"]).name
+
+
+def triangle_of(t: Translation, a: Value, *, lower: bool) -> str:
+    """Return a triangle of the matrices, zeros elsewhere."""
+    inside = np.tri(*a.shape[-2:], dtype=bool)
+    return t.emit("Where", t.constant(inside if lower else inside.T, "bool"), a, t.number(0, a.dtype))
+
+
+def translate_trmm(t: Translation) -> str:
+    """Emit the product with a triangle, times alpha."""
+    a, b = t.inputs
+    factor = triangle_of(t, a, lower=t.attrs["lower"])
+    if t.attrs["transpose"]:
+        factor = transpose_matrices(t, factor, a.rank)
+    product = t.emit("MatMul", b, factor) if t.attrs["rightside"] else t.emit("MatMul", factor, b)
+    return (Term(t, product, b.dtype) * t.attrs["alpha"]).name
+
+
+def translate_sum_log_diagonal(t: Translation) -> str:
+    """Emit the sum of the logarithms of the diagonal."""
+    a = t.inputs[0]
+    steps = np.arange(a.shape[-1])
+    diagonal = Term(t, _take_cells(t, a, steps, steps), a.dtype)
+    total = diagonal.apply("Log").reduce("ReduceSum", [a.rank - 2])
+    return total.reshape(t.outputs[0].shape).name if a.rank == 2 else total.name
+
+
+def translate_extract(t: Translation) -> str:
+    """Emit ``Gather`` of the cells of a diagonal or triangle."""
+    return _take_cells(t, t.inputs[0], *_cells_of(t, t.inputs[0].shape[-1]))
+
+
+def translate_make(t: Translation) -> str:
+    """Emit ``Gather`` of each cell of the matrices: one of the numbers, or a zero behind them."""
+    a, size = t.inputs[0], t.outputs[0].shape[-1]
+    rows, columns = _cells_of(t, size)
+    places = np.full((size, size), a.shape[-1])
+    places[rows, columns] = np.arange(a.shape[-1])
+    none = (0,) * (a.rank - 1)
+    padded = t.pad(a, (*none, 0), (*none, 1), 0, a.dtype)
+    return t.emit("Gather", padded, t.constant(places, "int64"), axis=a.rank - 1)
+
+
+def _cells_of(t: Translation, size: int) -> tuple[Array, Array]:
+    return triangle_cells(t.attrs, size) if "lower" in t.attrs else diagonal_cells(t.attrs["offset"], size)
+
+
+def _take_cells(t: Translation, a: Value, rows: Array, columns: Array) -> str:
+    flat = t.reshape(a, (*a.shape[:-2], a.shape[-2] * a.shape[-1]))
+    places: Sequence[int] = (rows * a.shape[-1] + columns).tolist()
+    return t.emit("Gather", flat, t.integers(places), axis=a.rank - 2)
+
+
+_NO_OPERATOR = "ONNX has no decomposition of matrices and no solution of equations"
+
+TRANSLATIONS = (
+    Translator("_linalg_syrk", translate_syrk),
+    Translator("_linalg_trmm", translate_trmm),
+    Translator("_linalg_sumlogdiag", translate_sum_log_diagonal),
+    *(Translator(f"_linalg_extract{what}", translate_extract) for what in ("diag", "trian")),
+    *(Translator(f"_linalg_make{what}", translate_make) for what in ("diag", "trian")),
+    *(
+        NoTranslation(f"_linalg_{name}", _NO_OPERATOR)
+        for name in ("det", "slogdet", "inverse", "potrf", "potri", "gelqf", "syevd", "trsm")
+    ),
+)
