@@ -12,30 +12,14 @@ DEFAULT = 17
 IR_VERSIONS = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10}
 """The lowest IR version that a model with each version of the operator set may have."""
 
-FIRST = {
-    "BatchNormalization": 15,
-    "Bernoulli": 15,
-    "BlackmanWindow": 17,
-    "CastLike": 15,
-    "DFT": 17,
-    "GridSample": 16,
-    "GRU": 14,
-    "HammingWindow": 17,
-    "HannWindow": 17,
-    "HardSwish": 14,
-    "LSTM": 14,
-    "LayerNormalization": 17,
-    "MelWeightMatrix": 17,
-    "Optional": 15,
-    "RNN": 14,
-    "STFT": 17,
-    "SequenceMap": 17,
-    "Trilu": 14,
-}
+FIRST = {"GridSample": 16, "HardSwish": 14, "LayerNormalization": 17, "RoiAlign": 16, "Trilu": 14}
 """The version from which on an operator is as translations write it, where that is later than 13."""
 
-LAST: dict[str, int] = {}
-"""The version up to which an operator is as translations write it, where that is before 21."""
+FIRST_WITH = {("Reshape", "allowzero"): 14, ("ScatterElements", "reduction"): 16, ("ScatterND", "reduction"): 16}
+"""The same for operators with an attribute that they did not have before."""
+
+LAST = {"GridSample": 19}
+"""The version up to which an operator is as translations write it, where a later one is another."""
 
 
 def check_opset(opset: int) -> None:
@@ -49,12 +33,17 @@ def refuse_versions(graph: OnnxGraph, opset: int) -> list[Fault]:
     """Return a fault for each operator that is another one in version ``opset``, with its nodes."""
     wrong: dict[str, list[str]] = {}
     for node in walk_nodes(graph):
-        if not node.domain and not FIRST.get(node.op_type, 0) <= opset <= LAST.get(node.op_type, opset):
+        if not node.domain and not _first_version(node) <= opset <= LAST.get(node.op_type, opset):
             wrong.setdefault(node.op_type, []).append(node.name)
     return [
         Fault(f"opset {opset} has no {op_type} of this form: {format_names(names, 6)}", hint=f"use --opset {DEFAULT}")
         for op_type, names in wrong.items()
     ]
+
+
+def _first_version(node: OnnxNode) -> int:
+    with_attributes = (FIRST_WITH.get((node.op_type, name), 0) for name in node.attributes)
+    return max(FIRST.get(node.op_type, 0), *with_attributes, 0)
 
 
 def walk_nodes(graph: OnnxGraph) -> list[OnnxNode]:

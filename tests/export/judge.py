@@ -10,6 +10,7 @@ import numpy as np
 
 from graphshare.analysis.shapes import infer
 from graphshare.errors import RefusedError
+from graphshare.export_onnx.opsets import IR_VERSIONS, refuse_versions
 from graphshare.export_onnx.translate import translate_graph
 from graphshare.export_onnx.writer import encode_array
 from graphshare.formats.onnx.encode import encode_model
@@ -19,7 +20,7 @@ from graphshare.ops.registry import lookup
 from graphshare.ops.signature import PARAMETER_FORMALS
 from graphshare.ops.translation import Value
 
-OPSET, IR_VERSION = 17, 8
+OPSET = 17
 
 
 def export_operator(
@@ -52,7 +53,10 @@ def export_graph(
         translated = translate_graph(graph, inference, values, tensors, opset=opset, name="test")
     except RefusedError as refusal:
         return refusal
-    return b"".join(encode_model(OnnxModel(translated.graph, {"": opset}, IR_VERSION)).pieces())
+    faults = refuse_versions(translated.graph, opset)
+    if faults:
+        return RefusedError(faults)
+    return b"".join(encode_model(OnnxModel(translated.graph, {"": opset}, IR_VERSIONS[opset])).pieces())
 
 
 def run_onnx(data: bytes, feeds: Mapping[str, Any], *, reference: bool = False) -> tuple[list[Any], str]:
