@@ -11,7 +11,7 @@ from graphshare.ops.translation import Translation
 class _Line(NamedTuple):
     """A line of pixels beside each point: their numbers (int64), 0 outside, and their weights, 0 outside."""
 
-    index: str
+    number: str
     weight: str
 
 
@@ -26,10 +26,10 @@ def sample_bilinear(
     total = ""
     columns_beside = _lines_beside(t, columns, size[1], dtype)
     for row in _lines_beside(t, rows, size[0], dtype):
-        begin = t.emit("Mul", row.index, t.number(size[1], "int64"))
+        begin = t.emit("Mul", row.number, t.number(size[1], "int64"))
         for column in columns_beside:
             weight = t.emit("Mul", row.weight, column.weight)
-            pixels = gather(t.emit("Add", begin, column.index))
+            pixels = gather(t.emit("Add", begin, column.number))
             part = t.emit("Mul", pixels, t.emit("Unsqueeze", weight, t.integers([-1])) if deep else weight)
             total = t.emit("Add", total, part) if total else part
     return total
