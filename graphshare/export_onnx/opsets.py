@@ -12,14 +12,16 @@ DEFAULT = 17
 IR_VERSIONS = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10}
 """The lowest IR version that a model with each version of the operator set may have."""
 
-FIRST = {"GridSample": 16, "HardSwish": 14, "LayerNormalization": 17, "RoiAlign": 16, "Trilu": 14}
+FIRST = {"GridSample": 16, "HardSwish": 14, "LayerNormalization": 17, "Trilu": 14}
 """The version from which on an operator is as translations write it, where that is later than 13."""
 
-FIRST_WITH = {("Reshape", "allowzero"): 14, ("ScatterElements", "reduction"): 16, ("ScatterND", "reduction"): 16}
+FIRST_WITH = {
+    ("Reshape", "allowzero"): 14,
+    ("RoiAlign", "coordinate_transformation_mode"): 16,
+    ("ScatterElements", "reduction"): 16,
+    ("ScatterND", "reduction"): 16,
+}
 """The same for operators with an attribute that they did not have before."""
-
-LAST = {"GridSample": 19}
-"""The version up to which an operator is as translations write it, where a later one is another."""
 
 
 def check_opset(opset: int) -> None:
@@ -33,7 +35,7 @@ def refuse_versions(graph: OnnxGraph, opset: int) -> list[Fault]:
     """Return a fault for each operator that is another one in version ``opset``, with its nodes."""
     wrong: dict[str, list[str]] = {}
     for node in walk_nodes(graph):
-        if not node.domain and not _first_version(node) <= opset <= LAST.get(node.op_type, opset):
+        if not node.domain and _first_version(node) > opset:
             wrong.setdefault(node.op_type, []).append(node.name)
     return [
         Fault(f"opset {opset} has no {op_type} of this form: {format_names(names, 6)}", hint=f"use --opset {DEFAULT}")

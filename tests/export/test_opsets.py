@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from graphshare.errors import RefusedError
-from graphshare.export_onnx.opsets import FIRST, FIRST_WITH, IR_VERSIONS, LAST
+from graphshare.export_onnx.opsets import FIRST, FIRST_WITH, IR_VERSIONS
 from graphshare.ops.registry import find_translation
 from graphshare.ops.translation import Translator
 from tests.export.judge import export_operator
@@ -60,11 +60,6 @@ def test_the_first_version_of_an_attribute_is_that_of_onnx(op_type: str, attribu
     first = FIRST_WITH[op_type, attribute]
     assert attribute in onnx.defs.get_schema(op_type, first).attributes
     assert attribute not in onnx.defs.get_schema(op_type, first - 1).attributes
-
-
-@pytest.mark.parametrize("op_type", LAST)
-def test_the_last_version_is_before_another_one(op_type: str) -> None:
-    assert onnx.defs.get_schema(op_type, LAST[op_type] + 1).since_version == LAST[op_type] + 1
 
 
 def test_the_lowest_version_of_the_format_for_each_version_of_the_operator_set() -> None:

@@ -28,11 +28,12 @@ def translate_roi_pooling(t: Translation) -> str:
 
 
 def translate_roi_align(t: Translation) -> str:
-    """Emit ``RoiAlign``; sample -1 gives 0, and ``position_sensitive`` chooses the channels of each bin."""
+    """Emit ``RoiAlign``; sample -1 gives 0, and ``position_sensitive`` chooses the channels of each bin.
+
+    Before opset 16 it has no mode and is never aligned.
+    """
     x, rois = t.inputs
     height, width = t.attrs["pooled_size"]
-    if t.opset < 16 and t.attrs["aligned"]:
-        t.refuse("it is aligned, which RoiAlign knows from opset 16 on")
     mode = {"coordinate_transformation_mode": "half_pixel" if t.attrs["aligned"] else "output_half_pixel"}
     number, corners = t.emit_several("Split", 2, rois, t.integers([1, 4]), axis=1)
     sample = t.reshape(t.cast(number, "int64", of=rois.dtype), (rois.shape[0],))
@@ -50,7 +51,7 @@ def translate_roi_align(t: Translation) -> str:
         output_width=width,
         sampling_ratio=max(0, t.attrs["sample_ratio"]),
         spatial_scale=scale,
-        **(mode if t.opset >= 16 else {}),
+        **(mode if t.opset >= 16 or t.attrs["aligned"] else {}),
     )
     exists = t.reshape(t.emit("GreaterOrEqual", sample, none), (rois.shape[0], 1, 1, 1))
     out = t.emit("Where", exists, out, t.number(0, x.dtype))
@@ -122,6 +123,6 @@ def _mask(t: Translation, axis: int, dtype: str) -> str:
 TRANSLATIONS = (
     Translator("ROIPooling", translate_roi_pooling, "its data is float16 or float32"),
     Translator("_contrib_PSROIPooling", translate_sensitive_pooling),
-    Translator("_contrib_ROIAlign", translate_roi_align, "it is not aligned, or the opset is 16 or later"),
+    Translator("_contrib_ROIAlign", translate_roi_align),
     Translator("_contrib_RROIAlign", translate_rotated),
 )
