@@ -1,7 +1,7 @@
 """Overlaps of boxes and non-maximum suppression in ONNX.
 
-``NonMaxSuppression`` knows neither the classes of boxes with one score each nor MXNet's pixels and limits, so that a ``Loop``
-goes through the boxes by falling score, for all samples at once.
+``NonMaxSuppression`` knows neither the classes of boxes with one score each nor MXNet's pixels and limits. A ``Loop`` takes the
+best box that is left in each sample, as often as boxes remain.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Candidates(msgspec.Struct, frozen=True, eq=False):
 class Suppression(msgspec.Struct, frozen=True):
     """Boxes that a better one overlaps by more than ``limit``, or with ``inclusive`` by as much, are suppressed.
 
-    With ``pixels`` the last pixel is part of a box. The loop may end when ``most`` boxes remain among those it has seen.
+    With ``pixels`` the last pixel is part of a box. The first ``most`` of the remaining boxes are enough.
     """
 
     limit: float
@@ -39,10 +39,12 @@ class Suppression(msgspec.Struct, frozen=True):
 
 
 class _Boxes(msgspec.Struct, frozen=True, eq=False):
-    """The lower and upper corners ``(..., 2)`` of boxes and their areas ``(...)``."""
+    """The corners of boxes and their areas, each ``(...)``."""
 
-    low: str
-    high: str
+    left: str
+    top: str
+    right: str
+    bottom: str
     area: str
 
 
@@ -72,78 +74,71 @@ def emit_centers(t: Translation, boxes: Value | str, dtype: str) -> tuple[str, s
     return t.emit("Add", low, t.emit("Div", size, t.number(2, dtype))), size
 
 
-def _emit_extent(t: Translation, low: str, high: str, dtype: str, pixels: bool) -> str:
-    """Return the area between corners, 0 where they are the wrong way round."""
-    size = t.emit("Sub", high, low)
+def _emit_area(t: Translation, corners: Sequence[str], dtype: str, pixels: bool) -> str:
+    """Return the area between corners (left, top, right, bottom), 0 where they are the wrong way round."""
+    left, top, right, bottom = corners
+    sides = [t.emit("Sub", right, left), t.emit("Sub", bottom, top)]
     if pixels:
-        size = t.emit("Add", size, t.number(1, dtype))
-    return t.reduce("ReduceProd", t.emit("Max", size, t.number(0, dtype)), (-1,))
+        sides = [t.emit("Add", side, t.number(1, dtype)) for side in sides]
+    return t.emit("Mul", *(t.emit("Max", side, t.number(0, dtype)) for side in sides))
 
 
-def _emit_boxes(t: Translation, boxes: str, dtype: str, pixels: bool) -> _Boxes:
-    low, high = emit_columns(t, boxes, 0, 2), emit_columns(t, boxes, 2, 4)
-    return _Boxes(low, high, _emit_extent(t, low, high, dtype, pixels))
+def _emit_boxes(t: Translation, boxes: str, dtype: str, pixels: bool = False) -> _Boxes:
+    corners = [emit_column(t, boxes, i) for i in range(4)]
+    return _Boxes(*corners, _emit_area(t, corners, dtype, pixels))
 
 
 def _emit_shares(t: Translation, a: _Boxes, b: _Boxes, dtype: str, pixels: bool = False) -> tuple[str, str]:
     """Return the intersections of boxes that broadcast, and these over the unions (NaN where both are 0)."""
-    low, high = t.emit("Max", a.low, b.low), t.emit("Min", a.high, b.high)
-    both = _emit_extent(t, low, high, dtype, pixels)
+    low = t.emit("Max", a.left, b.left), t.emit("Max", a.top, b.top)
+    high = t.emit("Min", a.right, b.right), t.emit("Min", a.bottom, b.bottom)
+    both = _emit_area(t, (*low, *high), dtype, pixels)
     union = t.emit("Sub", t.emit("Add", a.area, b.area), both)
     return both, t.emit("Div", both, union)
 
 
 def emit_overlaps(t: Translation, a: str, b: str, dtype: str) -> str:
     """Return intersection over union of boxes ``(..., 4)`` that broadcast; 0 where they have nothing in common."""
-    both, share = _emit_shares(t, _emit_boxes(t, a, dtype, False), _emit_boxes(t, b, dtype, False), dtype)
+    both, share = _emit_shares(t, _emit_boxes(t, a, dtype), _emit_boxes(t, b, dtype), dtype)
     return t.emit("Where", t.emit("Greater", both, t.number(0, dtype)), share, both)
 
 
 def emit_survivors(t: Translation, candidates: Candidates, rule: Suppression) -> str:
     """Emit the ``Loop``; return which of ``candidates`` ``(B, K)`` remain."""
-    batch, count = candidates.shape
+    shape, count = candidates.shape, candidates.shape[1]
     boxes = _emit_boxes(t, candidates.boxes, candidates.dtype, rule.pixels)
-    numbers = t.reduce("ReduceSum", t.cast(candidates.alive, "int64", "bool"), (1,))
-    trips = t.reduce("ReduceMax", numbers, (0,)) if rule.most is None else t.number(count, "int64")
-    states = [Value("alive", (batch, count), "bool")]
-    initial = [candidates.alive]
-    if rule.most is not None:
-        states.append(Value("kept", (batch, 1), "int64"))
-        initial.append(t.emit("Expand", t.number(0, "int64"), t.integers((batch, 1))))
+    nobody = t.emit("Expand", t.number(False, "bool"), t.integers(shape))
 
     def build(inputs: Sequence[Value]) -> list[Value]:
-        step, going, alive, *kept = inputs
-        place = t.reshape(step, (1,))
-        here = t.emit("Gather", alive, place, axis=1)
-        left = _emit_step(t, candidates, boxes, rule, place, here, alive.name)
-        results = [msgspec.structs.replace(alive, name=left)]
-        if rule.most is not None:
-            total = t.emit("Add", kept[0], t.cast(here, "int64", "bool"))
-            least = t.reduce("ReduceMin", total, (0, 1))
-            going = msgspec.structs.replace(going, name=t.emit("Less", least, t.number(rule.most, "int64")))
-            results.append(msgspec.structs.replace(kept[0], name=total))
-        return [going, *results]
+        _, going, left, kept = inputs
+        best = t.emit("ArgMax", t.cast(left, "int32"), axis=1, keepdims=1)
+        here = t.emit("And", t.emit("Equal", t.integers(range(count)), best), left)
+        gone = t.emit("Or", here, _emit_hits(t, candidates, boxes, rule, best))
+        rest = t.emit("And", left, t.emit("Not", gone))
+        most = t.reduce("ReduceMax", t.cast(rest, "int32", "bool"), (0, 1))
+        names = t.cast(most, "bool", "int32"), rest, t.emit("Or", kept, here)
+        return [msgspec.structs.replace(x, name=name) for x, name in zip((going, left, kept), names, strict=True)]
 
+    states = [Value("left", shape, "bool"), Value("kept", shape, "bool")]
     body = t.body([Value("step", (), "int64"), Value("going", (), "bool"), *states], build)
-    return t.emit_several("Loop", len(states), trips, t.number(True, "bool"), *initial, body=body)[0]
+    trips = count if rule.most is None else min(count, rule.most)
+    initial = t.number(trips, "int64"), t.number(True, "bool"), candidates.alive, nobody
+    return t.emit_several("Loop", 2, *initial, body=body)[1]
 
 
-def _emit_step(
-    t: Translation, candidates: Candidates, boxes: _Boxes, rule: Suppression, place: str, here: str, alive: str
-) -> str:
-    """Return which boxes are left after the one at ``place``, if it is left itself (``here``), has suppressed later ones."""
-    dtype, count = candidates.dtype, candidates.shape[1]
-    later = t.emit("Greater", t.integers(range(count)), place)
-    hit = t.emit("And", here, later)
+def _emit_hits(t: Translation, candidates: Candidates, boxes: _Boxes, rule: Suppression, best: str) -> str:
+    """Return which boxes the one at ``best`` ``(B, 1)`` overlaps too much."""
+    hits = t.number(True, "bool")
     if rule.limit >= 0:  # otherwise boxes that have nothing in common overlap too much already
-        this = _Boxes(*(t.emit("Gather", x, place, axis=1) for x in (boxes.low, boxes.high, boxes.area)))
-        _, share = _emit_shares(t, this, boxes, dtype, rule.pixels)
-        limit = t.number(rule.limit, dtype)
-        hit = t.emit("And", hit, t.emit("GreaterOrEqual" if rule.inclusive else "Greater", share, limit))
+        corners = boxes.left, boxes.top, boxes.right, boxes.bottom, boxes.area
+        this = _Boxes(*(t.emit("GatherElements", x, best, axis=1) for x in corners))
+        _, share = _emit_shares(t, this, boxes, candidates.dtype, rule.pixels)
+        limit = t.number(rule.limit, candidates.dtype)
+        hits = t.emit("GreaterOrEqual" if rule.inclusive else "Greater", share, limit)
     if candidates.classes:
-        mine = t.emit("Gather", candidates.classes, place, axis=1)
-        hit = t.emit("And", hit, t.emit("Equal", mine, candidates.classes))
-    return t.emit("And", alive, t.emit("Not", hit))
+        mine = t.emit("GatherElements", candidates.classes, best, axis=1)
+        hits = t.emit("And", hits, t.emit("Equal", mine, candidates.classes))
+    return hits
 
 
 def emit_compact_order(t: Translation, chosen: str, count: int) -> tuple[str, str]:
