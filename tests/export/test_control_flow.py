@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from graphshare.errors import RefusedError
+from graphshare.execute.run import run
+from graphshare.formats.mxnet.symbol import read_symbol
 from tests.elementwise import describe_mismatch
 from tests.export.judge import export_graph, run_onnx
 from tests.export.test_recorded import EVERYDAY
 from tests.kernels.test_bodies import graph_of
 from tests.kernels.test_recorded import WITH_BODIES, cases, recorded, tolerance_of
+from tests.symbols import document, mxnet_text, operator, variable
 
 
 def everyday_cases() -> list[Any]:
@@ -36,3 +40,86 @@ def test_onnx_computes_what_mxnet_computed(family: str, number: int, case: dict[
     for got, want in zip(outputs, wanted, strict=True):
         mismatch = describe_mismatch(np.asarray(got), want, tolerance_of(case, want))
         assert mismatch is None, mismatch
+
+
+def body(inputs: list[str], *operators: Any, heads: list[Any]) -> dict[str, Any]:
+    found = document([*map(variable, inputs), *operators], heads)
+    del found["attrs"]
+    return found
+
+
+def agrees(found: dict[str, Any], arrays: dict[str, Any], stored: tuple[str, ...] = ()) -> onnx.ModelProto:
+    """Compare onnxruntime with the executor, and return the model."""
+    graph = read_symbol(mxnet_text(found).encode())
+    values = {node: arrays[node.name] for node in graph.variables()}
+    data = export_graph(graph, values, [node for node in values if node.name in stored])
+    assert not isinstance(data, RefusedError), str(data)
+    got, judge = run_onnx(data, arrays)
+    assert judge == "onnxruntime"
+    wanted = run(graph, feeds=arrays).outputs.values()
+    for x, y in zip(got, wanted, strict=True):
+        mismatch = describe_mismatch(x, y)
+        assert mismatch is None, mismatch
+    return onnx.load_from_string(data)
+
+
+FOREACH = {"num_args": "3", "num_outputs": "2", "num_out_data": "1", "in_data_locs": "[0]", "in_state_locs": "[1]"}
+FOREACH["remain_locs"] = "[]"
+BELOW = body(["i", "n"], operator("broadcast_lesser", "less", [0, 1]), heads=[2])
+NEXT = body(["i"], operator("_plus_scalar", "next", [0], attrs={"scalar": "1"}), heads=[0, 1])
+WHILE = {"num_args": "4", "num_outputs": "2", "num_out_data": "1", "max_iterations": "5", "cond_input_locs": "[0, 1]"}
+WHILE.update(func_input_locs="[0]", func_var_locs="[0]")
+
+
+def a_loop(op: str, attrs: dict[str, str], inputs: list[str], subgraphs: list[dict[str, Any]]) -> dict[str, Any]:
+    nodes = [*map(variable, inputs), operator(op, "loop", range(len(inputs)), attrs=attrs, subgraphs=subgraphs)]
+    return document(nodes, [(len(inputs), i, 0) for i in range(int(attrs["num_outputs"]))])
+
+
+@pytest.mark.parametrize("limit", [0, 2, 7])
+def test_a_loop_that_stops_early_or_never_begins(limit: int) -> None:
+    arrays = {"i": np.zeros(1, "float32"), "n": np.full(1, limit, "float32")}
+    agrees(a_loop("_while_loop", WHILE, ["i", "n"], [BELOW, NEXT]), arrays)
+
+
+def test_weights_are_read_inside_of_a_body_once() -> None:
+    dense = operator("FullyConnected", "dense", [0, 1], attrs={"num_hidden": "3", "no_bias": "True"})
+    step = body(["x", "w", "s"], dense, operator("elemwise_add", "next", [3, 2]), heads=[3, 4])
+    attrs = FOREACH | {"num_args": "4", "in_state_locs": "[2]", "remain_locs": "[1]"}
+    rng = np.random.default_rng(1)
+    arrays = {"x": rng.normal(size=(4, 2, 3)), "s": rng.normal(size=(2, 3)), "w": rng.normal(size=(3, 3))}
+    arrays = {name: x.astype("float32") for name, x in arrays.items()}
+    model = agrees(a_loop("_foreach", attrs, ["x", "s", "w"], [step]), arrays, stored=("w",))
+    assert [tensor.name for tensor in model.graph.initializer] == ["w"]
+    assert [value.name for value in model.graph.input] == ["x", "s"]
+
+
+def test_loops_and_branches_within_each_other() -> None:
+    """A branch runs a loop, whose body branches over a value from outside of both."""
+    positive = body(["c"], operator("_greater_scalar", "p", [0], attrs={"scalar": "0"}), heads=[1])
+    keep, turn = body(["x"], heads=[0]), body(["x"], operator("negative", "n", [0]), heads=[1])
+    choice = {"num_args": "5", "num_outputs": "1", "cond_input_locs": "[0]", "then_input_locs": "[1]", "else_input_locs": "[1]"}
+    turned = operator("_cond", "turned", [0, 1], attrs=choice, subgraphs=[positive, keep, turn])
+    step = body(["c", "x", "s"], turned, operator("elemwise_add", "next", [3, 2]), heads=[3, 4])
+    places = {"num_args": "4", "in_data_locs": "[1]", "in_state_locs": "[2]", "remain_locs": "[0]"}
+    loop = operator("_foreach", "run", [0, 1, 2], attrs=FOREACH | places, subgraphs=[step])
+    then = body(["x", "s", "c"], loop, heads=[(3, 1, 0)])
+    other = body(["s"], heads=[0])
+    attrs = {"num_args": "7", "num_outputs": "1", "cond_input_locs": "[0]", "then_input_locs": "[2, 1, 3]"}
+    nodes = [*map(variable, ("a", "s", "x", "c"))]
+    nodes.append(
+        operator("_cond", "choice", range(4), attrs=attrs | {"else_input_locs": "[1]"}, subgraphs=[positive, then, other])
+    )
+    for a in (1.0, -1.0):
+        for c in (1.0, -1.0):
+            arrays = {"a": np.full(1, a), "c": np.full(1, c), "s": np.ones(2), "x": np.arange(6.0).reshape(3, 2)}
+            agrees(document(nodes, [4]), {name: x.astype("float32") for name, x in arrays.items()})
+
+
+def test_what_a_subgraph_cannot_be_exported_for_is_said() -> None:
+    step = body(["x", "s"], operator("_linalg_potrf", "factor", [0]), operator("elemwise_add", "next", [2, 1]), heads=[2, 3])
+    graph = read_symbol(mxnet_text(a_loop("_foreach", FOREACH, ["x", "s"], [step])).encode())
+    arrays = dict(zip(graph.variables(), (np.ones((4, 2, 2), "float32"), np.ones((2, 2), "float32")), strict=True))
+    refusal = export_graph(graph, arrays, ())
+    assert isinstance(refusal, RefusedError)
+    assert "operator _foreach cannot be exported: in its subgraph, operator _linalg_potrf" in str(refusal)

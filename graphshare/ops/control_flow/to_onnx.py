@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from graphshare.ops.translation import Translation, Translator, Value
+
+if TYPE_CHECKING:
+    from graphshare.ir.onnx import OnnxGraph
 
 
 def translate_foreach(t: Translation) -> list[str]:
@@ -89,10 +93,11 @@ def _fill_up(t: Translation, x: str, like: Value) -> str:
 def translate_cond(t: Translation) -> list[str]:
     """Emit ``If`` with both branches."""
     holds = _condition(t, t.inline(0, [t.inputs[place] for place in t.attrs["cond_input_locs"]]))
-    then, other = (
-        t.body([], lambda _, number=number, key=key: t.inline(number, [t.inputs[place] for place in t.attrs[key]]))
-        for number, key in ((1, "then_input_locs"), (2, "else_input_locs"))
-    )
+
+    def branch(number: int, places: Sequence[int]) -> OnnxGraph:
+        return t.body([], lambda _: t.inline(number, [t.inputs[place] for place in places]))
+
+    then, other = branch(1, t.attrs["then_input_locs"]), branch(2, t.attrs["else_input_locs"])
     return t.emit_several("If", len(then.outputs), holds, then_branch=then, else_branch=other)
 
 

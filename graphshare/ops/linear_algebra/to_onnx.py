@@ -22,12 +22,12 @@ def translate_syrk(t: Translation) -> str:
     a = t.inputs[0]
     other = transpose_matrices(t, a, a.rank)
     product = t.emit("MatMul", other, a) if t.attrs["transpose"] else t.emit("MatMul", a, other)
-    return (Term(t, product, a.dtype) * t.attrs["alpha"]).name
+    return (Term(t, product, a.dtype) * float(t.attrs["alpha"])).name
 
 
 def triangle_of(t: Translation, a: Value, *, lower: bool) -> str:
     """Return a triangle of the matrices, zeros elsewhere."""
-    inside = np.tri(*a.shape[-2:], dtype=bool)
+    inside = np.tri(*a.shape[-2:]).astype(bool)
     return t.emit("Where", t.constant(inside if lower else inside.T, "bool"), a, t.number(0, a.dtype))
 
 
@@ -38,7 +38,7 @@ def translate_trmm(t: Translation) -> str:
     if t.attrs["transpose"]:
         factor = transpose_matrices(t, factor, a.rank)
     product = t.emit("MatMul", b, factor) if t.attrs["rightside"] else t.emit("MatMul", factor, b)
-    return (Term(t, product, b.dtype) * t.attrs["alpha"]).name
+    return (Term(t, product, b.dtype) * float(t.attrs["alpha"])).name
 
 
 def translate_sum_log_diagonal(t: Translation) -> str:

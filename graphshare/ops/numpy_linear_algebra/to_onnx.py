@@ -24,7 +24,8 @@ def translate_matmul(t: Translation) -> str:
 
 def translate_tensordot(t: Translation) -> str:
     """Emit the product over the axes that the attributes name."""
-    return _contract(t, *t.inputs, t.attrs["a_axes_summed"], t.attrs["b_axes_summed"])
+    a, b = t.inputs
+    return _contract(t, a, b, t.attrs["a_axes_summed"], t.attrs["b_axes_summed"])
 
 
 def translate_tensordot_by_count(t: Translation) -> str:

@@ -7,6 +7,7 @@ An LSTM with a projection, which ONNX does not have, and layers in float64, for 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from graphshare.ops.rnn.kernel import GATES, directions, output_width
 from graphshare.ops.rnn.onnx_weights import CellParts, concatenate, split_weights
@@ -55,15 +56,13 @@ def _layer(t: Translation, x: str, cells: Sequence[CellParts], states: Sequence[
     w_state = concatenate([cell.w_state.reorder(order) for cell in cells]).reshape(sides, rows, cells[0].w_state.shape[1])
     biases = [part.reorder(order) for cell in cells for part in (cell.b_input, cell.b_state)]
     bias = concatenate(biases).reshape(sides, 2 * rows)
-    return t.emit_several(
-        _OPERATORS[mode],
-        1 + len(states),
-        *(x, w_input.name, w_state.name, bias.name, "", *states),
-        hidden_size=hidden,
-        direction="bidirectional" if sides == 2 else "forward",
-        **({"linear_before_reset": 1} if mode == "gru" else {}),
-        **({"activations": ["Relu"] * sides} if mode == "rnn_relu" else {}),
-    )
+    attributes: dict[str, Any] = {"direction": "bidirectional" if sides == 2 else "forward"}
+    if mode == "gru":
+        attributes["linear_before_reset"] = 1
+    if mode == "rnn_relu":
+        attributes["activations"] = ["Relu"] * sides
+    inputs = (x, w_input.name, w_state.name, bias.name, "", *states)
+    return t.emit_several(_OPERATORS[mode], 1 + len(states), *inputs, hidden_size=hidden, **attributes)
 
 
 TRANSLATIONS = (Translator("RNN", translate_rnn),)
