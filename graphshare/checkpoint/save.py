@@ -19,7 +19,7 @@ from graphshare.checkpoint.outputs import Outputs, check_outputs, resolve_output
 from graphshare.checkpoint.self_check import check_written
 from graphshare.errors import Fault, OutputError, UsageError
 from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.layout import reuse_text, write_symbol
 from graphshare.formats.output_paths import STDOUT, Content, UsedFile, refuse_inputs_as_outputs
 from graphshare.formats.params.records import ParameterFile
 from graphshare.formats.staged_file import output_error
@@ -86,6 +86,7 @@ def write_outputs(
 
 def _stage_graph(graph: Graph, target: str, stage: OutputTransaction) -> list[bytes]:
     """Write the graph beside its target and check it; what goes to stdout is returned instead."""
+    graph = reuse_text(graph)
     if target == "-":
         with task("writing", len(graph.nodes), "nodes") as advance:
             pieces = list(write_symbol(graph, advance))

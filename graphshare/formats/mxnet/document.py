@@ -59,6 +59,7 @@ _CHUNK = 1 << 18  # bytes
 SAMPLE = 1 << 16
 """How many bytes from the start of a file, and from its end, are enough to recognize what it is."""
 
+_AFTER_NODE = rb"[ \t\n\r]*(?:,[ \t\n\r]*(?=\{)|(?=\]))"
 _SCALAR = rb"\s*(?:[-+.0-9eE]+|true|false|null|\"[^\"]*\")\s*\Z"
 
 Records = Iterable[dict[str, Any]]
@@ -153,6 +154,18 @@ def parse_bare_nodes(data: Buffer, span: tuple[int, int], advance: Advance = noo
     if not _USUAL_KEYS.issuperset(map(tuple, first)):
         raise ValueError("keys are not in MXNet's order")
     return _in_chunks(data, span, 0, _bare_decoder, advance)
+
+
+def cut_nodes(data: Buffer, start: int, end: int) -> bytes:
+    """Return a text without its first nodes, ``data[start:end]``, and the comma behind them.
+
+    Raises:
+        ValueError: neither another node nor the end of the array follows.
+    """
+    rest = re.compile(_AFTER_NODE).match(data, end)
+    if rest is None:
+        raise ValueError("no node ends there")
+    return data[:start] + data[rest.end() :]
 
 
 decode_map = msgspec.json.Decoder(dict[str, str]).decode

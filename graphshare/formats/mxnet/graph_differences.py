@@ -43,15 +43,15 @@ def _are_plain_records_equal(data: document.Buffer, graph: Graph) -> bool:
         ValueError: the bytes are not a symbol file, or hold what strict JSON forbids.
     """
     nodes, after = graph.nodes, 0
+    span = document.nodes_span(data)
     text = source_of(graph).nodes_text
-    if text is not None:
-        if not _is_text_unchanged(data, text):
-            return False
+    if text is not None and _is_text_unchanged(data, text):
         nodes, after = nodes[text.count :], text.end
+        if span is None:
+            data = document.cut_nodes(data, text.start, text.end)
     attr_key = _only_attr_key(nodes)
     if attr_key is None:
         return False
-    span = document.nodes_span(data)
     with task("reading back", span[1] - (after or span[0]) if span is not None else 0, "B") as advance:
         records = document.parse_plain_nodes(data, span, attr_key, after=after, advance=advance)
         if not _are_records_equal(records, nodes, graph):

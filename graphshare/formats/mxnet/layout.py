@@ -29,18 +29,16 @@ def write_symbol(graph: Graph, advance: Advance = noop_progress) -> Iterator[byt
     Raises:
         RefusedError: a text holds a NUL character, which ends a string for MXNet.
     """
+    graph = reuse_text(graph)
     source = source_of(graph)
     if source.text is not None and _is_as_read(graph, source.text.graph):
         for i in range(0, len(source.text.data), _BYTES):
             yield source.text.data[i : i + _BYTES]
         advance(len(graph.nodes))
         return
-    if source.text is not None and source.nodes_text is None and _may_have_own_text(graph, source.text):
-        nodes_text = _locate_nodes(source.text)
-        if nodes_text is None:
-            yield from _write_own_text(graph, source.text, advance)
-            return
-        graph = _keep_nodes_text(graph, source.text.graph, nodes_text)
+    if source.text is not None and source.nodes_text is None and _may_keep_text(graph, source.text):
+        yield from _write_own_text(graph, source.text, advance)
+        return
     texts = JsonWriter(source.style)
     for piece in chain(_graph_pieces(graph, texts, 0, advance), (source.style.tail.replace("\r\n", "\n"),)):
         yield piece if isinstance(piece, bytes) else texts.end_lines(piece).encode()
@@ -58,7 +56,23 @@ def _is_as_read(graph: Graph, read: Graph) -> bool:
     )
 
 
-def _may_have_own_text(graph: Graph, text: FileText) -> bool:
+def reuse_text(graph: Graph) -> Graph:
+    """Return ``graph`` with the text of those of its nodes that are as they were read, to be copied.
+
+    A file with text of its own, which no layout reproduces, stays the text of the graph.
+    """
+    source = source_of(graph)
+    text = source.text
+    if text is None or source.nodes_text is not None or not _may_keep_text(graph, text) or _is_as_read(graph, text.graph):
+        return graph
+    nodes_text = _locate_nodes(text)
+    if nodes_text is None:
+        return graph
+    keeps_nodes = source.style == source_of(text.graph).style and graph.nodes[: nodes_text.count] == text.graph.nodes
+    return replace(graph, source=replace(source, text=None, nodes_text=nodes_text if keeps_nodes else None))
+
+
+def _may_keep_text(graph: Graph, text: FileText) -> bool:
     """Return whether there are nodes that may keep the text of a file. MXNet cannot read a NUL."""
     return bool(graph.nodes and text.graph.nodes) and b"\\u0000" not in text.data
 
@@ -67,8 +81,7 @@ def _locate_nodes(text: FileText) -> NodesText | None:
     """Return where the nodes are in a file, or None where it has text of its own, which no layout reproduces."""
     data, graph = text.data, text.graph
     style = source_of(graph).style
-    texts, ids = JsonWriter(style), _Ids(graph)
-    end = 0
+    texts, ids, end = JsonWriter(style), _Ids(graph), 0
     starts: list[int] = []  # of the pieces of the array: its bracket, nodes, its other bracket
 
     def node_pieces() -> Iterator[str | bytes]:
@@ -76,20 +89,12 @@ def _locate_nodes(text: FileText) -> NodesText | None:
             starts.append(end)
             yield piece
 
-    for piece in chain(_graph_pieces(graph, texts, 0, nodes=node_pieces()), (style.tail.replace("\r\n", "\n"),)):
+    for piece in chain(_graph_pieces(graph, texts, 0, ids=ids, nodes=node_pieces()), (style.tail.replace("\r\n", "\n"),)):
         expected = piece if isinstance(piece, bytes) else texts.end_lines(piece).encode()
         if data[end : end + len(expected)] != expected:
             return None
         end += len(expected)
     return NodesText(data, starts[1], starts[-1], len(graph.nodes)) if end == len(data) else None
-
-
-def _keep_nodes_text(graph: Graph, read: Graph, text: NodesText) -> Graph:
-    """Return ``graph`` with ``text``, the nodes of ``read``, to be copied where it still begins with them in the same style."""
-    source = source_of(graph)
-    if source.style != source_of(read).style or graph.nodes[: text.count] != read.nodes:
-        return graph
-    return replace(graph, source=replace(source, nodes_text=text))
 
 
 def _write_own_text(graph: Graph, text: FileText, advance: Advance) -> Iterator[bytes]:
@@ -130,13 +135,14 @@ def _graph_pieces(
     level: int,
     advance: Advance = noop_progress,
     *,
+    ids: Mapping[Node, int] | None = None,
     nodes: Iterable[str | bytes] | None = None,
 ) -> Iterator[str | bytes]:
     """Yield the text of a graph object at ``level``, node by node; as bytes where it is copied from the file that was read.
 
-    ``nodes`` are the pieces of the array of nodes, if it is there already.
+    ``ids`` are the nodes' ids and ``nodes`` the pieces of the array of nodes, if they are there already.
     """
-    ids = _Ids(graph)
+    ids = _Ids(graph) if ids is None else ids
     values = _graph_values(graph, texts, ids, level + 1)
     least = texts.break_record
     start, end = ("\n" + texts.indent * (level + 1), "\n" + texts.indent * level) if least == 1 else ("", "")

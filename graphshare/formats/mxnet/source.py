@@ -31,7 +31,7 @@ class JsonStyle(msgspec.Struct, frozen=True):
 
 
 class NodesText(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The text of the first ``count`` nodes of a large file in MXNet's layout: ``data[start:end]``.
+    """The text of the first ``count`` nodes of a file: ``data[start:end]``, from the first brace to the last.
 
     A rewrite that keeps these nodes in their places copies the bytes.
     """
@@ -62,7 +62,7 @@ class MxnetSource(Source, frozen=True):
 
     ``keys`` are the keys of the graph object in order, ``form`` serves nodes without one. ``irregular`` keeps an ``arg_nodes``
     or ``node_row_ptr`` that does not follow from the nodes. ``nodes_text`` is None unless the file's own text can be copied,
-    ``text`` is None for a graph that is written anew.
+    ``text`` is None for a graph whose file has no text of its own, as one that is written anew.
     """
 
     style: JsonStyle = JsonStyle()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks import sources
+from graphshare.errors import InputError
 from graphshare.formats.mxnet import document
 from graphshare.formats.mxnet.graph_differences import find_differences
-from graphshare.formats.mxnet.layout import write_symbol
+from graphshare.formats.mxnet.layout import reuse_text, write_symbol
 from graphshare.formats.mxnet.node_texts import NodeTexts
 from graphshare.formats.mxnet.relayout import relayout
 from graphshare.formats.mxnet.source import restyle, source_of
@@ -126,3 +128,43 @@ def test_names_are_escaped_anew_beside_a_copy_whose_file_escapes_them_otherwise(
     both = plan_duplicate(read_symbol(data), ["sha-"]).rewrite.graph
     assert b"\\u" not in written(both)
     assert not list(find_differences(written(both), both))
+
+
+@pytest.mark.parametrize("layout", symbols.LAYOUTS)
+def test_what_is_copied_from_a_small_file_is_compared_as_bytes(
+    layout: str, large: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document, "_CHUNK", 1 << 30)
+    data = symbols.LAYOUTS[layout](json.loads(large)).encode()
+    both = reuse_text(plan_duplicate(read_symbol(data), ["sha-"]).rewrite.graph)
+    text = written(both)
+    decoded = list[int]()
+    parse = document.parse_plain_nodes
+
+    def count(*args: Any, **options: Any) -> Iterable[document.PlainRecord]:
+        records = list(parse(*args, **options))
+        decoded.append(len(records))
+        return records
+
+    monkeypatch.setattr(document, "parse_plain_nodes", count)
+    assert not list(find_differences(text, both))
+    assert decoded == [301]
+    for old, new in ((b'"fc7"', b'"fc8"'), (b'"sha-fc7"', b'"sha-fc8"')):
+        assert list(find_differences(text.replace(old, new, 1), both))
+    copied = source_of(both).nodes_text
+    assert copied is not None
+    end = copied.end
+    assert text[end:].lstrip().startswith(b",")
+    for rest in (text[end:].replace(b",", b" ", 1), text[end:].replace(b",", b",,", 1)):
+        with pytest.raises(InputError):
+            list(find_differences(text[:end] + rest, both))
+
+
+def test_text_that_has_moved_is_read_back_node_by_node(large: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "_CHUNK", 1 << 30)
+    data = json.dumps(json.loads(large), sort_keys=True).encode()
+    both = reuse_text(plan_duplicate(read_symbol(data), ["sha-"]).rewrite.graph)
+    text = written(both)
+    assert list(json.loads(text)) == sorted(json.loads(text))
+    assert not list(find_differences(text, both))
+    assert list(find_differences(text.replace(b'"fc7"', b'"fc8"', 1), both))
