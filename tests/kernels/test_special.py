@@ -9,6 +9,8 @@ import pytest
 
 from graphshare.ops import special_functions as special
 from graphshare.ops.conversion import convert
+from graphshare.ops.kernel import Context
+from graphshare.ops.registry import find_kernel, lookup
 
 
 @pytest.mark.parametrize(("dtype", "limit"), [("float64", 1e-14), ("float32", 3e-7)])
@@ -45,3 +47,15 @@ def test_conversion_cuts_off_and_wraps() -> None:
     assert convert(x, "int32").tolist() == [-3, 300, -(2**31), -(2**31), -(2**31)]
     assert convert(x, "int64").tolist() == [-3, 300, 10**10, -(2**63), -(2**63)]
     assert convert(x, "float64") is x
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_power_of_a_half_is_that_of_c(dtype: str) -> None:
+    kernel, signature = find_kernel("_power_scalar"), lookup("_power_scalar")
+    assert kernel is not None
+    assert signature is not None
+    attrs, _ = signature.parse({"scalar": "0.5", "is_int": "0"})
+    x = np.array([-np.inf, -0.0, 4.0, -1.0, np.inf], dtype)
+    got = kernel.forward(Context(reusable=(True,)), attrs, x)
+    assert np.array_equal(got, np.array([np.inf, 0, 2, np.nan, np.inf], dtype), equal_nan=True)  # as MXNet 1.9.1 on this x
+    assert not np.signbit(got[1])

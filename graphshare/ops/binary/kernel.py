@@ -55,6 +55,20 @@ def _real(function: Any) -> Function:
     return forward
 
 
+_power_of_numpy = _real(np.power)
+
+
+def power(context: Context, x: Array, y: Array) -> Array:
+    """Return ``x`` to the power ``y``; 1/2 of -inf is inf and of -0 is 0 as in C, where numpy takes the square root."""
+    if y.ndim or y != 0.5 or x.dtype.kind != "f":
+        return _power_of_numpy(context, x, y)
+    infinite = np.isneginf(x)
+    root = np.asarray(_power_of_numpy(context, x, y))
+    root += x.dtype.type(0)
+    root[infinite] = np.inf
+    return root
+
+
 def divide(context: Context, x: Array, y: Array) -> Array:
     """Return ``x / y``; for integers truncated, and 0 where ``y`` is 0."""
     if x.dtype.kind == "f":
@@ -78,7 +92,7 @@ ARITHMETIC: dict[str, Function] = {
     "mul": _in_place(np.multiply),
     "div": divide,
     "mod": mod,
-    "power": _real(np.power),
+    "power": power,
     "hypot": _real(np.hypot),
     "maximum": _in_place(np.maximum),
     "minimum": _in_place(np.minimum),
