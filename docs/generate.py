@@ -289,11 +289,12 @@ def prepare_folder(folder: Path, page: Path | None = None) -> Path:
 
 def _environment(installation: Installation) -> dict[str, str]:
     unwanted = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "PYTHONPATH")
-    return {**{key: value for key, value in os.environ.items() if key not in unwanted}, **installation.variables}
+    kept = {key: value for key, value in os.environ.items() if key not in unwanted}
+    return {**kept, "PYTHONUNBUFFERED": "1", **installation.variables}
 
 
 def _run_command(line: str, folder: Path, installation: Installation) -> str:
-    """Return the output of a command, stderr first, and its exit code unless that is 0."""
+    """Return the output of a command, both streams in the order of a terminal, and its exit code unless that is 0."""
     if line == "echo $?":
         raise ValueError("the exit code of a command that fails is shown automatically")
     if not line.startswith("graphshare "):
@@ -302,8 +303,10 @@ def _run_command(line: str, folder: Path, installation: Installation) -> str:
     if "|" in line:
         words = shlex.join(installation.command)
         command = ["sh", "-ec", re.sub(r"(^|\| *)graphshare", lambda match: match[1] + words, line)]
-    run = subprocess.run(command, cwd=folder, env=_environment(installation), capture_output=True, timeout=300)
-    output = (run.stderr + run.stdout).decode()
+    run = subprocess.run(
+        command, cwd=folder, env=_environment(installation), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300
+    )
+    output = run.stdout.decode()
     if "Traceback" in output or "bug of graphshare" in output:
         raise ValueError(f"{line}: {output}")
     return output + (f"(exit code {run.returncode})\n" if run.returncode else "")

@@ -72,6 +72,13 @@ def test_a_stale_block_is_found(tmp_path: Path) -> None:
         GENERATE.run_blocks("```console\n$ rm -r /\n```", folder)
 
 
+def test_messages_are_where_a_terminal_shows_them(tmp_path: Path) -> None:
+    page = "```console\n$ graphshare params show lenet --select 'conv1*'\n```\n"
+    lines = GENERATE.run_blocks(page, GENERATE.prepare_folder(tmp_path)).splitlines()
+    assert lines[2].split()[:2] == ["name", "shape"]
+    assert lines[-2].startswith("2 arrays, ")
+
+
 def test_a_page_shows_all_digits_and_may_differ_in_the_last_ones() -> None:
     same = GENERATE.is_same_output
     assert same("mean 41.579998 in 0.1 s", "mean 41.579999 in 0.2 s")
