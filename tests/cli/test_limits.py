@@ -314,6 +314,19 @@ SLOW: dict[str, tuple[list[Record], list[str]]] = {
 
 
 @pytest.mark.large
+@pytest.mark.parametrize("case", ["RNN", "box_nms"])
+def test_slow_proofs_end_at_the_time_limit(tmp_path: Path, case: str) -> None:
+    nodes, options = SLOW[case]
+    write_json(tmp_path / "g.json", document(nodes, [len(nodes) - 1]))
+    start = time.monotonic()
+    run_bounded("--version", cwd=tmp_path)
+    ready = time.monotonic()
+    command = ["verify", "g.json", "--against", "g.json", "--random-params", "0", *options, "--time-limit", "5"]
+    refused(run_bounded(*command, cwd=tmp_path), "the time limit of 5 s has passed")
+    assert time.monotonic() - ready < 7 + (ready - start)
+
+
+@pytest.mark.large
 @pytest.mark.parametrize("case", SLOW)
 def test_slow_operators_end_at_the_time_limit(tmp_path: Path, case: str) -> None:
     nodes, options = SLOW[case]
