@@ -21,7 +21,7 @@ def emit_matches(t: Translation, scores: Value, limit: float, most: int) -> tupl
         Value("of_rows", (batch, rows), "int64"),
         Value("of_columns", (batch, columns), "int64"),
     ]
-    nobody = [t.emit("Expand", t.number(-1, "int64"), t.integers(state.shape)) for state in states[1:]]
+    unmatched = [t.emit("Expand", t.number(-1, "int64"), t.integers(state.shape)) for state in states[1:]]
 
     def build(inputs: Sequence[Value]) -> list[Value]:
         _, going, free, of_rows, of_columns = inputs
@@ -41,6 +41,6 @@ def emit_matches(t: Translation, scores: Value, limit: float, most: int) -> tupl
 
     body = t.body([Value("step", (), "int64"), Value("going", (), "bool"), *states], build)
     _, of_rows, of_columns = t.emit_several(
-        "Loop", 3, t.number(most, "int64"), t.number(True, "bool"), scores, *nobody, body=body
+        "Loop", 3, t.number(most, "int64"), t.number(True, "bool"), scores, *unmatched, body=body
     )
     return of_rows, of_columns

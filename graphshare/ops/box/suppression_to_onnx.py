@@ -84,8 +84,8 @@ def _emit_area(t: Translation, corners: Sequence[str], dtype: str, pixels: bool)
 
 
 def _emit_boxes(t: Translation, boxes: str, dtype: str, pixels: bool = False) -> _Boxes:
-    corners = [emit_column(t, boxes, i) for i in range(4)]
-    return _Boxes(*corners, _emit_area(t, corners, dtype, pixels))
+    left, top, right, bottom = (emit_column(t, boxes, i) for i in range(4))
+    return _Boxes(left, top, right, bottom, _emit_area(t, (left, top, right, bottom), dtype, pixels))
 
 
 def _emit_shares(t: Translation, a: _Boxes, b: _Boxes, dtype: str, pixels: bool = False) -> tuple[str, str]:
@@ -107,7 +107,7 @@ def emit_survivors(t: Translation, candidates: Candidates, rule: Suppression) ->
     """Emit the ``Loop``; return which of ``candidates`` ``(B, K)`` remain."""
     shape, count = candidates.shape, candidates.shape[1]
     boxes = _emit_boxes(t, candidates.boxes, candidates.dtype, rule.pixels)
-    nobody = t.emit("Expand", t.number(False, "bool"), t.integers(shape))
+    nothing = t.emit("Expand", t.number(False, "bool"), t.integers(shape))
 
     def build(inputs: Sequence[Value]) -> list[Value]:
         _, going, left, kept = inputs
@@ -122,7 +122,7 @@ def emit_survivors(t: Translation, candidates: Candidates, rule: Suppression) ->
     states = [Value("left", shape, "bool"), Value("kept", shape, "bool")]
     body = t.body([Value("step", (), "int64"), Value("going", (), "bool"), *states], build)
     trips = count if rule.most is None else min(count, rule.most)
-    initial = t.number(trips, "int64"), t.number(True, "bool"), candidates.alive, nobody
+    initial = t.number(trips, "int64"), t.number(True, "bool"), candidates.alive, nothing
     return t.emit_several("Loop", 2, *initial, body=body)[1]
 
 

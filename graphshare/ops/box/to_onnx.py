@@ -32,7 +32,6 @@ def refuse_integers(t: Translation) -> None:
 
 def translate_box_nms(t: Translation) -> str:
     """Emit the order by falling score, the suppression and the remaining rows before rows of -1."""
-    refuse_integers(t)
     x, attrs = t.inputs[0], t.attrs
     if attrs["topk"] == 0:
         return t.emit("Identity", x)
@@ -86,7 +85,6 @@ def _emit_other_format(t: Translation, rows: str, x: Value) -> str:
 
 def translate_box_iou(t: Translation) -> str:
     """Emit the overlaps of each box with each."""
-    refuse_integers(t)
     a, b = t.inputs
     one = t.reshape(emit_corners(t, a, t.attrs["format"], a.dtype), (prod(a.shape[:-1]), 1, 4))
     other = t.reshape(emit_corners(t, b, t.attrs["format"], a.dtype), (1, prod(b.shape[:-1]), 4))
@@ -109,7 +107,6 @@ def emit_decoded(
 
 def translate_box_decode(t: Translation) -> str:
     """Emit the corners of boxes at offsets from anchors."""
-    refuse_integers(t)
     x, anchors = t.inputs
     if t.attrs["format"] == "corner":
         centers = emit_centers(t, anchors, x.dtype)
@@ -142,7 +139,6 @@ def translate_box_encode(t: Translation) -> list[str]:
 def translate_multi_box_prior(t: Translation) -> str:
     """Return the anchors as a constant: only the shape of the data counts."""
     x = t.inputs[0]
-    refuse_integers(t)
     return t.constant(multi_box_prior(Context(), t.attrs, np.broadcast_to(np.zeros((), x.dtype), x.shape)), x.dtype)
 
 
@@ -161,14 +157,13 @@ def translate_bipartite_matching(t: Translation) -> list[str]:
     return [t.cast(t.reshape(y, out.shape), x.dtype, "int64") for y, out in zip(matches, t.outputs, strict=True)]
 
 
-TRANSLATIONS = tuple(
-    Translator(operator, function, condition="the inputs are floating-point numbers")
-    for operator, function in (
-        ("_contrib_box_nms", translate_box_nms),
-        ("_contrib_box_iou", translate_box_iou),
-        ("_contrib_box_decode", translate_box_decode),
-        ("_contrib_box_encode", translate_box_encode),
-        ("_contrib_MultiBoxPrior", translate_multi_box_prior),
-        ("_contrib_bipartite_matching", translate_bipartite_matching),
-    )
+_INTEGERS = "integers are refused"
+
+TRANSLATIONS = (
+    Translator("_contrib_box_nms", translate_box_nms),
+    Translator("_contrib_box_iou", translate_box_iou),
+    Translator("_contrib_box_decode", translate_box_decode),
+    Translator("_contrib_box_encode", translate_box_encode, _INTEGERS),
+    Translator("_contrib_MultiBoxPrior", translate_multi_box_prior),
+    Translator("_contrib_bipartite_matching", translate_bipartite_matching, _INTEGERS),
 )

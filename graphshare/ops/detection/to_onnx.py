@@ -76,7 +76,7 @@ def _emit_suppressed(t: Translation, classes: str, boxes: str, is_row: str) -> s
 
 
 TRANSLATIONS = tuple(
-    Translator(operator, function, condition="the inputs are floating-point numbers")
+    Translator(operator, function, condition="integers are refused")
     for operator, function in (
         ("_contrib_MultiBoxDetection", translate_multi_box_detection),
         ("_contrib_MultiBoxTarget", translate_multi_box_target),

@@ -127,7 +127,7 @@ TRANSLATIONS = (
     Translator("pick", translate_pick),
     Translator("gather_nd", translate_gather_nd),
     Translator("scatter_nd", translate_scatter_nd),
-    Translator("one_hot", translate_one_hot, condition="the dtype is not bfloat16"),
+    Translator("one_hot", translate_one_hot, condition="the dtype bfloat16 is refused"),
     Translator("where", translate_where),
     Translator("_ravel_multi_index", translate_ravel),
     Translator("_unravel_index", translate_unravel),

@@ -29,7 +29,7 @@ def translate_retain(t: Translation) -> str:
 
 TRANSLATIONS = (
     Translator("_sparse_retain", translate_retain),
-    Translator("cast_storage", translate_cast_storage, condition="the stype is default"),
+    Translator("cast_storage", translate_cast_storage, condition="a sparse stype is refused"),
     Translator("_scatter_elemwise_div", partial(translate_pair, name="div")),
     Translator("_scatter_plus_scalar", partial(translate_scalar, name="add")),
     Translator("_scatter_minus_scalar", partial(translate_scalar, name="sub")),
