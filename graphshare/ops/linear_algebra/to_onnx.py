@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphshare.ops.kernel import Array
+from graphshare.ops.linear_algebra.elimination import cholesky, matrices, pivots, solve, unit_matrices
 from graphshare.ops.linear_algebra.kernel import diagonal_cells, triangle_cells
-from graphshare.ops.onnx_terms import Term
+from graphshare.ops.onnx_terms import Term, term
 from graphshare.ops.translation import NoTranslation, Translation, Translator, Value
 
 
@@ -27,7 +28,7 @@ def translate_syrk(t: Translation) -> str:
 
 def triangle_of(t: Translation, a: Value, *, lower: bool) -> str:
     """Return a triangle of the matrices, zeros elsewhere."""
-    inside = np.tri(*a.shape[-2:]).astype(bool)
+    inside = np.tri(a.shape[-1]).astype(bool)
     return t.emit("Where", t.constant(inside if lower else inside.T, "bool"), a, t.number(0, a.dtype))
 
 
@@ -76,16 +77,88 @@ def _take_cells(t: Translation, a: Value, rows: Array, columns: Array) -> str:
     return t.emit("Gather", flat, t.integers(places), axis=a.rank - 2)
 
 
-_NO_OPERATOR = "ONNX has no decomposition of matrices and no solution of equations"
+def translate_inverse(t: Translation) -> str:
+    """Emit the solution of equations with the unit matrix."""
+    return _invert(t, t.inputs[0])
+
+
+def _invert(t: Translation, x: Value) -> str:
+    a = matrices(t, x)
+    return _finish(t, solve(t, a, unit_matrices(t, a)))
+
+
+def translate_solve_triangular(t: Translation) -> str:
+    """Emit the solution of equations with a triangle; those from the right are transposed."""
+    a, b = t.inputs
+    factor, right, shape = triangle_of(t, a, lower=t.attrs["lower"]), term(t, b) * float(t.attrs["alpha"]), b.shape
+    if t.attrs["transpose"] != t.attrs["rightside"]:
+        factor = transpose_matrices(t, factor, a.rank)
+    if t.attrs["rightside"]:
+        right = Term(t, transpose_matrices(t, right.name, b.rank), b.dtype)
+        shape = (*b.shape[:-2], b.shape[-1], b.shape[-2])
+    left = matrices(t, Value(factor, a.shape, a.dtype))
+    solution = solve(t, left, matrices(t, Value(right.name, shape, b.dtype))).reshape(shape)
+    if t.attrs["rightside"]:
+        solution = Term(t, transpose_matrices(t, solution.name, b.rank), solution.dtype)
+    return solution.cast(b.dtype).name
+
+
+def translate_potri(t: Translation) -> str:
+    """Emit the inverse of the product of a Cholesky factor and its transpose."""
+    x = t.inputs[0]
+    factor = triangle_of(t, x, lower=t.attrs["lower"])
+    pair = [factor, transpose_matrices(t, factor, x.rank)]
+    whole = t.emit("MatMul", *(pair if t.attrs["lower"] else pair[::-1]))
+    return _invert(t, Value(whole, x.shape, x.dtype))
+
+
+def translate_cholesky(t: Translation) -> str:
+    """Emit the Cholesky factor; the upper one is that of the transpose, transposed."""
+    x = t.inputs[0]
+    if t.attrs["lower"]:
+        return _finish(t, cholesky(t, matrices(t, x)))
+    factor = cholesky(t, matrices(t, Value(transpose_matrices(t, x, x.rank), x.shape, x.dtype)))
+    return _finish(t, Term(t, transpose_matrices(t, factor.name, 3), factor.dtype))
+
+
+def translate_determinant(t: Translation) -> list[str]:
+    """Emit the product of the pivots of an elimination."""
+    _check_outputs(t, 1)
+    return [_finish(t, pivots(t, matrices(t, t.inputs[0])).reduce("ReduceProd", [0]))]
+
+
+def translate_log_determinant(t: Translation) -> list[str]:
+    """Emit the product of the signs of the pivots, and the sum of the logarithms of their sizes."""
+    _check_outputs(t, 2)
+    found = pivots(t, matrices(t, t.inputs[0]))
+    sign, logarithm = found.apply("Sign").reduce("ReduceProd", [0]), found.apply("Abs").apply("Log").reduce("ReduceSum", [0])
+    return [_finish(t, sign), _finish(t, logarithm)]
+
+
+def _check_outputs(t: Translation, count: int) -> None:
+    if max(t.used, default=0) >= count:
+        t.refuse("its factors are read, which MXNet keeps for the gradient only")
+
+
+def _finish(t: Translation, x: Term) -> str:
+    """Return a result of float64 in the shape and dtype of the first output."""
+    return x.reshape(t.outputs[0].shape).cast(t.outputs[0].dtype).name
+
+
+_NO_OPERATOR = "ONNX has no decomposition into orthogonal matrices"
+_FACTORS = "factors that MXNet keeps for the gradient are refused where something reads them"
 
 TRANSLATIONS = (
     Translator("_linalg_syrk", translate_syrk),
     Translator("_linalg_trmm", translate_trmm),
+    Translator("_linalg_trsm", translate_solve_triangular),
+    Translator("_linalg_inverse", translate_inverse),
+    Translator("_linalg_potri", translate_potri),
+    Translator("_linalg_potrf", translate_cholesky),
+    Translator("_linalg_det", translate_determinant, _FACTORS),
+    Translator("_linalg_slogdet", translate_log_determinant, _FACTORS),
     Translator("_linalg_sumlogdiag", translate_sum_log_diagonal),
     *(Translator(f"_linalg_extract{what}", translate_extract) for what in ("diag", "trian")),
     *(Translator(f"_linalg_make{what}", translate_make) for what in ("diag", "trian")),
-    *(
-        NoTranslation(f"_linalg_{name}", _NO_OPERATOR)
-        for name in ("det", "slogdet", "inverse", "potrf", "potri", "gelqf", "syevd", "trsm")
-    ),
+    *(NoTranslation(f"_linalg_{name}", _NO_OPERATOR) for name in ("gelqf", "syevd")),
 )

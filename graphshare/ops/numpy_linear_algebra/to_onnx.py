@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from graphshare.ops.linear_algebra.elimination import matrices, solve, unit_matrices
+from graphshare.ops.linear_algebra.to_onnx import translate_cholesky
+from graphshare.ops.onnx_terms import Term
 from graphshare.ops.translation import NoTranslation, Translation, Translator, Value
 from graphshare.ops.unification import axis_of
 
@@ -51,7 +54,39 @@ def translate_einsum(t: Translation) -> str:
     return t.emit("Einsum", *t.inputs, equation=t.attrs["subscripts"])
 
 
-_NO_OPERATOR = "ONNX has no decomposition of matrices and no solution of equations"
+def translate_solve(t: Translation) -> str:
+    """Emit the solution of equations; a right side with an axis less is one column."""
+    a, b = t.inputs
+    shape = (*b.shape, 1) if b.rank == a.rank - 1 else b.shape
+    if a.shape[:-2] != shape[:-2]:
+        t.refuse("its sides have different batches")
+    return _finish(t, solve(t, matrices(t, a), matrices(t, b, shape)))
+
+
+def translate_tensorinv(t: Translation) -> str:
+    """Emit the inverse of the array as a matrix, split before axis ``ind``."""
+    x = t.inputs[0]
+    side = prod(x.shape[: t.attrs["ind"]])
+    a = matrices(t, x, (1, side, side))
+    return _finish(t, solve(t, a, unit_matrices(t, a)))
+
+
+def translate_tensorsolve(t: Translation) -> str:
+    """Emit the solution of the equations of the array as a matrix, with ``a_axes`` at its end."""
+    x, b = t.inputs
+    last = [axis_of(axis, x.rank) for axis in t.attrs["a_axes"] or ()]
+    order = (*(i for i in range(x.rank) if i not in last), *last)
+    turned = Value(t.transpose(x, order), tuple(x.shape[i] for i in order), x.dtype)
+    side = prod(b.shape)
+    return _finish(t, solve(t, matrices(t, turned, (1, side, side)), matrices(t, b, (1, side, 1))))
+
+
+def _finish(t: Translation, x: Term) -> str:
+    """Return a solution in the shape and dtype of the output."""
+    return x.reshape(t.outputs[0].shape).cast(t.outputs[0].dtype).name
+
+
+_NO_OPERATOR = "ONNX has no eigenvalues and no singular values"
 
 TRANSLATIONS = (
     Translator("_np_dot", translate_dot),
@@ -59,8 +94,9 @@ TRANSLATIONS = (
     Translator("_npi_tensordot", translate_tensordot),
     Translator("_npi_tensordot_int_axes", translate_tensordot_by_count),
     Translator("_npi_einsum", translate_einsum),
-    *(
-        NoTranslation(f"_npi_{name}", _NO_OPERATOR)
-        for name in "cholesky solve pinv pinv_scalar_rcond tensorinv tensorsolve eigh eigvalsh eig eigvals svd".split()
-    ),
+    Translator("_npi_cholesky", translate_cholesky),
+    Translator("_npi_solve", translate_solve, "sides of different batches are refused"),
+    Translator("_npi_tensorinv", translate_tensorinv),
+    Translator("_npi_tensorsolve", translate_tensorsolve),
+    *(NoTranslation(f"_npi_{name}", _NO_OPERATOR) for name in "pinv pinv_scalar_rcond eigh eigvalsh eig eigvals svd".split()),
 )
