@@ -6,14 +6,13 @@ Reads lines of JSON, ``{"arguments", "folder", "faults", "stdout", "stderr"}``; 
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import json
 import os
 import pkgutil
+import select
 import signal
 import sys
-import time
 from importlib import import_module
 from typing import Any
 
@@ -60,18 +59,15 @@ def _become(command: Any, library: Any, request: dict[str, Any]) -> None:
 
 def _wait(pid: int) -> int:
     """Return the exit code of a run, negative for a signal; end one that hangs."""
-    end, pause = time.monotonic() + LIMIT, 0.001
-    while True:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        if time.monotonic() > end:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            return HANGING
-        time.sleep(pause)
-        pause = min(0.02, pause * 1.5)
+    run = os.pidfd_open(pid)
+    try:
+        if select.select([run], [], [], LIMIT)[0]:
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    finally:
+        os.close(run)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return HANGING
 
 
 if __name__ == "__main__":
