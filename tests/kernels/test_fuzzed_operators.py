@@ -202,3 +202,31 @@ def test_steps_of_an_rnn_are_projected_a_few_at_a_time(monkeypatch: pytest.Monke
     assert rnn.project_inputs(x, cell, bias).tobytes() == whole.tobytes()
     assert len(largest) > 10
     assert max(largest) <= 200
+
+
+@pytest.mark.parametrize(
+    ("mode", "widths", "expected"),
+    [
+        ("edge", "(-1, -1)", [1, 2]),
+        ("edge", "(-1, 1)", [1, 2, 3, 3]),
+        ("edge", "(1, -1)", [0, 0, 1, 2]),
+        ("constant", "(-1, 1)", [1, 2, 3, 0]),
+        ("constant", "(0, -1)", [0, 1, 2]),
+    ],
+)
+def test_negative_padding_takes_elements_away(mode: str, widths: str, expected: list[float]) -> None:
+    x = np.arange(4, dtype=np.float32)
+    (result,) = ask("_npi_pad", {"pad_width": widths, "mode": mode}, x)
+    assert result.tolist() == expected  # recorded with MXNet 1.9.1
+    if mode == "constant":
+        gradient = backward(probe("_npi_pad", {"pad_width": widths, "mode": mode}, 1), [x], 0)[0]
+        assert (gradient != 0).tolist() == [i in expected and i < 4 and (i > 0 or 0 in expected[:1]) for i in range(4)]
+
+
+def test_negative_padding_that_reads_beyond_the_array_is_refused() -> None:
+    for widths, mode, message in (
+        ("(-1, 1)", "reflect", "memory that nobody wrote"),
+        ("(-3, -2)", "edge", "more than there is"),
+    ):
+        with pytest.raises(Refusal, match=message):
+            ask("_npi_pad", {"pad_width": widths, "mode": mode}, np.arange(4, dtype=np.float32))

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from graphshare.ops.gradient import Gradient, GradientError, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array
-from graphshare.ops.numpy_concat.kernel import pad_widths
+from graphshare.ops.numpy_concat.kernel import kept_part, pad_widths
 from graphshare.ops.permutation import joint_permutation_vjp, permutation_vjp
 
 
 def pad(entry: TapeEntry, dy: Array) -> Array:
-    """Return the part of ``dy`` inside the padding, which must be constant."""
+    """Return the part of ``dy`` inside the padding, which must be constant; 0 for what was taken away."""
     if entry.attrs["mode"] != "constant":
         raise GradientError(f"MXNet has no gradient for padding of mode {entry.attrs['mode']}")
     (x,) = entry.inputs
     widths = pad_widths(entry.attrs, x.ndim)
-    return dy[tuple(slice(before, before + size) for (before, _), size in zip(widths, x.shape, strict=True))]
+    dx = np.zeros_like(x)
+    inside = dx[kept_part(widths, x.shape)]
+    inside[...] = dy[tuple(slice(max(0, a), max(0, a) + size) for (a, _), size in zip(widths, inside.shape, strict=True))]
+    return dx
 
 
 GRADIENTS = (

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from graphshare.ops.concat.kernel import concatenate_shapes, split, split_shapes, stack, stack_shapes
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shape, ShapeRule, Shapes
-from graphshare.ops.limits import Limits, with_limits
+from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.numpy_concat.editing import KERNELS as EDITING_KERNELS
 from graphshare.ops.unification import is_known, same_dtypes, unify
 from graphshare.text.format import format_count
@@ -92,13 +92,26 @@ def pad_widths(attrs: Attrs, rank: int) -> tuple[tuple[int, int], ...]:
     return ((widths[0][0], widths[1][0]),) if rank == 1 else tuple((pair[0], pair[1]) for pair in widths)
 
 
+def kept_part(widths: Sequence[tuple[int, int]], shape: Sequence[int]) -> tuple[slice, ...]:
+    """Return the elements that negative widths do not take away."""
+    return tuple(slice(max(0, -a), size + min(0, b)) for (a, b), size in zip(widths, shape, strict=True))
+
+
 def pad(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Pad all axes: with a constant, the nearest value, the maximum or minimum along the axis, or mirrored."""
+    """Pad all axes: with a constant, the nearest value, the maximum or minimum along the axis, or mirrored.
+
+    Negative widths take elements away, before anything is padded.
+    """
     mode = attrs["mode"]
     options: dict[str, Any] = {"constant_values": attrs["constant_value"]} if mode == "constant" else {}
     if mode in ("reflect", "symmetric"):
         options["reflect_type"] = attrs["reflect_type"]
-    return np.pad(x, pad_widths(attrs, x.ndim), mode, **options)
+    widths = pad_widths(attrs, x.ndim)
+    whole = mode in ("constant", "edge") or min(map(min, widths), default=0) >= 0
+    require(whole, f"pad_width {widths} is negative: with mode {mode} MXNet reads memory that nobody wrote")
+    kept = x[kept_part(widths, x.shape)]
+    with refuse_invalid_call():
+        return np.pad(kept, [(max(0, a), max(0, b)) for a, b in widths], mode, **options)
 
 
 def _pad_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -106,6 +119,8 @@ def _pad_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
     if shape is None:
         return inputs, outputs
     widths = pad_widths(attrs, len(shape))
+    for size, (a, b) in zip(shape, widths, strict=True):
+        require(size is None or size + min(0, a) + min(0, b) >= 0, f"pad_width {widths} takes more than there is")
     result = tuple(None if d is None else d + a + b for d, (a, b) in zip(shape, widths, strict=True))
     return inputs, [unify(result, outputs[0])]
 
