@@ -12,7 +12,7 @@ from graphshare.errors import RefusedError
 from graphshare.export_onnx.names import UniqueNames
 from graphshare.export_onnx.refusals import add_hint
 from graphshare.export_onnx.scope import Scope
-from graphshare.export_onnx.writer import GraphWriter, needed_nodes
+from graphshare.export_onnx.writer import GraphWriter, select_nodes
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.onnx import DTYPE_CODES, OnnxGraph, Tensor, ValueInfo
 from graphshare.ops.translation import Value
@@ -87,7 +87,7 @@ class _Work(Scope):
     def finish(self, name: str) -> Translated:
         """Return the graph with its inputs, outputs and initializers."""
         outputs, renamed = self._heads()
-        nodes = tuple(needed_nodes(self.writer.nodes, {value.name for value in outputs}))
+        nodes = tuple(select_nodes(self.writer.nodes, {value.name for value in outputs}))
         read = {x for node in nodes for x in node.reads()}
         inputs, initializers, dropped = [], [], []
         for node, stored in self.stored.items():

@@ -91,7 +91,7 @@ class GraphWriter:
             self._levels.pop()
         outputs = tuple(ValueInfo(end, x.dtype, x.shape) for end, x in zip(ends, results, strict=True))
         declared = tuple(ValueInfo(x.name, x.dtype, x.shape) for x in values)
-        return OnnxGraph(f"{name}/body", tuple(needed_nodes(nodes, set(ends))), declared, outputs)
+        return OnnxGraph(f"{name}/body", tuple(select_nodes(nodes, set(ends))), declared, outputs)
 
     def _own_results(self, results: Sequence[Value]) -> list[Value]:
         """Return the outputs of a body, each made by a node of it and once: others get a node of their own."""
@@ -122,12 +122,12 @@ class GraphWriter:
                     final[output] = self.names.claim(f"{level.name}/{node.op_type}")
             outputs = tuple(final.get(x, x) for x in node.outputs)
             name = node.name or self.node_names.claim(name)
-            level.nodes.append(msgspec.structs.replace(node.renamed(final), outputs=outputs, name=name))
+            level.nodes.append(msgspec.structs.replace(node.with_names(final), outputs=outputs, name=name))
         level.pending = []
         return [final.get(result, result) for result in results]
 
 
-def needed_nodes(nodes: Sequence[OnnxNode], wanted: set[str]) -> list[OnnxNode]:
+def select_nodes(nodes: Sequence[OnnxNode], wanted: set[str]) -> list[OnnxNode]:
     """Return the nodes that ``wanted`` values need, in their order."""
     needed, kept = set(wanted), []
     for node in reversed(nodes):

@@ -101,10 +101,10 @@ class OnnxNode(msgspec.Struct, frozen=True, eq=False):
         """Return the graphs among the attributes."""
         return (value for value in self.attributes.values() if isinstance(value, OnnxGraph))
 
-    def renamed(self, names: Mapping[str, str]) -> OnnxNode:
+    def with_names(self, names: Mapping[str, str]) -> OnnxNode:
         """Return the node with the values that it reads, in its bodies too, under their new names."""
         attributes = {
-            key: msgspec.structs.replace(value, nodes=tuple(node.renamed(names) for node in value.nodes))
+            key: msgspec.structs.replace(value, nodes=tuple(node.with_names(names) for node in value.nodes))
             if isinstance(value, OnnxGraph)
             else value
             for key, value in self.attributes.items()

@@ -9,8 +9,8 @@ from graphshare.ops.onednn.convolution import attributes_of, is_calibrated
 from graphshare.ops.onednn.dense import ACTIVATIONS, ROOM, is_by_unit
 from graphshare.ops.onednn.terms import (
     apply_activations,
-    calibrated_ends,
-    calibrated_unit,
+    calibration_ends,
+    calibration_unit,
     per_unit,
     quantize_bias,
     quantize_weight,
@@ -47,20 +47,20 @@ def translate_dense(t: Translation) -> str | list[str]:
     def follow_up(values: Term) -> Term:
         return apply_activations(t, follow, values)
 
-    def shaped(values: Term) -> str:
+    def to_output(values: Term) -> str:
         return values.name if len(shape) == 2 else values.reshape(t.outputs[0].shape).name
 
     if dtype == "int32":
         # oneDNN reads the data's range as one of int8, and that of the weights as one of the data's dtype.
         ends = product_range(largest(*rest[:2]), 127, largest(*rest[2:4]), 127 if x.dtype == "int8" else 255)
-        return [shaped(round_to(follow_up(sums), dtype)), *ends]
+        return [to_output(round_to(follow_up(sums), dtype)), *ends]
     if not is_calibrated(t.attrs):
-        return shaped(follow_up(sums * (1 / data_unit / units)))
-    unit = calibrated_unit(t, dtype if dtype != "float32" else "uint8")
+        return to_output(follow_up(sums * (1 / data_unit / units)))
+    unit = calibration_unit(t, dtype if dtype != "float32" else "uint8")
     scale = data_unit.number(1 if follow else unit)
     out = follow_up(sums * (scale / data_unit / units))
     out = out * unit if follow else out
-    return shaped(out) if dtype == "float32" else [shaped(round_to(out, dtype)), *calibrated_ends(t)]
+    return to_output(out) if dtype == "float32" else [to_output(round_to(out, dtype)), *calibration_ends(t)]
 
 
 def _scale_weights(weight: Term, bias: Term | None, data_unit: Term, ends: Sequence[Term]) -> tuple[Term, Term, Term | None]:

@@ -25,12 +25,12 @@ def translate_subgraph(t: Translation) -> str:
     return t.inline(0, t.inputs)[0].name
 
 
-def calibrated_ends(t: Translation) -> list[str]:
+def calibration_ends(t: Translation) -> list[str]:
     """Return the ends of the calibrated range."""
     return [constant_end(t, t.attrs[key]) for key in ("min_calib_range", "max_calib_range")]
 
 
-def calibrated_unit(t: Translation, dtype: str) -> float:
+def calibration_unit(t: Translation, dtype: str) -> float:
     """Return how many integer steps represent 1.0 in the calibrated range."""
     return float(kernel_per_unit(dtype, *(np.float32(t.attrs[key]) for key in ("min_calib_range", "max_calib_range"))))
 

@@ -10,8 +10,8 @@ from graphshare.ops.onednn.convolution import attributes_of, is_calibrated, spli
 from graphshare.ops.onednn.dense_to_onnx import translate_dense
 from graphshare.ops.onednn.terms import (
     apply_activations,
-    calibrated_ends,
-    calibrated_unit,
+    calibration_ends,
+    calibration_unit,
     per_unit,
     quantize_bias,
     quantize_weight,
@@ -44,7 +44,7 @@ def translate_convolution(t: Translation) -> str | list[str]:
         ends = product_range(largest(*rest[:2]), 127 if x.dtype == "int8" else 255, reach, 127)
         unit = data_unit * units
     else:
-        ends, unit = calibrated_ends(t), data_unit.number(calibrated_unit(t, dtype))
+        ends, unit = calibration_ends(t), data_unit.number(calibration_unit(t, dtype))
         sums = sums * (unit / data_unit / units).reshape(channels)
     added = None if other is None else (unit / per_unit(other.dtype, *rest[2:4])) * other.cast("float32")
     out = _apply_activations(t, sums, added)
@@ -114,8 +114,8 @@ def _requantize(t: Translation, products: Term, unit: Term, factor: float, ends:
     """Return integer products as floats, in the calibrated range, or as 32-bit integers in the range ``ends``."""
     floats = t.attrs["enable_float_output"]
     if is_calibrated(t.attrs):
-        scaled, dtype = products * (unit.number(calibrated_unit(t, "int8")) / unit * factor), "int8"
-        ends = calibrated_ends(t)
+        scaled, dtype = products * (unit.number(calibration_unit(t, "int8")) / unit * factor), "int8"
+        ends = calibration_ends(t)
     elif floats:
         return (products * (unit.number(1) / unit * factor)).name
     else:
