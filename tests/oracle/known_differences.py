@@ -34,6 +34,12 @@ KNOWN: tuple[tuple[str, str, str], ...] = (
     ("gather_nd|_ravel_multi_index", "values", "indices below 0 are taken as they are"),
     ("_split_v2|_npi_hsplit", r"shape \(1,\), MXNet \(\)", "a part without axes is kept with one, as of SliceChannel"),
     ("_split_v2|_npi_hsplit", "values", "parts beyond the array are not written"),
+    ("_npi_pad", "gradient", "negative widths read gradients beyond the array"),
+    (
+        "_npi_pad",
+        "refused .*nobody wrote",
+        "negative widths read the memory beside the array in all modes but constant and edge",
+    ),
     ("CTCLoss", "gradient", "of a label that is too long the gradient is not written"),
     ("_contrib_AdaptiveAvgPooling2D", "not finite", "the mean of an image without cells"),
     # --- MXNet is wrong, and only where nobody goes
