@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import msgspec
+import numpy as np
 
 from graphshare.analysis.bodies import inner_operators, inner_variables
 from graphshare.analysis.name_lists import output_name, total_outputs
@@ -16,6 +17,7 @@ from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.kernel import Attrs, KernelError
 from graphshare.ops.registry import canonical, find_translation, lookup
 from graphshare.ops.translation import NoTranslation, Translation, TranslationError, Value
+from graphshare.ops.unification import is_known
 from graphshare.text.format import format_count
 
 
@@ -67,13 +69,20 @@ class Scope:
             self.values[node, index] = final
 
     def _results(self, node: Node, attrs: Attrs) -> list[str]:
-        """Return the values of a node's outputs, by its operator's translation. Raises TranslationError."""
+        """Return the values of a node's outputs, by its operator's translation. Raises TranslationError.
+
+        Outputs without elements are constants: runtimes differ in what they make of them.
+        """
         translator = find_translation(node.op)
         if translator is None or isinstance(translator, NoTranslation):
             raise TranslationError(translator.reason if translator is not None else "it has no translation")
         inputs = [self.value(entry) for entry in node.inputs]
         count = min(total_outputs(node) or 1, len(self.inference.shapes[node]))
         outputs = [self.value(Entry(node, index)) for index in range(count)]
+        if not all(is_known(self._known(entry)[0]) for entry in (*node.inputs, *(Entry(node, i) for i in self.used[node]))):
+            raise TranslationError("its shapes do not follow from those of the graph's inputs")
+        if all(0 in outputs[index].shape for index in self.used[node]):
+            return [self.writer.add_constant(np.zeros(output.shape), output.dtype) for output in outputs]
         translation = Translation(
             node.op,
             attrs,
