@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from graphshare.errors import RefusedError
+from graphshare.ops.index import FAMILY_OF
 from graphshare.ops.kernel import Context, Result
-from graphshare.ops.registry import FAMILY_OF, find_kernel, known_kernels, lookup
+from graphshare.ops.registry import find_kernel, known_kernels, lookup
 from tests.elementwise import Tolerance, describe_mismatch
 from tests.export.judge import export_operator, run_onnx
 
