@@ -57,14 +57,14 @@ def hypot(x: Term, y: Term) -> Term:
     """Return ``sqrt(x^2 + y^2)`` in float64, infinite where ``x`` or ``y`` is."""
     a, b = x.cast("float64"), y.cast("float64")
     if x.dtype == "float64":
-        return _scaled_hypot(a.apply("Abs"), b.apply("Abs"))
+        return _hypot_of_double(a.apply("Abs"), b.apply("Abs"))
     root = (a * a + b * b).apply("Sqrt")
     if not x.is_float:
         return root.cast("float32").convert(x.dtype)
     return (x.is_infinite() | y.is_infinite()).choose(math.inf, root).cast(x.dtype)
 
 
-def _scaled_hypot(a: Term, b: Term) -> Term:
+def _hypot_of_double(a: Term, b: Term) -> Term:
     """Return the root of the sum of squares relative to the larger number, which cannot overflow."""
     large, small = a.apply("Max", b), a.apply("Min", b)
     ratio = small / large.equals(0).choose(1.0, large)

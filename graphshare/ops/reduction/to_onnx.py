@@ -71,7 +71,7 @@ def _over(t: Translation, axes: Sequence[int]) -> Over:
     return Over(axes, prod(x.shape[axis] for axis in axes), out.rank == x.rank)
 
 
-def _shaped(t: Translation, result: Term, over: Over) -> Term:
+def _reshape_result(t: Translation, result: Term, over: Over) -> Term:
     """Return a result over all axes with the inferred shape."""
     return (
         result
@@ -82,7 +82,7 @@ def _shaped(t: Translation, result: Term, over: Over) -> Term:
 
 def _translate_reduction(t: Translation, reduce: Reduce) -> str:
     over = _over(t, axes_of(t.attrs, t.inputs[0].rank))
-    return _shaped(t, reduce(term(t), over), over).name
+    return _reshape_result(t, reduce(term(t), over), over).name
 
 
 def _translate_np_reduction(t: Translation, reduce: Reduce) -> str:
@@ -93,7 +93,7 @@ def _translate_np_reduction(t: Translation, reduce: Reduce) -> str:
     if 0 in x.shape:
         return t.constant(np.zeros(out.shape), out.dtype)
     over = _over(t, np_axes_of(t.attrs, x.rank))
-    return _shaped(t, reduce(term(t).convert(out.dtype), over), over).name
+    return _reshape_result(t, reduce(term(t).convert(out.dtype), over), over).name
 
 
 def translate_norm(t: Translation) -> str:
@@ -108,7 +108,7 @@ def translate_norm(t: Translation) -> str:
         result = _accumulate("ReduceL2")(x, over)
     else:
         result = _norm_of_integers(x.apply("Abs"), over)
-    return _shaped(t, result.convert(t.outputs[0].dtype), over).name
+    return _reshape_result(t, result.convert(t.outputs[0].dtype), over).name
 
 
 def _norm_of_integers(size: Term, over: Over) -> Term:
@@ -127,7 +127,7 @@ def translate_moments(t: Translation) -> list[str]:
     wide = x.widen() if x.is_float else x
     difference = wide - reduce_mean(wide, msgspec.structs.replace(over, keepdims=True))
     moments = reduce_mean(wide, over), reduce_mean(difference * difference, over)
-    return [_shaped(t, value.convert(x.dtype), over).name for value in moments]
+    return [_reshape_result(t, value.convert(x.dtype), over).name for value in moments]
 
 
 def translate_arg_extremum(t: Translation, op_type: str) -> str:
