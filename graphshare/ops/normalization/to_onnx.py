@@ -1,7 +1,7 @@
 """Normalization within a sample in ONNX, and operators that are the identity at inference.
 
-Means and variances are plain arithmetic: it exists in every opset and dtype, gives the statistics that MXNet gives as outputs,
-and onnxruntime fuses it; its own kernels subtract squares, which loses digits where the mean is far from 0.
+Where ONNX has no operator of the same meaning, means and variances are plain arithmetic, which exists in every opset and dtype
+and gives the statistics that MXNet has as outputs.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ def translate_instance_norm(t: Translation) -> str:
 
 
 def translate_layer_norm(t: Translation) -> list[str]:
-    """Emit a normalization along one axis; the mean and the deviation keep it as 1."""
+    """Emit ``LayerNormalization`` for the last axis, arithmetic for another; the mean and the deviation keep it as 1."""
     x = t.inputs[0]
     axis = axis_of(t.attrs["axis"], x.rank)
+    if axis == x.rank - 1 and t.opset >= 17 and not t.used - {0}:
+        return [t.emit("LayerNormalization", *t.inputs, axis=-1, epsilon=float(t.attrs["eps"]))]
     out, mean, deviation = _standardize(t, x, [axis])
     wide = _compute_dtype(t)
     return [_scale(t, out, x.rank - 1 - axis), *(t.cast(y, x.dtype, of=wide) for y in (mean, deviation))]
@@ -97,7 +99,7 @@ def _standardize(t: Translation, x: Value, axes: Sequence[int]) -> tuple[str, st
     data = t.cast(x, wide)
     mean = t.reduce("ReduceMean", data, axes, keepdims=True)
     distance = t.emit("Sub", data, mean)
-    variance = t.reduce("ReduceMean", t.emit("Pow", distance, t.number(2, wide)), axes, keepdims=True)
+    variance = t.reduce("ReduceMean", t.emit("Mul", distance, distance), axes, keepdims=True)
     deviation = t.emit("Sqrt", t.emit("Add", variance, t.number(t.attrs["eps"], wide)))
     return t.emit("Div", distance, deviation), mean, deviation
 

@@ -1,11 +1,12 @@
 """Pooling in ONNX: ``MaxPool`` and ``AveragePool``, which have the channels first and pad each end of an axis on its own.
 
-The conventions ``full`` and ``same`` are a padding at the end. What counts as a cell of a mean is told by which padding the
-node has itself (not counted) and which a ``Pad`` adds before it (counted); sums are means times the size of the window.
+The conventions ``full`` and ``same`` are a padding at the end. Sums are means times the size of the window, and means that
+divide by other numbers than ONNX does are scaled by a constant.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -51,7 +52,7 @@ def translate_pooling_v1(t: Translation) -> str:
     if t.attrs["pool_type"] == "avg":
         return _average(t, x, cells, include=True) if cells.fits else _average(t, *_pad_all(t, x, cells, 0), include=True)
     front = (0, 0, *cells.begin)
-    data = t.pad(x, front, front, 0, x.dtype)
+    data = _pad_apart(t, x, front, front, 0)
     window = cells.window._replace(pad=(0,) * len(cells.begin))
     sizes = tuple(n + 2 * p for n, p in zip(cells.sizes, cells.begin, strict=True))
     counts = tuple(min(c, -(-n // s)) for c, n, s in zip(cells.counts, sizes, window.stride, strict=True))
@@ -124,16 +125,10 @@ def _pool_cells(t: Translation, x: Value, kind: str, cells: _Cells) -> str:
         data, inner = (x, cells) if cells.fits else _pad_all(t, x, cells, 0)
         mean = _average(t, data, inner, include=True)
         return t.emit("Mul", mean, t.number(prod(cells.window.kernel), x.dtype))
-    if t.attrs.get("count_include_pad") is False or not any((*cells.begin, *cells.end)):
-        return _average(t, x, cells, include=False) if cells.fits else _average_by_weight(t, x, cells, include=False)
-    if cells.begin == cells.end and cells.fits:
-        return _average(t, x, cells, include=True)
-    front = (0, 0, *cells.begin)
-    surplus = tuple(max(0, e - p) for e, p in zip(cells.end, cells.begin, strict=True))
-    inner = _Cells(cells.window._replace(pad=(0,) * len(surplus)), cells.sizes, cells.counts, surplus)
-    if not inner.fits:
-        return _average_by_weight(t, x, cells, include=True)
-    return _average(t, t.pad(x, front, front, 0, x.dtype), inner, include=False)
+    include = t.attrs.get("count_include_pad") is not False and any((*cells.begin, *cells.end))
+    if cells.fits and (not include or cells.begin == cells.end):
+        return _average(t, x, cells, include=include)
+    return _average_by_weight(t, x, cells, include=include)
 
 
 def _maximum(t: Translation, x: Value | str, dtype: str, cells: _Cells) -> str:
@@ -158,16 +153,29 @@ def _average(t: Translation, x: Value | str, cells: _Cells, *, include: bool) ->
 def _pad_all(t: Translation, x: Value, cells: _Cells, value: float) -> tuple[str, _Cells]:
     """Return the data with all of its padding, and the windows over it."""
     ends = tuple(max(0, e) for e in cells.end)
-    padded = t.pad(x, (0, 0, *cells.begin), (0, 0, *ends), value, x.dtype)
+    padded = _pad_apart(t, x, (0, 0, *cells.begin), (0, 0, *ends), value)
     none = (0,) * len(ends)
     sizes = tuple(n + p + e for n, p, e in zip(cells.sizes, cells.begin, ends, strict=True))
     return padded, _Cells(cells.window._replace(pad=none), sizes, cells.counts, none)
 
 
+def _pad_apart(t: Translation, x: Value, before: Sequence[int], after: Sequence[int], value: float) -> str:
+    """Return padded data through an axis of its own.
+
+    onnxruntime would join a ``Pad`` and the pooling behind it, even where the padding is no smaller than the window (which it
+    then refuses) or is not -inf for a maximum (which it then becomes).
+    """
+    if not any((*before, *after)):
+        return x.name
+    first = t.integers([0])
+    return t.emit("Squeeze", t.pad(t.emit("Unsqueeze", x, first), (0, *before), (0, *after), value, x.dtype), first)
+
+
 def _average_by_weight(t: Translation, x: Value, cells: _Cells, *, include: bool) -> str:
-    """Return means where windows lie in the padding as a whole: those over all of a window, scaled by its number of cells."""
+    """Return means over the whole windows, scaled to their numbers of cells."""
     wide = "float32" if x.dtype == "float16" else x.dtype
-    mean = _average(t, *_pad_all(t, Value(t.cast(x, wide), x.shape, wide), cells, 0), include=True)
+    data = Value(t.cast(x, wide), x.shape, wide)
+    mean = _average(t, data, cells, include=True) if cells.fits else _average(t, *_pad_all(t, data, cells, 0), include=True)
     factor = np.ones((1, 1, *(1,) * len(cells.counts)))
     for i, (size, count, kernel) in enumerate(zip(cells.sizes, cells.counts, cells.window.kernel, strict=True)):
         number = tap_cells(size, cells.window, i, count, include)
