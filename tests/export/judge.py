@@ -59,10 +59,13 @@ def export_graph(
     return b"".join(encode_model(OnnxModel(translated.graph, {"": opset}, IR_VERSIONS[opset])).pieces())
 
 
-def run_onnx(data: bytes, feeds: Mapping[str, Any], *, reference: bool = False) -> tuple[list[Any], str]:
+def run_onnx(
+    data: bytes, feeds: Mapping[str, Any], *, reference: bool = False, optimize: bool = False
+) -> tuple[list[Any], str]:
     """Check a model with ONNX's checker and run it; return its outputs and who computed them.
 
-    ``feeds`` that are not among the model's inputs are left out. With ``reference`` onnxruntime is not asked.
+    ``feeds`` that are not among the model's inputs are left out. With ``reference`` onnxruntime is not asked; with
+    ``optimize`` it joins nodes first, as it does by default.
     """
     import onnx
     import onnxruntime
@@ -74,7 +77,8 @@ def run_onnx(data: bytes, feeds: Mapping[str, Any], *, reference: bool = False) 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if not optimize:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         session = None if reference else onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:
