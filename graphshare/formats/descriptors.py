@@ -10,7 +10,7 @@ import re
 
 from graphshare.errors import Fault, OutputError
 
-_DESCRIPTOR = re.compile(r"(?:/dev|/proc/(?:self|thread-self|\d+)(?:/task/\d+)?)/fd/(\d+)")
+_DESCRIPTOR = r"(?:/dev|/proc/(?:self|thread-self|\d+)(?:/task/\d+)?)/fd/(\d+)"
 _STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _LAST = 1 << 8  # where open descriptors cannot be listed, those below this are tried
 _inherited: frozenset[int] | None = None  # None in a library, where the caller may have opened some
@@ -54,7 +54,7 @@ def _descriptor_number(path: str) -> int | None:
     if path in _STANDARD:
         return _STANDARD[path]
     for candidate in (path, os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))):
-        match = _DESCRIPTOR.fullmatch(candidate)
+        match = re.fullmatch(_DESCRIPTOR, candidate)
         if match is not None and (not candidate.startswith("/proc/") or _is_own(candidate)):
             return int(match.group(1))
     return None
