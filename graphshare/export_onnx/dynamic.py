@@ -14,8 +14,7 @@ import msgspec
 import numpy as np
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.formats.onnx.encode import encode_graph
-from graphshare.ir.onnx import Bytes, OnnxGraph, OnnxNode, Tensor, ValueInfo
+from graphshare.ir.onnx import AttributeValue, Bytes, OnnxGraph, OnnxNode, Tensor, ValueInfo
 from graphshare.ops.kernel import Array
 
 _SIZE = "int64"
@@ -75,30 +74,41 @@ class _Generalization:
 
     def graph(self) -> OnnxGraph:
         """Return the graph with symbolic sizes. Raises RefusedError."""
-        if len({len(v.graph.nodes) for v in self.variants}) != 1:
-            raise RefusedError(Fault("the graph has other nodes for other sizes, so its sizes cannot be chosen by the caller"))
-        rows = zip(*(v.graph.nodes for v in self.variants), strict=True)
-        nodes = [self._node(row) for row in rows]
-        inputs = [self._value(row) for row in zip(*(v.graph.inputs for v in self.variants), strict=True)]
-        outputs = [self._value(row) for row in zip(*(v.graph.outputs for v in self.variants), strict=True)]
+        whole = self._graph([v.graph for v in self.variants])
         if self.faults:
             raise RefusedError(self.faults)
-        used = {name for node in (*nodes, *self.computed) for name in node.inputs}
+        nodes = (*self.computed, *whole.nodes)
+        used = {name for node in nodes for name in node.reads()}
         kept = [tensor for tensor in self.first.initializers if tensor.name in used]
-        return OnnxGraph(
-            self.first.name, (*self.computed, *nodes), tuple(inputs), tuple(outputs), (*kept, *self.added.values())
-        )
+        return msgspec.structs.replace(whole, nodes=nodes, initializers=(*kept, *self.added.values()))
+
+    def _graph(self, row: Sequence[OnnxGraph]) -> OnnxGraph:
+        """Return the graph, or body of a node, with its nodes for all sizes."""
+        if len({len(graph.nodes) for graph in row}) != 1:
+            raise RefusedError(Fault("the graph has other nodes for other sizes, so its sizes cannot be chosen by the caller"))
+        nodes = [self._node(nodes) for nodes in zip(*(graph.nodes for graph in row), strict=True)]
+        inputs = [self._value(values) for values in zip(*(graph.inputs for graph in row), strict=True)]
+        outputs = [self._value(values) for values in zip(*(graph.outputs for graph in row), strict=True)]
+        return OnnxGraph(row[0].name, tuple(nodes), tuple(inputs), tuple(outputs))
 
     def _node(self, row: Sequence[OnnxNode]) -> OnnxNode:
         """Return one node with its inputs for all sizes."""
         first = row[0]
-        if any((n.op_type, n.outputs, len(n.inputs)) != (first.op_type, first.outputs, len(first.inputs)) for n in row):
+        if any(_form(n) != _form(first) for n in row):
             self._refuse(first, "is another node for other sizes")
             return first
-        if any(not _same_attributes(first.attributes, n.attributes) for n in row[1:]):
-            self._refuse(first, "has attributes that depend on the sizes")
+        attributes = {key: self._attribute(first, [n.attributes.get(key) for n in row]) for key in first.attributes}
         inputs = [self._input(first, names) for names in zip(*(n.inputs for n in row), strict=True)]
-        return msgspec.structs.replace(first, inputs=tuple(inputs))
+        return msgspec.structs.replace(first, inputs=tuple(inputs), attributes=attributes)
+
+    def _attribute(self, node: OnnxNode, values: Sequence[AttributeValue | None]) -> AttributeValue:
+        bodies = [x for x in values if isinstance(x, OnnxGraph)]
+        if len(bodies) == len(values):
+            return self._graph(bodies)
+        if not all(_same(values[0], x) for x in values):
+            self._refuse(node, "has attributes that depend on the sizes")
+        assert values[0] is not None
+        return values[0]
 
     def _input(self, node: OnnxNode, names: Sequence[str]) -> str:
         tensors = [known.get(name) for known, name in zip(self.constants, names, strict=True)]
@@ -202,13 +212,12 @@ def _describe(law: Law, axis: int) -> int | str:
     return "+".join([*terms, *([str(rest)] if rest else [])]) if terms else rest
 
 
-def _same_attributes(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    return first.keys() == second.keys() and all(_same(value, second[key]) for key, value in first.items())
+def _form(node: OnnxNode) -> tuple[object, ...]:
+    """Return what a node has for all sizes."""
+    return node.op_type, node.outputs, len(node.inputs), node.attributes.keys()
 
 
 def _same(first: Any, second: Any) -> bool:
-    if isinstance(first, OnnxGraph) and isinstance(second, OnnxGraph):
-        return b"".join(encode_graph(first).pieces()) == b"".join(encode_graph(second).pieces())
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         return _content(first) == _content(second)
     return bool(first == second)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
+from graphshare.api.export import export
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
 from graphshare.execute.run import run
 from graphshare.formats.mxnet.symbol import read_symbol
@@ -82,15 +85,35 @@ def test_a_loop_that_stops_early_or_never_begins(limit: int) -> None:
     agrees(a_loop("_while_loop", WHILE, ["i", "n"], [BELOW, NEXT]), arrays)
 
 
-def test_weights_are_read_inside_of_a_body_once() -> None:
+def a_recurrent_layer() -> dict[str, Any]:
     dense = operator("FullyConnected", "dense", [0, 1], attrs={"num_hidden": "3", "no_bias": "True"})
-    step = body(["x", "w", "s"], dense, operator("elemwise_add", "next", [3, 2]), heads=[3, 4])
+    half = operator("_mul_scalar", "half", [3], attrs={"scalar": "0.5"})
+    step = body(["x", "w", "s"], dense, half, operator("elemwise_add", "next", [4, 2]), heads=[3, 5])
     attrs = FOREACH | {"num_args": "4", "in_state_locs": "[2]", "remain_locs": "[1]"}
+    return a_loop("_foreach", attrs, ["x", "s", "w"], [step])
+
+
+def test_steps_and_batch_that_the_caller_chooses(tmp_path: Path) -> None:
+    """The constant of the body stays, and the sizes inside of it are free too."""
+    graph, rng = read_symbol(mxnet_text(a_recurrent_layer()).encode()), np.random.default_rng(2)
+    weight = rng.normal(size=(3, 3)).astype("float32")
+    model = Checkpoint(graph).with_params({"w": weight})
+    dynamic = {"x": ("steps", "batch", 3), "s": ("batch", 3)}
+    shapes = {"x": (4, 2, 3), "s": (2, 3)}
+    made = export(model, tmp_path / "loop.onnx", shapes=shapes, as_input=["x", "s"], dynamic=dynamic)
+    assert made.proof
+    feeds = {"x": rng.normal(size=(6, 5, 3)).astype("float32"), "s": np.ones((5, 3), "float32")}
+    got, _ = run_onnx((tmp_path / "loop.onnx").read_bytes(), feeds)
+    for x, y in zip(got, run(graph, feeds=feeds | {"w": weight}).outputs.values(), strict=True):
+        assert describe_mismatch(x, y) is None
+
+
+def test_weights_are_read_inside_of_a_body_once() -> None:
     rng = np.random.default_rng(1)
     arrays = {"x": rng.normal(size=(4, 2, 3)), "s": rng.normal(size=(2, 3)), "w": rng.normal(size=(3, 3))}
     arrays = {name: x.astype("float32") for name, x in arrays.items()}
-    model = agrees(a_loop("_foreach", attrs, ["x", "s", "w"], [step]), arrays, stored=("w",))
-    assert [tensor.name for tensor in model.graph.initializer] == ["w"]
+    model = agrees(a_recurrent_layer(), arrays, stored=("w",))
+    assert [tensor.name for tensor in model.graph.initializer if tensor.dims] == ["w"]
     assert [value.name for value in model.graph.input] == ["x", "s"]
 
 
