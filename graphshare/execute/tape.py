@@ -158,8 +158,8 @@ class Tape:
     def backward(self, heads: Gradients) -> Backward:
         """Run the backward pass from the gradients of the targets; None is zero.
 
-        As in MXNet every loss starts with its own gradient, even behind a BlockGrad or an operator without a gradient, and
-        statistics are updated wherever a gradient could flow, even if it is zero.
+        As in MXNet every loss and penalty starts with its own gradient, even behind a BlockGrad or an operator without a
+        gradient, and statistics are updated wherever a gradient could flow, even if it is zero.
 
         Raises:
             RefusedError: a gradient cannot be computed; the node is named.
@@ -175,7 +175,8 @@ class Tape:
             outputs = [sums.take(slot) for slot in recorded.step.outputs]
             if recorded.updates:
                 updating.append(recorded)
-            if not recorded.gradient.is_loss and all(gradient is None for gradient in outputs):
+            starts = recorded.gradient.is_loss or recorded.gradient.adds_penalty
+            if not starts and all(gradient is None for gradient in outputs):
                 continue
             gradients = _apply_vjp(recorded, outputs)
             for slot, is_wanted, gradient in zip(recorded.step.inputs, recorded.entry.requested, gradients, strict=True):

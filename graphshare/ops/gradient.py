@@ -49,8 +49,9 @@ class Gradient(msgspec.Struct, frozen=True):
     ``vjp(entry, *output gradients)`` returns the gradients of the inputs: one array for the first input, or a sequence, which
     may be shorter than the inputs; missing ones are zero. The gradient of the first output is always an array, that of another
     output is None if the output is unused. ``reads_inputs`` and ``reads_outputs`` say what must be kept until the backward
-    pass. ``is_loss`` operators start a backward pass: they ignore the gradient of their output. ``overwrites`` returns new
-    values of inputs that MXNet's forward pass writes to.
+    pass. ``is_loss`` operators start a backward pass: they ignore the gradient of their output. One that ``adds_penalty``
+    starts one too, and adds to the gradient of its output. ``overwrites`` returns new values of inputs that MXNet's forward
+    pass writes to.
     """
 
     operator: str
@@ -58,6 +59,7 @@ class Gradient(msgspec.Struct, frozen=True):
     reads_inputs: bool = True
     reads_outputs: bool = True
     is_loss: bool = False
+    adds_penalty: bool = False
     overwrites: Callable[[Attrs, Sequence[Array]], Mapping[int, Array]] | None = None
 
 

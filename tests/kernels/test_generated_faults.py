@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 
+from graphshare.execute.plan import make_plan
+from graphshare.execute.tape import Tape
+from graphshare.formats.mxnet.symbol import read_symbol
 from tests.oracle.probed import Refusal, backward, forward
+from tests.symbols import document, operator, variable
 
 ANSWERS: list[tuple[str, dict[str, str], bool, list[Any], list[Any]]] = [
     (
@@ -107,6 +112,44 @@ ANSWERS: list[tuple[str, dict[str, str], bool, list[Any], list[Any]]] = [
         [np.array([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], "float32"), np.array([[7.0, 8.0, 9.0]], "float32")],
         [np.array([[7.0, 8.0, 9.0], [0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], "float32")],
     ),
+    # in a range of 0 a number becomes infinite, and 0 NaN, which oneDNN makes the upper limit of int8 and the lower of uint8
+    *(
+        (
+            "_contrib_requantize",
+            {"out_type": dtype, "min_calib_range": "0.0", "max_calib_range": "0.0"},
+            False,
+            [np.array([5, 0, -5], "int32"), np.array([-1.0], "float32"), np.array([1.0], "float32")],
+            [np.array(values, dtype)],
+        )
+        for dtype, values in (("int8", [127, 127, -128]), ("uint8", [255, 0, 0]))
+    ),
+    *(
+        (op, {"out_type": dtype}, False, [np.zeros(2, np.float32), *ends], [np.array(values, dtype)])
+        for op, ends in (("_contrib_quantize", [np.zeros(1, np.float32)] * 2), ("_contrib_quantize_v2", []))
+        for dtype, values in (("int8", [127, 127]), ("uint8", [0, 0]))
+    ),
+    (
+        "_contrib_quantized_elemwise_mul",
+        {"min_calib_range": "-1.0", "max_calib_range": "2.5"},
+        False,
+        [
+            np.array([63], "int8"),
+            np.array([50], "int8"),
+            *(np.array([end], "float32") for end in (170.0, 1.5, 170.0, 0.5)),
+        ],
+        [np.array([-96], "int8"), np.array([-1.0], "float32"), np.array([2.5], "float32")],
+    ),
+    (
+        "_contrib_MultiBoxDetection",
+        {"nms_threshold": "-1", "threshold": "-1.5"},
+        False,
+        [
+            np.array([[[0.0, 0.0], [-1.0, 0.5]]], "float32"),
+            np.zeros((1, 8), np.float32),
+            np.array([[[0.0, 0.0, 1.0, 1.0], [0.25, 0.25, 0.5, 0.5]]], "float32"),
+        ],
+        [np.array([[[0.0, 0.5, 0.25, 0.25, 0.5, 0.5], [-1.0] * 6]], "float32")],
+    ),
 ]
 
 X = np.ones((2, 3, 4, 5), np.float32)
@@ -148,6 +191,18 @@ REFUSALS: list[tuple[str, dict[str, str], list[Any]]] = [
     ("Pooling_v1", {"kernel": "(2, 2)", "pool_type": "sum"}, [X.astype(np.int32)]),
     ("UpSampling", {"scale": "2", "sample_type": "bilinear", "num_filter": "1", "num_args": "2"}, [X, X[:1, :1, :4, :4]]),
     ("RNN", {"mode": "rnn_relu", "state_size": "4", "num_layers": "1", "projection_size": "1"}, [CUBE, VECTOR, CUBE]),
+    ("_npi_tensordot", {"a_axes_summed": "(1, 2)", "b_axes_summed": "(-2, 0)"}, [CUBE[:, :, :2], CUBE[:, :2]]),
+    ("_npi_average", {"axis": "(1,)"}, [ROWS, np.ones(1, np.float32)]),
+    ("_npi_average", {"axis": "()"}, [ROWS, np.ones(1, np.float32)]),
+    ("_npi_solve", {}, [np.eye(3, dtype=np.float32)[None], np.ones((2, 3), np.float32)]),
+    ("_npi_norm", {"flag": "-2", "axis": "(4,)"}, [CUBE]),
+    ("_arange", {"start": "0", "stop": "3", "repeat": "0"}, []),
+    ("_linalg_trsm", {}, [VECTOR, VECTOR]),
+    (
+        "_contrib_DeformableConvolution",
+        {"kernel": "(1, 1)", "num_filter": "4", "num_deformable_group": "3", "no_bias": "True"},
+        [X[:, :3], np.zeros((2, 6, 4, 5), np.float32), np.ones((4, 3, 1, 1), np.float32)],
+    ),
     ("CTCLoss", {"use_data_lengths": "True"}, [CUBE, np.ones((4, 1), np.float32), np.full(4, 9, np.float32)]),
     ("CTCLoss", {"use_label_lengths": "True"}, [CUBE, np.ones((4, 1), np.float32), np.full(4, 2, np.float32)]),
 ]
@@ -171,6 +226,62 @@ def test_the_answer_is_that_of_mxnet(
 def test_what_mxnet_refuses_is_refused(op: str, attrs: dict[str, str], arrays: list[Any]) -> None:
     with pytest.raises(Refusal):
         forward(_case(op, attrs, arrays), arrays)
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "arrays"),
+    [
+        ("diag", {"k": "-2"}, [np.zeros((0, 0), np.float32)]),
+        ("diag", {"k": "1"}, [np.zeros((4, 0), np.float32)]),
+        ("_npi_pinv", {}, [np.zeros((2, 0, 4), np.float32), np.ones(3, np.float32)]),
+        ("_npi_pinv", {}, [np.zeros((0, 3), np.float32), np.ones(2, np.float32)]),
+    ],
+)
+def test_what_mxnet_refuses_without_elements_is_refused(op: str, attrs: dict[str, str], arrays: list[Any]) -> None:
+    with pytest.raises(Refusal):
+        forward(_case(op, attrs, arrays, np_shape=True), arrays)
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "arrays"),
+    [
+        ("FullyConnected", {"num_hidden": "4", "no_bias": "True"}, [np.ones((0, 3), np.float32), np.ones((4, 3), np.float32)]),
+        (
+            "FullyConnected",
+            {"num_hidden": "4", "flatten": "False", "no_bias": "True"},
+            [np.ones((3, 0, 5), np.float32), np.ones((4, 5), np.float32)],
+        ),
+        ("LeakyReLU", {"act_type": "prelu"}, [np.ones(0, np.float32), np.ones(0, np.float32)]),
+        ("LeakyReLU", {"act_type": "prelu"}, [np.ones((2, 0), np.float32), np.ones(0, np.float32)]),
+    ],
+)
+def test_arrays_without_elements_have_gradients_of_zeros(op: str, attrs: dict[str, str], arrays: list[Any]) -> None:
+    found = backward(_case(op, attrs, arrays, np_shape=True), arrays, 0)
+    assert [found[i].shape for i in range(len(arrays))] == [x.shape for x in arrays]
+    assert not any(found[i].any() for i in range(len(arrays)))
+
+
+def test_a_singular_matrix_adds_nothing_to_the_gradient_of_determinants() -> None:
+    a = np.array([[[1.0, 2.0], [2.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]]])
+    for op in ("_linalg_det", "_linalg_slogdet"):
+        gradient = backward(_case(op, {}, [a]), [a], 0)[0]
+        assert not gradient[0].any()
+        assert gradient[1].all()
+
+
+def test_a_penalty_acts_behind_an_operator_without_a_gradient() -> None:
+    nodes = [
+        variable("x"),
+        variable("mean"),
+        operator("IdentityAttachKLSparseReg", "sparse", [0, 1], attrs={"penalty": "3.0"}),
+        operator("argmax", "best", [2]),
+    ]
+    graph = read_symbol(json.dumps(document(nodes, [3], row_ptr=False)).encode())
+    x, mean = graph.variables()
+    values = {x: np.full((2, 3), 0.5, np.float32), mean: np.full(3, 0.5, np.float32)}
+    tape = Tape(make_plan(graph.heads), values, [x], streams=lambda node: np.random.default_rng(0))
+    gradient = tape.backward([np.ones(2, np.float32)]).gradients[x]
+    np.testing.assert_allclose(gradient, np.full((2, 3), 3 * (-0.1 / 0.5 + 0.9 / 0.5)), rtol=1e-5)
 
 
 def test_the_classes_of_svm_output_are_on_the_last_axis() -> None:

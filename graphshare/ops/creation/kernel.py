@@ -110,6 +110,7 @@ def _full(attrs: Attrs, shape: tuple[int, ...]) -> Array:
 
 
 def _arange_shape(attrs: Attrs) -> Shape:
+    require(attrs["repeat"] > 0, f"repeat is {attrs['repeat']}, expected at least 1")
     start, stop, step = attrs["start"], attrs["stop"], attrs["step"]
     if stop is None:
         if attrs["infer_range"]:

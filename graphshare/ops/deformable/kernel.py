@@ -77,6 +77,8 @@ def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
         raise KernelError(
             f"{format_count(channels, 'channel')} cannot be divided into num_group and num_deformable_group equal parts"
         )
+    if filters % attrs["num_deformable_group"]:
+        raise KernelError(f"num_filter {filters} is not a multiple of num_deformable_group {attrs['num_deformable_group']}")
     output = dims_of_rank(unify((n, filters, *_output_sizes(attrs, tuple(sizes))), outputs[0]), 4)
     shapes = (
         (output[0], channels, *sizes),

@@ -14,6 +14,13 @@ def _transpose(a: Array) -> Array:
     return np.asarray(a.swapaxes(-1, -2))
 
 
+def _inverse_or_zeros(a: Array) -> Array:
+    """Return the inverse of each matrix; zeros for one whose determinant is 0, as MXNet has it."""
+    singular = np.linalg.det(a) == 0
+    regular = np.where(singular[..., None, None], np.eye(a.shape[-1], dtype=a.dtype), a)
+    return np.asarray(np.where(singular[..., None, None], a.dtype.type(0), _inverse(regular)))
+
+
 def _inverse(a: Array) -> Array:
     try:
         result: Array = np.linalg.inv(a)
@@ -35,13 +42,13 @@ def _per_matrix(numbers: Array, a: Array) -> Array:
 def det(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
     """Return ``dy`` times the determinant times the transposed inverse."""
     (a,) = entry.inputs
-    return np.asarray(_per_matrix(dy * entry.outputs[0], a) * _transpose(_inverse(a)))
+    return np.asarray(_per_matrix(dy * entry.outputs[0], a) * _transpose(_inverse_or_zeros(a)))
 
 
 def slogdet(entry: TapeEntry, dsign: Array, dlog: Array | None = None, *_: Array | None) -> Array | None:
     """Return the transposed inverse times the gradient of the logarithm; the sign has none."""
     (a,) = entry.inputs
-    return None if dlog is None else np.asarray(_per_matrix(dlog, a) * _transpose(_inverse(a)))
+    return None if dlog is None else np.asarray(_per_matrix(dlog, a) * _transpose(_inverse_or_zeros(a)))
 
 
 def inverse(entry: TapeEntry, dy: Array) -> Array:

@@ -212,7 +212,9 @@ def _syrk_shape(attrs: Attrs, shape: tuple[Dim, ...]) -> Shape:
 def _infer_triangular_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     a, b = inputs
     b = unify(b, outputs[0])
-    if b is not None and len(b) > 1:
+    if b is not None and len(b) < 2:
+        raise KernelError(f"{format_count(len(b), 'axis')}, expected matrices")
+    if b is not None:
         side = b[-1] if attrs["rightside"] else b[-2]
         a = unify(a, (*b[:-2], side, side))
     return [a, b], [b]

@@ -100,5 +100,5 @@ GRADIENTS = (
     Gradient("LRN", local_response_norm, reads_outputs=False),
     Gradient("L2Normalization", l2_normalization, reads_outputs=False),
     Gradient("Dropout", dropout, reads_inputs=False),
-    Gradient("IdentityAttachKLSparseReg", sparse_regularization, reads_outputs=False),
+    Gradient("IdentityAttachKLSparseReg", sparse_regularization, reads_outputs=False, adds_penalty=True),
 )

@@ -36,6 +36,8 @@ def _contraction_shapes(inputs: Shapes, outputs: Shapes, left: Sequence[int], ri
     if len(left) != len(right):
         raise KernelError(f"axes {tuple(left)} and {tuple(right)} differ in number")
     first, second = ([axis_of(i, len(shape)) for i in axes] for shape, axes in ((a, left), (b, right)))
+    if len(set(first)) < len(first) or len(set(second)) < len(second):
+        raise KernelError(f"axes {tuple(left)} and {tuple(right)} name an axis twice")
     for i, j in zip(first, second, strict=True):
         unify_dims(a[i], b[j], "axes that are summed over")
     rest = [d for i, d in enumerate(a) if i not in first] + [d for i, d in enumerate(b) if i not in second]
@@ -127,8 +129,14 @@ def _pinv(attrs: Attrs, a: Array, rcond: Array | None = None) -> Any:
     if str(a.dtype) not in LAPACK:
         raise KernelError(f"{a.dtype} is not supported, expected {' or '.join(LAPACK)}")
     limit = attrs["rcond"] if rcond is None else rcond
+    if rcond is not None and not _broadcasts_to(rcond.shape, a.shape[:-2]):
+        raise KernelError(f"rcond {format_shape(rcond.shape)} does not broadcast to one number for each matrix")
     with refuse_invalid_call():
         return np.linalg.pinv(check_finite(a), limit, attrs["hermitian"])
+
+
+def _broadcasts_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    return len(shape) <= len(wanted) and all(d in (1, e) for d, e in zip(reversed(shape), reversed(wanted), strict=False))
 
 
 def _tensorinv(attrs: Attrs, a: Array) -> Any:
@@ -200,8 +208,12 @@ def _square_matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tupl
 
 
 def _solve_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    b = unify(inputs[1], outputs[0])
-    return [_square_shape(inputs[0]), b], [b]
+    a, b = _square_shape(inputs[0]), unify(inputs[1], outputs[0])
+    if a is not None and b is not None:
+        if len(b) not in (len(a), len(a) - 1):
+            raise KernelError(f"{format_shape(b)} is neither one right side nor several for each matrix of {format_shape(a)}")
+        unify(a[:-1], b[: len(a) - 1])
+    return [a, b], [b]
 
 
 def _transpose_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:

@@ -108,7 +108,7 @@ def _diag_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
     rows, columns = shape[first], shape[second]
     rest = tuple(d for i, d in enumerate(shape) if i not in (first, second))
     length = None if rows is None or columns is None else min(rows + min(k, 0), columns - max(k, 0))
-    if length is not None and length <= 0 and 0 not in (rows, columns):
+    if length is not None and (length < 0 or (length == 0 and 0 not in (rows, columns))):
         raise KernelError(f"there is no diagonal {k} in {format_shape(shape)}")
     return inputs, [unify((*rest, None if length is None else max(length, 0)), outputs[0])]
 

@@ -82,7 +82,7 @@ def multiply(context: Context, attrs: Attrs, a: Array, b: Array, *ends: Array) -
         level = _reach(*ends[:2]) / np.float32(127) * (_reach(*ends[2:4]) / np.float32(127))
         return products, range_end(-level * _LEVELS["int32"]), range_end(level * _LEVELS["int32"])
     unit = _LEVELS["int8"] / np.float32(max(map(abs, calibrated)))
-    truncated = np.trunc(products * (unit / first / second)).astype(np.int64)
+    truncated = np.trunc(products.astype(np.float32) * (unit / first / second)).astype(np.int64)
     return truncated.astype(np.int8), range_end(calibrated[0]), range_end(calibrated[1])
 
 

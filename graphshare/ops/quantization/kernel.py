@@ -65,7 +65,9 @@ def quantize(context: Context, attrs: Attrs, x: Array) -> Ranged:
     reach = float(np.float32(max(abs(low), abs(high))))
     if dtype == "int8":
         low, high = -reach, reach
-    return round_to(x * _per_unit(reach, dtype), dtype), range_end(low), range_end(high)
+    with np.errstate(invalid="ignore"):  # in a range of 0 a number becomes infinite, and 0 NaN
+        scaled = x * (_per_unit(reach, dtype) if reach else np.float32(np.inf))
+    return round_to(scaled, dtype), range_end(low), range_end(high)
 
 
 def dequantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Array:
@@ -75,11 +77,12 @@ def dequantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array
 
 def requantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
     """Return 32-bit sums as 8-bit integers; the range is the calibrated one, else that of the data."""
-    dtype, unit = _output_dtype(attrs), reach_of(low, high) / _LEVELS["int32"]
-    ends = calibration_range(attrs) or (float(x.min()) * unit, float(x.max()) * unit)
+    dtype, unit = _output_dtype(attrs), np.float32(reach_of(low, high) / _LEVELS["int32"])
+    ends = calibration_range(attrs) or (float(np.float32(x.min()) * unit), float(np.float32(x.max()) * unit))
     reach = max(abs(ends[0]), abs(ends[1]))
-    factor = unit * ENDS[dtype][1] / reach if reach else 0.0
-    return round_to(x * factor, dtype), range_end(0 if dtype == "uint8" else -reach), range_end(reach)
+    with np.errstate(divide="ignore", invalid="ignore"):  # nothing represents a range of 0: infinities and NaN
+        scaled = x.astype(np.float32) * (unit * (np.float32(ENDS[dtype][1]) / np.float32(reach)))
+    return round_to(scaled, dtype), range_end(0 if dtype == "uint8" else -reach), range_end(reach)
 
 
 def act_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:

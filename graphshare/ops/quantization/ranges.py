@@ -25,9 +25,12 @@ def reach_of(low: Array, high: Array) -> float:
 
 
 def round_to(x: Array, dtype: str) -> Array:
-    """Return ``x`` rounded half to even and clipped to the limits of an integer dtype."""
+    """Return ``x`` rounded half to even, within the limits of a dtype; NaN becomes the upper one, or 0 in uint8."""
     wide = x.astype(np.float64) if dtype == "int32" else x  # float32 cannot hold the limits of int32
-    return np.asarray(np.clip(np.rint(wide), *ENDS[dtype]).astype(dtype))
+    low, high = ENDS[dtype]
+    if dtype == "uint8":
+        return np.asarray(np.minimum(np.fmax(np.rint(wide), low), high).astype(dtype))
+    return np.asarray(np.maximum(np.fmin(np.rint(wide), high), low).astype(dtype))
 
 
 def calibration_range(attrs: Attrs) -> tuple[float, float] | None:

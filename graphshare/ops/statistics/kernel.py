@@ -13,6 +13,7 @@ from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require,
 from graphshare.ops.linear_algebra.kernel import check_finite
 from graphshare.ops.reduction.kernel import np_axes_of, np_shapes
 from graphshare.ops.unification import axis_of, is_known, same_dtypes, size_of, unify
+from graphshare.ops.windows import unify_dims
 from graphshare.text.format import format_count
 
 
@@ -85,6 +86,11 @@ def _average_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     each = len(inputs) > 1 and inputs[1] is not None and len(inputs[1]) == len(inputs[0] or ())
     if len(inputs) > 1 and not each and inputs[1] is not None and len(inputs[1]) != 1:
         raise KernelError(f"weights have {format_count(len(inputs[1]), 'axis')}, expected 1 or those of the array")
+    if len(inputs) > 1 and not each and inputs[0] is not None and inputs[1] is not None:
+        axes = np_axes_of(attrs, len(inputs[0]))
+        if len(axes) != 1:
+            raise KernelError(f"weights of one axis need one axis to average over, not {format_count(len(axes), 'axis')}")
+        unify_dims(inputs[0][axes[0]], inputs[1][0], "weights against the axis they belong to")
     return inputs, [unify(a, b) for a, b in zip((result, result if each else ()), outputs, strict=False)]
 
 
@@ -92,6 +98,8 @@ def norm_axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
     """Return the axes of a norm: all for flag -2, else those of ``axis``, or the last two, or the only one."""
     axis = attrs["axis"]
     if attrs["flag"] == -2:
+        for i in axis or ():
+            axis_of(i, rank)
         return tuple(range(rank))
     return tuple(range(max(0, rank - 2), rank)) if axis is None else tuple(axis_of(i, rank) for i in axis)
 
