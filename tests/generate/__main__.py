@@ -19,13 +19,19 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.generate.blame import blame
 from tests.generate.grow import Coverage, Grower, Model
 from tests.generate.invariants import INVARIANTS
-from tests.generate.judge import Disagreement, Verdict, ask_mxnet, blame, judge
-from tests.generate.shrink import shrink, single_node
+from tests.generate.isolate import isolate, needed_operators
+from tests.generate.judge import ask_mxnet, judge
+from tests.generate.shrink import cut_all, shrink, single_node
+from tests.generate.verdict import Disagreement, Verdict
 from tests.surroundings import oracle_path
 
 BATCH = 200
+ROUNDS = 6
+"""How often nodes are cut away from a graph that MXNet refuses; each time all that are found."""
+AGREES = {False: "graphs that agree", True: "graphs that agree without the nodes of known refusals and gradients"}
 
 
 class Campaign:
@@ -66,41 +72,70 @@ class Campaign:
                 self._keep(shrink(model, lambda smaller, check=check: check(smaller) is not None), name)  # type: ignore[misc]
 
     def _ask(self, models: list[Model], folder: Path) -> None:
-        unexplained: list[tuple[Model, Verdict]] = []
-        for model, answer in zip(models, ask_mxnet(self.oracle_python, models, folder), strict=True):
-            verdict = judge(model, answer)
-            self.counts["compared values"] += verdict.compared
-            self.counts["rounding from before"] += verdict.amplified
-            self.counts["known differences"] += verdict.known
-            if any(found.what in ("refusal", "crash", "gradient") for found in verdict.disagreements):
-                unexplained.append((model, verdict))
-                continue
-            self.counts[verdict.status] += 1
-            for found in verdict.disagreements:
-                self._report(found)
-                if found.node.startswith("n") and found.node[1:].isdigit():
-                    self._keep(single_node(model, int(found.node[1:])), "mxnet")
-        self._explain(unexplained, folder)
+        """Judge graphs; those that MXNet refuses once more without the nodes at fault."""
+        cut: set[int] = set()
+        for _ in range(ROUNDS):
+            unexplained: list[tuple[Model, Verdict]] = []
+            for model, answer in zip(models, ask_mxnet(self.oracle_python, models, folder) if models else (), strict=True):
+                verdict = judge(model, answer)
+                if verdict.is_of_the_graph:
+                    unexplained.append((model, verdict))
+                else:
+                    self._count(model, verdict, cut=model.seed in cut)
+            models = self._explain(unexplained, folder)
+            cut.update(model.seed for model in models)
+        for model in models:
+            self._report(Disagreement(model.seed, "graph", "undecided", f"refused after {ROUNDS} cuts"))
 
-    def _explain(self, unexplained: list[tuple[Model, Verdict]], folder: Path) -> None:
-        by_seed: dict[int, list[Disagreement]] = {}
-        for gradients in (False, True):
-            models = [m for m, v in unexplained if any(f.what == "gradient" for f in v.disagreements) == gradients]
-            for found in blame(self.oracle_python, models, folder, gradients=gradients) if models else ():
-                by_seed.setdefault(found.seed, []).append(found)
+    def _count(self, model: Model, verdict: Verdict, *, cut: bool) -> None:
+        self.counts.update(verdict.counts)
+        for found in verdict.disagreements:
+            self._report(found)
+            self._keep_node(model, found.node, "mxnet")
+        if model.seed not in {found.seed for found in self.disagreements}:
+            self.counts["graphs refused by both" if verdict.refused else AGREES[cut]] += 1
+
+    def _explain(self, unexplained: list[tuple[Model, Verdict]], folder: Path) -> list[Model]:
+        """Report the nodes for which graphs are refused or have other gradients; return the graphs without them."""
+        faults: dict[int, list[Disagreement]] = {}
+        asked = [(model, any(found.what == "gradient" for found in verdict.disagreements)) for model, verdict in unexplained]
+        for fault in blame(self.oracle_python, asked, folder) if asked else ():
+            faults.setdefault(fault.seed, []).append(fault)
+        smaller = []
         for model, verdict in unexplained:
-            places = {f"n{number}" for number in model.cases}
-            faults = by_seed.get(model.seed, verdict.disagreements)
-            faults = [found for found in faults if found.what != "known"]
-            self.counts["differs" if faults else "known refusals"] += 1
-            for found in faults:
-                self._report(found)
-                if found.node in places:
-                    self._keep(single_node(model, int(found.node[1:])), "refusal")
+            found = faults.get(model.seed, [])
+            for fault in found:
+                self.counts["nodes with known differences"] += fault.known
+                if not fault.known:
+                    self._report(fault)
+                    self._keep_node(model, fault.node, "alone")
+            names = {fault.node for fault in found} or self._isolate(model, verdict.disagreements[0], folder)
+            records = enumerate(model.document["nodes"])
+            smaller.append(cut_all(model, [number for number, record in records if record["name"] in names]))
+        for model in smaller:
+            self.counts["graphs cut away"] += not model.cases
+        return [model for model in smaller if model.cases]
+
+    def _isolate(self, model: Model, found: Disagreement, folder: Path) -> set[str]:
+        """Return the nodes that a difference of the whole graph needs; report it unless it is listed."""
+        listed = needed_operators(self.oracle_python, model, found, folder)
+        if listed:
+            self.counts["differences known in graphs"] += 1
+            return listed
+        smallest = isolate(self.oracle_python, model, found.what, folder)
+        nodes = [smallest.document["nodes"][number] for number in smallest.cases]
+        self._report(found._replace(node=" ".join(record["op"] for record in nodes)))
+        self._keep(smallest, found.what)
+        return {record["name"] for record in nodes}
 
     def _report(self, found: Disagreement) -> None:
         self.disagreements.append(found)
         print(f"seed {found.seed} {found.node}: {found.what}: {found.how}", flush=True)
+
+    def _keep_node(self, model: Model, name: str, kind: str) -> None:
+        number = next((n for n in model.cases if model.document["nodes"][n]["name"] == name), None)
+        if number is not None:
+            self._keep(single_node(model, number), kind)
 
     def _keep(self, model: Model, kind: str) -> None:
         if self.keep is None:

@@ -21,7 +21,8 @@ from graphshare.ir.graph import Graph
 from graphshare.ops.kernel import KernelError
 from graphshare.ops.registry import find_kernel, lookup
 from graphshare.ops.signature import PARAMETER_FORMALS, Signature
-from tests.oracle.known_differences import OF_VALUES, REWRITTEN
+from tests.generate.more_cases import BEFORE, BEHIND, more_cases
+from tests.oracle.known_in_graphs import OF_VALUES, REWRITTEN
 from tests.oracle.probed import Refusal, forward
 from tests.oracle.probing import Probe, cases_with_bodies, change_attribute, change_dtype, change_shape, recorded_cases
 from tests.symbols import Document, document, operator, variable
@@ -92,7 +93,7 @@ class Grower:
     """Grows graphs from a pool of recorded cases, all there are by default; the seed alone decides a graph."""
 
     def __init__(self, pool: dict[str, list[Probe]] | None = None) -> None:
-        pool = {**recorded_cases(), **cases_with_bodies()} if pool is None else pool
+        pool = {**recorded_cases(), **cases_with_bodies(), **more_cases()} if pool is None else pool
         self.pool = {op: cases for op, cases in pool.items() if op not in OUTSIDE}
         self.coverage = Coverage()
 
@@ -101,7 +102,7 @@ class Grower:
         stream = np.random.default_rng([seed, 14])
         plant = _Plant(seed, stream, np_shape=bool(stream.integers(5) == 0))
         names = sorted(self.pool)
-        size = int(stream.integers(5, 61))
+        size = int(np.exp(stream.uniform(np.log(5), np.log(59))))  # as many up to 17 operators as beyond; two may follow
         drawn = [names[i] for i in stream.integers(len(names), size=2 * size)]
         for op in drawn:
             if len(plant.cases) >= size:
@@ -132,8 +133,10 @@ class _Plant:
             case, recorded = cases[self.stream.integers(len(cases))]
             attrs, arrays = dict(case["attrs"]), [np.asarray(x) for x in recorded]
             chosen: list[Any] | None
-            if "subgraphs" in case:
-                chosen = [self._find_equal(x) or x for x in arrays]
+            if op in BEFORE:
+                chosen = self._append_before(op, arrays)
+            elif "subgraphs" in case:
+                chosen = [(self._find_equal(x) if x.size > 1 else None) or x for x in arrays]
             elif attempt < ATTEMPTS - 1:
                 if self.stream.integers(3) == 0:
                     change_attribute(self.stream, op, attrs, arrays)
@@ -141,8 +144,24 @@ class _Plant:
             else:
                 chosen = list(arrays)
             if chosen is not None and self._append(op, attrs, chosen, case):
+                if op in BEHIND:
+                    self._append_behind(op)
                 return True
         return False
+
+    def _append_before(self, op: str, arrays: Sequence[Any]) -> list[Any] | None:
+        """Add the operator whose output ``op`` takes, for nothing else."""
+        name, attrs = BEFORE[op]
+        if not self._append(name, dict(attrs), arrays[:1], {"family": ""}):
+            return None
+        made = self.values[-1]
+        self.states.add(made.node)
+        return [made, *arrays[1:]]
+
+    def _append_behind(self, op: str) -> None:
+        """Add the operator of two inputs that reads the output of ``op``."""
+        made = self.values[-1]
+        self._append(BEHIND[op], {}, [made, np.ones_like(made.array)], {"family": ""})
 
     def _choose_inputs(self, op: str, attrs: dict[str, str], arrays: list[Any]) -> list[Any] | None:
         """Return a :class:`Value` or a new array for each input; None if the shapes contradict each other."""

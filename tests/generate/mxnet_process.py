@@ -1,9 +1,12 @@
 """What MXNet 1.9.1 answers to generated graphs. Runs under a Python that has it.
 
-    ORACLE_PYTHON tests/generate/mxnet_process.py GRAPHS.pickle ANSWERS
+    ORACLE_PYTHON tests/generate/mxnet_process.py
 
-Each answer is a pickled ``(number, question, answer)``. A process of its own works through the list; a question that ends it,
-or that takes more than ``SECONDS``, has the answer ``{"crash": status}``, and the next process begins with the next graph.
+Each line of standard input names a file of pickled graphs and, after a tab, one for the answers; each line of standard output
+says that they are done. An answer is a pickled ``(number, question, answer)``. A process of its own works through the list; a
+question that ends it, or that takes more than ``SECONDS``, has the answer ``{"crash": status}``, and the next process begins
+with the next graph.
+A graph that is ``alone`` has a process of its own: oneDNN's cache would mix its joined layers up with those of others.
 """
 
 import os
@@ -98,14 +101,19 @@ def answers(model):
 
 
 def work(models, begin, out):
+    """Answer from ``begin`` on; a graph that is to be alone begins a process and ends it."""
     with open(out, "ab") as file:
         for number in range(begin, len(models)):
+            if models[number]["alone"] and number > begin:
+                return
             signal.alarm(SECONDS)
             for name, answer in answers(models[number]):
                 pickle.dump((number, name, answer), file, 4)
                 file.flush()
             pickle.dump((number, "end", None), file, 4)
             file.flush()
+            if models[number]["alone"]:
+                return
 
 
 def last_answer(out):
@@ -119,8 +127,14 @@ def last_answer(out):
                 return number, name
 
 
-def main(source, out):
+def main():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    for line in sys.stdin:
+        answer_file(*line.rstrip("\n").split("\t"))
+        print("done", flush=True)
+
+
+def answer_file(source, out):
     with open(source, "rb") as file:
         models = pickle.load(file)
     open(out, "wb").close()
@@ -132,10 +146,11 @@ def main(source, out):
             os._exit(0)
         status = os.waitpid(child, 0)[1]
         number, name = last_answer(out)
-        if name == "end" and number + 1 == len(models):
-            return
-        asked = models[number]["asked"]
+        if status == 0:
+            begin = number + 1
+            continue
         crashed = number + 1 if name == "end" else number
+        asked = models[crashed]["asked"]
         question = asked[0] if name == "end" else asked[asked.index(name) + 1]
         with open(out, "ab") as file:
             pickle.dump((crashed, question, {"crash": status}), file, 4)
@@ -144,4 +159,4 @@ def main(source, out):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from tests.generate.grow import Model
@@ -57,6 +57,40 @@ def cut(model: Model, number: int) -> Model | None:
     nodes[number] = variable(name)
     cases = {key: case for key, case in model.cases.items() if key != number}
     return _prune(_with(model, nodes=nodes)._replace(cases=cases, feeds={**model.feeds, name: model.values[number, 0]}))
+
+
+def cut_all(model: Model, numbers: Collection[int]) -> Model:
+    """Replace operators by variables of the values that others use of them; what nothing uses any more becomes a head."""
+    uses = sorted(
+        {(i, k) for n, record in enumerate(model.document["nodes"]) if n not in numbers for i, k, _ in record["inputs"]}
+    )
+    nodes: list[dict[str, Any]] = []
+    place: dict[tuple[int, int], tuple[int, int]] = {}
+    feeds = dict(model.feeds)
+    cases: dict[int, dict[str, Any]] = {}
+    values: dict[tuple[int, int], Any] = {}
+    for number, record in enumerate(model.document["nodes"]):
+        if number not in numbers:
+            entries = [[*place[i, k], v] for i, k, v in record["inputs"]]
+            outputs = [k for i, k in model.values if i == number]
+            place |= {(number, k): (len(nodes), k) for k in outputs}
+            values |= {place[number, k]: model.values[number, k] for k in outputs}
+            if number in model.cases:
+                cases[len(nodes)] = model.cases[number]
+            nodes.append({**record, "inputs": entries})
+            continue
+        for i, k in uses:
+            if i == number:
+                place[i, k] = (len(nodes), 0)
+                values[len(nodes), 0] = feeds[f"{record['name']}_out{k}"] = model.values[i, k]
+                nodes.append(variable(f"{record['name']}_out{k}"))
+    used = {(i, k) for record in nodes for i, k, _ in record["inputs"]}
+    heads = [[i, k, 0] for i, k in values if i in cases and (i, k) not in used]
+    if model.refused is not None:
+        heads = [[len(nodes) - 1, 0, 0]]
+    document = {**model.document, "nodes": nodes, "heads": heads}
+    document["arg_nodes"] = [i for i, record in enumerate(nodes) if record["op"] == "null"]
+    return _prune(model._replace(document=document, feeds=feeds, cases=cases, values=values))
 
 
 def _with(model: Model, **changes: Any) -> Model:

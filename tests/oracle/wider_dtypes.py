@@ -13,7 +13,7 @@ MESSAGES = (
     "Unknown type enum|support floating point types|does not support boolean|does not support float16|Unsupported (data )?type|"
     "data type do not match specified type|get_with_shape|unknown type for MKLDNN|FP16 gemm|float16 fully connected|"
     "Other DTypes|Only FP32|[Nn]ot impl|dot only supports|only supports|Type inconsistent|should be int type|"
-    "could not create a (primitive )?descriptor"
+    "could not create a (primitive )?descriptor|== mshadow::kFloat32 "
 )
 OPERATORS: dict[str, frozenset[str]] = {
     "bool": frozenset(

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from tests.generate import invariants
+from tests.generate.gradients import compare_gradients, differentiable
 from tests.generate.grow import Grower, Model
 from tests.generate.judge import judge, list_entries
-from tests.generate.shrink import shrink, single_node
+from tests.generate.shrink import cut_all, shrink, single_node
 from tests.oracle.known_differences import is_known
+from tests.oracle.known_in_graphs import NO_GRADIENT
 from tests.surroundings import size_of_day
 
 GRAPHS = size_of_day(20, 100)
@@ -67,7 +69,8 @@ def answer_of(model: Model) -> dict[str, object]:
 def test_a_wrong_inner_value_is_found_at_its_node() -> None:
     model = grow_valid(100)
     answer = answer_of(model)
-    assert judge(model, answer).status == "agrees"
+    assert judge(model, answer).disagreements == []
+    assert judge(model, answer).counts["compared values"] > len(model.cases)
     records = answer["all"]
     assert isinstance(records, list)
     for entry in list_float_values(model):
@@ -97,6 +100,35 @@ def test_a_wrong_shape_and_a_refusal_are_found() -> None:
     answer = answer_of(model)
     answer["all"] = answer["forward"] = {"error": "Check failed"}
     assert [found.what for found in judge(model, answer).disagreements] == ["refusal"]
+
+
+def test_a_graph_without_some_operators_computes_the_rest() -> None:
+    model = grow_valid(400)
+    cut = sorted(model.cases)[::2]
+    rest = cut_all(model, cut)
+    assert len(rest.cases) == len(model.cases) - len(cut)
+    assert invariants.check_extract(rest) is None
+    assert {case["op"] for case in rest.cases.values()} <= {case["op"] for case in model.cases.values()}
+
+
+def test_gradients_that_mxnet_does_not_compute_are_cut_away() -> None:
+    smooth = [differentiable(grow_valid(seed)) for seed in range(400, 420)]
+    assert not {case["op"] for model in smooth for case in model.cases.values()} & NO_GRADIENT
+
+
+def test_a_wrong_gradient_is_found() -> None:
+    for seed in range(500, 600, 10):
+        model = differentiable(grow_valid(seed))
+        word, found = compare_gradients(model, {"error": "not asked"})
+        if not word.startswith("gradients refused by MXNet"):
+            continue
+        right = {name: x for name, x in model.feeds.items() if x.dtype == np.float32 and x.size}
+        records = {name: ("float32", x.shape, (x + 1e6).tobytes()) for name, x in right.items()}
+        _, found = compare_gradients(model, records)
+        assert {disagreement.what for disagreement in found} <= {"gradient"}
+        assert found or not records
+        return
+    raise AssertionError("no graph with gradients")
 
 
 def test_a_failure_shrinks_to_the_node_that_causes_it() -> None:
