@@ -132,3 +132,12 @@ def test_narrow_integers_wrap_below_opset_14(dtype: str) -> None:
     x = every_value(dtype)
     for op in ("broadcast_add", "broadcast_sub", "broadcast_mul", "broadcast_div"):
         assert compare(op, {}, [x[:, None], x[None]], 13) == ""
+
+
+@pytest.mark.parametrize("opset", [13, 17, 18, 21])
+def test_activations_of_large_numbers_stay_finite_in_float16(opset: int) -> None:
+    x = np.array([-300, -20, -0.1, 0.1, 20, 300], np.float16)
+    for attrs in ATTRIBUTES["Activation"]:
+        assert compare("Activation", attrs, [x], opset) == ""
+    for attrs in ATTRIBUTES["LeakyReLU"]:
+        assert compare("LeakyReLU", attrs, [x], opset) == ""

@@ -21,6 +21,8 @@ def activate(x: Term, name: str) -> Term:
     """Return the function ``name``; for integers it is computed in float64 and truncated."""
     if name == "relu":
         return x.apply("Relu") if x.is_float else x.apply("Max", 0)
+    if name == "softrelu" and x.dtype == "float16":  # a function of Exp from opset 18 on, which is infinite in float16
+        return activate(x.cast("float32"), name).cast(x.dtype)
     wide = x if x.is_float else x.cast("float64")
     if wide.dtype == "float64" and name in _OF_DOUBLE:
         return _OF_DOUBLE[name](wide).convert(x.dtype)
