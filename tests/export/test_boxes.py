@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.elementwise import Tolerance
-from tests.export.kernel_judge import compare, refusal
+from graphshare.api.export import export
+from graphshare.ir.graph import Entry, Graph, Node
+from tests.elementwise import Tolerance, describe_mismatch
+from tests.export.judge import run_onnx
+from tests.export.kernel_judge import compare, compute, refusal
 
 TOLERANCES = {"float32": Tolerance(1e-5, 1e-5), "float64": Tolerance(1e-9, 1e-9)}
 SEEDS = [pytest.param(seed, marks=[] if seed < 6 else [pytest.mark.large]) for seed in range(60)]
@@ -128,3 +132,35 @@ def test_proposals(seed: int) -> None:
 
 def test_integers_are_refused() -> None:
     assert "int32" in refusal("_contrib_bipartite_matching", {"threshold": "0"}, np.zeros((2, 4), np.int32))
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "shapes"),
+    [
+        ("_contrib_box_nms", {"id_index": "0", "overlap_thresh": "0.3", "topk": "10"}, [(20, 6)]),
+        ("_contrib_MultiBoxDetection", {"nms_threshold": "0.3"}, [(3, 12), (48,), None]),
+        (
+            "_contrib_MultiProposal",
+            {"scales": "(1, 2)", "ratios": "(0.5, 2)", "rpn_post_nms_top_n": "6"},
+            [(8, 3, 3), (16, 3, 3), (3,)],
+        ),
+    ],
+)
+def test_the_caller_chooses_the_batch(op: str, attrs: dict[str, str], shapes: list[Any], tmp_path: Path) -> None:
+    """``None`` stands for anchors, which all samples share."""
+    variables = [Node("", f"in{i}", num_outputs=1) for i in range(len(shapes))]
+    node = Node(op, "node", attrs, tuple(map(Entry, variables)), num_outputs=1)
+    graph = Graph((*variables, node), (Entry(node, 0),), {})
+    names = [variable.name for variable in variables]
+    draw = Draw(1)
+    anchors = draw.boxes(1, 12)
+    batches = {name: anchors.shape if shape is None else ("n", *shape) for name, shape in zip(names, shapes, strict=True)}
+    known = {name: [2 if size == "n" else size for size in shape] for name, shape in batches.items()}
+    path = tmp_path / "model.onnx"
+    export(graph, path, shapes=known, as_input=names, dynamic=batches, verify=False)
+    for batch in (1, 3):
+        inputs = [anchors if shape is None else draw.scores(batch, *shape) for shape in shapes]
+        (wanted,) = compute(op, attrs, tuple(inputs), 1)
+        (got,), judge = run_onnx(path.read_bytes(), dict(zip(names, inputs, strict=True)))
+        assert judge == "onnxruntime"
+        assert describe_mismatch(got, wanted, TOLERANCES["float32"]) is None

@@ -42,8 +42,8 @@ def translate_proposals(t: Translation) -> str | list[str]:
     first, is_left = emit_compact_order(t, left, top)
     numbers = t.reduce("ReduceSum", t.cast(is_left, "int64", "bool"), (1,), keepdims=True)
     chosen = t.emit("GatherElements", first, t.emit("Mod", t.integers(range(count)), numbers), axis=1)
-    images = t.constant(np.arange(batch).reshape(batch, 1, 1), dtype)
-    images = t.emit("Expand", images, t.integers((batch, count, 1)))
+    ones = t.emit("Expand", t.number(1, dtype), t.integers((batch, count, 1)))
+    images = t.emit("CumSum", ones, t.number(0, "int64"), exclusive=1)
     rows = t.emit("Concat", images, emit_rows(t, boxes, chosen, (batch, count)), axis=-1)
     result = t.reshape(rows, (batch * count, 5))
     if not attrs["output_score"]:

@@ -47,7 +47,7 @@ def translate_slice_like(t: Translation) -> str:
 
 
 def translate_slice_assign(t: Translation) -> str:
-    """Emit ``Concat`` of what is before, in and behind the part along a single axis, otherwise ``ScatterND``."""
+    """Emit ``Concat`` of what is before, in and behind the part along each axis; with other steps ``ScatterND``."""
     x = t.inputs[0]
     shape = slice_shape(t.attrs, x.shape)
     sizes = [size or 0 for size in shape]
@@ -57,23 +57,20 @@ def translate_slice_assign(t: Translation) -> str:
     part = t.emit("Expand", t.number(t.attrs["scalar"], x.dtype), t.integers(sizes)) if spread else t.inputs[1].name
     spans = [range(*each.indices(size)) for each, size in zip(slices(t.attrs, x.rank), x.shape, strict=True)]
     cut = [axis for axis in range(x.rank) if spans[axis] != range(x.shape[axis])]
-    if len(cut) <= 1 and all(spans[axis].step == 1 for axis in cut):
-        return _replace_along(t, part, cut, spans)
+    if all(spans[axis].step == 1 for axis in cut):
+        return _replace(t, x.name, part, cut, spans) if cut else t.emit("Identity", part)
     grid = np.meshgrid(*spans[: cut[-1] + 1], indexing="ij")
     return t.emit("ScatterND", x, t.constant(np.stack(grid, axis=-1), "int64"), part)
 
 
-def _replace_along(t: Translation, part: str, cut: Sequence[int], spans: Sequence[range]) -> str:
-    """Return the input with ``part`` in the place of a span of one axis."""
-    if not cut:
-        return t.emit("Identity", part)
-    x, axis = t.inputs[0], cut[0]
-    pieces = [part]
-    if spans[axis].start > 0:
-        pieces.insert(0, t.slice(x, [axis], [0], [spans[axis].start]))
-    if spans[axis].stop < x.shape[axis]:
-        pieces.append(t.slice(x, [axis], [spans[axis].stop], [FAR]))
-    return t.emit("Concat", *pieces, axis=axis)
+def _replace(t: Translation, x: str, part: str, cut: Sequence[int], spans: Sequence[range]) -> str:
+    """Return ``x`` with ``part`` in the place of the spans of the axes ``cut``."""
+    axis, *inner = cut
+    first, last = spans[axis].start, spans[axis].stop
+    middle = _replace(t, t.slice(x, [axis], [first], [last]), part, inner, spans) if inner else part
+    before = [t.slice(x, [axis], [0], [first])] if first > 0 else []
+    after = [t.slice(x, [axis], [last], [FAR])] if last < t.inputs[0].shape[axis] else []
+    return t.emit("Concat", *before, middle, *after, axis=axis)
 
 
 TRANSLATIONS = (

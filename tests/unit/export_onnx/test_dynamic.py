@@ -59,3 +59,32 @@ def test_what_is_equal_for_all_sizes_stays() -> None:
 def test_what_depends_on_sizes_otherwise_is_refused(variants: list[Variant], message: str) -> None:
     with pytest.raises(RefusedError, match=message):
         generalize(variants, [N])
+
+
+def looped(size: int, values: list[int]) -> Variant:
+    """A loop whose body reshapes its state by a constant of the graph around it."""
+    state, result = (ValueInfo(name, "float32", (size, 4)) for name in ("state", "reshaped"))
+    body = OnnxGraph("body", (OnnxNode("Reshape", ("state", "c"), ("reshaped",), name="inner"),), (state,), (result,))
+    nodes = (OnnxNode("Loop", ("trips", "", "x"), ("y",), {"body": body}, name="loop"),)
+    shape = (ValueInfo("x", "float32", (size, 4)),)
+    trips = Tensor("trips", "int64", (), Bytes(np.array(3, "<i8").tobytes()))
+    return Variant(OnnxGraph("g", nodes, shape, (), (row("c", values), trips)), {"n": size})
+
+
+def test_a_body_has_the_sizes_of_the_graph_around_it() -> None:
+    graph = generalize([looped(size, [size, 4]) for size in (2, 3, 5)], [N])
+    (body,) = graph.nodes[-1].bodies()
+    assert body.inputs[0].shape == body.outputs[0].shape == ("n", 4)
+    assert body.nodes[0].inputs == ("state", "inner/shape")
+    assert {tensor.name for tensor in graph.initializers} == {"inner/shape", "trips"}
+
+
+def test_constants_that_only_bodies_read_stay() -> None:
+    graph = generalize([looped(size, [-1, 4]) for size in (2, 3, 5)], [N])
+    assert {tensor.name for tensor in graph.initializers} == {"c", "trips"}
+
+
+def test_what_depends_on_sizes_otherwise_is_refused_in_bodies_too() -> None:
+    with pytest.raises(RefusedError, match="has a constant that depends on the sizes") as caught:
+        generalize([looped(size, [size * size, 4]) for size in (2, 3, 5)], [N])
+    assert [fault.node for fault in caught.value.faults] == ["inner"]
