@@ -20,7 +20,7 @@ def normal(*shape: int, dtype: str = "float32", seed: int = 0) -> Any:
     return np.random.default_rng(seed).normal(size=shape).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
 @pytest.mark.parametrize("kind", ["max", "avg", "sum", "lp"])
 @pytest.mark.parametrize(
     "attrs",
@@ -36,7 +36,8 @@ def normal(*shape: int, dtype: str = "float32", seed: int = 0) -> Any:
 def test_pooling_of_windows_beyond_the_image(dtype: str, kind: str, attrs: dict[str, str], include: str) -> None:
     attrs = {**attrs, "pool_type": kind, "p_value": "2", "count_include_pad": include}
     x = normal(2, 6, 7, 3, dtype=dtype) if "layout" in attrs else normal(2, 3, 6, 7, dtype=dtype)
-    compare("Pooling", attrs, x, tolerance=_HALF if dtype == "float16" else None)
+    _, judge = compare("Pooling", attrs, x, tolerance=_HALF if dtype == "float16" else None)
+    assert judge == "onnxruntime"
 
 
 @pytest.mark.parametrize("kind", ["max", "avg", "sum"])
@@ -51,6 +52,7 @@ def test_powers_keep_their_sign(power: str) -> None:
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     "attrs",
     [
@@ -60,12 +62,24 @@ def test_powers_keep_their_sign(power: str) -> None:
         {"target_shape": "(6, 10)", "dilate": "(1, 2)"},
     ],
 )
-def test_deconvolution_of_a_stated_size(layout: str, attrs: dict[str, str]) -> None:
+def test_deconvolution_of_a_stated_size(layout: str, dtype: str, attrs: dict[str, str]) -> None:
     attrs = {"kernel": "(2, 3)", "stride": "(2, 3)", "num_filter": "4", "num_group": "2", "no_bias": "False"} | attrs
-    x, weight = normal(2, 6, 4, 5), normal(6, 2, 2, 3, seed=1)
+    x, weight = normal(2, 6, 4, 5, dtype=dtype), normal(6, 2, 2, 3, dtype=dtype, seed=1)
     if layout == "NHWC":
         x, weight = np.moveaxis(x, 1, -1).copy(), np.moveaxis(weight, 1, -1).copy()
-    compare("Deconvolution", {**attrs, "layout": layout}, x, weight, normal(4, seed=2), tolerance=Tolerance(1e-6, 1e-5))
+    bias, tolerance = normal(4, dtype=dtype, seed=2), Tolerance(1e-6, 1e-5)
+    _, judge = compare("Deconvolution", {**attrs, "layout": layout}, x, weight, bias, tolerance=tolerance)
+    assert judge == "onnxruntime"
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_convolution_of_float64_runs_as_a_product(layout: str) -> None:
+    attrs = {"kernel": "(2, 3)", "stride": "(2, 1)", "dilate": "(1, 2)", "pad": "(1, 2)", "num_filter": "4", "num_group": "2"}
+    x, weight = normal(2, 6, 5, 7, dtype="float64"), normal(4, 3, 2, 3, dtype="float64", seed=1)
+    if layout == "NHWC":
+        x, weight = np.moveaxis(x, 1, -1).copy(), np.moveaxis(weight, 1, -1).copy()
+    _, judge = compare("Convolution", {**attrs, "layout": layout}, x, weight, normal(4, dtype="float64", seed=2))
+    assert judge == "onnxruntime"
 
 
 @pytest.mark.parametrize("op", ["BatchNorm", "_contrib_BatchNormWithReLU"])
@@ -193,11 +207,13 @@ def test_a_transformer_to_one_row_is_nan() -> None:
 
 
 @pytest.mark.parametrize("multiply", ["True", "False"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("kernel", "stride"), [("1", "1"), ("3", "2")])
-def test_correlation(multiply: str, kernel: str, stride: str) -> None:
+def test_correlation(multiply: str, dtype: str, kernel: str, stride: str) -> None:
     attrs = {"kernel_size": kernel, "max_displacement": "3", "stride1": stride, "stride2": "2", "pad_size": "4"}
-    x, y = normal(2, 3, 6, 7), normal(2, 3, 6, 7, seed=1)
-    compare("Correlation", {**attrs, "is_multiply": multiply}, x, y, tolerance=Tolerance(1e-6, 1e-5))
+    x, y = normal(2, 3, 6, 7, dtype=dtype), normal(2, 3, 6, 7, dtype=dtype, seed=1)
+    _, judge = compare("Correlation", {**attrs, "is_multiply": multiply}, x, y, tolerance=Tolerance(1e-6, 1e-5))
+    assert judge == "onnxruntime"
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

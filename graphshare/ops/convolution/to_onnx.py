@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from graphshare.ops.convolution.columns_onnx import TRANSLATIONS as COLUMNS
+from graphshare.ops.onnx_windows import gather_columns, place_taps
 from graphshare.ops.translation import Translation, Translator
 from graphshare.ops.windows import is_channels_last, window_of
 
 
 def translate_convolution(t: Translation) -> str:
-    """Emit ``Conv``, between transposes where the channels come last."""
-    window = window_of(t.attrs)
-    rank = len(window.kernel)
-    x, weight = t.inputs[:2]
-    bias = [] if t.attrs["no_bias"] else [t.inputs[2]]
-    last = is_channels_last(t.attrs["layout"])
+    """Emit ``Conv``, between transposes where the channels come last; for float64, which onnxruntime lacks, a product."""
+    rank, last = len(t.attrs["kernel"]), is_channels_last(t.attrs["layout"])
     first = (0, rank + 1, *range(1, rank + 1))
-    out = t.emit(
+    data, weight = (t.transpose(x, first) if last else x.name for x in t.inputs[:2])
+    bias = [] if t.attrs["no_bias"] else [t.inputs[2].name]
+    emit = _emit_product if t.inputs[0].dtype == "float64" else _emit_convolution
+    out = emit(t, data, weight, bias)
+    return t.transpose(out, (0, *range(2, rank + 2), 1)) if last else out
+
+
+def _emit_convolution(t: Translation, data: str, weight: str, bias: list[str]) -> str:
+    window = window_of(t.attrs)
+    return t.emit(
         "Conv",
-        t.transpose(x, first) if last else x,
-        t.transpose(weight, first) if last else weight,
+        data,
+        weight,
         *bias,
         kernel_shape=window.kernel,
         strides=window.stride,
@@ -26,7 +34,21 @@ def translate_convolution(t: Translation) -> str:
         pads=(*window.pad, *window.pad),
         group=t.attrs["num_group"],
     )
-    return t.transpose(out, (0, *range(2, rank + 2), 1)) if last else out
+
+
+def _emit_product(t: Translation, data: str, weight: str, bias: list[str]) -> str:
+    """Return the product of the filters with the cells under all taps."""
+    x, window, groups = t.inputs[0], window_of(t.attrs), t.attrs["num_group"]
+    shapes = [y.shape for y in (x, t.outputs[0])]
+    if is_channels_last(t.attrs["layout"]):
+        shapes = [(shape[0], shape[-1], *shape[1:-1]) for shape in shapes]
+    (samples, channels, *_), (_, filters, *counts) = shapes
+    rows, front = channels // groups * prod(window.kernel), (0, 0, *window.pad)
+    cells = gather_columns(t, t.pad(data, front, front, 0, x.dtype), place_taps(window, counts))
+    columns = t.reshape(cells, (samples, groups, rows, prod(counts)))
+    product = t.emit("MatMul", t.reshape(weight, (groups, filters // groups, rows)), columns)
+    out = t.reshape(product, (samples, filters, *counts))
+    return t.emit("Add", out, t.reshape(bias[0], (filters, *(1,) * len(counts)))) if bias else out
 
 
 TRANSLATIONS = (

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graphshare.ops.kernel import Attrs
+from graphshare.ops.onnx_windows import place_taps, sum_windows
 from graphshare.ops.pooling.kernel import axes_and_window
 from graphshare.ops.translation import Translation, Translator, Value
 from graphshare.ops.windows import Window, is_channels_last, tap_cells
@@ -50,7 +51,7 @@ def translate_pooling_v1(t: Translation) -> str:
         return _pool(t, t.attrs)
     x, cells = t.inputs[0], _cells_of(t)
     if t.attrs["pool_type"] == "avg":
-        return _average(t, x, cells, include=True) if cells.fits else _average(t, *_pad_all(t, x, cells, 0), include=True)
+        return _average_all(t, x, cells)
     front = (0, 0, *cells.begin)
     data = _pad_apart(t, x, front, front, 0)
     window = cells.window._replace(pad=(0,) * len(cells.begin))
@@ -122,11 +123,9 @@ def _pool_cells(t: Translation, x: Value, kind: str, cells: _Cells) -> str:
     if kind == "max":
         return _maximum(t, x, x.dtype, cells)
     if kind == "sum":
-        data, inner = (x, cells) if cells.fits else _pad_all(t, x, cells, 0)
-        mean = _average(t, data, inner, include=True)
-        return t.emit("Mul", mean, t.number(prod(cells.window.kernel), x.dtype))
+        return t.emit("Mul", _average_all(t, x, cells), t.number(prod(cells.window.kernel), x.dtype))
     include = t.attrs.get("count_include_pad") is not False and any((*cells.begin, *cells.end))
-    if cells.fits and (not include or cells.begin == cells.end):
+    if x.dtype != "float64" and cells.fits and (not include or cells.begin == cells.end):
         return _average(t, x, cells, include=include)
     return _average_by_weight(t, x, cells, include=include)
 
@@ -136,6 +135,16 @@ def _maximum(t: Translation, x: Value | str, dtype: str, cells: _Cells) -> str:
         x, cells = _pad_all(t, Value(x, (), dtype) if isinstance(x, str) else x, cells, -float(np.finfo(dtype).max))
     window = cells.window
     return t.emit("MaxPool", x, kernel_shape=window.kernel, strides=window.stride, pads=(*cells.begin, *cells.end))
+
+
+def _average_all(t: Translation, x: Value, cells: _Cells) -> str:
+    """Return means over the whole windows, in which padding counts as zeros; of float64, which onnxruntime lacks, by sums."""
+    if x.dtype == "float64":
+        window = cells.window
+        padded, inner = _pad_all(t, x, cells, 0)
+        total = sum_windows(t, padded, place_taps(window, inner.counts))
+        return t.emit("Div", total, t.number(prod(window.kernel), x.dtype))
+    return _average(t, x, cells, include=True) if cells.fits else _average(t, *_pad_all(t, x, cells, 0), include=True)
 
 
 def _average(t: Translation, x: Value | str, cells: _Cells, *, include: bool) -> str:
@@ -174,8 +183,7 @@ def _pad_apart(t: Translation, x: Value, before: Sequence[int], after: Sequence[
 def _average_by_weight(t: Translation, x: Value, cells: _Cells, *, include: bool) -> str:
     """Return means over the whole windows, scaled to their numbers of cells."""
     wide = "float32" if x.dtype == "float16" else x.dtype
-    data = Value(t.cast(x, wide), x.shape, wide)
-    mean = _average(t, data, cells, include=True) if cells.fits else _average(t, *_pad_all(t, data, cells, 0), include=True)
+    mean = _average_all(t, Value(t.cast(x, wide), x.shape, wide), cells)
     factor = np.ones((1, 1, *(1,) * len(cells.counts)))
     for i, (size, count, kernel) in enumerate(zip(cells.sizes, cells.counts, cells.window.kernel, strict=True)):
         number = tap_cells(size, cells.window, i, count, include)

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from graphshare.ops.onnx_windows import place_taps, sum_windows
 from graphshare.ops.spatial_transform.kernel import correlation_size
 from graphshare.ops.translation import Translation
+from graphshare.ops.windows import Window
 
 
 def translate_correlation(t: Translation) -> str:
@@ -33,8 +35,12 @@ def translate_correlation(t: Translation) -> str:
         pairs = t.emit("Mul", patches, others) if t.attrs["is_multiply"] else t.emit("Abs", t.emit("Sub", patches, others))
         parts.append(t.transpose(t.reduce("ReduceSum", pairs, [1]), (0, 2, 1, 3)))
     out = parts[0] if len(parts) == 1 else t.emit("Concat", *parts, axis=1)
-    if max(kernel, stride) > 1:
+    if max(kernel, stride) > 1 and wide == "float32":
         out = t.emit("AveragePool", out, kernel_shape=[kernel, kernel], strides=[stride, stride])
+    elif max(kernel, stride) > 1:
+        window = Window((kernel, kernel), (stride, stride), (1, 1), (0, 0))
+        total = sum_windows(t, out, place_taps(window, t.outputs[0].shape[2:]))
+        out = t.emit("Div", total, t.number(kernel * kernel, wide))
     return t.cast(t.emit("Div", out, t.number(x.shape[1], wide)), x.dtype, of=wide)
 
 
