@@ -60,7 +60,7 @@ class Scope:
         try:
             results = self._results(node, attrs)
         except (TranslationError, KernelError) as error:
-            if not self.domain:
+            if not self.domain or node.subgraphs:  # a node of another domain would lose them
                 self._refuse(node, f"operator {node.op} cannot be exported: {error}")
                 return
             results = self._custom(node)

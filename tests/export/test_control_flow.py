@@ -139,10 +139,25 @@ def test_loops_and_branches_within_each_other() -> None:
             agrees(document(nodes, [4]), {name: x.astype("float32") for name, x in arrays.items()})
 
 
-def test_what_a_subgraph_cannot_be_exported_for_is_said() -> None:
+@pytest.mark.parametrize("domain", ["", "mine"])
+def test_a_subgraph_in_a_domain_of_its_own_keeps_its_nodes(domain: str, tmp_path: Path) -> None:
     step = body(["x", "s"], operator("_linalg_gelqf", "factor", [0]), operator("elemwise_add", "next", [2, 1]), heads=[2, 3])
     graph = read_symbol(mxnet_text(a_loop("_foreach", FOREACH, ["x", "s"], [step])).encode())
-    arrays = dict(zip(graph.variables(), (np.ones((4, 2, 2), "float32"), np.ones((2, 2), "float32")), strict=True))
-    refusal = export_graph(graph, arrays, ())
-    assert isinstance(refusal, RefusedError)
-    assert "operator _foreach cannot be exported: in its subgraph, operator _linalg_gelqf" in str(refusal)
+    options: Any = {"shapes": {"x": (4, 2, 2), "s": (2, 2)}, "as_input": ["x", "s"], "custom_domain": domain}
+    if not domain:
+        with pytest.raises(RefusedError, match="_foreach cannot be exported: in its subgraph, operator _linalg_gelqf"):
+            export(Checkpoint(graph), tmp_path / "x.onnx", **options)
+        return
+    export(Checkpoint(graph), tmp_path / "x.onnx", **options)
+    (scan,) = (node for node in onnx.load(tmp_path / "x.onnx").graph.node if node.op_type == "Scan")
+    (inner,) = (attribute.g for attribute in scan.attribute if attribute.name == "body")
+    assert [(node.op_type, node.domain) for node in inner.node][:2] == [("_linalg_gelqf", "mine"), ("Add", "")]
+
+
+def test_a_loop_is_never_a_node_of_another_domain(tmp_path: Path) -> None:
+    """It would lose its subgraphs."""
+    several = body(["i", "n"], operator("broadcast_lesser", "less", [0, 1]), heads=[2, 2])
+    graph = read_symbol(mxnet_text(a_loop("_while_loop", WHILE, ["i", "n"], [several, NEXT])).encode())
+    options: Any = {"shapes": {"i": (1,), "n": (1,)}, "as_input": ["i", "n"], "custom_domain": "mine"}
+    with pytest.raises(RefusedError, match="_while_loop cannot be exported: its condition is not one number"):
+        export(Checkpoint(graph), tmp_path / "x.onnx", **options)
