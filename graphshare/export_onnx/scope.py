@@ -14,7 +14,7 @@ from graphshare.analysis.shapes import Inference, infer
 from graphshare.errors import Fault
 from graphshare.export_onnx.writer import GraphWriter
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ops.kernel import Attrs, KernelError
+from graphshare.ops.kernel import Attrs, KernelError, Shape
 from graphshare.ops.registry import canonical, find_translation, lookup
 from graphshare.ops.translation import NoTranslation, Translation, TranslationError, Value
 from graphshare.ops.unification import is_known
@@ -129,7 +129,7 @@ class Scope:
         shape, dtype = self._known(entry)
         return Value(name, tuple(size or 0 for size in shape or ()), dtype or "float32")
 
-    def _known(self, entry: Entry) -> tuple[Sequence[int | None] | None, str | None]:
+    def _known(self, entry: Entry) -> tuple[Shape, str | None]:
         shapes, types = self.inference.shapes[entry.node], self.inference.types[entry.node]
         shape = shapes[entry.index] if entry.index < len(shapes) else None
         return shape, types[entry.index] if entry.index < len(types) else None

@@ -23,7 +23,7 @@ from graphshare.ops.unification import demand_dtypes, unify
 _ONE = (1,)
 
 
-_HALF = (-(1 << 15), (1 << 15) - 1)
+PAIR_ENDS = (-(1 << 15), (1 << 15) - 1)
 
 
 _BLOCK = 1 << 20
@@ -55,7 +55,7 @@ def rnn_int8(
     """
     steps, sides = Steps(scale.ravel()[0], shift.ravel()[0]), directions(attrs)
     layers = cells(attrs, x.shape[2], parameters)
-    units = _units(attrs, x.shape[2], parameters)
+    units = row_units(attrs, x.shape[2], parameters)
     last: list[Array] = []
     last_c: list[Array] = []
     with np.errstate(all="ignore"):
@@ -75,7 +75,7 @@ def rnn_int8(
 
 def _run(cell: Cell, units: Array, steps: Steps, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
     """Run one layer in one direction: return hidden states ``(T, N, H)`` as integers, and the last cell state."""
-    w, u = (_weights(weight, units) for weight in (cell.w_input, cell.w_state))
+    w, u = (whole_weights(weight, units) for weight in (cell.w_input, cell.w_state))
     # The bias subtracts the share of the shift in every sum.
     shifted = (w.whole.sum(axis=1) + u.whole.sum(axis=1)).astype(np.float32) * steps.shift
     product = units * steps.scale
@@ -107,23 +107,23 @@ class Weights(NamedTuple):
         for first in range(0, len(self.rows), block):
             rows, pairs = (a[first : first + block] for a in (self.rows, self.pairs))
             both = x[:, 2 * pairs] * self.whole[rows, 2 * pairs] + x[:, 2 * pairs + 1] * self.whole[rows, 2 * pairs + 1]
-            both -= np.clip(both, *_HALF)
+            both -= np.clip(both, *PAIR_ENDS)
             starts = np.flatnonzero(np.diff(rows, prepend=-1))
             sums[:, rows[starts]] -= np.add.reduceat(both, starts, axis=1)
         return sums
 
 
-def _weights(weight: Array, units: Array) -> Weights:
+def whole_weights(weight: Array, units: Array) -> Weights:
     """Return the weights as integers; rows of zeros, which have no steps, stay zeros."""
     whole = np.nan_to_num(np.clip(np.rint(weight * units[:, None]), -128, 127)).astype(np.float64)
     even = whole.shape[1] // 2 * 2
     left, right = whole[:, :even:2], whole[:, 1:even:2]
     most, least = (255 * (end(left, 0) + end(right, 0)) for end in (np.maximum, np.minimum))
-    rows, pairs = np.nonzero((most > _HALF[1]) | (least < _HALF[0]))
+    rows, pairs = np.nonzero((most > PAIR_ENDS[1]) | (least < PAIR_ENDS[0]))
     return Weights(whole, rows, pairs)
 
 
-def _units(attrs: Attrs, inputs: int, vector: Array) -> Array:
+def row_units(attrs: Attrs, inputs: int, vector: Array) -> Array:
     """Return the steps per 1.0 of the rows of weights ``(4*H,)``: the largest weight becomes 127."""
     size = attrs["state_size"]
     largest = np.zeros(4 * size, np.float32)

@@ -22,7 +22,8 @@ from graphshare.ops.quantization.onnx_ranges import (
     round_to,
 )
 from graphshare.ops.quantization.ranges import ENDS, calibration_range
-from graphshare.ops.translation import NoTranslation, Translation, Translator, Value
+from graphshare.ops.quantization.rnn_to_onnx import TRANSLATIONS as RNN
+from graphshare.ops.translation import Translation, Translator, Value
 
 _LEVELS = {"int8": 127.5, "uint8": 255.5, "int32": 2147483648.0}
 
@@ -167,6 +168,6 @@ TRANSLATIONS = (
     Translator("_contrib_quantized_concat", translate_concat),
     Translator("_contrib_quantized_conv", translate_convolution, "sums that may exceed 32 bits are refused"),
     Translator("_contrib_quantized_fully_connected", translate_dense, "sums that may exceed 32 bits are refused"),
-    NoTranslation("_contrib_quantized_rnn", "MXNet clips each sum of two products to 16 bits, and ONNX has no such products"),
+    *RNN,
     *ELEMENTWISE,
 )
