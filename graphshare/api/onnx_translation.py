@@ -154,7 +154,7 @@ def list_symbols(dynamic: DynamicShapes, instance: Instance) -> list[Symbol]:
     faults = []
     for name, shape in dynamic.items():
         if name not in inputs:
-            faults.append(Fault(f"--dynamic {name!r} is no input of the model", hint=did_you_mean(name, inputs)))
+            faults.append(Fault(f"--dynamic {name!r} is not an input of the model", hint=did_you_mean(name, inputs)))
         elif len(shape) != len(inputs[name]):
             faults.append(Fault(f"--dynamic gives {name!r} {len(shape)} axes, and it has {len(inputs[name])}"))
         else:

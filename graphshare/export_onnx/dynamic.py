@@ -183,18 +183,17 @@ class _Generalization:
         return unique
 
     def _value(self, row: Sequence[ValueInfo]) -> ValueInfo:
-        """Return an input or output whose sizes are numbers, or texts for those that depend on symbols."""
+        """Return an input or output whose sizes are numbers, or texts for those that depend on symbols.
+
+        A size that follows in steps, as behind a pooling, has a name of its own.
+        """
         if len({len(value.shape) for value in row}) != 1:
             self.faults.append(Fault(f"{row[0].name!r} has another number of axes for other sizes"))
             return row[0]
-        law = self._find_law([np.array(value.shape, np.int64) for value in row])
-        if law is None:
-            shape: list[int | str] = [
-                sizes[0] if len(set(sizes)) == 1 else f"{row[0].name} {axis}"
-                for axis, sizes in enumerate(zip(*(value.shape for value in row), strict=True))
-            ]
-        else:
-            shape = [_describe(law, axis) for axis in range(len(row[0].shape))]
+        shape = []
+        for axis, sizes in enumerate(zip(*(value.shape for value in row), strict=True)):
+            law = self._find_law([np.array([size], np.int64) for size in sizes])
+            shape.append(f"{row[0].name}.{axis}" if law is None else _describe(law))
         return msgspec.structs.replace(row[0], shape=tuple(shape))
 
     def _refuse(self, node: OnnxNode, reason: str) -> None:
@@ -202,13 +201,13 @@ class _Generalization:
         self.faults.append(Fault(f"{node.op_type} {reason}", node=node.name, hint=hint))
 
 
-def _describe(law: Law, axis: int) -> int | str:
+def _describe(law: Law) -> int | str:
     """Return a size as a number, or in terms of the symbols: ``batch``, ``2*batch+1``."""
     terms = []
-    for name, factor in law.factors.items():
-        if factor[axis]:
-            terms.append(name if factor[axis] == 1 else f"{factor[axis]}*{name}")
-    rest = int(law.rest[axis])
+    for name, (factor,) in law.factors.items():
+        if factor:
+            terms.append(name if factor == 1 else f"{factor}*{name}")
+    rest = int(law.rest[0])
     return "+".join([*terms, *([str(rest)] if rest else [])]) if terms else rest
 
 

@@ -106,7 +106,7 @@ class _Work(Scope):
         return Translated(graph, self.values, renamed, dropped, self.custom)
 
     def _heads(self) -> tuple[list[ValueInfo], dict[str, str]]:
-        """Return the outputs; a head that is no node's result, or is one twice, gets a node of its own."""
+        """Return the outputs; a head that a node does not compute, or that is there twice, gets a node of its own."""
         made = {output for node in self.writer.nodes for output in node.outputs}
         outputs: list[ValueInfo] = []
         renamed: dict[str, str] = {}

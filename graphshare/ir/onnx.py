@@ -80,7 +80,7 @@ Attributes = Mapping[str, AttributeValue]
 
 
 class OnnxNode(msgspec.Struct, frozen=True, eq=False):
-    """An operator applied to values. An empty name stands for an input that is left out, or an output that nobody wants."""
+    """An operator applied to values. An empty name stands for an input that is left out, or an output that nothing reads."""
 
     op_type: str
     inputs: tuple[str, ...]

@@ -38,7 +38,7 @@ def verify_onnx(path: str, side: Side, settings: Settings) -> Report:
     runtime = Runtime(path)
     names = {node.name for node in side.graph.variables()}
     faults = [
-        Fault(f"the model's input {name!r} is no variable of the graph", where=path, hint=did_you_mean(name, names))
+        Fault(f"the model's input {name!r} is not a variable of the graph", where=path, hint=did_you_mean(name, names))
         for name in runtime.inputs
         if name not in names
     ]

@@ -63,10 +63,10 @@ class Proof(ShortRepr, msgspec.Struct, frozen=True):
         if not self:
             wrong = [o.name for o in self.outputs if not o.holds] + [name for b in self.branches for name in b.differ]
             first = f"; the first value that differs is {self.first}" if self.first else ""
-            return f"NOT EQUAL in onnxruntime {self.runtime}: {format_names(wrong)}{first}"
+            return f"NOT EQUAL in onnxruntime: {format_names(wrong)}{first}"
         largest = max((o.max_abs for o in self.outputs), default=0.0)
         text = (
-            f"EQUAL in onnxruntime {self.runtime}: {format_count(len(self.outputs), 'output')}, max abs {largest:.3g}, "
+            f"EQUAL in onnxruntime: {format_count(len(self.outputs), 'output')}, max abs {largest:.3g}, "
             f"{worst:.3g} of the largest value"
         )
         branches = ", ".join(b.branch for b in self.branches)

@@ -47,7 +47,7 @@ class Runtime:
         self.outputs = [value.name for value in self._session.get_outputs()]
 
     def run(self, feeds: Mapping[str, Array]) -> list[Any]:
-        """Return the outputs for ``feeds`` by name; those that are no inputs of the model are left out."""
+        """Return the outputs for ``feeds`` by name; those that the model does not take are left out."""
         outputs: list[Any] = self._session.run(None, {name: x for name, x in feeds.items() if name in self.inputs})
         return outputs
 

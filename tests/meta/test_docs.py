@@ -89,6 +89,8 @@ def test_a_page_shows_all_digits_and_may_differ_in_the_last_ones() -> None:
     assert not same("8 arrays", "9 arrays")
     assert not same("max 1.5", "max 1.50001")
     assert not same("a 1.0", "b 1.0")
+    assert same("max abs 5.96e-08, 1.7e-07 of the largest value", "max abs 8e-09, 2.71e-06 of the largest value")
+    assert not same("max abs 5.96e-08", "max abs 0.1")
 
 
 def test_every_block_is_run_or_marked_as_text() -> None:

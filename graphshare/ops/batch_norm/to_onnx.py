@@ -11,7 +11,7 @@ from graphshare.ops.unification import axis_of
 def translate_batch_norm(t: Translation) -> list[str]:
     """Emit ``BatchNormalization``; a fixed gamma is a constant of ones. Mean and deviation are given where they are read.
 
-    Data with one axis, and an eps that is no float32 beside float64 data, need plain arithmetic.
+    Data with one axis, and an eps that float32 cannot hold beside float64 data, need plain arithmetic.
     """
     x, mean = t.inputs[0], t.inputs[3]
     axis, eps = axis_of(t.attrs.get("axis", 1), x.rank), t.attrs["eps"]

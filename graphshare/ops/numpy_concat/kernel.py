@@ -108,7 +108,7 @@ def pad(context: Context, attrs: Attrs, x: Array) -> Array:
         options["reflect_type"] = attrs["reflect_type"]
     widths = pad_widths(attrs, x.ndim)
     whole = mode in ("constant", "edge") or min(map(min, widths), default=0) >= 0
-    require(whole, f"pad_width {widths} is negative: with mode {mode} MXNet reads memory that nobody wrote")
+    require(whole, f"pad_width {widths} is negative: with mode {mode} MXNet reads memory that was never written")
     kept = x[kept_part(widths, x.shape)]
     with refuse_invalid_call():
         return np.pad(kept, [(max(0, a), max(0, b)) for a, b in widths], mode, **options)

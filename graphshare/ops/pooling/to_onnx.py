@@ -121,13 +121,26 @@ def _cells_of(t: Translation) -> _Cells:
 
 def _pool_cells(t: Translation, x: Value, kind: str, cells: _Cells) -> str:
     if kind == "max":
-        return _maximum(t, x, x.dtype, cells)
+        return _maximum_of_ceiling(t, x, cells) if _can_round_up(t, cells.window) else _maximum(t, x, x.dtype, cells)
     if kind == "sum":
         return t.emit("Mul", _average_all(t, x, cells), t.number(prod(cells.window.kernel), x.dtype))
     include = t.attrs.get("count_include_pad") is not False and any((*cells.begin, *cells.end))
     if x.dtype != "float64" and cells.fits and (not include or cells.begin == cells.end):
         return _average(t, x, cells, include=include)
     return _average_by_weight(t, x, cells, include=include)
+
+
+def _can_round_up(t: Translation, window: Window) -> bool:
+    """Return whether ONNX's ``ceil_mode`` is MXNet's ``full`` for data of every size: no window begins behind the data."""
+    steps = zip(window.kernel, window.stride, window.pad, strict=True)
+    return t.attrs["pooling_convention"] == "full" and all(s + p <= k for k, s, p in steps)
+
+
+def _maximum_of_ceiling(t: Translation, x: Value, cells: _Cells) -> str:
+    """Emit ``MaxPool`` with attributes that do not depend on the size of the data."""
+    window = cells.window
+    pads = (*window.pad, *window.pad)
+    return t.emit("MaxPool", x, kernel_shape=window.kernel, strides=window.stride, pads=pads, ceil_mode=1)
 
 
 def _maximum(t: Translation, x: Value | str, dtype: str, cells: _Cells) -> str:

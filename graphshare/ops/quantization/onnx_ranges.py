@@ -55,7 +55,7 @@ def product_range(data: Term, data_levels: float, weight: Term, weight_levels: f
 def convolve(t: Translation, attrs: Attrs, x: Term, weight: Term, shapes: Mapping[str, tuple[int, ...]]) -> Term:
     """Return the convolution of integers in float32, which is exact for sums below 2**24, else nearly so.
 
-    ``shapes`` are those of ``x``, ``weight`` and ``out``. ``ConvInteger`` is no choice: onnxruntime adds pairs of products in
+    ``shapes`` are those of ``x``, ``weight`` and ``out``. ``ConvInteger`` would not do: onnxruntime adds pairs of products in
     16 bits on processors without VNNI, and clips them. ``Round`` behind it keeps onnxruntime from multiplying what follows
     into the weights, which would not be integers then.
     """
