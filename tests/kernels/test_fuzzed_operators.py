@@ -228,7 +228,7 @@ def test_what_negative_padding_takes_away_has_no_gradient(widths: str, kept: lis
 
 def test_negative_padding_that_reads_beyond_the_array_is_refused() -> None:
     for widths, mode, message in (
-        ("(-1, 1)", "reflect", "memory that nobody wrote"),
+        ("(-1, 1)", "reflect", "memory that was never written"),
         ("(-3, -2)", "edge", "more than there is"),
     ):
         with pytest.raises(Refusal, match=message):
