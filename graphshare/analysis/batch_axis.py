@@ -78,7 +78,7 @@ def _outcome(node: Node, inputs: Sequence[At | None]) -> Outcome:
     if signature is None or not signature.inputs_known:
         return "it is not a registered operator, so whether it mixes samples is unknown"
     use = Use(node, signature, inputs)
-    if any(p.default is None and use.value(p.name) is None for p in signature.parameters or ()):
+    if signature.parse(node.attrs)[1]:
         return "has attributes that cannot be read"
     rule = find_batch_rule(node.op)
     return rule(use) if rule is not None else default_rule(use)

@@ -31,6 +31,7 @@ MOVES = [
     ("FullyConnected", {"num_hidden": "3", "no_bias": "True"}, (0, None), At(0, 2)),
     ("FullyConnected", {"num_hidden": "3", "no_bias": "True", "flatten": "False"}, (1, None), At(1)),
     ("Convolution", {"kernel": "(3, 3)", "num_filter": "1", "no_bias": "True"}, (0, None), At(0, 4)),
+    ("slice_axis", {"axis": "-1", "begin": "5", "end": "None"}, (0,), At(0)),
     ("Flatten", {}, (0,), At(0, 2)),
     ("Reshape", {"shape": "(0, -1)"}, (0,), At(0, 2)),
     ("Reshape", {"shape": "(-1, 0)", "reverse": "True"}, (0,), At(0, 2)),
