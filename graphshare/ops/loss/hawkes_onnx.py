@@ -38,7 +38,7 @@ def translate_log_likelihood(t: Translation) -> list[str]:
         ]
         return [Value(x.name, shape, dtype) for x, shape in zip(results, shapes, strict=True)]
 
-    zeros = [t.constant(np.zeros(shape), dtype) for shape in shapes[1:]]
+    zeros = [rates.number(0).expand(shape).name for shape in shapes[1:]]
     scanned = [Value("lag", (samples,), dtype), Value("mark", (samples,), "int32"), Value("place", (1,), dtype)]
     body = t.body([*(Value("state", shape, dtype) for shape in shapes), *scanned], step)
     rows = [t.transpose(x.name, (1, 0)) for x in (lags, marks)]

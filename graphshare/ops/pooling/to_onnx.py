@@ -184,7 +184,7 @@ def _pad_all(t: Translation, x: Value, cells: _Cells, value: float) -> tuple[str
 def _pad_apart(t: Translation, x: Value, before: Sequence[int], after: Sequence[int], value: float) -> str:
     """Return padded data through an axis of its own.
 
-    onnxruntime would join a ``Pad`` and the pooling behind it, even where the padding is no smaller than the window (which it
+    onnxruntime would join a ``Pad`` and the pooling behind it, even where the padding is as large as the window (which it
     then refuses) or is not -inf for a maximum (which it then becomes).
     """
     if not any((*before, *after)):

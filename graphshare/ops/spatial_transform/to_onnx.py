@@ -36,9 +36,8 @@ def translate_spatial_transformer(t: Translation) -> str:
     """Emit ``GridSample`` at the coordinates of affine matrices."""
     x, theta = t.inputs
     height, width = target_of(t.attrs)
-    if 1 in (height, width):  # MXNet divides by the number of distances between pixels, and everything becomes NaN
-        return t.emit("Expand", t.number(np.nan, x.dtype), t.integers(t.outputs[0].shape))
-    return _sample_grid(t, x, _affine_grid(t, theta, height, width), (height, width), is_somewhere=True)
+    several = 1 not in (height, width)  # MXNet divides by the number of distances between pixels: a single one becomes NaN
+    return _sample_grid(t, x, _affine_grid(t, theta, height, width), (height, width), is_somewhere=several)
 
 
 def _affine_grid(t: Translation, theta: Value, height: int, width: int) -> str:
