@@ -59,11 +59,11 @@ COMMANDS = tuple(
     upgrade GRAPH -o out.json
     format GRAPH --layout mxnet -o out.json
     format GRAPH --layout indent:2 --check
-    run GRAPH --random 1 --random-params 1 --shape data=1,3,8,8
-    run GRAPH --random 1 --random-params 1 --all -o out.npz
-    run GRAPH --random 1 --random-params 1 --sgd-steps 1 --sgd-lr 0.1
-    verify GRAPH --against GRAPH --random-params 1 --layers
-    verify GRAPH --against OTHER --random-params 1
+    run GRAPH --random 1 --random-params 1 --shape data=1,3,8,8 --time-limit 5
+    run GRAPH --random 1 --random-params 1 --all -o out.npz --time-limit 5
+    run GRAPH --random 1 --random-params 1 --sgd-steps 1 --sgd-lr 0.1 --time-limit 5
+    verify GRAPH --against GRAPH --random-params 1 --layers --time-limit 5
+    verify GRAPH --against OTHER --random-params 1 --time-limit 5
     diff GRAPH OTHER --format json
     diff OTHER GRAPH
     draw GRAPH --to svg -o out.svg
@@ -116,8 +116,9 @@ class Cases:
         words, files = self.make(number)
         for name, data in files.items():
             Path(name).write_bytes(data)
+        before = set(os.listdir())  # with what a run has left that was ended from outside
         code, errors = call(words)
-        left = set(os.listdir()) - ADDED - files.keys()
+        left = set(os.listdir()) - ADDED - before
         if left:
             return "failed", f"left files behind: {sorted(left)}"
         for name in ADDED & set(os.listdir()):

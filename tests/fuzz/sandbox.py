@@ -19,6 +19,8 @@ SECONDS = 10.0
 BYTES = 1 << 30
 """What a case may take beyond what the process has before it."""
 HANG = "no answer"
+REFUSED = 2
+"""The exit code of a command that ends its process where native code goes on after its time limit."""
 _BATCH = 400
 _LENGTH = struct.Struct("<I")
 
@@ -79,6 +81,10 @@ def _run_batch(case: Case, first: int, end: float, seconds: float, memory: int) 
         _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
         yield Outcome(number, "failed", f"ended by signal {os.WTERMSIG(status)}", f"signal {os.WTERMSIG(status)}")
+    elif os.WIFEXITED(status) and os.WEXITSTATUS(status) == REFUSED:
+        yield Outcome(number, "refused")
+    elif os.WIFEXITED(status) and os.WEXITSTATUS(status):
+        yield Outcome(number, "failed", f"ended with exit code {os.WEXITSTATUS(status)}", "exit")
 
 
 def _receive(descriptor: int, seconds: float) -> bytes | None:

@@ -34,6 +34,8 @@ def test_a_case_that_hangs_dies_or_takes_too_much_is_a_failure() -> None:
     # a mapping of its own: memory that the process once had and freed would serve a bytearray
     taken = run_one(lambda number: ("done", str(len(mmap.mmap(-1, 200 << 20)))), 0, memory=100 << 20)
     assert taken.what.startswith("OSError: [Errno 12]")
+    assert run_one(lambda number: (os._exit(3), ("done", ""))[1], 0).what == "ended with exit code 3"
+    assert run_one(lambda number: (os._exit(2), ("done", ""))[1], 0).status == "refused"
     assert run_one(lambda number: ("done", "x"), 5).status == "done"
 
 

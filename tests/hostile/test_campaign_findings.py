@@ -14,6 +14,7 @@ from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.registry import read_index
 from tests import params_bytes
 from tests.fuzz.graphs import call, judge
+from tests.surroundings import ROOT
 from tests.symbols import Document, document, operator, variable
 
 RANDOM = ("--random", "1", "--random-params", "1")
@@ -172,6 +173,15 @@ def test_variables_with_inputs_or_dependencies(number: int, tmp_path: Path) -> N
         if mode == "batch" or number < 2:
             assert code == 2
             assert "is a variable with inputs or control dependencies" in errors
+
+
+@pytest.mark.parametrize("form", ["svg", "html", "dot", "mermaid"])
+@pytest.mark.parametrize(("node", "source"), [(9, 15), (5, 1)])
+def test_shared_parameters_with_inputs_are_drawn(form: str, node: int, source: int, tmp_path: Path) -> None:
+    """A weight of two branches that an operator feeds, and one that another shared weight feeds."""
+    found = json.loads((ROOT / "fixtures/cases/draw/dot/in/net.json").read_text())
+    found["nodes"][node]["inputs"] = [[source, 0, 0]]
+    assert ask(tmp_path, found, "draw", "--to", form)[0] == 0
 
 
 def test_a_batch_refuses_operators_that_wait_for_its_inputs(tmp_path: Path) -> None:

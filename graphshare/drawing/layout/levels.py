@@ -89,6 +89,7 @@ class Layout(msgspec.Struct):
 def build_levels(picture: Picture) -> Layout:
     """Return the levels of ``picture`` with their edges, not yet arranged."""
     paths = find_paths(picture)
+    fed = {line.target for line in picture.lines}  # a parameter with inputs, which a damaged file can have, stands in the rows
     layout = Layout(_list_boxes(picture), [], [Level((), "")], [])
     level_of: dict[Path, int] = {(): 0}
     for number, box in enumerate(layout.boxes[:]):
@@ -100,14 +101,20 @@ def build_levels(picture: Picture) -> Layout:
         level = level_of[paths[number]]
         layout.at.append(len(layout.vertices))
         layout.vertices.append(Vertex("box", level, number, measure_box(box)))
-        if box.kind != "shared":
+        if box.kind != "shared" or number in fed:
             layout.levels[level].members.append(layout.at[-1])
     consumers: dict[int, list[int]] = {}
     for line in picture.lines:
-        if line.kind == "shared":
+        if line.kind == "shared" and line.source not in fed:
             consumers.setdefault(line.source, []).append(layout.at[line.target])
         else:
-            _add_edges(layout, layout.at[line.source], layout.at[line.target], line.source, line.kind)
+            _add_edges(
+                layout,
+                layout.at[line.source],
+                layout.at[line.target],
+                line.source,
+                "data" if line.kind == "shared" else line.kind,
+            )
     for number, vertices in consumers.items():
         _add_shared(layout, layout.at[number], vertices)
     return layout
