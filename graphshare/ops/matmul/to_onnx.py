@@ -12,7 +12,7 @@ from graphshare.ops.unification import axis_of
 
 def translate_fully_connected(t: Translation) -> str:
     """Emit ``Gemm`` for rows of inputs; data with more axes that stay is multiplied as rows and shaped back."""
-    x, weight, *bias = map(t.widen, t.inputs)
+    x, weight, *bias = widen_factors(t)
     axes = 1 if t.attrs["flatten"] else x.rank - 1
     lead = x.shape[:axes]
     rows = t.reshape(x, (prod(lead), prod(x.shape[axes:])))
@@ -22,9 +22,16 @@ def translate_fully_connected(t: Translation) -> str:
     return t.cast(out, t.outputs[0].dtype, x.dtype)
 
 
+def widen_factors(t: Translation) -> list[Value]:
+    """Return the inputs in the dtype of their sums of products; ONNX does not multiply matrices of 8-bit integers."""
+    if any(x.dtype in ("int8", "uint8", "bool") for x in t.inputs):
+        t.refuse(f"it multiplies matrices of {t.inputs[0].dtype}, as neither MXNet nor ONNX does")
+    return [t.widen(x) for x in t.inputs]
+
+
 def translate_dot(t: Translation) -> str:
     """Emit ``MatMul`` over the last axis of the first and the first axis of the second, or over the opposite ones."""
-    a, b = map(t.widen, t.inputs)
+    a, b = widen_factors(t)
     left: Value | str = a
     right: Value | str = b
     if t.attrs["transpose_a"] and a.rank > 1:
@@ -43,7 +50,7 @@ def translate_dot(t: Translation) -> str:
 
 def translate_matrix_product(t: Translation) -> str:
     """Emit ``MatMul`` of batches of matrices with rows on ``axis``: alpha * a @ b, for a third input beta * c more."""
-    values = [t.widen(x) for x in t.inputs]
+    values = widen_factors(t)
     rank = values[0].rank
     rows = axis_of(t.attrs.get("axis", -2), rank)
     batch = [i for i in range(rank) if i not in (rows, rank - 1)]
@@ -54,17 +61,25 @@ def translate_matrix_product(t: Translation) -> str:
     )
     out = t.transpose(t.emit("MatMul", left, right), np.argsort(plain).tolist())
     dtype = values[0].dtype
+    narrow = t.outputs[0].dtype
     if t.attrs.get("alpha", 1) != 1:
-        out = t.emit("Mul", out, t.number(t.attrs["alpha"], dtype))
+        out = t.emit("Mul", out, t.number(_rounded(t.attrs["alpha"], narrow), dtype))
+    out = t.cast(out, narrow, dtype)
     if len(values) > 2:
-        out = t.emit("Add", out, t.emit("Mul", values[2], t.number(t.attrs["beta"], dtype)))
-    return t.cast(out, t.outputs[0].dtype, dtype)
+        addend = t.cast(t.emit("Mul", values[2], t.number(_rounded(t.attrs["beta"], narrow), dtype)), narrow, dtype)
+        wide = t.emit("Add", *(t.cast(x, dtype, narrow) for x in (out, addend)))
+        out = t.cast(wide, narrow, dtype)
+    return out
+
+
+def _rounded(number: float, dtype: str) -> float:
+    return float(np.dtype(dtype).type(number))
 
 
 def translate_div_sqrt_dim(t: Translation) -> str:
     """Emit a division by the square root of the size of the last axis, rounded to the dtype of the data."""
     x = t.widen(t.inputs[0])
-    root = t.number(float(np.dtype(t.inputs[0].dtype).type(sqrt(x.shape[-1]))), x.dtype)
+    root = t.number(_rounded(sqrt(x.shape[-1]), t.inputs[0].dtype), x.dtype)
     return t.cast(t.emit("Div", x, root), t.outputs[0].dtype, x.dtype)
 
 
@@ -79,12 +94,14 @@ def translate_khatri_rao(t: Translation) -> str:
     return out if others else t.emit("Identity", out)
 
 
+_FLOATS = "8-bit integers and booleans are refused"
+
 TRANSLATIONS = (
-    Translator("FullyConnected", translate_fully_connected),
-    Translator("dot", translate_dot),
-    Translator("batch_dot", translate_matrix_product),
-    Translator("_linalg_gemm", translate_matrix_product),
-    Translator("_linalg_gemm2", translate_matrix_product),
+    Translator("FullyConnected", translate_fully_connected, _FLOATS),
+    Translator("dot", translate_dot, _FLOATS),
+    Translator("batch_dot", translate_matrix_product, _FLOATS),
+    Translator("_linalg_gemm", translate_matrix_product, _FLOATS),
+    Translator("_linalg_gemm2", translate_matrix_product, _FLOATS),
     Translator("_contrib_div_sqrt_dim", translate_div_sqrt_dim),
     Translator("khatri_rao", translate_khatri_rao),
 )

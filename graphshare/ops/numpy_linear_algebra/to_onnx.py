@@ -7,6 +7,7 @@ from math import prod
 
 from graphshare.ops.linear_algebra.elimination import matrices, solve, unit_matrices
 from graphshare.ops.linear_algebra.to_onnx import translate_cholesky
+from graphshare.ops.matmul.to_onnx import widen_factors
 from graphshare.ops.onnx_terms import Term
 from graphshare.ops.translation import NoTranslation, Translation, Translator, Value
 from graphshare.ops.unification import axis_of
@@ -22,7 +23,8 @@ def translate_dot(t: Translation) -> str:
 
 def translate_matmul(t: Translation) -> str:
     """Emit ``MatMul``, whose rules are numpy's."""
-    return t.emit("MatMul", *t.inputs)
+    a, b = widen_factors(t)
+    return t.cast(t.emit("MatMul", a, b), t.outputs[0].dtype, a.dtype)
 
 
 def translate_tensordot(t: Translation) -> str:
@@ -43,10 +45,11 @@ def _contract(t: Translation, a: Value, b: Value, left: Sequence[int], right: Se
     """Return the product summed over axes ``left`` of ``a`` and ``right`` of ``b``, by one product of matrices."""
     first, second = [axis_of(i, a.rank) for i in left], [axis_of(i, b.rank) for i in right]
     rest_a, rest_b = ([i for i in range(x.rank) if i not in axes] for x, axes in ((a, first), (b, second)))
+    a, b = widen_factors(t)
     inner = prod(a.shape[i] for i in first)
     rows = t.reshape(t.transpose(a, (*rest_a, *first)), (prod(a.shape[i] for i in rest_a), inner))
     columns = t.reshape(t.transpose(b, (*second, *rest_b)), (inner, prod(b.shape[i] for i in rest_b)))
-    return t.reshape(t.emit("MatMul", rows, columns), t.outputs[0].shape)
+    return t.cast(t.reshape(t.emit("MatMul", rows, columns), t.outputs[0].shape), t.outputs[0].dtype, a.dtype)
 
 
 def translate_einsum(t: Translation) -> str:
@@ -86,13 +89,14 @@ def _finish(t: Translation, x: Term) -> str:
     return x.reshape(t.outputs[0].shape).cast(t.outputs[0].dtype).name
 
 
+_FLOATS = "8-bit integers and booleans are refused"
 _NO_OPERATOR = "ONNX has no eigenvalues and no singular values"
 
 TRANSLATIONS = (
-    Translator("_np_dot", translate_dot),
-    Translator("_npi_matmul", translate_matmul),
-    Translator("_npi_tensordot", translate_tensordot),
-    Translator("_npi_tensordot_int_axes", translate_tensordot_by_count),
+    Translator("_np_dot", translate_dot, _FLOATS),
+    Translator("_npi_matmul", translate_matmul, _FLOATS),
+    Translator("_npi_tensordot", translate_tensordot, _FLOATS),
+    Translator("_npi_tensordot_int_axes", translate_tensordot_by_count, _FLOATS),
     Translator("_npi_einsum", translate_einsum),
     Translator("_npi_cholesky", translate_cholesky),
     Translator("_npi_solve", translate_solve, "sides of different batches are refused"),

@@ -17,7 +17,7 @@ _LEVELS = {"int8": 127.5, "uint8": 255.5, "int32": 2147483648.0}
 def translate_quantize(t: Translation) -> list[str]:
     """Emit a product with the steps per 1.0 of the given range, and ``QuantizeLinear``."""
     x, dtype, reach = term(t), t.outputs[0].dtype, reach_of(t, 1)
-    whole = round_to(x * (x.number(ENDS[dtype][1]) / reach), dtype).name
+    whole = round_to(x * (x.number(ENDS[dtype][1]) / reach), dtype, may_be_nan=True).name
     return [whole, (-reach).name, reach.name] if dtype == "int8" else [whole, t.inputs[1].name, t.inputs[2].name]
 
 
@@ -34,7 +34,7 @@ def translate_quantize_asymmetric(t: Translation) -> list[str]:
         low, high = (x.reduce(op, axes).reshape((1,)) for op in ("ReduceMin", "ReduceMax"))
     scale = 255 / (high - low)
     shift = 255 - high * scale
-    return [round_to(x * scale + shift, "uint8").name, scale.name, shift.name]
+    return [round_to(x * scale + shift, "uint8", may_be_nan=True).name, scale.name, shift.name]
 
 
 def translate_add(t: Translation) -> list[str]:
@@ -69,7 +69,7 @@ def translate_multiply(t: Translation) -> str | list[str]:
         level = a / 127 * (b / 127) * _LEVELS["int32"]
         return [products.name, (-level).name, level.name]
     unit = a.number(float(np.float32(127.5) / np.float32(max(map(abs, calibrated)))))
-    scaled = products.cast("float64") * (unit / units[0] / units[1]).cast("float64")
+    scaled = products.cast("float32") * (unit / units[0] / units[1])
     return [scaled.cast("int64").cast("int8").name, *(constant_end(t, end) for end in calibrated)]
 
 

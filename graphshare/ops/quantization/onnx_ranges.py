@@ -37,8 +37,10 @@ def divide_or(dividend: float, divisor: Term, otherwise: float) -> Term:
     return divisor.equals(0).choose(divisor.number(otherwise), divisor.number(dividend) / divisor)
 
 
-def round_to(x: Term, dtype: str) -> Term:
-    """Return floats rounded half to even and clipped to the limits of an integer dtype."""
+def round_to(x: Term, dtype: str, *, may_be_nan: bool = False) -> Term:
+    """Return floats rounded half to even, within the limits of an integer dtype; NaN becomes the upper one, or 0 in uint8."""
+    if may_be_nan:  # QuantizeLinear leaves open what it makes of NaN
+        x = x.is_nan().choose(0.0 if dtype == "uint8" else float(ENDS[dtype][1]), x)
     if x.dtype == "float32" and dtype != "int32":  # a step of 1
         one, zero = x.number(1), x.number(0, dtype)
         return Term(x.t, x.t.emit("QuantizeLinear", x.name, one.name, zero.name), dtype)

@@ -35,12 +35,12 @@ def translate_quantize(t: Translation) -> list[str]:
     if calibrated:
         reach = float(np.float32(max(map(abs, calibrated))))
         ends = (-reach, reach) if dtype == "int8" else calibrated
-        unit = float(np.float32(_LEVELS[dtype] / reach)) if reach else 0.0
-        return [round_to(x * unit, dtype).name, *(constant_end(t, end) for end in ends)]
+        unit = float(np.float32(_LEVELS[dtype] / reach)) if reach else np.inf
+        return [round_to(x * unit, dtype, may_be_nan=True).name, *(constant_end(t, end) for end in ends)]
     axes = list(range(t.inputs[0].rank))
     low, high = (x.reduce(op, axes).reshape((1,)) for op in ("ReduceMin", "ReduceMax"))
     widest = largest(low, high)
-    whole = round_to(x * divide_or(_LEVELS[dtype], widest, 0), dtype)
+    whole = round_to(x * divide_or(_LEVELS[dtype], widest, np.inf), dtype, may_be_nan=True)
     if dtype == "int8":
         low, high = -widest, widest
     return [whole.name, low.name, high.name]
@@ -54,19 +54,19 @@ def translate_dequantize(t: Translation) -> str:
 
 
 def translate_requantize(t: Translation) -> list[str]:
-    """Emit a change of steps of 32-bit sums, in float64 as MXNet computes it."""
-    x, dtype = term(t).cast("float64"), t.outputs[0].dtype
-    unit = reach_of(t, 1).cast("float64") / _LEVELS["int32"]
+    """Emit a change of steps of 32-bit sums in float32; nothing represents a range of 0."""
+    x, dtype = term(t).cast("float32"), t.outputs[0].dtype
+    unit = reach_of(t, 1) / _LEVELS["int32"]
     calibrated = calibration_range(t.attrs)
     if calibrated:
-        reach = unit.number(max(map(abs, calibrated))).reshape((1,))
+        reach = Term(t, constant_end(t, max(map(abs, calibrated))), "float32")
     else:
         axes = list(range(t.inputs[0].rank))
         low, high = (x.reduce(op, axes).reshape((1,)) * unit for op in ("ReduceMin", "ReduceMax"))
         reach = largest(low, high)
-    factor = reach.equals(0).choose(reach.number(0), unit * ENDS[dtype][1] / reach)
+    scaled = x * (unit * (ENDS[dtype][1] / reach))
     begin = reach * 0.0 if dtype == "uint8" else -reach
-    return [round_to(x * factor, dtype).name, begin.cast("float32").name, reach.cast("float32").name]
+    return [round_to(scaled, dtype, may_be_nan=True).name, begin.name, reach.name]
 
 
 def translate_act(t: Translation) -> list[str]:
