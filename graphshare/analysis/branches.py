@@ -140,5 +140,6 @@ def pair_all(left: Graph, right: Graph) -> HeadPairs:
         RefusedError: they have different numbers of heads.
     """
     if len(left.heads) != len(right.heads):
-        raise RefusedError(Fault(f"the graphs have {len(left.heads)} and {format_count(len(right.heads), 'output')}"))
+        message = f"the graphs have {len(left.heads)} and {format_count(len(right.heads), 'output')}"
+        raise RefusedError(Fault(message, hint="--values-only compares outputs by name"))
     return HeadPairs("", "other", left.heads, right.heads)

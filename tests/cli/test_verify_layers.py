@@ -290,6 +290,14 @@ def test_a_cut_model_has_the_outputs_of_its_source(folder: Path) -> None:
     refused(unknown, "'dat' names no variable")
 
 
+def test_outputs_of_another_number_are_compared_by_name(folder: Path) -> None:
+    done(graphshare("extract", "lenet", "--target", "tanh3", "--target", "pool2", "-o", "two", cwd=folder))
+    said = refused(graphshare("verify", "two", "--against", "lenet", cwd=folder), "the graphs have 2 and 1 output")
+    assert "hint: --values-only compares outputs by name" in said
+    branch = compared(folder, "two", "--against", "lenet", "--values-only", *SHAPE, equal=True)
+    assert [output["output"] for output in branch["rounds"][0]["outputs"]] == ["tanh3_output", "pool2_output"]
+
+
 def test_drawn_parameters_are_equal_by_name(folder: Path) -> None:
     done(graphshare("extract", "lenet-symbol.json", "--target", "tanh3", "-o", "features.json", cwd=folder))
     done(graphshare("extract", "lenet-symbol.json", "--target", "tanh3", "--target", "conv2", "-o", "two.json", cwd=folder))
