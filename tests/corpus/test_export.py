@@ -32,7 +32,14 @@ from tests.surroundings import recorded
 pytestmark = [pytest.mark.corpus, pytest.mark.large]
 
 LIMIT = 1e-5
-LIMITS: dict[str, tuple[float, str]] = {}
+_DEEP = "the last bits of a deep network, shown by a softmax; onnxruntime is at 1.1e-5 from float64 at most, MXNet at 2.7e-5"
+_EXPONENTS = "exponents up to 85; where they go into the suppression onnxruntime is as near to float64 (6e-6) as our executor"
+LIMITS: dict[str, tuple[float, str]] = {
+    "1996scarlet+ArcFace-Multiplex-Recognition__model__R50-symbol": (4e-5, _DEEP),
+    "1996scarlet+ArcFace-Multiplex-Recognition__model__R50-symbol.v2": (4e-5, _DEEP),
+    "Lohika-Labs+whatsonpizza__whatsonpizza_backend__models__mxnet__resnet-50-symbol": (3e-5, _DEEP),
+    "cv_yolo3_darknet53_voc": (2e-5, _EXPONENTS),
+}
 """Graphs that may differ by more, each with the reason."""
 REFUSED: dict[str, str] = {}
 """Graphs that are not exported, each with a part of the message."""
