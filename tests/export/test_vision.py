@@ -96,6 +96,13 @@ def test_batch_norm_of_any_axis(op: str, shape: tuple[int, ...], axis: int, dtyp
     compare(op, attrs, *inputs, count=count, tolerance=None if dtype != "float16" else _HALF)
 
 
+def test_batch_norm_of_data_far_from_0_keeps_its_digits() -> None:
+    mean, variance = np.array([3e4, -2e4], np.float32), np.array([1.0, 4.0], np.float32)
+    x = mean[None, :, None] + normal(2, 2, 50)
+    vectors = normal(2, seed=1), normal(2, seed=2), mean, variance
+    compare("BatchNorm", {"fix_gamma": "False"}, x, *vectors, tolerance=Tolerance(1e-6, 1e-5))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("nsize", ["1", "4", "5", "9"])
 @pytest.mark.parametrize("alpha", ["0.5", "0", "-0.1"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphshare.ops.batch_norm.kernel import plain_scaling
 from graphshare.ops.translation import Translation, Translator
 from graphshare.ops.unification import axis_of
 
@@ -11,11 +12,11 @@ from graphshare.ops.unification import axis_of
 def translate_batch_norm(t: Translation) -> list[str]:
     """Emit ``BatchNormalization``; a fixed gamma is a constant of ones. Mean and deviation are given where they are read.
 
-    Data with one axis, and an eps that float32 cannot hold beside float64 data, need plain arithmetic.
+    Data with one axis, an eps that float32 cannot hold beside float64 data, and means far from 0 need plain arithmetic.
     """
     x, mean = t.inputs[0], t.inputs[3]
     axis, eps = axis_of(t.attrs.get("axis", 1), x.rank), t.attrs["eps"]
-    if x.rank == 1 or (x.dtype == "float64" and float(np.float32(eps)) != eps):
+    if x.rank == 1 or (x.dtype == "float64" and float(np.float32(eps)) != eps) or _cancels(t):
         results = [_scale(t, axis)]
     else:
         results = [_normalize(t, axis)]
@@ -24,6 +25,12 @@ def translate_batch_norm(t: Translation) -> list[str]:
     if 2 in t.used:
         results.append(_spread(t))
     return results
+
+
+def _cancels(t: Translation) -> bool:
+    """Return whether known statistics are so far from 0 that x * factor + term, as runtimes compute it, loses digits."""
+    arrays = [x.read() for x in t.inputs[1:] if x.read is not None]
+    return len(arrays) == 4 and plain_scaling(t.attrs, *arrays)[0] is None
 
 
 def _normalize(t: Translation, axis: int) -> str:
