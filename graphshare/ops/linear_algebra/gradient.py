@@ -15,7 +15,7 @@ def _transpose(a: Array) -> Array:
 
 
 def _inverse_or_zeros(a: Array) -> Array:
-    """Return the inverse of each matrix; zeros for one whose determinant is 0, as MXNet has it."""
+    """Return the inverse of each matrix; zeros for one whose determinant is 0, as in MXNet."""
     singular = np.linalg.det(a) == 0
     regular = np.where(singular[..., None, None], np.eye(a.shape[-1], dtype=a.dtype), a)
     return np.asarray(np.where(singular[..., None, None], a.dtype.type(0), _inverse(regular)))

@@ -16,7 +16,7 @@ def pad(entry: TapeEntry, dy: Array) -> Array:
         raise GradientError(f"MXNet has no gradient for padding of mode {entry.attrs['mode']}")
     (x,) = entry.inputs
     widths = pad_widths(entry.attrs, x.ndim)
-    dx = np.zeros_like(x)
+    dx: Array = np.zeros_like(x)
     inside = dx[kept_part(widths, x.shape)]
     inside[...] = dy[tuple(slice(max(0, a), max(0, a) + size) for (a, _), size in zip(widths, inside.shape, strict=True))]
     return dx
