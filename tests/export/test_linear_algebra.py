@@ -56,3 +56,10 @@ def test_factors_of_larger_matrices(lower: str) -> None:
     for op in ("_linalg_potrf", "_npi_cholesky"):
         mismatch = describe_mismatch(computed(op, {"lower": lower}, a)[0], want.astype("float32"), Tolerance(1e-5, 1e-5))
         assert mismatch is None, mismatch
+
+
+@pytest.mark.parametrize("op", ["_linalg_det", "_linalg_sumlogdiag", "_linalg_potrf"])
+def test_integers_are_refused(op: str) -> None:
+    refusal = export_operator(op, {}, [np.ones((2, 2), "uint8")], 1)
+    assert isinstance(refusal, RefusedError)
+    assert "it is of uint8, and MXNet computes it in float32 and float64 only" in str(refusal)

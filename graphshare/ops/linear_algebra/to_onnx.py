@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphshare.ops.kernel import Array
+from graphshare.ops.limits import LAPACK
 from graphshare.ops.linear_algebra.elimination import cholesky, matrices, pivots, solve, unit_matrices
 from graphshare.ops.linear_algebra.kernel import diagonal_cells, triangle_cells
 from graphshare.ops.onnx_terms import Term, term
-from graphshare.ops.translation import NoTranslation, Translation, Translator, Value
+from graphshare.ops.translation import NoTranslation, Outputs, Translate, Translation, Translator, Value
 
 
 def transpose_matrices(t: Translation, x: Value | str, rank: int) -> str:
@@ -145,19 +146,36 @@ def _finish(t: Translation, x: Term) -> str:
     return x.reshape(t.outputs[0].shape).cast(t.outputs[0].dtype).name
 
 
+def _of_floats(translate: Translate) -> Translate:
+    """Return a translation that refuses the dtypes that MXNet does not compute in."""
+
+    def checked(t: Translation) -> Outputs:
+        if any(x.dtype not in LAPACK for x in t.inputs):
+            t.refuse(f"it is of {t.inputs[0].dtype}, and MXNet computes it in {' and '.join(LAPACK)} only")
+        return translate(t)
+
+    return checked
+
+
 _NO_OPERATOR = "ONNX has no decomposition into orthogonal matrices"
-_FACTORS = "factors that MXNet keeps for the gradient are refused where something reads them"
+_FLOATS = "other dtypes than float32 and float64 are refused"
+_FACTORS = f"{_FLOATS}, and factors that MXNet keeps for the gradient where something reads them"
 
 TRANSLATIONS = (
-    Translator("_linalg_syrk", translate_syrk),
-    Translator("_linalg_trmm", translate_trmm),
-    Translator("_linalg_trsm", translate_solve_triangular),
-    Translator("_linalg_inverse", translate_inverse),
-    Translator("_linalg_potri", translate_potri),
-    Translator("_linalg_potrf", translate_cholesky),
-    Translator("_linalg_det", translate_determinant, _FACTORS),
-    Translator("_linalg_slogdet", translate_log_determinant, _FACTORS),
-    Translator("_linalg_sumlogdiag", translate_sum_log_diagonal),
+    *(
+        Translator(f"_linalg_{name}", _of_floats(translate), _FLOATS)
+        for name, translate in (
+            ("syrk", translate_syrk),
+            ("trmm", translate_trmm),
+            ("trsm", translate_solve_triangular),
+            ("inverse", translate_inverse),
+            ("potri", translate_potri),
+            ("potrf", translate_cholesky),
+            ("sumlogdiag", translate_sum_log_diagonal),
+        )
+    ),
+    Translator("_linalg_det", _of_floats(translate_determinant), _FACTORS),
+    Translator("_linalg_slogdet", _of_floats(translate_log_determinant), _FACTORS),
     *(Translator(f"_linalg_extract{what}", translate_extract) for what in ("diag", "trian")),
     *(Translator(f"_linalg_make{what}", translate_make) for what in ("diag", "trian")),
     *(NoTranslation(f"_linalg_{name}", _NO_OPERATOR) for name in ("gelqf", "syevd")),
