@@ -139,6 +139,8 @@ def batch_symbol(instance: Instance) -> Symbol:
     ]
     if faults:
         raise RefusedError(faults)
+    if not axes:
+        raise RefusedError(Fault("has no input that could have a batch", hint="leave --dynamic-batch out"))
     first, *others = ((instance.translated.names[node, 0], axis) for node, axis in axes.items())
     return Symbol(BATCH, first[0], first[1], tuple(others))
 

@@ -62,6 +62,8 @@ COMMANDS = [
     "check one-symbol.json two-symbol.json --fix -o report.txt",
     "check one-symbol.json two-symbol.json --write-baseline baseline.json",
     "check one-symbol.json --fix",
+    "export net --shape data=2,3 -o out.onnx",
+    "export net --shape data=2,3 --weights external --no-verify -o out.onnx",
     "draw net -o out.svg",
     "inspect net --format json",
     "params convert net-0000.params out.npz",

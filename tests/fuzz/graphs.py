@@ -70,10 +70,12 @@ COMMANDS = tuple(
     draw GRAPH --to dot
     draw GRAPH --to mermaid --parameters --shape data=2,3,8,8
     draw GRAPH --to html -o out.html
+    export GRAPH --no-verify -o out.onnx
+    export GRAPH --shape data=1,3,8,8 --dynamic-batch --no-verify -o out.onnx
     rules explain TARGET --graph GRAPH --override a=b
     """.strip().splitlines()
 )
-ADDED = {"out.json", "out.npz", "out.svg", "out.html", "map.json"}
+ADDED = {"out.json", "out.npz", "out.svg", "out.html", "out.onnx", "map.json"}
 
 
 def run(minutes: float, seed: int, keep: Path) -> Totals:

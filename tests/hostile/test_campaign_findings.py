@@ -288,3 +288,11 @@ def read_all(path: Path) -> Any:
     index = read_index(path)
     with ArrayReader(index) as reader:
         return [reader.read_sparse(record) for record in index.records]
+
+
+def test_a_model_without_inputs_has_no_batch_to_leave_open(tmp_path: Path) -> None:
+    found = document([operator("_ones", "n", [], attrs={"shape": "(2, 3)"})], [0], row_ptr=False)
+    words = ("export", "--dynamic-batch", "--no-verify", "-o", str(tmp_path / "out.onnx"))
+    code, errors = ask(tmp_path, found, *words)
+    assert code == 2
+    assert "has no input that could have a batch" in errors

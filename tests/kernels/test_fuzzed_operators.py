@@ -233,3 +233,15 @@ def test_negative_padding_that_reads_beyond_the_array_is_refused() -> None:
     ):
         with pytest.raises(Refusal, match=message):
             ask("_npi_pad", {"pad_width": widths, "mode": mode}, np.arange(4, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "expected"),
+    [((2, 6, 3), "1", (2, 11, 3)), ((4, 5, 3), "0", (6, 5, 3)), ((5, 3), "0", (3, 5, 3)), ((3,), "None", (33,))],
+)
+def test_a_slice_of_one_position_takes_all_values_along_the_axis(
+    shape: tuple[int, ...], axis: str, expected: tuple[int, ...]
+) -> None:
+    x, values = array("float32", 2, 5, 3), array("float32", *shape)
+    (result,) = ask("_npi_insert_slice", {"start": "1", "stop": "2", "step": "2", "axis": axis}, x, values)
+    assert result.shape == expected  # recorded with MXNet 1.9.1

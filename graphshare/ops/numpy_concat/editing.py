@@ -43,13 +43,14 @@ def _insert_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
         return inputs, outputs
     at = 0 if axis is None else axis_of(axis, len(shape))
     size: Dim = size_of(shape) if axis is None else shape[at]
-    count: Dim = 1 if len(values) < len(shape) else values[0]  # at one position, values extend along their first axis
+    rank = 1 if axis is None else len(shape)
+    count: Dim = 1 if len(values) < rank else values[0]  # at one position, values extend along their first axis
+    along = ((1,) * (len(shape) - len(values)) + values)[at] if axis is not None else count
     if len(inputs) > 2 and inputs[2]:
-        along = ((1,) * (len(shape) - len(values)) + values)[at] if axis is not None else count
         count = along if inputs[2] == (1,) else inputs[2][0]
     elif attrs["int_ind"] is None and len(inputs) == 2 and size is not None:
         named = _count(attrs, size)
-        count = count if named == 1 else named
+        count = along if named == 1 else named
     more = None if size is None or count is None else size + count
     return inputs, [unify((more,) if axis is None else (*shape[:at], more, *shape[at + 1 :]), outputs[0])]
 
