@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphshare.ops.roi.maximum_onnx import pool_by_masks
 from graphshare.ops.roi.rotated_onnx import translate_rotated
 from graphshare.ops.translation import Translation, Translator, Value
 
@@ -12,7 +13,7 @@ def translate_roi_pooling(t: Translation) -> str:
     """Emit ``MaxRoiPool``; a region of a sample that does not exist gives 0."""
     x, rois = t.inputs
     if x.dtype == "float64":
-        t.refuse("its data is float64, for which no runtime has MaxRoiPool")
+        return pool_by_masks(t)
     number, corners = t.emit_several("Split", 2, rois, t.integers([1, 4]), axis=1)
     scale = float(t.attrs["spatial_scale"])
     if x.dtype == "float16":  # corners are scaled in float16 before they are rounded
@@ -121,7 +122,7 @@ def _mask(t: Translation, axis: int, dtype: str) -> str:
 
 
 TRANSLATIONS = (
-    Translator("ROIPooling", translate_roi_pooling, "its data is float16 or float32"),
+    Translator("ROIPooling", translate_roi_pooling),
     Translator("_contrib_PSROIPooling", translate_sensitive_pooling),
     Translator("_contrib_ROIAlign", translate_roi_align),
     Translator("_contrib_RROIAlign", translate_rotated),
