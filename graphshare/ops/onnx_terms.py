@@ -65,6 +65,10 @@ class Term:
         """Return where it is not 0."""
         return self.cast("bool")
 
+    def round_half_away(self) -> Term:
+        """Return floor(abs + 0.5) with its sign: the nearest whole numbers, half away from 0."""
+        return self.apply("Sign") * (self.apply("Abs") + 0.5).apply("Floor")
+
     def equals(self, other: Operand) -> Term:
         """Return where it equals ``other``."""
         return self.apply("Equal", other, dtype="bool")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphshare.ops.onnx_terms import Term
 from graphshare.ops.spatial_transform.sampling_onnx import clamp, is_within, sample_bilinear
 from graphshare.ops.translation import Translation
 
@@ -57,7 +58,7 @@ def _extent(t: Translation, axis: int, dtype: str) -> tuple[str, str]:
     """Return where each region begins along x (0) or y (1), and its size, at least 0.1: (R, 1, 1, 1)."""
     rois, scale, half = t.inputs[1], t.number(t.attrs["spatial_scale"], dtype), t.number(0.5, dtype)
     corners = t.cast(rois, dtype)
-    rounded = t.emit("Mul", t.emit("Sign", corners), t.emit("Floor", t.emit("Add", t.emit("Abs", corners), half)))
+    rounded = Term(t, corners, dtype).round_half_away().name
     first, last = (t.emit("Gather", rounded, t.integers([1 + axis + 2 * i]), axis=1) for i in (0, 1))
     start = t.emit("Sub", t.emit("Mul", first, scale), half)
     end = t.emit("Sub", t.emit("Mul", t.emit("Add", last, t.number(1, dtype)), scale), half)

@@ -92,10 +92,7 @@ def _count_repeats(t: Translation, word: Term, inside: Term, width: int) -> Term
 
 def _round(x: Term) -> Term:
     """Return the nearest whole numbers, half away from 0."""
-    if not x.is_float:
-        return x.cast("int64")
-    wide = x.widen()
-    return (wide.apply("Sign") * (wide.apply("Abs") + 0.5).apply("Floor")).cast("int64")
+    return x.widen().round_half_away().cast("int64") if x.is_float else x.cast("int64")
 
 
 def _constant(t: Translation, array: object) -> Term:

@@ -39,7 +39,7 @@ def pool_by_masks(t: Translation) -> str:
 def _masks(t: Translation, axis: int, bins: int, size: int) -> Term:
     """Return whether each of ``size`` pixels along x (0) or y (1) is in each bin of each region: (R, bins, size)."""
     rois = term(t, 1)
-    first, last = (_round(_column(rois, i + axis) * t.attrs["spatial_scale"]) for i in (1, 3))
+    first, last = ((_column(rois, i + axis) * t.attrs["spatial_scale"]).round_half_away() for i in (1, 3))
     each = (last - first + 1).apply("Max", 1).cast("float32") / bins
     steps = Term(t, t.constant(np.arange(bins + 1)[None], "float32"), "float32") * each  # (R, bins + 1)
     edges = [
@@ -50,11 +50,6 @@ def _masks(t: Translation, axis: int, bins: int, size: int) -> Term:
     ]
     pixels = Term(t, t.constant(np.arange(size), rois.dtype), rois.dtype)
     return (edges[0] <= pixels) & (edges[1] > pixels)
-
-
-def _round(x: Term) -> Term:
-    """Return the nearest whole numbers, half away from 0."""
-    return x.apply("Sign") * (x.apply("Abs") + 0.5).apply("Floor")
 
 
 def _is_any(mask: Term) -> Term:

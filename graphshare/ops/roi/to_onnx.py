@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphshare.ops.onnx_terms import Term
 from graphshare.ops.roi.maximum_onnx import pool_by_masks
 from graphshare.ops.roi.rotated_onnx import translate_rotated
 from graphshare.ops.translation import Translation, Translator, Value
@@ -105,11 +106,10 @@ def _mask(t: Translation, axis: int, dtype: str) -> str:
     """Return whether each pixel along x (0) or y (1) is in each bin of each region: (bins, R, pixels)."""
     x, rois = t.inputs
     size, scale = t.attrs["pooled_size"], t.number(t.attrs["spatial_scale"], dtype)
-    half = t.number(0.5, dtype)
     ends = []
     for i in (1 + axis, 3 + axis):
         corner = t.cast(_column(t, rois, i), dtype, of=rois.dtype)
-        rounded = t.emit("Mul", t.emit("Sign", corner), t.emit("Floor", t.emit("Add", t.emit("Abs", corner), half)))
+        rounded = Term(t, corner, dtype).round_half_away().name
         ends.append(t.emit("Mul", rounded if i < 3 else t.emit("Add", rounded, t.number(1, dtype)), scale))
     extent = t.emit("Max", t.emit("Sub", ends[1], ends[0]), t.number(0.1, dtype))
     each = t.emit("Div", t.cast(extent, "float32", of=dtype), t.number(size, "float32"))
