@@ -31,7 +31,6 @@ DIFFERENT: tuple[Row, ...] = (
     ("_np_repeat", "np_shape, last axis 0", WIDER, "an empty array is given another shape"),
     # --- MXNet refuses what has an answer
     ("_np_diagflat", "np_shape, no axes", WIDER, "one element is a diagonal"),
-    ("_npi_pinv(_scalar_rcond)?", "np_shape, last axis 0", WIDER, "the pseudo-inverse of a matrix without columns has no rows"),
     ("_npi_shuffle|_npi_copyto", "np_shape", WIDER, "they infer no dtype, whatever their input is"),
     ("_npi_boolean_mask", "np_shape, no axes", WIDER, "one element is selected or not"),
     ("_npx_dropout", "np_shape, no axes", WIDER, "outside training nothing is dropped along any axis"),
