@@ -169,6 +169,7 @@ def main() -> int:
     started = time.perf_counter()
     for first in range(arguments.seed, arguments.seed + arguments.graphs, BATCH):
         campaign.run(range(first, min(first + BATCH, arguments.seed + arguments.graphs)))
+        print(f"so far: {dict(sorted(campaign.counts.items()))}, {len(campaign.coverage.pairs)} pairs", flush=True)
     print(campaign.summarize(time.perf_counter() - started))
     return bool(campaign.disagreements)
 

@@ -22,7 +22,7 @@ from graphshare.ops.kernel import KernelError
 from graphshare.ops.registry import find_kernel, lookup
 from graphshare.ops.signature import PARAMETER_FORMALS, Signature
 from tests.generate.more_cases import BEFORE, BEHIND, more_cases
-from tests.oracle.known_in_graphs import OF_VALUES, REWRITTEN
+from tests.oracle.known_in_graphs import BOUND_ANEW, JOINED, OF_VALUES, REWRITTEN
 from tests.oracle.probed import Refusal, forward
 from tests.oracle.probing import Probe, cases_with_bodies, change_attribute, change_dtype, change_shape, recorded_cases
 from tests.symbols import Document, document, operator, variable
@@ -32,6 +32,8 @@ MAX_SIZE = 4096
 ATTEMPTS = 8
 FRESH = -1
 """The node of an array that becomes a variable, while the shapes of the other inputs follow from it."""
+APART = ((BOUND_ANEW, JOINED), (JOINED, BOUND_ANEW))
+"""Operators that end MXNet's process when one graph has both."""
 BEYOND = ("-7", "-2147483649", "4294967296", "99999999999999999999", "", "abc", "(1, -9, 99)", "nan")
 OUTSIDE = frozenset(("_contrib_calibrate_entropy", "_npi_multinomial", "_npi_choice"))
 
@@ -129,6 +131,9 @@ class _Plant:
 
     def add(self, op: str, cases: Sequence[Probe]) -> bool:
         """Add a node of ``op`` if a way is found in some attempts; the last one takes a recorded case as it is."""
+        there = {case["op"] for case in self.cases.values()}
+        if any(op in group and there & other for group, other in APART):
+            return False
         for attempt in range(ATTEMPTS):
             case, recorded = cases[self.stream.integers(len(cases))]
             attrs, arrays = dict(case["attrs"]), [np.asarray(x) for x in recorded]

@@ -26,7 +26,7 @@ KNOWN: tuple[tuple[str, str, str], ...] = (
     ("_image_flip_.*", "values|not finite", "an image of one byte a pixel is turned in place, and its middle is not written"),
     ("_contrib_SyncBatchNorm", "output [12]", "outside training the statistics that it outputs are not written"),
     (
-        "_npi_unique|_npx_nonzero|_npi_bincount|_npi_delete",
+        "_npi_unique|_npx_nonzero|_npi_bincount|_npi_delete|_contrib_boolean_mask",
         "shape",
         "no array is given to a shape that values decide",
     ),

@@ -58,6 +58,7 @@ IN_GRAPHS: tuple[tuple[str, str, str, str], ...] = (
         "the gradient of numbers without a deviation is what rounding leaves of 0, times 1 / sqrt(eps)",
     ),
     ("LeakyReLU", "gradient", "relative difference", "the memory plan overwrites what the slopes of prelu still read"),
+    ("_contrib_quantize_asym", "crash", "ends", "without oneDNN's own graph passes it calls a function that is not there"),
     ("_npi_pad", "refusal", "np_pad_op.* != kNullOp", "it insists on writing an output that nobody reads"),
     (".*", "refusal", r"== kWriteTo \(0 vs\. 1\)", "an operator insists on writing an output that nobody reads"),
 )
@@ -140,6 +141,12 @@ Recorded cases with ``grad_req`` "add" and gradients of ones do not give those o
 
 OF_VALUES = frozenset(("_npi_unique", "_npx_nonzero", "_npi_delete", "_contrib_boolean_mask", "_npi_bincount"))
 """Operators whose output has a shape that values decide: in a symbol, MXNet's shapes behind them are below 0."""
+
+BOUND_ANEW = OF_VALUES | {"_cond", "_foreach", "_while_loop", "_npi_dstack"}
+"""Operators whose shapes are not inferred before they run: the executor binds what follows when it gets there."""
+
+JOINED = frozenset(("_sg_mkldnn_conv", "_sg_mkldnn_fully_connected", "_sg_mkldnn_selfatt_qk", "_sg_mkldnn_selfatt_valatt"))
+"""Layers that oneDNN joins. In a graph that binds anew they end the process."""
 
 NO_GRADIENT = frozenset(
     """
