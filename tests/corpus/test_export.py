@@ -68,7 +68,7 @@ def computed(corpus: Path, stem: str, folder: Path) -> list[Any]:
     graph = graph_of(corpus, stem)
     feeds = seeded_feeds(corpus, stem, held)
     inputs = {name: feeds.pop(name) for name in recorded_inputs(corpus, stem)}
-    path = folder / f"{stem}.onnx"
+    path = folder / f"{stem}.{os.getpid()}.onnx"
     export(Checkpoint(graph, params).with_params(feeds), path, feeds=inputs, as_input=list(inputs), verify=False)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
