@@ -149,12 +149,12 @@ def _finish(t: Translation, x: Term) -> str:
 def _of_floats(translate: Translate) -> Translate:
     """Return a translation that refuses the dtypes that MXNet does not compute in."""
 
-    def checked(t: Translation) -> Outputs:
+    def translate_floats(t: Translation) -> Outputs:
         if any(x.dtype not in LAPACK for x in t.inputs):
             t.refuse(f"it is of {t.inputs[0].dtype}, and MXNet computes it in {' and '.join(LAPACK)} only")
         return translate(t)
 
-    return checked
+    return translate_floats
 
 
 _NO_OPERATOR = "ONNX has no decomposition into orthogonal matrices"

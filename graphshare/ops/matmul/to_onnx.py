@@ -63,23 +63,23 @@ def translate_matrix_product(t: Translation) -> str:
     dtype = values[0].dtype
     narrow = t.outputs[0].dtype
     if t.attrs.get("alpha", 1) != 1:
-        out = t.emit("Mul", out, t.number(_rounded(t.attrs["alpha"], narrow), dtype))
+        out = t.emit("Mul", out, t.number(_round(t.attrs["alpha"], narrow), dtype))
     out = t.cast(out, narrow, dtype)
     if len(values) > 2:
-        addend = t.cast(t.emit("Mul", values[2], t.number(_rounded(t.attrs["beta"], narrow), dtype)), narrow, dtype)
+        addend = t.cast(t.emit("Mul", values[2], t.number(_round(t.attrs["beta"], narrow), dtype)), narrow, dtype)
         wide = t.emit("Add", *(t.cast(x, dtype, narrow) for x in (out, addend)))
         out = t.cast(wide, narrow, dtype)
     return out
 
 
-def _rounded(number: float, dtype: str) -> float:
+def _round(number: float, dtype: str) -> float:
     return float(np.dtype(dtype).type(number))
 
 
 def translate_div_sqrt_dim(t: Translation) -> str:
     """Emit a division by the square root of the size of the last axis, rounded to the dtype of the data."""
     x = t.widen(t.inputs[0])
-    root = t.number(_rounded(sqrt(x.shape[-1]), t.inputs[0].dtype), x.dtype)
+    root = t.number(_round(sqrt(x.shape[-1]), t.inputs[0].dtype), x.dtype)
     return t.cast(t.emit("Div", x, root), t.outputs[0].dtype, x.dtype)
 
 

@@ -46,6 +46,7 @@ def fused_dense(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple
 
 
 def is_by_unit(attrs: Attrs) -> bool:
+    """Return whether the operator quantizes its weights itself, by unit."""
     return attrs["channel_wise_quantize"] is not None
 
 

@@ -41,6 +41,7 @@ def directions(attrs: Attrs) -> int:
 
 
 def output_width(attrs: Attrs) -> int:
+    """Return the size of a step's result in one direction."""
     size: int = attrs["projection_size"] or attrs["state_size"]
     return size
 

@@ -59,6 +59,7 @@ def np_transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
 
 
 def swap_axes(attrs: Attrs, rank: int) -> Sequence[int]:
+    """Return the axes with ``dim1`` and ``dim2`` exchanged."""
     axes = list(range(rank))
     one, other = axis_of(attrs["dim1"], rank), axis_of(attrs["dim2"], rank)
     axes[one], axes[other] = axes[other], axes[one]
