@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.elementwise import describe_mismatch
 from tests.export.judge import export_operator, run_onnx
-from tests.export.kernel_judge import compare, refusal
+from tests.export.kernel_judge import compare, compute, refusal
 
 DTYPES = ("float32", "uint8", "bool", "float16", "float64", "int8", "int32", "int64")
 EVERYDAY = DTYPES[:3]
@@ -118,6 +119,16 @@ def test_ties_keep_the_order_of_their_places(dtype: str, ascending: str, axis: s
     for kind in ("both", "value", "indices", "mask"):
         compare("topk", {**attrs, "ret_typ": kind, "k": "3", "dtype": "float16"}, x, count=1 + (kind == "both"))
     compare("topk", {**attrs, "ret_typ": "mask", "k": "0"}, x)
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 3, 4)])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float32"])
+def test_triangles_before_opset_14(shape: tuple[int, ...], dtype: str) -> None:
+    x = draw(shape, dtype)
+    data = export_operator("_npi_tril", {"k": "1"}, (x,), 1, opset=13)
+    assert isinstance(data, bytes), str(data)
+    (got,), _ = run_onnx(data, {"in0": x})
+    assert describe_mismatch(got, compute("_npi_tril", {"k": "1"}, (x,), 1)[0]) is None
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "float16"])

@@ -1,7 +1,8 @@
 """Overlaps of boxes and non-maximum suppression in ONNX.
 
 ``NonMaxSuppression`` knows neither the classes of boxes with one score each nor MXNet's pixels and limits. A ``Loop`` takes the
-best box that is left in each sample, as often as boxes remain.
+best box that is left in each sample, as often as boxes remain. onnxruntime computes float16 in float32, where an overlap may be
+above a limit that it equals when rounded.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from graphshare.ops.indexing.selection_to_onnx import emit_where
 from graphshare.ops.translation import FAR, Translation, Translator, Value
 from graphshare.ops.unification import axis_of
 
@@ -82,8 +83,12 @@ def _roll_along(t: Translation, x: str, axis: int, shift: int, size: int) -> str
 
 
 def translate_tril(t: Translation) -> str:
-    """Emit ``Trilu``; the small integers, for which onnxruntime has none, as int32."""
+    """Emit ``Trilu``, or a choice where there is none yet; the small integers, which onnxruntime does not take, as int32."""
     x = t.inputs[0]
+    if t.opset < 14:
+        rows, columns = t.outputs[0].shape[-2:]
+        below = t.constant(np.tri(rows, columns, t.attrs["k"]), "bool")
+        return emit_where(t, below, x, t.number(0, x.dtype), x.dtype)
     of = "int32" if x.dtype in ("int8", "uint8") else x.dtype
     matrix = t.cast(x, of)
     if x.rank == 1:  # every row of a matrix
