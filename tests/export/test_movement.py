@@ -50,6 +50,8 @@ PLAIN: list[tuple[str, dict[str, str], tuple[tuple[int, ...], ...], int]] = [
     ("_npi_pad", {"pad_width": "((7, 0), (2, 9), (0, 1))", "mode": "reflect"}, (CUBE,), 1),
     ("_npi_pad", {"pad_width": "((7, 0), (2, 9), (0, 1))", "mode": "symmetric"}, (CUBE,), 1),
     ("_npi_pad", {"pad_width": "((7, 0), (2, 9), (0, 1))", "mode": "constant", "constant_value": "1.7"}, (CUBE,), 1),
+    ("_npi_pad", {"pad_width": "((-1, 2), (-2, -1), (3, -5))", "mode": "constant", "constant_value": "1"}, (CUBE,), 1),
+    ("_npi_pad", {"pad_width": "((-1, 2), (-2, -1), (3, -4))", "mode": "edge"}, (CUBE,), 1),
     ("_npi_delete", {"start": "0", "stop": "9", "step": "2", "axis": "-1"}, (CUBE,), 1),
     ("_npi_delete", {"int_ind": "-1"}, (CUBE,), 1),
     ("_npi_insert_slice", {"start": "1", "stop": "4", "step": "2", "axis": "1"}, (CUBE, (3, 2, 5)), 1),
@@ -157,5 +159,7 @@ def test_what_has_no_form_in_onnx_is_refused() -> None:
     x = draw(CUBE, "float32")
     odd = {"pad_width": "((1, 1), (0, 0), (0, 0))", "mode": "reflect", "reflect_type": "odd"}
     assert "reflect_type odd" in refusal("_npi_pad", odd, x)
+    assert "negative" in refusal("_npi_pad", {"pad_width": "((-1, 1), (0, 0), (0, 0))", "mode": "reflect"}, x)
+    assert "empty" in refusal("_npi_pad", {"pad_width": "((-3, 1), (0, 0), (0, 0))", "mode": "edge"}, x)
     assert "stype csr" in refusal("cast_storage", {"stype": "csr"}, draw((3, 4), "float32"))
     assert "depends on values" in refusal("_npx_nonzero", {}, x)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from graphshare.ops.concat.to_onnx import emit_parts, translate_stack
 from graphshare.ops.kernel import Shape
+from graphshare.ops.limits import refuse_invalid_call
 from graphshare.ops.numpy_concat.editing_to_onnx import translate_delete, translate_insert, translate_insert_scalar
-from graphshare.ops.numpy_concat.kernel import at_least_1d, at_least_3d, pad_widths, to_columns, to_rows, with_split_axis
-from graphshare.ops.translation import Translate, Translation, Translator
+from graphshare.ops.numpy_concat.kernel import (
+    at_least_1d,
+    at_least_3d,
+    kept_part,
+    pad_widths,
+    to_columns,
+    to_rows,
+    with_split_axis,
+)
+from graphshare.ops.translation import Translate, Translation, Translator, Value
 
 
 def _translate_concat(lift: Callable[[Shape], Shape], axis: int | None) -> Translate:
@@ -34,10 +43,11 @@ def translate_pad(t: Translation) -> str:
     x, mode = t.inputs[0], t.attrs["mode"]
     widths = pad_widths(t.attrs, x.rank)
     if mode == "constant":
-        pads = [before for before, _ in widths] + [after for _, after in widths]
-        return t.emit("Pad", x, t.integers(pads), t.number(t.attrs["constant_value"], x.dtype), mode="constant")
+        return _pad_with_constant(t, x, widths)
     if mode in ("reflect", "symmetric") and t.attrs["reflect_type"] != "even":
         t.refuse(f"it has the reflect_type {t.attrs['reflect_type']}")
+    if mode != "edge" and min(map(min, widths), default=0) < 0:
+        t.refuse(f"it has a negative pad_width with the mode {mode}")
     result, shape = x.name, list(x.shape)
     for axis, pair in enumerate(widths):
         if pair == (0, 0):
@@ -45,10 +55,20 @@ def translate_pad(t: Translation) -> str:
         if mode in ("maximum", "minimum"):
             result = _pad_with_extreme(t, result, shape, axis, pair)
         else:
-            places = np.pad(np.arange(x.shape[axis]), pair, mode)
+            with refuse_invalid_call():
+                places = np.pad(np.arange(x.shape[axis])[kept_part([pair], [x.shape[axis]])], np.maximum(pair, 0), mode)
             result = t.emit("Gather", result, t.integers(places.tolist()), axis=axis)
         shape[axis] += sum(pair)
     return result
+
+
+def _pad_with_constant(t: Translation, x: Value, widths: Sequence[tuple[int, int]]) -> str:
+    """Emit ``Slice`` for what negative widths take away, then ``Pad``."""
+    kept = kept_part(widths, x.shape)
+    cut = [axis for axis, pair in enumerate(widths) if min(pair) < 0]
+    rest = t.slice(x, cut, [kept[axis].start for axis in cut], [kept[axis].stop for axis in cut])
+    pads = [max(0, before) for before, _ in widths] + [max(0, after) for _, after in widths]
+    return t.emit("Pad", rest, t.integers(pads), t.number(t.attrs["constant_value"], x.dtype), mode="constant")
 
 
 def _pad_with_extreme(t: Translation, x: str, shape: list[int], axis: int, widths: tuple[int, int]) -> str:
@@ -68,7 +88,11 @@ TRANSLATIONS = (
     Translator("_npi_column_stack", _translate_concat(to_columns, 1)),
     Translator("_npi_stack", translate_stack),
     Translator("_npi_hsplit", translate_hsplit),
-    Translator("_npi_pad", translate_pad, condition="odd reflections are refused"),
+    Translator(
+        "_npi_pad",
+        translate_pad,
+        condition="odd reflections are refused, and negative widths except of the modes constant and edge",
+    ),
     Translator("_npi_delete", translate_delete, condition="an array of positions is refused"),
     Translator("_npi_insert_scalar", translate_insert_scalar),
     Translator("_npi_insert_slice", translate_insert),
