@@ -245,3 +245,10 @@ def test_a_slice_of_one_position_takes_all_values_along_the_axis(
     x, values = array("float32", 2, 5, 3), array("float32", *shape)
     (result,) = ask("_npi_insert_slice", {"start": "1", "stop": "2", "step": "2", "axis": axis}, x, values)
     assert result.shape == expected  # recorded with MXNet 1.9.1
+
+
+@pytest.mark.parametrize("offset", ["-2147483648", "-3", "4", "2147483647"])
+def test_a_diagonal_far_outside_has_no_elements(offset: str) -> None:
+    """numpy ends the process for the least of these."""
+    (result,) = ask("_np_diagonal", {"offset": offset}, array("float32", 3, 4))
+    assert result.shape == (0,)

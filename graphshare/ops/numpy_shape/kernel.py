@@ -51,7 +51,7 @@ def _rot90(attrs: Attrs, x: Array) -> Array:
 
 
 def _diagonal(attrs: Attrs, x: Array) -> Array:
-    return np.diagonal(x, attrs["offset"], attrs["axis1"], attrs["axis2"])
+    return np.diagonal(x, clamp_offset(attrs, x.shape), attrs["axis1"], attrs["axis2"])
 
 
 def copy(context: Context, attrs: Attrs, x: Array) -> Array:
