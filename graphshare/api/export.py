@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from graphshare.analysis.bodies import inner_operators
 from graphshare.api.fold import fold as fold_model
 from graphshare.api.models import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.api.onnx_translation import (
@@ -24,7 +25,7 @@ from graphshare.api.onnx_translation import (
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import input_files, place_result
-from graphshare.errors import DisprovedError, Fault, UsageError
+from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError
 from graphshare.execute.variable_values import as_arrays
 from graphshare.export_onnx.file import StagedModel, stage_model
 from graphshare.export_onnx.opsets import DEFAULT, check_opset
@@ -32,6 +33,9 @@ from graphshare.export_onnx.weights import Weights
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.output_paths import UsedFile, is_directory, is_stem, name_of_file, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
+from graphshare.ir.graph import Node
+from graphshare.ops.index import FAMILY_OF
+from graphshare.ops.registry import canonical
 from graphshare.resources import resource_limits
 from graphshare.text.format import format_names
 from graphshare.text.short_repr import ShortRepr
@@ -97,7 +101,8 @@ def export(
     1e-2), and the branches of a siamese network must be equal bit for bit.
 
     Raises:
-        RefusedError: nodes have no translation, shapes do not follow, parameters are missing; all of a kind are listed.
+        RefusedError: nodes have no translation, shapes do not follow, parameters are missing, nodes draw random numbers, of
+            which there is no proof; all of a kind are listed.
         UsageError: the opset is unknown; onnxruntime is wanted and not installed.
         DisprovedError: onnxruntime computes something else; nothing is written.
         OutputError: the file could not be written; what it held before is still there.
@@ -115,6 +120,8 @@ def export(
     with locate_refusals(source), resource_limits(max_memory, time_limit), _open_weights(source) as reader:
         request = Request(source, reader, types, as_names(upto), inputs, opset, _name(source), custom_domain)
         instances = _translate(request, given, dynamic or {}, dynamic_batch)
+        if verify and not instances[0].translated.custom:
+            _refuse_random(instances[0])
         with OutputTransaction() as stage:
             graph, metadata = instances[0].translated.graph, _describe_source(source)
             staged = stage_model(graph, path, stage, opset=opset, weights=weights, metadata=metadata, version=__version__)
@@ -136,6 +143,26 @@ def _translate(request: Request, shapes: Mapping[str, Shape], dynamic: DynamicSh
             raise UsageError(Fault("--dynamic-batch and --dynamic are two ways to say it", hint="name the batch in --dynamic"))
         symbols = [batch_symbol(instance)]
     return list(translate_sizes(request, instance, symbols)) if symbols else [instance]
+
+
+def _operators_of(node: Node) -> list[str]:
+    """Return the operator of a node and those of its subgraphs."""
+    return [node.op, *(op for graph in node.subgraphs for op, _ in inner_operators(graph))]
+
+
+def _refuse_random(instance: Instance) -> None:
+    """Refuse a proof of random numbers, which are others in each runtime."""
+    faults = [
+        Fault(
+            f"{node.op} draws random numbers, which are others in onnxruntime, so that nothing can be proved",
+            node=node.name,
+            hint="write the model without a proof with --no-verify, or export the part before with --upto",
+        )
+        for node in instance.static.inference.nodes
+        if node.op and any(FAMILY_OF.get(canonical(op)) == "random" for op in _operators_of(node))
+    ]
+    if faults:
+        raise RefusedError(faults)
 
 
 def _prove(

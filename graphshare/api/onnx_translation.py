@@ -125,12 +125,17 @@ def batch_symbol(instance: Instance) -> Symbol:
 
     Raises:
         RefusedError: operators mix the samples of a batch; all are listed.
+        UsageError: the model has no inputs.
     """
     axes: dict[Node, int] = {}
     left = {value.name for value in instance.translated.graph.inputs}
     for node, role in instance.static.roles.items():
         if instance.translated.names[node, 0] in left:
             axes[node] = 1 if role.is_state and role.user is not None and role.user.op == "RNN" else 0
+    if not axes:
+        raise UsageError(
+            Fault("--dynamic-batch leaves nothing open: the model has no inputs", hint="leave --dynamic-batch out")
+        )
     _, couplings = follow_batch(instance.static.inference.nodes, axes)
     faults = [
         Fault(f"{c.node.op} {c.why}", node=c.node.name, hint="export it with a fixed batch: leave --dynamic-batch out")

@@ -276,3 +276,24 @@ def test_verify_compares_a_model_with_its_graph(folder: Path) -> None:
     assert "do not go with it" in text
     (folder / "broken.onnx").write_bytes(b"\0")
     assert "refuses the model" in refused(graphshare("verify", "broken.onnx", "--against", "lenet", cwd=folder))
+
+
+def test_a_batch_of_a_model_without_inputs_is_refused(tmp_path: Path) -> None:
+    write_json(tmp_path / "constant.json", document([operator("_zeros", "zero", [], attrs={"shape": "(2, 3)"})], [0]))
+    done(graphshare("export", "constant.json", "-o", "x.onnx", cwd=tmp_path))
+    text = refused(graphshare("export", "constant.json", "--dynamic-batch", "-o", "y.onnx", cwd=tmp_path))
+    assert "the model has no inputs" in text
+    assert not (tmp_path / "y.onnx").exists()
+
+
+def test_random_numbers_are_not_proved(tmp_path: Path) -> None:
+    nodes = [variable("data"), operator("_random_normal_like", "noise", [0]), operator("elemwise_add", "sum", [0, 1])]
+    write_json(tmp_path / "noisy.json", document([*nodes, operator("_shuffle", "order", [2])], [3]))
+    noisy = ("export", "noisy.json", "--shape", "data=4,3", "-o", "x.onnx")
+    text = refused(graphshare(*noisy, cwd=tmp_path))
+    assert 'node "noise"' in text
+    assert 'node "order"' in text
+    assert "--no-verify" in text
+    assert not (tmp_path / "x.onnx").exists()
+    done(graphshare(*noisy, "--no-verify", cwd=tmp_path))
+    assert run_model(tmp_path / "x.onnx", data=np.zeros((4, 3), np.float32))[0].std() > 0

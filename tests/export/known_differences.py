@@ -20,20 +20,20 @@ class Difference(NamedTuple):
     ordinary_only: bool = False
 
 
-_NAN_IN_WINDOW = Difference(
+NAN_IN_WINDOW = Difference(
     "ONNX leaves open what MaxPool, GlobalMaxPool and ReduceMax make of NaN: MXNet's Pooling ignores it and returns the least "
     "finite number for windows of nothing else or of -inf, its Pooling_v1 returns NaN, and MaxPool of onnxruntime one or the "
     "other, by the width of its vectors",
     ordinary_only=True,
 )
 
-_NAN_IN_REDUCTION = Difference(
+NAN_IN_REDUCTION = Difference(
     "ONNX leaves open what ReduceMax, ReduceMin, ArgMax and ArgMin make of NaN: MXNet and the reference evaluator return it or "
     "its place, onnxruntime ignores it",
     reference=True,
 )
 
-_SMALL_SIGMOID = Difference(
+SMALL_SIGMOID = Difference(
     "onnxruntime's Sigmoid of float32 is a rational function with an absolute error of 4e-8, seen in results near 1e-6",
     tolerance=Tolerance(1e-7, 1e-5),
 )
@@ -45,10 +45,10 @@ _SMALL_SELU = Difference(
 )
 
 KNOWN: dict[str, Difference] = {
-    **{f"pooling-{number}-Pooling": _NAN_IN_WINDOW for number in (67, 68, 69, 71, 73, 74, 75)},
-    **{f"pooling-{number}-Pooling_v1": _NAN_IN_WINDOW for number in (76, 78, 79, 81, 82, 83, 84)},
-    **{f"reduction-{case}": _NAN_IN_REDUCTION for case in ("211-max", "212-min", "314-argmax", "315-argmin")},
-    **{f"magnitudes-{case}": _SMALL_SIGMOID for case in ("96-Activation", "114-sigmoid")},
+    **{f"pooling-{number}-Pooling": NAN_IN_WINDOW for number in (67, 68, 69, 71, 73, 74, 75)},
+    **{f"pooling-{number}-Pooling_v1": NAN_IN_WINDOW for number in (76, 78, 79, 81, 82, 83, 84)},
+    **{f"reduction-{case}": NAN_IN_REDUCTION for case in ("211-max", "212-min", "314-argmax", "315-argmin")},
+    **{f"magnitudes-{case}": SMALL_SIGMOID for case in ("96-Activation", "114-sigmoid")},
     "magnitudes-108-LeakyReLU": _SMALL_SELU,
 }
 """By the id of the case in ``test_recorded.py``: family, number, operator."""

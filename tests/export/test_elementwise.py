@@ -36,8 +36,6 @@ ATTRIBUTES: dict[str, list[dict[str, str]]] = {
     "_npi_nan_to_num": [{}, {"nan": "2", "posinf": "7", "neginf": "-8"}],
     "_npi_where_scalar2": [{"x": "2.5", "y": "-1"}],
 }
-SIGNS_OF_ZERO = ("rcbrt",)
-"""Operators whose result shows the sign of a zero that onnxruntime's Where drops."""
 
 
 def kernel_outputs(op: str, attrs: Mapping[str, str], inputs: Sequence[Any]) -> list[Any] | None:
@@ -93,8 +91,6 @@ def test_special_values(op: str) -> None:
     attributes = ATTRIBUTES.get(op, [{}])
     for dtype in DTYPES:
         x = every_value(dtype)
-        if op in SIGNS_OF_ZERO:
-            x = x[x != 0]
         for attrs in attributes:
             mismatches += [compare(op, attrs, [x]), compare(op, attrs, [np.repeat(x, len(x)), np.tile(x, len(x))])]
     assert any(mismatch is not None for mismatch in mismatches), "the kernel refuses all"
@@ -141,3 +137,27 @@ def test_activations_of_large_numbers_stay_finite_in_float16(opset: int) -> None
         assert compare("Activation", attrs, [x], opset) == ""
     for attrs in ATTRIBUTES["LeakyReLU"]:
         assert compare("LeakyReLU", attrs, [x], opset) == ""
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("op", ["cbrt", "rcbrt"])
+def test_roots_of_zero_keep_its_sign(op: str, dtype: str) -> None:
+    x = np.array([-0.0, 0.0, -INF, INF, -8, 8, NAN], dtype)
+    data = export_operator(op, {}, [x], 1)
+    assert not isinstance(data, RefusedError)
+    (got,), _judge = run_onnx(data, {"in0": x})
+    expected = [-0.0, 0.0, -INF, INF, -2, 2, NAN] if op == "cbrt" else [-INF, INF, -0.0, 0.0, -0.5, 0.5, NAN]
+    np.testing.assert_allclose(got, np.array(expected, dtype), rtol=1e-3)
+    assert np.signbit(got)[:-1].tolist() == np.signbit(expected)[:-1].tolist()
+
+
+@pytest.mark.parametrize("op", ["tanh", "sigmoid"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_integers_reach_one_where_mxnet_has_it(op: str, dtype: str) -> None:
+    x = np.array([0, 1, 18, 19, 20, 36, 37, 100], dtype)
+    first = {"tanh": 20, "sigmoid": 37}[op]
+    assert kernel_outputs(op, {}, [x])[0].tolist() == (x >= first).tolist()
+    assert compare(op, {}, [x]) == ""
+    if dtype != "uint8":
+        assert kernel_outputs(op, {}, [-x])[0].tolist() == (-(x >= 20).astype(int) if op == "tanh" else 0 * x).tolist()
+        assert compare(op, {}, [-x]) == ""

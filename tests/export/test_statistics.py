@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.export import kernel_judge
 from tests.export.test_elementwise import DTYPES, compare
 
 REDUCTIONS = "sum mean max min prod nansum nanprod norm".split()
@@ -79,3 +80,29 @@ def test_differences() -> None:
         assert compare("_npi_diff", {"n": n, "axis": "1"}, [numbers("int8")]) in ("", None)
     ends = {"to_begin_arr_given": "1", "to_end_scalar": "7"}
     assert compare("_npi_ediff1d", ends, [numbers("float32"), np.array([5, 6], np.float32)]) == ""
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_mean_of_nothing_is_nan(dtype: str) -> None:
+    x = np.zeros((2, 0, 3), dtype)
+    means = {"mean": {"axis": "1"}, "moments": {"axes": "(1,)"}, "_npi_average": {"axis": "(1,)", "weighted": "0"}}
+    for op, attrs in means.items():
+        kernel_judge.compare(op, attrs, x)
+    assert np.isnan(kernel_judge.compute("mean", {"axis": "1"}, (x,), 1)[0]).all()
+
+
+def test_arrays_without_elements_are_close() -> None:
+    x = np.zeros((2, 0, 4), np.float32)
+    kernel_judge.compare("_contrib_allclose", {"equal_nan": "True"}, x, x)
+
+
+def test_batch_norm_with_a_negative_eps() -> None:
+    x = numbers("float32", (2, 3, 4))
+    vectors = [np.full(3, value, np.float32) for value in (1.5, 0.5, 0.25, 2)]
+    for eps in ("-0.5", "-3"):  # sqrt of a negative number is NaN
+        assert compare("BatchNorm", {"eps": eps, "fix_gamma": "0"}, [x, *vectors]) == ""
+
+
+def test_a_deconvolution_of_nothing() -> None:
+    x, weight = np.zeros((0, 2, 2, 2), np.float32), np.zeros((2, 3, 1, 1), np.float32)
+    kernel_judge.compare("Deconvolution", {"kernel": "(1, 1)", "num_filter": "3", "no_bias": "1"}, x, weight)

@@ -49,19 +49,29 @@ def run_cases(case: Case, minutes: float, *, seconds: float = SECONDS, memory: i
             yield outcome
 
 
+def run_numbers(case: Case, numbers: range, *, seconds: float = SECONDS, memory: int = BYTES) -> Iterator[Outcome]:
+    """Run ``case`` on these numbers, in a new child after one that ended early."""
+    while numbers:
+        for outcome in _run_batch(case, numbers[0], float("inf"), seconds, memory, last=numbers[-1]):
+            numbers = range(outcome.number + 1, numbers.stop)
+            yield outcome
+
+
 def run_one(case: Case, number: int, *, seconds: float = SECONDS, memory: int = BYTES) -> Outcome:
     """Run one case."""
     return next(_run_batch(case, number, float("inf"), seconds, memory))
 
 
-def _run_batch(case: Case, first: int, end: float, seconds: float, memory: int) -> Iterator[Outcome]:
-    """Run cases from ``first`` on in one child; it ends early where a case kills it."""
+def _run_batch(
+    case: Case, first: int, end: float, seconds: float, memory: int, *, last: int | None = None
+) -> Iterator[Outcome]:
+    """Run cases from ``first`` on, up to ``last``, in one child; it ends early where a case kills it."""
     sys.stdout.flush()
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         os.close(reading)
-        _work(case, range(first, first + _BATCH), end, memory, writing)
+        _work(case, range(first, first + _BATCH if last is None else min(first + _BATCH, last + 1)), end, memory, writing)
     os.close(writing)
     number = first
     try:

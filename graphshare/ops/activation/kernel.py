@@ -25,7 +25,7 @@ def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return 1 / (1 + exp(-x)) without overflow; float16 is computed in float32, where exp(17) is finite."""
     if x.dtype == np.float16:
         return sigmoid(Context(reusable=(True,)), attrs, x.astype(np.float32)).astype(x.dtype)
-    out = np.negative(x, out=result_buffer(context, x))
+    out = np.multiply(x, x.dtype.type(-1), out=result_buffer(context, x))  # negative is wrong in place on some strides
     with np.errstate(over="ignore"):
         np.exp(out, out=out)
     out += 1
@@ -34,7 +34,9 @@ def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def tanh(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the hyperbolic tangent."""
+    """Return the hyperbolic tangent; of integers 1 from 20 on, as in MXNet: of 19 it is 1 in some libraries."""
+    if x.dtype.kind != "f":
+        return np.asarray(np.sign(x) * (np.abs(x.astype(np.float64)) >= 20), x.dtype)
     result: Array = np.tanh(x, out=result_buffer(context, x))
     return result
 
@@ -68,7 +70,7 @@ def activation(context: Context, attrs: Attrs, x: Array) -> Any:
 
 def _accept_integers(forward: Callable[[Context, Attrs, Array], Array]) -> Forward:
     def compute(context: Context, attrs: Attrs, x: Array) -> Array:
-        if x.dtype.kind == "f" or forward is relu:
+        if x.dtype.kind == "f" or forward in (relu, tanh):
             return forward(context, attrs, x)
         return convert(forward(Context(), attrs, x.astype(np.float64)), x.dtype)
 
@@ -84,7 +86,7 @@ def _clip_by_type(attrs: Attrs) -> Operation | None:
 
 
 KERNELS = (
-    _elementwise("Activation", activation, _clip_by_type),
+    Kernel("Activation", activation, same_shapes, same_dtypes, epilogue=_clip_by_type),
     _elementwise("relu", relu, lambda attrs: RELU),
     _elementwise("sigmoid", sigmoid),
     _elementwise("tanh", tanh),

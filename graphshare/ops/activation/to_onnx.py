@@ -14,6 +14,8 @@ from graphshare.ops.unary.onnx_special import erf
 from graphshare.ops.unary.to_onnx import fill_like
 
 _BY_TYPE = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "softrelu": "Softplus", "softsign": "Softsign"}
+_FIRST_ONE = {"sigmoid": 37.0, "tanh": 20.0}
+"""The first integer for which the function, in float64, is 1; for smaller ones it is truncated to 0. Runtimes differ by one."""
 _OF_DOUBLE = {"softrelu": softplus, "softsign": softsign}
 
 
@@ -24,6 +26,9 @@ def activate(x: Term, name: str) -> Term:
     if name == "softrelu" and x.dtype == "float16":  # a function of Exp from opset 18 on, which is infinite in float16
         return activate(x.cast("float32"), name).cast(x.dtype)
     wide = x if x.is_float else x.cast("float64")
+    if not x.is_float and name in _FIRST_ONE:
+        size = wide.apply("Abs") if name == "tanh" else wide
+        return (size >= _FIRST_ONE[name]).choose(wide.apply("Sign"), 0.0).convert(x.dtype)
     if wide.dtype == "float64" and name in _OF_DOUBLE:
         return _OF_DOUBLE[name](wide).convert(x.dtype)
     return wide.apply(_BY_TYPE[name]).convert(x.dtype)

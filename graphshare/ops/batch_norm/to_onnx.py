@@ -12,14 +12,14 @@ from graphshare.ops.unification import axis_of
 def translate_batch_norm(t: Translation) -> list[str]:
     """Emit ``BatchNormalization``; a fixed gamma is a constant of ones. Mean and deviation are given where they are read.
 
-    Data with one axis, an eps that float32 cannot hold beside float64 data, and means far from 0 need plain arithmetic.
+    Data with one axis, a negative eps or one that float32 cannot hold beside float64 data, and means far from 0 need plain
+    arithmetic.
     """
     x, mean = t.inputs[0], t.inputs[3]
     axis, eps = axis_of(t.attrs.get("axis", 1), x.rank), t.attrs["eps"]
-    if x.rank == 1 or (x.dtype == "float64" and float(np.float32(eps)) != eps) or _cancels(t):
-        results = [_scale(t, axis)]
-    else:
-        results = [_normalize(t, axis)]
+    inexact = x.dtype == "float64" and float(np.float32(eps)) != eps
+    emit = _scale if x.rank == 1 or eps < 0 or inexact or _cancels(t) else _normalize
+    results = [emit(t, axis)]
     if t.used - {0}:
         results.append(t.emit("Identity", mean))
     if 2 in t.used:

@@ -12,6 +12,10 @@ from graphshare.ops.translation import Translation
 def translate_regions(t: Translation) -> list[str]:
     """Emit the means and the numbers of points (R, output_dim, p, p)."""
     x = t.inputs[0]
+    if 0 in x.shape:
+        t.refuse("its data has no elements")
+    if t.attrs["sample_per_part"] < 1:
+        t.refuse(f"its sample_per_part is {t.attrs['sample_per_part']}")
     wide = "float32" if x.dtype == "float16" else x.dtype
     height, width = x.shape[2:]
     columns, rows = _points(t, wide)

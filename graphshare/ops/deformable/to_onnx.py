@@ -86,5 +86,5 @@ def _taps(t: Translation, dtype: str) -> tuple[str, str]:
 TRANSLATIONS = (
     Translator("_contrib_DeformableConvolution", translate_deformable_convolution),
     Translator("_contrib_ModulatedDeformableConvolution", translate_modulated_convolution),
-    Translator("_contrib_DeformablePSROIPooling", translate_regions),
+    Translator("_contrib_DeformablePSROIPooling", translate_regions, "its data has elements, its sample_per_part is positive"),
 )

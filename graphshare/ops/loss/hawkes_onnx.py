@@ -14,6 +14,8 @@ def translate_log_likelihood(t: Translation) -> list[str]:
     """Emit the log likelihood of each sequence ``(N,)`` and the memory of each mark at the end ``(N, K)``."""
     rates, ratios, decays, memory, lags, marks, counts, ends = terms(t)
     (samples, number), steps, dtype = t.inputs[0].shape, t.inputs[4].shape[1], rates.dtype
+    if not steps or not number:
+        t.refuse("its sequences have no elements")
     shapes = [(samples, number), (samples, number), (samples, 1), (samples, 1)]
     columns = Term(t, t.constant(np.arange(number)[None], "int64"), "int64")
     limit = _column(counts.apply("Ceil"))

@@ -50,5 +50,5 @@ TRANSLATIONS = (
     Translator("LogisticRegressionOutput", translate_logistic),
     Translator("softmax_cross_entropy", translate_softmax_cross_entropy),
     Translator("CTCLoss", translate_ctc_loss),
-    Translator("_contrib_hawkesll", translate_log_likelihood),
+    Translator("_contrib_hawkesll", translate_log_likelihood, "its sequences have elements"),
 )

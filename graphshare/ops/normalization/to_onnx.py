@@ -117,7 +117,7 @@ TRANSLATIONS = (
     Translator("InstanceNorm", translate_instance_norm),
     Translator("LayerNorm", translate_layer_norm),
     Translator("GroupNorm", translate_group_norm),
-    Translator("LRN", translate_local_response_norm),
+    Translator("LRN", translate_local_response_norm, "its nsize is not 0"),
     Translator("L2Normalization", translate_l2_normalization),
     Translator("Dropout", translate_dropout, "its mode is not always"),
     Translator("IdentityAttachKLSparseReg", translate_identity),

@@ -14,6 +14,7 @@ from graphshare.ops.onednn.terms import (
     per_unit,
     quantize_bias,
     quantize_weight,
+    require_ranges,
     round_half_away,
     translate_subgraph,
     weight_units,
@@ -28,6 +29,7 @@ def translate_dense(t: Translation) -> str | list[str]:
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
     dense, dtype = attributes_of(t.inner, "FullyConnected"), t.outputs[0].dtype
+    require_ranges(t, t.inputs[2 if dense["no_bias"] else 3 :])
     (x, weight), rest = t.inputs[:2], [term(t, value) for value in t.inputs[2:]]
     bias = None if dense["no_bias"] else rest.pop(0)
     data_unit = per_unit(x.dtype, *rest[:2])

@@ -89,3 +89,10 @@ def apply_activations(t: Translation, operators: Sequence[tuple[str, Attrs]], x:
 def round_half_away(x: Term) -> Term:
     """Return ``x`` rounded to the nearest integer, half away from 0."""
     return x.apply("Sign") * (x.apply("Abs") + 0.5).apply("Floor")
+
+
+def require_ranges(t: Translation, ends: Sequence[Value]) -> None:
+    """Refuse a node whose ranges are not float32, as MXNet demands of them."""
+    for end in ends:
+        if end.dtype != "float32":
+            t.refuse(f"it has a range of {end.dtype}, expected float32")

@@ -15,6 +15,7 @@ from graphshare.ops.onednn.terms import (
     per_unit,
     quantize_bias,
     quantize_weight,
+    require_ranges,
     translate_subgraph,
     weight_units,
 )
@@ -87,6 +88,7 @@ def translate_scores(t: Translation) -> str | list[str]:
     """Emit the subgraph, or the scaled products of integer queries and keys."""
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
+    require_ranges(t, t.inputs[1:])
     x = t.inputs[0]
     queries, keys, _ = split_interleaved(t, Value(t.cast(x, "float32"), x.shape, "float32"), 3)
     products = Term(t, t.emit("MatMul", queries, t.transpose(keys, (0, 2, 1))), "float32").apply("Round")
@@ -100,6 +102,7 @@ def translate_values(t: Translation) -> str | list[str]:
     """Emit the subgraph, or integer attention applied to integer values."""
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
+    require_ranges(t, t.inputs[2:])
     x, attention = t.inputs[:2]
     values = split_interleaved(t, Value(t.cast(x, "float32"), x.shape, "float32"), 3)[2]
     weighted = t.transpose(t.emit("MatMul", t.cast(attention, "float32"), values), (1, 0, 2))
@@ -123,11 +126,12 @@ def _requantize(t: Translation, products: Term, unit: Term, factor: float, ends:
     return scaled.name if floats else [round_to(scaled, dtype).name, *ends]
 
 
+_RANGES = "ranges of another dtype than float32 are refused"
 _REFUSED = "integers with a PReLU in the subgraph are refused"
 
 TRANSLATIONS = (
     Translator("_sg_mkldnn_conv", translate_convolution, _REFUSED),
-    Translator("_sg_mkldnn_fully_connected", translate_dense, _REFUSED),
-    Translator("_sg_mkldnn_selfatt_qk", translate_scores),
-    Translator("_sg_mkldnn_selfatt_valatt", translate_values),
+    Translator("_sg_mkldnn_fully_connected", translate_dense, f"{_REFUSED}, {_RANGES}"),
+    Translator("_sg_mkldnn_selfatt_qk", translate_scores, _RANGES),
+    Translator("_sg_mkldnn_selfatt_valatt", translate_values, _RANGES),
 )

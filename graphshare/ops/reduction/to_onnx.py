@@ -46,7 +46,9 @@ reduce_product = _accumulate("ReduceProd")
 
 
 def reduce_mean(x: Term, over: Over) -> Term:
-    """Return the mean; of integers the sum divided without the fraction."""
+    """Return the mean, of nothing NaN; of integers the sum divided without the fraction."""
+    if x.is_float and not over.elements:
+        return reduce_sum(x, over) / 0.0
     if x.is_float or x.dtype == "bool":
         return _accumulate("ReduceMean")(x, over)
     total = reduce_sum(x, over)

@@ -96,7 +96,7 @@ def cells(attrs: Attrs, inputs: int, vector: Array) -> list[Cell]:
 
 def sigmoid(x: Array) -> Array:
     """Compute 1 / (1 + exp(-x)) in place."""
-    np.negative(x, out=x)
+    np.multiply(x, x.dtype.type(-1), out=x)  # numpy 2.4's negative is wrong in place on columns that are 16 bytes apart
     np.exp(x, out=x)
     x += 1
     return np.asarray(np.reciprocal(x, out=x))

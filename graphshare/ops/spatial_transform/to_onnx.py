@@ -35,6 +35,8 @@ def translate_bilinear_sampler(t: Translation) -> str:
 def translate_spatial_transformer(t: Translation) -> str:
     """Emit ``GridSample`` at the coordinates of affine matrices."""
     x, theta = t.inputs
+    if "bool" in (x.dtype, theta.dtype):
+        t.refuse("its data is bool")
     height, width = target_of(t.attrs)
     several = 1 not in (height, width)  # MXNet divides by the number of distances between pixels: a single one becomes NaN
     return _sample_grid(t, x, _affine_grid(t, theta, height, width), (height, width), is_somewhere=several)
@@ -81,6 +83,6 @@ def _compute_dtype(dtype: str) -> str:
 TRANSLATIONS = (
     Translator("GridGenerator", translate_grid_generator),
     Translator("BilinearSampler", translate_bilinear_sampler),
-    Translator("SpatialTransformer", translate_spatial_transformer),
+    Translator("SpatialTransformer", translate_spatial_transformer, "its data is not bool"),
     Translator("Correlation", translate_correlation),
 )

@@ -48,8 +48,8 @@ def translate_average(t: Translation) -> str | list[str]:
     x, axes = t.inputs[0], _axes(t)
     wide = term(t).cast("float64")
     if len(t.inputs) == 1:
-        count = float(prod(x.shape[axis] for axis in axes))
-        mean, total = wide.reduce("ReduceMean", axes), wide.number(count)
+        total = wide.number(float(prod(x.shape[axis] for axis in axes)))
+        mean = wide.reduce("ReduceSum", axes) / total
     else:
         weights = term(t, 1).cast("float64")
         if t.inputs[1].rank != x.rank:
@@ -115,6 +115,8 @@ def translate_allclose(t: Translation) -> str:
     """Emit 1 where all elements are close, else 0."""
     a, b = terms(t)
     shape = t.inputs[0].shape
+    if 0 in shape:
+        return t.constant(1, "uint8")
     close = _are_close(a.cast("float64"), b.cast("float64"), t.attrs["rtol"], t.attrs["atol"])
     if t.attrs["equal_nan"] and a.is_float:
         close = close | (a.is_nan() & b.is_nan())

@@ -86,10 +86,24 @@ def absolute(x: Term) -> Term:
     return x.apply("Abs")
 
 
+def _parts_of_cube_root(x: Term) -> tuple[Term, Term]:
+    """Return the size and the sign of the cube root; those of a zero are 1 and an infinity of the zero's sign.
+
+    A choice between terms need not keep the sign of a zero, so neither of them is one.
+    """
+    is_zero = x.equals(0)
+    return is_zero.choose(1.0, x.apply("Abs").apply("Pow", 1 / 3)), is_zero.choose(1 / x, x.apply("Sign"))
+
+
 def _cube_root(x: Term) -> Term:
-    """Return the cube root, of the sign of ``x``; zeros as they are."""
-    root = x.apply("Abs").apply("Pow", 1 / 3)
-    return x.equals(0).choose(x, x.apply("Sign") * root)
+    """Return the cube root, of the sign of ``x``."""
+    size, sign = _parts_of_cube_root(x)
+    return size / sign
+
+
+def _reciprocal_cube_root(x: Term) -> Term:
+    size, sign = _parts_of_cube_root(x)
+    return sign / size
 
 
 def _logarithm(base: float) -> Function:
@@ -166,7 +180,7 @@ FUNCTIONS: dict[str, Function] = {
     "log1p": _real(double.log1p),
     "log2": _whole_part(_logarithm(2), _power_of(2)),
     "radians": _scale_by(np.float32(np.pi) / np.float32(180)),
-    "rcbrt": _real(lambda x: 1 / _cube_root(x)),
+    "rcbrt": _real(_reciprocal_cube_root),
     "rsqrt": _real(lambda x: 1 / x.apply("Sqrt")),
     "erf": erf,
     "erfinv": erfinv,

@@ -1,0 +1,68 @@
+"""Campaigns of exported graphs: the judge finds what is wrong, and an abort of the runtime is counted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime")
+
+from graphshare.export_onnx import scope
+from graphshare.ops.registry import find_translation
+from graphshare.ops.translation import NoTranslation, Translator
+from tests.generate.exported import Campaign, check_export, exporting_grower, judge_seed
+from tests.generate.grow import Grower
+from tests.generate.known_exports import known_reason
+
+
+def test_a_wrong_translation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    grower = Grower({op: cases for op, cases in Grower().pool.items() if op in ("sin", "relu", "elemwise_add")})
+    models = [grower.grow(seed) for seed in range(3)]
+    assert [check_export(model).faults for model in models] == [()] * 3
+
+    def plant(op: str) -> Translator | NoTranslation | None:
+        return Translator("sin", lambda t: t.emit("Cos", t.inputs[0])) if op == "sin" else find_translation(op)
+
+    monkeypatch.setattr(scope, "find_translation", plant)
+    faults = [fault for model in models for fault in check_export(model).faults]
+    assert faults
+    assert all(" sin {" in fault for fault in faults), faults
+
+
+def test_an_abort_is_a_disagreement_of_its_seed(tmp_path: Path) -> None:
+    def case(seed: int) -> tuple[str, str]:
+        if seed == 7:
+            os.abort()
+        return "done", '{"agreeing": 3, "known": ["open"], "operators": ["sin"]}'
+
+    campaign = Campaign(case)
+    campaign.run(range(5, 10))
+    assert campaign.faults == ["seed 7: ended by signal 6"]
+    assert (campaign.counts["graphs"], campaign.counts["graphs that agree"], campaign.counts["values that agree"]) == (5, 4, 12)
+    assert campaign.describe()[-1] == "known, 4 times: open"
+
+
+def test_known_differences_are_narrow() -> None:
+    nan, number = np.array([np.nan, 1], np.float32), np.array([2, 1], np.float32)
+    assert known_reason("max", {}, [nan], number, number)
+    assert not known_reason("max", {}, [number], number, number)
+    assert not known_reason("relu", {}, [nan], number, number)
+    small, large = np.full(20, 1, np.int8), np.full(24, 3, np.int8)
+    assert known_reason("prod", {}, [large], large[:1], large[:1])
+    assert not known_reason("prod", {}, [small], small[:1], small[:1])
+    assert known_reason("_linalg_det", {}, [np.ones((2, 2), np.float32)], number, number)
+    assert not known_reason("_linalg_det", {}, [np.eye(2, dtype=np.float32)], number, number)
+    assert known_reason("sigmoid", {}, [number], np.float32([1.5e-7]), np.float32([6e-8]))
+    assert not known_reason("sigmoid", {}, [number], np.float32([0.5]), np.float32([0.51]))
+
+
+@pytest.mark.large
+def test_thirty_graphs_agree() -> None:
+    campaign = Campaign(judge_seed(exporting_grower()))
+    campaign.run(range(30))
+    assert not campaign.faults
+    assert campaign.counts["graphs"] == 30
+    assert campaign.counts["values that agree"] > 300
