@@ -141,7 +141,8 @@ class _Plant:
             if op in BEFORE:
                 chosen = self._append_before(op, arrays)
             elif "subgraphs" in case:
-                chosen = [(self._find_equal(x) if x.size > 1 else None) or x for x in arrays]
+                free = arrays[:1] if op in JOINED and arrays[0].dtype.kind == "f" else [] if op in JOINED else arrays
+                chosen = [self._find_equal(x) or x for x in free] + arrays[len(free) :]
             elif attempt < ATTEMPTS - 1:
                 if self.stream.integers(3) == 0:
                     change_attribute(self.stream, op, attrs, arrays)

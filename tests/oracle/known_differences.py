@@ -70,6 +70,7 @@ KNOWN: tuple[tuple[str, str, str], ...] = (
         "refused .*(axis .* of an array|axes is empty)",
         "no axes, or axes out of range read the memory behind the shape",
     ),
+    ("SequenceLast|SequenceMask|SequenceReverse", "refused .*lengths are", "likewise, lengths beyond the array"),
     ("CTCLoss", "refused .* lengths", "lengths beyond the array read the memory behind it"),
     ("_unravel_index", "refused .*out of bounds", "the first axis is taken as if it had no end"),
     ("_linalg_gelqf", "refused .*Singular", "the gradient of a singular matrix is not finite"),
@@ -114,7 +115,7 @@ WIDER: tuple[tuple[str, str, str], ...] = (
     ("Pooling", "index = 1 must be in range", "the convention same reads a pad of three sizes"),
     (
         "Pooling|Pooling_v1|_contrib_quantized_pooling",
-        "dimensions are invalid|exceeds input|index = 1 must be in range",
+        "dimensions are invalid|cannot be zero|exceeds input|index = 1 must be in range",
         "global pooling has no use for kernel and padding",
     ),
     ("Convolution|Deconvolution", "could not create a descriptor", "oneDNN has not all layouts and paddings that MXNet has"),
@@ -155,7 +156,7 @@ CRASHES: tuple[tuple[str, str], ...] = (
 
 WITHOUT_ELEMENTS = frozenset(
     """
-    _contrib_index_copy _linalg_trmm _linalg_trsm dot
+    _contrib_boolean_mask _contrib_index_copy _linalg_trmm _linalg_trsm dot
     Activation BatchNorm CTCLoss Convolution Deconvolution Flatten FullyConnected GridGenerator GroupNorm
     InstanceNorm LRN LayerNorm Pooling RNN Reshape SequenceLast SequenceMask SequenceReverse SoftmaxActivation
     SoftmaxOutput _contrib_BatchNormWithReLU _contrib_ModulatedDeformableConvolution _contrib_MultiBoxDetection

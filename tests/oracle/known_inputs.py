@@ -140,7 +140,7 @@ _INVERSES = (
     "_linalg_gelqf|_linalg_inverse|_linalg_potri|_linalg_potrf|_npi_cholesky|_npi_solve|_npi_pinv|_npi_pinv_scalar_rcond|"
     "_npi_tensorinv|_npi_tensorsolve"
 )
-_BATCH_NORMS = "BatchNorm|BatchNorm_v1|_contrib_SyncBatchNorm|_contrib_BatchNormWithReLU"
+_BATCH_NORMS = "_contrib_quantized_batch_norm|BatchNorm|BatchNorm_v1|_contrib_SyncBatchNorm|_contrib_BatchNormWithReLU"
 _DENSITIES = "_random_pdf_normal|_random_pdf_exponential|_random_pdf_gamma|_random_pdf_poisson|_random_pdf_negative_binomial"
 WHERE = {
     **dict.fromkeys(_INVERSES.split("|"), (_is_ill_conditioned, "values|not finite|[sS]ingular|convertible|in lapack")),
@@ -149,6 +149,7 @@ WHERE = {
     **dict.fromkeys(("LayerNorm", "GroupNorm", "InstanceNorm"), (_is_far_from_zero, "values")),
     **dict.fromkeys(("prod", "nanprod", "_np_prod"), (_overflows_in_between, "not finite")),
     **dict.fromkeys(("_linalg_syrk", "_linalg_gemm", "_linalg_gemm2", "_linalg_trmm"), (_has_no_elements, "values|not finite")),
+    "Pooling_v1": (_has_no_elements, "not finite"),
     "gamma": (_is_whole, "values"),
     "clip": (_is_beyond_dtype, "values"),
     "_rdiv_scalar": (_is_beyond_dtype, "values"),
