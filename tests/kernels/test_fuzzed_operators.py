@@ -252,3 +252,18 @@ def test_a_diagonal_far_outside_has_no_elements(offset: str) -> None:
     """numpy ends the process for the least of these."""
     (result,) = ask("_np_diagonal", {"offset": offset}, array("float32", 3, 4))
     assert result.shape == (0,)
+
+
+@pytest.mark.parametrize("channels", [1, 6])
+def test_shifts_for_no_class_or_more_classes_than_channels(channels: int) -> None:
+    attrs = {
+        "spatial_scale": "0.5",
+        "output_dim": "2",
+        "group_size": "3",
+        "pooled_size": "3",
+        "part_size": "3",
+        "trans_std": "0.1",
+    }
+    inputs = array("float32", 1, 18, 4, 9), array("float32", 3, 5), array("float32", 3, channels, 3, 3)
+    with pytest.raises(Refusal, match="expected two for each class"):
+        ask("_contrib_DeformablePSROIPooling", attrs, *inputs)

@@ -90,6 +90,10 @@ def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     part = attrs["part_size"] or size
     channels = attrs["output_dim"] * attrs["group_size"] ** 2
     shifts = [unify(shape, (count, None, part, part)) for shape in inputs[2:]]
+    for shift in shifts:
+        pairs = None if shift is None else shift[1]
+        fits = pairs is None or 2 <= pairs <= 2 * attrs["output_dim"] + 1
+        require(fits, f"trans has {pairs} channels, expected two for each class, and at most output_dim classes")
     return [unify(inputs[0], (None, channels, None, None)), (count, 5), *shifts], [unify(pooled, y) for y in outputs]
 
 
