@@ -200,8 +200,8 @@ class Campaign:
     def run(self, seeds: range) -> None:
         """Judge the graphs of these seeds; a graph that ends its process is a disagreement."""
         for outcome in run_numbers(self.case, seeds, seconds=SECONDS, memory=BYTES):
-            record = json.loads(outcome.what) if outcome.status == "done" else {}
-            result = Result(**{field: record.get(field, default) for field, default in Result._field_defaults.items()})
+            record: dict[str, Any] = json.loads(outcome.what) if outcome.status == "done" else {}
+            result = Result(*(record.get(field, default) for field, default in Result._field_defaults.items()))
             self.operators.update(record.get("operators", ()))
             self.known.update(result.known)
             self.counts["graphs"] += 1

@@ -55,8 +55,8 @@ def test_known_differences_are_narrow() -> None:
     assert not known_reason("prod", {}, [small], small[:1], small[:1])
     assert known_reason("_linalg_det", {}, [np.ones((2, 2), np.float32)], number, number)
     assert not known_reason("_linalg_det", {}, [np.eye(2, dtype=np.float32)], number, number)
-    assert known_reason("sigmoid", {}, [number], np.float32([1.5e-7]), np.float32([6e-8]))
-    assert not known_reason("sigmoid", {}, [number], np.float32([0.5]), np.float32([0.51]))
+    assert known_reason("sigmoid", {}, [number], np.array([1.5e-7], np.float32), np.array([6e-8], np.float32))
+    assert not known_reason("sigmoid", {}, [number], np.array([0.5], np.float32), np.array([0.51], np.float32))
 
 
 @pytest.mark.large

@@ -1,0 +1,47 @@
+"""Nodes that are refused because runtimes fail on what they would be, each with its reason."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.export.kernel_judge import refusal
+
+
+def zeros(*shape: int, dtype: str = "float32") -> np.ndarray:
+    """Return zeros."""
+    return np.zeros(shape, dtype)
+
+
+def test_regions_that_runtimes_refuse() -> None:
+    regions = zeros(3, 5)
+    assert "spatial_scale is 0" in refusal(
+        "ROIPooling", {"pooled_size": "(2, 2)", "spatial_scale": "0"}, zeros(1, 2, 4, 4), regions
+    )
+    attrs = {
+        "spatial_scale": "1",
+        "output_dim": "2",
+        "group_size": "1",
+        "pooled_size": "3",
+        "trans_std": "0.2",
+        "part_size": "2",
+    }
+    offsets = zeros(3, 4, 2, 2)
+    pooling = "_contrib_DeformablePSROIPooling"
+    assert "no elements" in refusal(pooling, {**attrs, "sample_per_part": "2"}, zeros(2, 2, 0, 10), regions, offsets)
+    assert "sample_per_part is -3" in refusal(pooling, {**attrs, "sample_per_part": "-3"}, zeros(2, 2, 4, 4), regions, offsets)
+
+
+def test_sequences_without_elements() -> None:
+    none = zeros(2, 0)
+    arrays = (none, zeros(0), zeros(0), none, none, zeros(2, 0, dtype="int32"), zeros(2), zeros(2))
+    assert "no elements" in refusal("_contrib_hawkesll", {}, *arrays)
+
+
+def test_booleans_have_no_places() -> None:
+    attrs = {"transform_type": "affine", "sampler_type": "bilinear", "target_shape": "(1, 3)"}
+    arrays = zeros(1, 2, 4, 5, dtype="bool"), zeros(1, 6, dtype="bool")
+    assert "its data is bool" in refusal("SpatialTransformer", attrs, *arrays)
+
+
+def test_a_response_over_no_channels() -> None:
+    assert "its nsize is 0" in refusal("LRN", {"nsize": "0"}, zeros(1, 2, 2, 2))
