@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.export.kernel_judge import refusal
+from graphshare.errors import RefusedError
+from tests.elementwise import Tolerance
+from tests.export.judge import export_operator
+from tests.export.kernel_judge import compare, refusal
 
 
 def zeros(*shape: int, dtype: str = "float32") -> np.ndarray:
@@ -45,3 +48,21 @@ def test_booleans_have_no_places() -> None:
 
 def test_a_response_over_no_channels() -> None:
     assert "its nsize is 0" in refusal("LRN", {"nsize": "0"}, zeros(1, 2, 2, 2))
+
+
+def test_groups_without_elements() -> None:
+    data = zeros(1, 4, 2, 0)
+    outputs = export_operator("GroupNorm", {"num_groups": "4", "output_mean_var": "True"}, (data, zeros(4), zeros(4)), 3)
+    assert isinstance(outputs, RefusedError)
+    assert "its data has no elements" in str(outputs)
+
+
+def test_absolute_values_of_booleans() -> None:
+    compare("_npi_absolute", {}, np.array([True, False]))
+
+
+def test_a_convolution_with_negative_padding() -> None:
+    stream = np.random.default_rng(0)
+    data, weight = (stream.normal(size=shape).astype(np.float32) for shape in ((1, 2, 8, 8), (6, 1, 3, 3)))
+    attrs = {"kernel": "(3, 3)", "stride": "(2, 2)", "pad": "(2, -1)", "num_filter": "6", "num_group": "2", "no_bias": "1"}
+    compare("Convolution", attrs, data, weight, tolerance=Tolerance(1e-6, 1e-5))

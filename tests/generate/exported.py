@@ -62,6 +62,7 @@ def check_export(model: Model) -> Result:
     stored = {variable for node in graph.nodes if node.op for variable in _parameters(node)}
     entries = [(number, index) for number, index in model.values if number in model.cases]
     refused: set[str] = set()
+    unknown: set[str] = set()  # the executor takes sizes of 0 that leave a shape open before it runs
     data: bytes | RefusedError = RefusedError("nothing")
     while isinstance(data, RefusedError):
         entries = [(n, i) for n, i in entries if not _needs(nodes[n], refused, {})]
@@ -74,7 +75,8 @@ def check_export(model: Model) -> Result:
             if found <= refused:
                 return Result(0, tuple(sorted(refused)), (f"refused again: {data}",))
             refused |= found
-    faults = [f"refused without a stated condition: {op}" for op in _unstated(nodes, numbers, refused)]
+            unknown |= {fault.node or "" for fault in data.faults if "its shapes do not follow" in fault.message}
+    faults = [f"refused without a stated condition: {op}" for op in _unstated(nodes, numbers, refused - unknown)]
     try:
         outputs, judge = run_onnx(data, {name: np.asarray(x) for name, x in model.feeds.items()})
     except Exception as error:
@@ -201,7 +203,8 @@ class Campaign:
         """Judge the graphs of these seeds; a graph that ends its process is a disagreement."""
         for outcome in run_numbers(self.case, seeds, seconds=SECONDS, memory=BYTES):
             record: dict[str, Any] = json.loads(outcome.what) if outcome.status == "done" else {}
-            result = Result(*(record.get(field, default) for field, default in Result._field_defaults.items()))
+            values: list[Any] = [record.get(field, default) for field, default in Result._field_defaults.items()]
+            result = Result(*values)
             self.operators.update(record.get("operators", ()))
             self.known.update(result.known)
             self.counts["graphs"] += 1

@@ -23,6 +23,9 @@ def translate_convolution(t: Translation) -> str:
 
 def _emit_convolution(t: Translation, data: str, weight: str, bias: list[str]) -> str:
     window = window_of(t.attrs)
+    if min(window.pad) < 0:  # Conv takes no negative padding
+        data = t.pad(data, (0, 0, *window.pad), (0, 0, *window.pad), 0, t.inputs[0].dtype)
+    pad = window.pad if min(window.pad) >= 0 else (0,) * len(window.pad)
     return t.emit(
         "Conv",
         data,
@@ -31,7 +34,7 @@ def _emit_convolution(t: Translation, data: str, weight: str, bias: list[str]) -
         kernel_shape=window.kernel,
         strides=window.stride,
         dilations=window.dilate,
-        pads=(*window.pad, *window.pad),
+        pads=(*pad, *pad),
         group=t.attrs["num_group"],
     )
 

@@ -35,6 +35,8 @@ def translate_layer_norm(t: Translation) -> list[str]:
 def translate_group_norm(t: Translation) -> list[str]:
     """Emit a normalization of groups of channels as rows, with one gamma and beta for each."""
     x, groups = t.inputs[0], t.attrs["num_groups"]
+    if 0 in x.shape[1:]:
+        t.refuse("its data has no elements")
     size = 1
     for n in x.shape[1:]:
         size *= n
@@ -116,7 +118,7 @@ def _scale(t: Translation, x: str, axes: int) -> str:
 TRANSLATIONS = (
     Translator("InstanceNorm", translate_instance_norm),
     Translator("LayerNorm", translate_layer_norm),
-    Translator("GroupNorm", translate_group_norm),
+    Translator("GroupNorm", translate_group_norm, "its data has elements"),
     Translator("LRN", translate_local_response_norm, "its nsize is not 0"),
     Translator("L2Normalization", translate_l2_normalization),
     Translator("Dropout", translate_dropout, "its mode is not always"),

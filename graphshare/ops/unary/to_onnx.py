@@ -83,7 +83,7 @@ def sign(x: Term) -> Term:
 
 def absolute(x: Term) -> Term:
     """Return the absolute value."""
-    return x.apply("Abs")
+    return x if x.dtype == "bool" else x.apply("Abs")
 
 
 def _parts_of_cube_root(x: Term) -> tuple[Term, Term]:
