@@ -17,6 +17,8 @@ def translate_roi_pooling(t: Translation) -> str:
         return pool_by_masks(t)
     number, corners = t.emit_several("Split", 2, rois, t.integers([1, 4]), axis=1)
     scale = float(t.attrs["spatial_scale"])
+    if not x.shape[0]:
+        t.refuse("its data has no samples")
     if scale <= 0:
         t.refuse(f"its spatial_scale is {scale:g}, which runtimes refuse")
     if x.dtype == "float16":  # corners are scaled in float16 before they are rounded
@@ -124,7 +126,9 @@ def _mask(t: Translation, axis: int, dtype: str) -> str:
 
 
 TRANSLATIONS = (
-    Translator("ROIPooling", translate_roi_pooling, "its spatial_scale is positive, or its data float64"),
+    Translator(
+        "ROIPooling", translate_roi_pooling, "its data has samples, and its spatial_scale is positive or the data float64"
+    ),
     Translator("_contrib_PSROIPooling", translate_sensitive_pooling),
     Translator("_contrib_ROIAlign", translate_roi_align),
     Translator("_contrib_RROIAlign", translate_rotated),
