@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
 import msgspec
@@ -15,6 +15,7 @@ from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.byte_source import open_source
 from graphshare.formats.onnx.encode import encode_model
 from graphshare.formats.params.byte_ranges import write_all
+from graphshare.formats.staged_file import StagedFile
 from graphshare.ir.onnx import ExternalData, OnnxGraph, OnnxModel
 from graphshare.text.format import format_bytes
 
@@ -26,15 +27,23 @@ _CHUNK = 1 << 22
 class StagedModel(msgspec.Struct, frozen=True, eq=False):
     """A model whose files are written beside their places.
 
-    ``proof`` is the same model as it is now, ``weights`` being where their bytes are until the commit, in ``folder``.
+    ``proof`` is the model as it is now, its external data being where the bytes are until the commit, in ``folder``. ``staged``
+    is the file that holds these very bytes; None if that one names the places after the commit, or cannot be read.
     """
 
-    model: OnnxModel
     proof: OnnxModel
     folder: str
+    staged: str | None
     files: Sequence[str]
     size: int
     embedded: Sequence[str]
+
+    def read(self) -> bytes:
+        """Return the bytes of the model as it is now, those on disk if it can be."""
+        if self.staged is None:
+            return b"".join(encode_model(self.proof).pieces())
+        with open_source(self.staged) as source:
+            return source.read_at(0, source.size)
 
 
 def stage_model(
@@ -56,36 +65,36 @@ def stage_model(
     faults = refuse_versions(graph, opset)
     if faults:
         raise RefusedError(faults)
-    folder = os.path.dirname(path)
+    folder, beside = os.path.dirname(path), f"{path}.data"
+    placed = _place_weights(graph, weights, folder or ".", os.path.basename(beside))
     opsets = {domain: 1 if domain else opset for domain in ("", *filter(None, list_domains(graph)))}
-    beside = f"{os.path.basename(path)}.data"
-    if weights == "external":
-        placed = place_outside(graph, beside)
-    elif weights == "params":
-        placed = place_in_parameter_files(graph, folder or ".")
-    else:
-        placed = Placed(graph)
     hashes = {f"graphshare.sha256.{os.path.basename(file)}": hash_file(file) for file in placed.files}
     model = OnnxModel(placed.graph, opsets, IR_VERSIONS[opset], producer_version=version, metadata={**metadata, **hashes})
     message = encode_model(model)
     if message.size > LARGEST:
         hint = "--weights external puts them beside the model, --weights params leaves them in their file"
         raise RefusedError(Fault(f"the model would take {format_bytes(message.size)}, and 2 GiB is the most", hint=hint))
-    files = [path]
-    proof = model
-    if placed.outside:
-        file = stage.open(os.path.join(folder, beside))
-        for data in placed.outside:
-            for piece in (data,) if isinstance(data, bytes) else data.pieces():
-                write_all(file, piece)
-        file.flush()
-        files.append(os.path.join(folder, beside))
-        proof = msgspec.structs.replace(model, graph=_relocate(placed.graph, os.path.basename(file.name)))
     out = stage.open(path)
-    for piece in message.pieces():
+    _write(out, message.pieces())
+    if not placed.outside:
+        return StagedModel(model, folder or ".", None if out.direct else out.name, [path], message.size, placed.embedded)
+    data = stage.open(beside)
+    for part in placed.outside:
+        _write(data, (part,) if isinstance(part, bytes) else part.pieces())
+    proof = msgspec.structs.replace(model, graph=_relocate(placed.graph, os.path.basename(data.name)))
+    return StagedModel(proof, folder or ".", None, [path, beside], message.size, placed.embedded)
+
+
+def _place_weights(graph: OnnxGraph, weights: Weights, folder: str, beside: str) -> Placed:
+    if weights == "external":
+        return place_outside(graph, beside)
+    return place_in_parameter_files(graph, folder) if weights == "params" else Placed(graph)
+
+
+def _write(out: StagedFile, pieces: Iterable[bytes | memoryview]) -> None:
+    for piece in pieces:
         write_all(out, piece)
     out.flush()
-    return StagedModel(model, proof, folder or ".", files, message.size, placed.embedded)
 
 
 def _relocate(graph: OnnxGraph, location: str) -> OnnxGraph:

@@ -43,26 +43,14 @@ def prove_export(
         BugError: ONNX's checker refuses the model.
     """
     part = static.part
-    shapes = {node.name: _shape(static, node) for node in part.variables() if not static.roles[node].is_parameter}
-    given = {name: array for name, array in feeds.items() if any(node.name == name for node in part.variables())}
-    ready = prepare(
-        part,
-        params=source.parameter_file,
-        feeds=given,
-        shapes={name: shape for name, shape in shapes.items() if name not in given},
-        targets=(),
-        seed=seed,
-        params_seed=None,
-        as_input=as_input,
-    )
-    inputs = {n: x for n, x in ready.values.items() if n not in part_parameters(static)}
+    ready = _prepare(source, static, feeds, as_input, seed)
+    inputs = {n: x for n, x in ready.values.items() if not (n in static.roles and static.roles[n].is_parameter)}
     fed = {names[node, 0]: array for node, array in inputs.items()}
-    data = _join(staged.proof)
+    data = staged.read()
     check_model(data)
     runtime = Runtime(data, staged.folder)
     wanted = run_plan(make_plan(ready.part.heads), ready.values, shapes=ready.inference.shapes).outputs
-    heads = [output_name(entry) for entry in part.heads]
-    outputs = compare_outputs(heads, runtime.run(fed), wanted, tolerance)
+    outputs = compare_outputs([output_name(entry) for entry in part.heads], runtime.run(fed), wanted, tolerance)
     first = "" if all(output.holds for output in outputs) else _find_first(static, names, staged, ready, fed, tolerance)
     proof = Proof(runtime.version, outputs, (), first)
     pairs = find_branches(part, static.roles, source.parameter_file)
@@ -73,13 +61,27 @@ def prove_export(
     return msgspec.structs.replace(proof, branches=prove_branches(pairs, apart, places, names, inputs))
 
 
-def part_parameters(static: StaticPart) -> set[Node]:
-    """Return the variables of the part that are parameters."""
-    return {node for node, role in static.roles.items() if role.is_parameter}
-
-
-def _shape(static: StaticPart, node: Node) -> tuple[int | None, ...]:
-    return tuple(static.inference.shapes[node][0] or ())
+def _prepare(
+    source: Checkpoint, static: StaticPart, feeds: Mapping[str, Array], as_input: Collection[str], seed: int
+) -> Prepared:
+    """Return the part with a value for each of its variables, at the shapes of ``static``."""
+    variables = {node.name for node in static.part.variables()}
+    given = {name: array for name, array in feeds.items() if name in variables}
+    shapes = {
+        node.name: tuple(static.inference.shapes[node][0] or ())
+        for node in static.part.variables()
+        if not static.roles[node].is_parameter and node.name not in given
+    }
+    return prepare(
+        static.part,
+        params=source.parameter_file,
+        feeds=given,
+        shapes=shapes,
+        targets=(),
+        seed=seed,
+        params_seed=None,
+        as_input=as_input,
+    )
 
 
 def _join(model: OnnxModel) -> bytes:
