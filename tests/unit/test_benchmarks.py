@@ -52,3 +52,10 @@ def test_a_chain_is_what_mxnet_would_write(tmp_path: Path, nodes: int) -> None:
     graph = read_symbol(data)
     assert len(graph.nodes) == nodes
     assert b"".join(write_symbol(graph)) == data
+
+
+def test_the_speed_of_export() -> None:
+    words = [sys.executable, "-m", "benchmarks.export", "--size", "2"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["cp", "embed", "external", "params"]
