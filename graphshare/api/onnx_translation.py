@@ -16,6 +16,7 @@ from graphshare.export_onnx.translate import Translated, translate_graph
 from graphshare.export_onnx.weights import list_weights
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.ir.graph import Node
+from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
 
 BATCH = "batch"
@@ -163,7 +164,7 @@ def list_symbols(dynamic: DynamicShapes, instance: Instance) -> list[Symbol]:
         if name not in inputs:
             faults.append(Fault(f"--dynamic {name!r} is not an input of the model", hint=did_you_mean(name, inputs)))
         elif len(shape) != len(inputs[name]):
-            faults.append(Fault(f"--dynamic gives {name!r} {len(shape)} axes, and it has {len(inputs[name])}"))
+            faults.append(Fault(f"--dynamic gives {name!r} {format_count(len(shape), 'axis')}, and it has {len(inputs[name])}"))
         else:
             for axis, size in enumerate(shape):
                 if isinstance(size, str):

@@ -14,7 +14,7 @@ from graphshare.formats.params.registry import read_index
 from graphshare.ops.registry import canonical, find_kernel
 from graphshare.text.names import split_key
 from tests.corpus.tails import ORDERING, difference_of_sets
-from tests.corpus.test_forward import EXPONENTIAL, _logarithm, difference, graph_of, is_recorded, seeded_feeds
+from tests.corpus.test_forward import EXPONENTIAL, as_logarithm, difference, graph_of, is_recorded, seeded_feeds
 from tests.surroundings import NONE, corpus_stems, recorded
 
 pytestmark = pytest.mark.corpus
@@ -62,7 +62,7 @@ def distance(stem: str, model: Checkpoint, folded: Checkpoint, inputs: dict[str,
     assert list(before) == list(after)
     wanted, got = list(before.values()), list(after.values())
     if stem in EXPONENTIAL:
-        wanted, got = ([_logarithm(x) for x in side] for side in (wanted, got))
+        wanted, got = ([as_logarithm(x) for x in side] for side in (wanted, got))
     found = max(map(difference, got, wanted))
     if found > LIMIT and any(canonical(node.op) in ORDERING for node in model.graph.nodes):
         found = difference_of_sets(got, wanted)

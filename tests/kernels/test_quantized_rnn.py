@@ -60,5 +60,5 @@ def test_many_pairs_are_cut_off_in_blocks_as_at_once(monkeypatch: pytest.MonkeyP
     whole = run(typed(), 8, 255)
     monkeypatch.setattr(module, "_BLOCK", 3)
     assert np.array_equal(run(typed(), 8, 255), whole)
-    monkeypatch.setattr(module, "_HALF", (-(1 << 30), 1 << 30))
+    monkeypatch.setattr(module, "PAIR_ENDS", (-(1 << 30), 1 << 30))
     assert not np.array_equal(run(typed(), 8, 255), whole)

@@ -35,7 +35,7 @@ def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def tanh(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the hyperbolic tangent; of integers 1 from 20 on, as in MXNet: of 19 it is 1 in some libraries."""
-    if x.dtype.kind != "f":
+    if x.dtype.kind in "iu":
         return np.asarray(np.sign(x) * (np.abs(x.astype(np.float64)) >= 20), x.dtype)
     result: Array = np.tanh(x, out=result_buffer(context, x))
     return result
@@ -70,7 +70,7 @@ def activation(context: Context, attrs: Attrs, x: Array) -> Any:
 
 def _accept_integers(forward: Callable[[Context, Attrs, Array], Array]) -> Forward:
     def compute(context: Context, attrs: Attrs, x: Array) -> Array:
-        if x.dtype.kind == "f" or forward in (relu, tanh):
+        if x.dtype.kind == "f" or forward is relu or (forward is tanh and x.dtype.kind in "iu"):
             return forward(context, attrs, x)
         return convert(forward(Context(), attrs, x.astype(np.float64)), x.dtype)
 
