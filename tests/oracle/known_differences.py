@@ -132,6 +132,7 @@ WIDER: tuple[tuple[str, str, str], ...] = (
     ("_npi_delete", "Shape is unknown", "a position, and a step that only counts without one"),
     ("_contrib_ModulatedDeformableConvolution|_contrib_DeformableConvolution", "tuple.h|dilate", "a negative dilate"),
     ("_npi_norm", "Invalid norm order|Shape size mismatch|Improper number", "the flag only says which function MXNet calls"),
+    ("_sg_mkldnn_.*", "Type inconsistent", "the ends of a range in another dtype are numbers all the same"),
     ("_copyto", "cannot decide dtypes", "it infers no dtype"),
     ("_sparse_retain", "not implemented", "dense rows stand for row-sparse ones"),
     ("_zeros_without_dtype", "cannot decide dtypes", "float32, MXNet's own default, where nothing says otherwise"),

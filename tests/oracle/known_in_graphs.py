@@ -38,7 +38,12 @@ IN_GRAPHS: tuple[tuple[str, str, str, str], ...] = (
         "Shape inconsistent",
         "data of one axis: a second pass of inference gives it the size of the output",
     ),
-    ("_npi_norm", "refusal", "Invalid norm order|Improper number", "a second pass of inference takes other axes"),
+    (
+        "_npi_norm",
+        "refusal",
+        "Invalid norm order|Improper number|bad optional access",
+        "a second pass of inference takes other axes",
+    ),
     (
         "_cond|_foreach|_while_loop|_npi_unique|_npx_nonzero|_npi_delete|_npi_bincount|_contrib_boolean_mask",
         "refusal",
