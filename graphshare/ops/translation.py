@@ -171,8 +171,10 @@ class Translation:
 
     def reduce(self, op_type: str, x: Value | str, axes: Sequence[int], *, keepdims: bool = False) -> str:
         """Emit ``ReduceSum``, ``ReduceMean`` and the like over ``axes``, which later opsets take as an input."""
-        if not axes:
-            return self.emit("Identity", x) if op_type not in ("ReduceL1", "ReduceL2") else self.emit("Abs", x)
+        if not axes:  # a single number each
+            if op_type == "ReduceSumSquare":
+                return self.emit("Mul", x, x)
+            return self.emit("Abs" if op_type in ("ReduceL1", "ReduceL2") else "Identity", x)
         if op_type == "ReduceSum" or self.opset >= 18:
             return self.emit(op_type, x, self.integers(axes), keepdims=int(keepdims))
         return self.emit(op_type, x, axes=list(axes), keepdims=int(keepdims))

@@ -66,3 +66,23 @@ def test_a_convolution_with_negative_padding() -> None:
     data, weight = (stream.normal(size=shape).astype(np.float32) for shape in ((1, 2, 8, 8), (6, 1, 3, 3)))
     attrs = {"kernel": "(3, 3)", "stride": "(2, 2)", "pad": "(2, -1)", "num_filter": "6", "num_group": "2", "no_bias": "1"}
     compare("Convolution", attrs, data, weight, tolerance=Tolerance(1e-6, 1e-5))
+
+
+def test_data_that_runtimes_have_no_kernel_for() -> None:
+    convolution = {"kernel": "(1, 1)", "num_filter": "1", "no_bias": "True"}
+    data, weight = zeros(1, 1, 2, 2, dtype="uint8"), zeros(1, 1, 1, 1, dtype="uint8")
+    assert "its data is uint8" in refusal("Convolution", convolution, data, weight)
+    grid = {"transform_type": "affine", "target_shape": "(3, 4)"}
+    assert "its data is uint8" in refusal("GridGenerator", grid, zeros(2, 6, dtype="uint8"))
+
+
+def test_images_without_elements() -> None:
+    assert "no elements" in refusal("_contrib_AdaptiveAvgPooling2D", {}, zeros(2, 3, 0, 9))
+    arrays = zeros(2, 0, 6, 7), zeros(2, 18, 4, 5), zeros(4, 0, 3, 3)
+    attrs = {"kernel": "(3, 3)", "num_filter": "4", "no_bias": "True"}
+    assert "no elements" in refusal("_contrib_DeformableConvolution", attrs, *arrays)
+
+
+def test_the_norm_of_single_numbers() -> None:
+    data = np.arange(-4, 4, dtype="float32")
+    compare("L2Normalization", {"mode": "instance", "eps": "3.0"}, data, tolerance=Tolerance(1e-7, 1e-6))

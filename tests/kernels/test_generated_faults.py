@@ -299,3 +299,11 @@ def test_the_slope_at_a_kink_is_that_of_mxnet() -> None:
     attrs = {"kernel_size": "1", "max_displacement": "0", "pad_size": "0", "is_multiply": "False"}
     both = backward(_case("Correlation", attrs, [image, image]), [image, image], 0)
     assert both[0] == -both[1] != 0
+
+
+def test_a_quantized_convolution_with_the_channels_last_is_refused() -> None:
+    attrs = {"kernel": "(3, 3)", "num_filter": "4", "layout": "NHWC", "no_bias": "True"}
+    ends = [np.zeros(1, "float32"), np.ones(1, "float32")] * 2
+    arrays = [np.ones((1, 6, 7, 4), "uint8"), np.ones((4, 3, 3, 4), "int8"), *ends]
+    with pytest.raises(Refusal, match="layout NHWC is not supported for integers"):
+        forward(_case("_contrib_quantized_conv", attrs, arrays), arrays)

@@ -13,6 +13,8 @@ from graphshare.ops.windows import is_channels_last, window_of
 def translate_convolution(t: Translation) -> str:
     """Emit ``Conv``, between transposes where the channels come last; for float64, which onnxruntime lacks, a product."""
     rank, last = len(t.attrs["kernel"]), is_channels_last(t.attrs["layout"])
+    if not t.inputs[0].dtype.startswith("float"):
+        t.refuse(f"its data is {t.inputs[0].dtype}")
     first = (0, rank + 1, *range(1, rank + 1))
     data, weight = (t.transpose(x, first) if last else x.name for x in t.inputs[:2])
     bias = [] if t.attrs["no_bias"] else [t.inputs[2].name]
@@ -55,7 +57,7 @@ def _emit_product(t: Translation, data: str, weight: str, bias: list[str]) -> st
 
 
 TRANSLATIONS = (
-    Translator("Convolution", translate_convolution),
-    Translator("Convolution_v1", translate_convolution),
+    Translator("Convolution", translate_convolution, "its data is floating point"),
+    Translator("Convolution_v1", translate_convolution, "its data is floating point"),
     *COLUMNS,
 )

@@ -23,6 +23,8 @@ def translate_modulated_convolution(t: Translation) -> str:
 
 def _convolve(t: Translation, mask: Value | None, weight: Value, *bias: Value) -> str:
     x, offset = t.inputs[:2]
+    if 0 in x.shape:
+        t.refuse("its data has no elements")
     wide = "float32" if x.dtype == "float16" else x.dtype
     count, channels, *_ = x.shape
     places, shifts, groups = offset.shape[2] * offset.shape[3], t.attrs["num_deformable_group"], t.attrs["num_group"]
@@ -84,7 +86,7 @@ def _taps(t: Translation, dtype: str) -> tuple[str, str]:
 
 
 TRANSLATIONS = (
-    Translator("_contrib_DeformableConvolution", translate_deformable_convolution),
-    Translator("_contrib_ModulatedDeformableConvolution", translate_modulated_convolution),
+    Translator("_contrib_DeformableConvolution", translate_deformable_convolution, "its data has elements"),
+    Translator("_contrib_ModulatedDeformableConvolution", translate_modulated_convolution, "its data has elements"),
     Translator("_contrib_DeformablePSROIPooling", translate_regions, "its data has elements, its sample_per_part is positive"),
 )

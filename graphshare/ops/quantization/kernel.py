@@ -40,7 +40,7 @@ from graphshare.ops.quantization.elementwise import KERNELS as ELEMENTWISE_KERNE
 from graphshare.ops.quantization.ranges import ENDS, Ranged, calibration_range, range_end, reach_of, round_to, with_ranges
 from graphshare.ops.quantization.rnn import KERNELS as RNN_KERNELS
 from graphshare.ops.unification import demand_dtypes, same_shapes, size_of, unify
-from graphshare.ops.windows import window_of
+from graphshare.ops.windows import is_channels_last, window_of
 
 _LEVELS = {"int8": 127.5, "uint8": 255.5, "int32": 2147483648.0}
 
@@ -140,6 +140,7 @@ def _int32(sums: Array) -> Array:
 def convolve_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:
     """Convolve integers. The integers of a bias are added without scaling; the range of uint8 data is read as one of int8."""
     require(min(attrs["pad"] or (0,)) >= 0, f"pad is {attrs['pad']}, expected at least 0")
+    require(not is_channels_last(attrs["layout"]), f"layout {attrs['layout']} is not supported for integers, expected NCHW")
     bias, ends = (None, rest) if attrs["no_bias"] else (rest[0].astype(np.float64), rest[1:])
     epilogue = Epilogue(term=bias)
     wide = correlate(x.astype(np.float64), weight.astype(np.float64), epilogue, window_of(attrs), attrs["num_group"])

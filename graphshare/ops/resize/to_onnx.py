@@ -44,6 +44,8 @@ def _repeat(t: Translation, x: Value, factor: int) -> str:
 def translate_adaptive_average(t: Translation) -> str:
     """Emit ``GlobalAveragePool`` for one bin, ``AveragePool`` for bins that divide the image, products for others."""
     x, bins = t.inputs[0], bin_counts(t.attrs)
+    if 0 in x.shape:
+        t.refuse("its data has no elements")
     if x.dtype != "float64" and x.dtype.startswith("float"):
         if bins == (1, 1):
             return t.emit("GlobalAveragePool", x)
@@ -73,7 +75,7 @@ def _multiply(t: Translation, rows: Array, columns: Array) -> str:
 
 
 TRANSLATIONS = (
-    Translator("_contrib_AdaptiveAvgPooling2D", translate_adaptive_average, "its data is floating point"),
+    Translator("_contrib_AdaptiveAvgPooling2D", translate_adaptive_average, "its data is floating point and has elements"),
     Translator("_contrib_BilinearResize2D", translate_bilinear_resize, "its data is floating point"),
     Translator("UpSampling", translate_upsampling),
 )

@@ -13,6 +13,8 @@ from graphshare.ops.translation import Translation, Translator, Value
 def translate_grid_generator(t: Translation) -> str:
     """Emit the product of affine matrices with a grid of pixels, or the pixels that a flow reaches."""
     x = t.inputs[0]
+    if not x.dtype.startswith("float"):
+        t.refuse(f"its data is {x.dtype}")
     if t.attrs["transform_type"] == "affine":
         height, width = target_of(t.attrs)
         return t.reshape(_affine_grid(t, x, height, width), (x.shape[0], 2, height, width))
@@ -81,7 +83,7 @@ def _compute_dtype(dtype: str) -> str:
 
 
 TRANSLATIONS = (
-    Translator("GridGenerator", translate_grid_generator),
+    Translator("GridGenerator", translate_grid_generator, "its data is floating point"),
     Translator("BilinearSampler", translate_bilinear_sampler),
     Translator("SpatialTransformer", translate_spatial_transformer, "its data is not bool"),
     Translator("Correlation", translate_correlation),
