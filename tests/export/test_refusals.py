@@ -86,3 +86,25 @@ def test_images_without_elements() -> None:
 def test_the_norm_of_single_numbers() -> None:
     data = np.arange(-4, 4, dtype="float32")
     compare("L2Normalization", {"mode": "instance", "eps": "3.0"}, data, tolerance=Tolerance(1e-7, 1e-6))
+
+
+def test_products_and_norms_of_nothing() -> None:
+    assert "no elements" in refusal("_npi_matmul", {}, zeros(2, 0), zeros(0))
+    attrs = {"axis": "0", "output_mean_var": "True"}
+    outputs = export_operator("LayerNorm", attrs, (zeros(0, 3), zeros(0), zeros(0)), 3)
+    assert isinstance(outputs, RefusedError)
+    assert "its data has no elements" in str(outputs)
+
+
+def test_attributes_of_which_only_rounding_would_be_left() -> None:
+    assert "its temperature is -0.5" in refusal("softmax", {"temperature": "-0.5"}, zeros(2, 3))
+    ranges = np.array([-1.0], "float32"), np.array([1.0], "float32")
+    arrays = zeros(1, 2, 2, 2, dtype="int8"), *(zeros(2) for _ in range(4)), *ranges
+    attrs = {"min_calib_range": "-1", "max_calib_range": "1", "eps": "-1.5"}
+    assert "its eps is -1.5" in refusal("_contrib_quantized_batch_norm", attrs, *arrays)
+
+
+def test_the_least_of_booleans() -> None:
+    a, b = np.array([True, True, False]), np.array([True, False, False])
+    compare("broadcast_minimum", {}, a, b)
+    compare("broadcast_maximum", {}, a, b)

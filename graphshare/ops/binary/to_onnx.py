@@ -72,7 +72,7 @@ def _hypot_of_double(a: Term, b: Term) -> Term:
 
 
 def _extremum(op_type: str) -> Function:
-    return lambda x, y: x.apply(op_type, y)
+    return lambda x, y: _comparable(x).apply(op_type, _comparable(y)).cast(x.dtype)
 
 
 def _comparable(x: Term) -> Term:

@@ -26,6 +26,8 @@ def widen_factors(t: Translation) -> list[Value]:
     """Return the inputs in the dtype of their sums of products; ONNX does not multiply matrices of 8-bit integers."""
     if any(x.dtype in ("int8", "uint8", "bool") for x in t.inputs):
         t.refuse(f"it multiplies matrices of {t.inputs[0].dtype}, as neither MXNet nor ONNX does")
+    if any(0 in x.shape for x in t.inputs):
+        t.refuse("its matrices have no elements")
     return [t.widen(x) for x in t.inputs]
 
 
@@ -94,7 +96,7 @@ def translate_khatri_rao(t: Translation) -> str:
     return out if others else t.emit("Identity", out)
 
 
-_FLOATS = "8-bit integers and booleans are refused"
+_FLOATS = "8-bit integers, booleans and matrices without elements are refused"
 
 TRANSLATIONS = (
     Translator("FullyConnected", translate_fully_connected, _FLOATS),

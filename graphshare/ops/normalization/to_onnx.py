@@ -24,6 +24,8 @@ def translate_instance_norm(t: Translation) -> str:
 def translate_layer_norm(t: Translation) -> list[str]:
     """Emit ``LayerNormalization`` for the last axis, arithmetic for another; the mean and the deviation keep it as 1."""
     x = t.inputs[0]
+    if 0 in x.shape:
+        t.refuse("its data has no elements")
     axis = axis_of(t.attrs["axis"], x.rank)
     if axis == x.rank - 1 and t.opset >= 17 and not t.used - {0}:
         return [t.emit("LayerNormalization", *t.inputs, axis=-1, epsilon=float(t.attrs["eps"]))]
@@ -117,7 +119,7 @@ def _scale(t: Translation, x: str, axes: int) -> str:
 
 TRANSLATIONS = (
     Translator("InstanceNorm", translate_instance_norm),
-    Translator("LayerNorm", translate_layer_norm),
+    Translator("LayerNorm", translate_layer_norm, "its data has elements"),
     Translator("GroupNorm", translate_group_norm, "its data has elements"),
     Translator("LRN", translate_local_response_norm, "its nsize is not 0"),
     Translator("L2Normalization", translate_l2_normalization),

@@ -78,6 +78,8 @@ def translate_normalize(t: Translation) -> list[str]:
     calibrated = calibration_range(t.attrs)
     if calibrated is None:
         t.refuse("it has no calibrated range")
+    if t.attrs["eps"] < 0:
+        t.refuse(f"its eps is {t.attrs['eps']}")
     data, gamma, beta, mean, variance = (term(t, i) for i in range(5))
     whole = data.cast("float32")
     if data.dtype == "uint8":
@@ -106,6 +108,10 @@ TRANSLATIONS = (
     Translator("_contrib_quantize_asym", translate_quantize_asymmetric),
     Translator("_contrib_quantized_elemwise_add", translate_add),
     Translator("_contrib_quantized_elemwise_mul", translate_multiply),
-    Translator("_contrib_quantized_batch_norm", translate_normalize, "without a calibrated range it is refused"),
+    Translator(
+        "_contrib_quantized_batch_norm",
+        translate_normalize,
+        "without a calibrated range, or with a negative eps, it is refused",
+    ),
     Translator("_contrib_quantized_embedding", translate_look_up),
 )

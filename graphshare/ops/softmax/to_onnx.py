@@ -62,6 +62,8 @@ def _divide(t: Translation, data: str, axis: int, dtype: str) -> str:
     temperature = t.attrs["temperature"]
     if temperature in (None, 1):
         return data
+    if temperature < 0:
+        t.refuse(f"its temperature is {temperature}")
     distance = t.emit("Sub", data, t.reduce("ReduceMax", data, [axis], keepdims=True))
     return t.emit("Div", distance, t.number(temperature, dtype))
 
@@ -74,9 +76,11 @@ def _round(t: Translation, out: str, wide: str) -> str:
     return t.cast(out, wanted, of=wide)
 
 
+_POSITIVE = "its temperature is positive"
+
 TRANSLATIONS = (
-    Translator("softmax", translate_softmax),
-    Translator("log_softmax", translate_log_softmax),
-    Translator("softmin", translate_softmin),
+    Translator("softmax", translate_softmax, _POSITIVE),
+    Translator("log_softmax", translate_log_softmax, _POSITIVE),
+    Translator("softmin", translate_softmin, _POSITIVE),
     Translator("SoftmaxActivation", translate_softmax_activation),
 )
