@@ -11,6 +11,8 @@ import pytest
 from graphshare.execute.plan import make_plan
 from graphshare.execute.tape import Tape
 from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.ops.kernel import KernelError
+from graphshare.ops.onednn.convolution import per_unit
 from tests.oracle.probed import Refusal, backward, forward
 from tests.symbols import document, operator, variable
 
@@ -307,3 +309,8 @@ def test_a_quantized_convolution_with_the_channels_last_is_refused() -> None:
     arrays = [np.ones((1, 6, 7, 4), "uint8"), np.ones((4, 3, 3, 4), "int8"), *ends]
     with pytest.raises(Refusal, match="layout NHWC is not supported for integers"):
         forward(_case("_contrib_quantized_conv", attrs, arrays), arrays)
+
+
+def test_fused_integer_layers_refuse_other_dtypes() -> None:
+    with pytest.raises(KernelError, match="bool is not supported, expected int8 or uint8"):
+        per_unit("bool", np.zeros(1), np.ones(1))

@@ -9,7 +9,6 @@ import numpy as np
 
 from graphshare.ops.attention.kernel import self_scores_cost, split_interleaved, values_cost
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, Shapes, Types
-from graphshare.ops.limits import QUANTIZED, require
 from graphshare.ops.onednn.convolution import infer_nothing, is_calibrated, per_unit, run_body
 from graphshare.ops.quantization.ranges import range_end, round_to, with_ranges
 
@@ -19,7 +18,6 @@ def scores(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Arra
     if not attrs["quantized"]:
         return run_body(context, inputs)
     projected, low, high = inputs
-    require(str(projected.dtype) in QUANTIZED, f"{projected.dtype} is not supported, expected {' or '.join(QUANTIZED)}")
     queries, keys, _ = split_interleaved(attrs, projected.astype(np.float64), 3)
     unit = per_unit("int8", low, high)
     products = np.matmul(queries, keys.swapaxes(1, 2)).astype(np.float32)
@@ -33,8 +31,6 @@ def apply_attention(context: Context, attrs: Attrs, *inputs: Array) -> Array | t
     if not attrs["quantized"]:
         return run_body(context, inputs)
     projected, attention, *ends = inputs
-    for x in (projected, attention):
-        require(str(x.dtype) in QUANTIZED, f"{x.dtype} is not supported, expected {' or '.join(QUANTIZED)}")
     values = split_interleaved(attrs, projected.astype(np.float64), 3)[2]
     products = np.matmul(attention.astype(np.float64), values).swapaxes(0, 1)
     rows = np.ascontiguousarray(products).reshape(len(products), -1, attrs["heads"] * values.shape[-1])

@@ -18,6 +18,7 @@ from graphshare.ops.activation.leaky import leaky_relu
 from graphshare.ops.convolution.forward import convolution
 from graphshare.ops.convolution.kernel import convolution_cost
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelError, Shapes, Types
+from graphshare.ops.limits import require
 from graphshare.ops.quantization.ranges import range_end, round_to, with_ranges
 
 LEVELS = {"int8": np.float32(127.5), "uint8": np.float32(255.5)}
@@ -49,6 +50,7 @@ def attributes_of(inner: Inner, operator: str) -> Attrs:
 
 def per_unit(dtype: str, low: Any, high: Any) -> Any:
     """Return how many integer steps represent 1.0, in a range from ``low`` to ``high``."""
+    require(dtype in LEVELS, f"{dtype} is not supported, expected {' or '.join(LEVELS)}")
     reach = np.float32(max(abs(float(np.ravel(low)[0])), abs(float(np.ravel(high)[0]))))
     return LEVELS[dtype] / reach if reach else _LARGEST
 
