@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order, reachable
+from graphshare.ops.index import FAMILY_OF
 from graphshare.ops.kernel import Attrs, KernelError, Shapes, Types
 from graphshare.ops.registry import canonical, lookup
 from graphshare.text.format import format_count
@@ -25,6 +26,14 @@ def inner_operators(graph: Graph) -> tuple[tuple[str, Attrs], ...]:
 def inner_variables(graph: Graph) -> list[Node]:
     """Return the variables of a subgraph, in the order in which it takes arrays."""
     return [node for node in reachable(graph) if node.is_variable]
+
+
+def draws_numbers(node: Node) -> bool:
+    """Whether an operator, or one in its subgraphs, draws random numbers in inference."""
+    if node.is_variable:
+        return False
+    operators = [canonical(node.op), *(op for graph in node.subgraphs for op, _ in inner_operators(graph))]
+    return any(FAMILY_OF.get(op) == "random" for op in operators)
 
 
 class NodeBodies:

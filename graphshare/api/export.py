@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from graphshare.analysis.bodies import inner_operators
+from graphshare.analysis.bodies import draws_numbers
 from graphshare.api.fold import fold as fold_model
 from graphshare.api.models import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.api.onnx_translation import (
@@ -33,15 +33,12 @@ from graphshare.export_onnx.weights import Weights
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.output_paths import UsedFile, is_directory, is_stem, name_of_file, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.ir.graph import Node
-from graphshare.ops.index import FAMILY_OF
-from graphshare.ops.registry import canonical
 from graphshare.resources import resource_limits
 from graphshare.text.format import format_names
 from graphshare.text.short_repr import ShortRepr
+from graphshare.verification.onnx_checker import require_judges
 from graphshare.verification.onnx_export import prove_export
 from graphshare.verification.onnx_proof import Proof
-from graphshare.verification.onnx_runtime import require_runtime
 from graphshare.version import __version__
 
 
@@ -111,7 +108,7 @@ def export(
     path = place_model(os.fspath(out), source)
     check_opset(opset)
     if verify:
-        require_runtime()
+        require_judges()
     if fold:
         source = fold_model(source)
     arrays, inputs = as_arrays(feeds), as_names(as_input)
@@ -145,11 +142,6 @@ def _translate(request: Request, shapes: Mapping[str, Shape], dynamic: DynamicSh
     return list(translate_sizes(request, instance, symbols)) if symbols else [instance]
 
 
-def _operators_of(node: Node) -> list[str]:
-    """Return the operator of a node and those of its subgraphs."""
-    return [node.op, *(op for graph in node.subgraphs for op, _ in inner_operators(graph))]
-
-
 def _refuse_random(instance: Instance) -> None:
     """Refuse a proof of random numbers, which are others in each runtime."""
     faults = [
@@ -159,7 +151,7 @@ def _refuse_random(instance: Instance) -> None:
             hint="write the model without a proof with --no-verify, or export the part before with --upto",
         )
         for node in instance.static.inference.nodes
-        if node.op and any(FAMILY_OF.get(canonical(op)) == "random" for op in _operators_of(node))
+        if draws_numbers(node)
     ]
     if faults:
         raise RefusedError(faults)

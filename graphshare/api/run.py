@@ -11,6 +11,7 @@ from graphshare.errors import Fault, UsageError
 from graphshare.execute.batches import run_batches
 from graphshare.execute.bind import Bound
 from graphshare.execute.bind import bind as bind_graph
+from graphshare.execute.engines.registry import NUMPY, create_executor
 from graphshare.execute.losses import StepListener
 from graphshare.execute.run import Computed
 from graphshare.execute.run import run as run_graph
@@ -33,6 +34,8 @@ def run(
     profile: bool = False,
     batch: int | None = None,
     all_outputs: bool = False,
+    engine: str = NUMPY,
+    strict_engine: bool = False,
     max_memory: int | str | None = None,
     time_limit: float | None = None,
 ) -> Computed:
@@ -43,16 +46,22 @@ def run(
     computed that many at a time, and there is no ``profile``. ``seed`` draws the inputs that are not fed (random operators use
     it too), ``params_seed`` the parameters that the model does not hold. Labels and RNN states that are not fed are zeros.
     ``all_outputs`` returns every inner output that the targets need as well, in topological order, and the inputs: what
-    :func:`verify` takes as ``recorded``. What would take more than ``max_memory`` (bytes, or a text such as ``"2G"``; without
+    :func:`verify` takes as ``recorded``. ``engine`` is what computes: ``"numpy"``, the reference, ``"onnxruntime"``, or that of
+    an installed package. Nodes that it cannot take are computed with numpy, which a note says; with ``strict_engine`` they are
+    refused. What would take more than ``max_memory`` (bytes, or a text such as ``"2G"``; without
     it what is available) is refused before it runs, and work ends with an error after ``time_limit`` seconds.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed before anything runs.
         RefusedError: names that are not in the graph, shapes that do not fit, missing values; all of a kind are listed. The
             limit of memory or time is not enough.
-        UsageError: ``batch`` goes with images only, and neither with ``profile`` nor with ``all_outputs``.
+        UsageError: ``batch`` goes with images only, and neither with ``profile`` nor with ``all_outputs``; the engine is not
+            installed, or ``profile`` is wanted of another than numpy.
     """
     source = as_checkpoint(model)
+    if profile and engine != NUMPY:
+        raise UsageError(Fault(f"--profile measures numpy's kernels and does not go with --engine {engine}"))
+    executor = create_executor(engine, strict=strict_engine, repeated=batch is not None)
     if batch is not None:
         _check_batch(batch, profile=profile, all_outputs=all_outputs)
 
@@ -67,6 +76,7 @@ def run(
             params_seed=params_seed,
             profile=profile,
             all_outputs=all_outputs,
+            executor=executor,
         )
 
     limits = resource_limits(max_memory, time_limit)
@@ -90,20 +100,37 @@ def _check_batch(batch: int, *, profile: bool, all_outputs: bool) -> None:
         raise UsageError(faults)
 
 
-def bind(model: Model, *, targets: Names = (), seed: int = 0, max_memory: int | str | None = None) -> Bound:
+def bind(
+    model: Model,
+    *,
+    targets: Names = (),
+    seed: int = 0,
+    engine: str = NUMPY,
+    strict_engine: bool = False,
+    max_memory: int | str | None = None,
+) -> Bound:
     """Compile the heads of a model, or ``targets``, to be computed often with the same parameters.
 
-    The first passes are slower than later ones. ``seed`` is for random operators. ``max_memory`` bounds each call as in
-    :func:`run`.
+    The first passes are slower than later ones. ``seed`` is for random operators. ``engine``, ``strict_engine``
+    and ``max_memory`` are those of :func:`run`; an engine compiles the graph once for each combination of input shapes.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.
         RefusedError: parameters that the model does not hold, targets that are not in the graph; all of a kind are listed.
+        UsageError: the engine is not installed.
     """
+    executor = create_executor(engine, strict=strict_engine, repeated=True)
     source = as_checkpoint(model)
     size = parse_size(max_memory) if isinstance(max_memory, str) else max_memory
     with locate_refusals(source):
-        return bind_graph(source.graph, params=source.parameter_file, targets=as_names(targets), seed=seed, max_memory=size)
+        return bind_graph(
+            source.graph,
+            params=source.parameter_file,
+            targets=as_names(targets),
+            seed=seed,
+            max_memory=size,
+            executor=executor,
+        )
 
 
 def train(

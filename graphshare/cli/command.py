@@ -42,7 +42,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         RARE: (
             *("--as-input", "--as-parameter", "--strict", "--verify-bytes", "--upgrade", "--separator", "--reuse", "--force"),
-            *("--batch-axis", "--expect", "--allow-unsupported"),
+            *("--batch-axis", "--expect", "--allow-unsupported", "--strict-engine"),
             *("--no-renames", "--ignore-names", "--git", "--isolated", "--jobs", "--densify", "--np-shape", "--keep-amp-cast"),
             *("--max-memory", "--time-limit", "--direction", "--theme", "--keep", "--help"),
         ),

@@ -68,6 +68,10 @@ time_limit = _option(
     callback=_limit_time,
     help="End with an error where the answer takes more seconds; nothing is written then.",
 )
+engine = _option(
+    "--engine", default="numpy", metavar="[numpy|onnxruntime|auto]", help="What computes: numpy is the reference [numpy]."
+)
+strict_engine = _option("--strict-engine", is_flag=True, help="Refuse nodes that the engine cannot take.")
 upgrade_first = _option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade to MXNet 1.9.1 before anything else.")
 branch_prefixes = _option(
     "-p", "--prefix", "prefixes", metavar="P", multiple=True, help="Prefix of a branch; found by itself where it can be."

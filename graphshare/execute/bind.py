@@ -11,6 +11,7 @@ from graphshare.analysis.shapes import Inference
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
+from graphshare.execute.engines.executor import Executor
 from graphshare.execute.feeds import for_variables, parameter_values
 from graphshare.execute.folding import fold_batch_norm
 from graphshare.execute.interpreter import run_plan
@@ -35,10 +36,12 @@ def bind(
     targets: Sequence[str] = (),
     seed: int = 0,
     max_memory: int | None = None,
+    executor: Executor | None = None,
 ) -> Bound:
     """Compile the heads of ``graph``, or ``targets``, for repeated inference with the same parameters.
 
     The first passes are slower than later ones. ``seed`` is for operators that draw. ``max_memory`` bounds a call in bytes.
+    ``executor`` computes, and must not be used by others; without one numpy does.
 
     Raises:
         UnsupportedError: operators that nothing here can compute; all are listed.
@@ -52,7 +55,7 @@ def bind(
     variables = [node for node in nodes if node.is_variable]
     values = parameter_values(variables, params, lambda n: roles[n].kind is Kind.AUXILIARY)
     refuse_missing([n for n in variables if n not in values and roles[n].is_parameter], roles, seed, None, params)
-    return Bound(part, unique_names([output_name(entry) for entry in wanted]), values, roles, seed, max_memory)
+    return Bound(part, unique_names([output_name(entry) for entry in wanted]), values, roles, seed, max_memory, executor)
 
 
 class Bound:
@@ -69,18 +72,27 @@ class Bound:
         roles: Mapping[Node, Role],
         seed: int,
         max_memory: int | None = None,
+        executor: Executor | None = None,
     ) -> None:
         self.outputs = outputs
         self._max_memory = max_memory
         self._part, self._parameters, self._roles = part, parameters, roles
         self._nodes = post_order(entry.node for entry in part.heads)
         self._inputs = [node for node in self._nodes if node.is_variable and node not in parameters]
-        self._plan = fold_batch_norm(make_plan(part.heads), parameters)
+        self._executor = executor if executor is not None and executor.engine is not None else None
+        self._plan = make_plan(part.heads)
+        if self._executor is None:
+            self._plan = fold_batch_norm(self._plan, parameters)
         self._pool, self._rng = Pool(), random_stream(seed)
         self._known: dict[Any, tuple[Inference, dict[Node, Any]]] = {}
 
     def __repr__(self) -> str:
         return f"<Bound: {format_count(len(self._nodes), 'node')}, inputs {format_names(self.inputs, 3)}>"
+
+    @property
+    def notes(self) -> list[str]:
+        """What the engine left to numpy so far."""
+        return list(self._executor.notes) if self._executor is not None else []
 
     @property
     def inputs(self) -> list[str]:
@@ -99,7 +111,10 @@ class Bound:
         inference, zeros = self._settle(fed)
         values = {**self._parameters, **zeros}
         values.update((node, convert_feed(node, array, inference.types[node][0])) for node, array in fed.items())
-        done = run_plan(self._plan, values, shapes=inference.shapes, rng=self._rng, pool=self._pool)
+        if self._executor is not None:
+            done = self._executor.run(self._part.heads, values, inference, self._roles, rng=self._rng)
+        else:
+            done = run_plan(self._plan, values, shapes=inference.shapes, rng=self._rng, pool=self._pool)
         return dict(zip(self.outputs, done.outputs, strict=True))
 
     def _settle(self, fed: Mapping[Node, Any]) -> tuple[Inference, dict[Node, Any]]:

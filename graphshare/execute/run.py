@@ -1,4 +1,4 @@
-"""``run``: the outputs of a graph for given inputs and parameters, computed with numpy."""
+"""``run``: the outputs of a graph for given inputs and parameters, computed with numpy or another engine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from graphshare.execute.engines.executor import Executor
 from graphshare.execute.feeds import GivenShape
 from graphshare.execute.interpreter import Timing, run_plan
 from graphshare.execute.plan import make_plan
@@ -44,13 +45,14 @@ def run(
     params_seed: int | None = None,
     profile: bool = False,
     all_outputs: bool = False,
+    executor: Executor | None = None,
 ) -> Computed:
     """Computes the heads of ``graph``, or ``targets``, and only what they need.
 
     ``feeds`` are arrays by variable name, parameters too; an array of another type is converted where the types of the others
     settle its variable's. ``seed`` draws the inputs that are not fed (operators that draw use it too), ``params_seed`` the
     parameters that ``params`` does not hold. Labels and RNN states that are not fed are zeros. ``all_outputs`` returns every
-    inner output too, in topological order, and the inputs.
+    inner output too, in topological order, and the inputs. ``executor`` computes; without one numpy does.
 
     Raises:
         UnsupportedError: operators that nothing here can compute; all are listed before anything runs.
@@ -68,7 +70,11 @@ def run(
     )
     started = perf_counter()
     rng = random_stream(seed or 0)
-    done = run_plan(make_plan(ready.part.heads), ready.values, shapes=ready.inference.shapes, rng=rng, profile=profile)
+    if executor is None or executor.engine is None:
+        done = run_plan(make_plan(ready.part.heads), ready.values, shapes=ready.inference.shapes, rng=rng, profile=profile)
+    else:
+        done = executor.run(ready.part.heads, ready.values, ready.inference, ready.roles, rng=rng)
+        ready.notes.extend(executor.notes)
     seconds = perf_counter() - started
     outputs = dict(zip(ready.names, done.outputs, strict=True))
     return Computed(outputs, done.peak_bytes, ready.variable_bytes, seconds, done.timings, ready.notes)

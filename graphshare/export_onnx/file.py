@@ -9,7 +9,7 @@ from hashlib import sha256
 import msgspec
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.export_onnx.opsets import IR_VERSIONS, list_domains, refuse_versions
+from graphshare.export_onnx.opsets import IR_VERSIONS, list_versions, refuse_versions
 from graphshare.export_onnx.weights import Placed, Weights, place_in_parameter_files, place_outside
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.byte_source import open_source
@@ -67,9 +67,14 @@ def stage_model(
         raise RefusedError(faults)
     folder, beside = os.path.dirname(path), f"{path}.data"
     placed = _place_weights(graph, weights, folder or ".", os.path.basename(beside))
-    opsets = {domain: 1 if domain else opset for domain in ("", *filter(None, list_domains(graph)))}
     hashes = {f"graphshare.sha256.{os.path.basename(file)}": hash_file(file) for file in placed.files}
-    model = OnnxModel(placed.graph, opsets, IR_VERSIONS[opset], producer_version=version, metadata={**metadata, **hashes})
+    model = OnnxModel(
+        placed.graph,
+        list_versions(placed.graph, opset),
+        IR_VERSIONS[opset],
+        producer_version=version,
+        metadata={**metadata, **hashes},
+    )
     message = encode_model(model)
     if message.size > LARGEST:
         hint = "--weights external puts them beside the model, --weights params leaves them in their file"

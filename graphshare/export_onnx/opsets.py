@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from graphshare.errors import Fault, UsageError
 from graphshare.ir.onnx import OnnxGraph, OnnxNode
 from graphshare.text.format import format_names
@@ -60,6 +58,6 @@ def walk_nodes(graph: OnnxGraph) -> list[OnnxNode]:
     return found
 
 
-def list_domains(graph: OnnxGraph) -> Sequence[str]:
-    """Return the domains of operators in a graph, in the order of their first use."""
-    return list(dict.fromkeys(node.domain for node in walk_nodes(graph)))
+def list_versions(graph: OnnxGraph, opset: int) -> dict[str, int]:
+    """Return the versions of all operator sets that a graph uses, by domain; ONNX's own has version ``opset``."""
+    return {"": opset, **{node.domain: 1 for node in walk_nodes(graph) if node.domain}}

@@ -25,7 +25,8 @@ class Scope:
     """The translation of a graph: the values so far, and the faults. ``parameters`` are variables that can be read.
 
     ``values`` are the ONNX names of variables and outputs of nodes; those of the variables must be there before the nodes are
-    translated. ``refused`` are nodes that cannot be, ``custom`` those that were written in ``domain``.
+    translated. ``refused`` are nodes that cannot be, with the reason as a clause, ``custom`` those that were written in
+    ``domain``.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class Scope:
         self.domain = domain
         self.values: dict[tuple[Node, int], str] = {}
         self.faults: list[Fault] = []
-        self.refused: set[Node] = set()
+        self.refused: dict[Node, str] = {}
         self.custom: list[str] = []
         self.used = _used_outputs(inference.nodes, part.heads)
 
@@ -61,7 +62,7 @@ class Scope:
             results = self._results(node, attrs)
         except (TranslationError, KernelError) as error:
             if not self.domain or node.subgraphs:  # a node of another domain would lose them
-                self._refuse(node, f"operator {node.op} cannot be exported: {error}")
+                self._refuse(node, f"operator {node.op} cannot be exported: {error}", reason=str(error))
                 return
             results = self._custom(node)
         wanted = [output_name(Entry(node, index)) for index in range(len(results))]
@@ -134,9 +135,9 @@ class Scope:
         shape = shapes[entry.index] if entry.index < len(shapes) else None
         return shape, types[entry.index] if entry.index < len(types) else None
 
-    def _refuse(self, node: Node, *messages: str) -> None:
+    def _refuse(self, node: Node, *messages: str, reason: str = "") -> None:
         """Note why a node cannot be exported; its outputs get names, so that what needs them is looked at too."""
-        self.refused.add(node)
+        self.refused[node] = reason or "; ".join(messages)
         self.values.update(((node, index), node.name) for index in range(len(self.inference.shapes[node])))
         self.faults += [Fault(message, node=node.name) for message in messages]
 

@@ -18,6 +18,12 @@ from graphshare.ir.onnx import DTYPE_CODES, OnnxGraph, Tensor, ValueInfo
 from graphshare.ops.translation import Value
 
 
+class UntranslatedError(RefusedError):
+    """Nodes that have no translation; ``reasons`` has the reason of each in a graph as a clause."""
+
+    reasons: Mapping[Node, str]
+
+
 class Translated(msgspec.Struct, frozen=True, eq=False):
     """An ONNX graph and what became of which output.
 
@@ -50,12 +56,14 @@ def translate_graph(
     one, with the texts of their attributes.
 
     Raises:
-        RefusedError: nodes cannot be translated; all are listed, with the part that can be.
+        UntranslatedError: nodes cannot be translated; all are listed, with the part that can be.
     """
     work = _Work(part, inference, parameters, tensors, opset, domain)
     work.translate()
     if work.faults:
-        raise RefusedError(add_hint(part, work.refused, work.faults))
+        error = UntranslatedError(add_hint(part, work.refused, work.faults))
+        error.reasons = work.refused
+        raise error
     return work.finish(name)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.targets import resolve_targets
 from graphshare.errors import Fault, RefusedError
+from graphshare.execute.engines.onnx_session import Session
 from graphshare.execute.feeds import GivenShape
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
@@ -17,7 +18,6 @@ from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean
 from graphshare.verification.inputs import Settings
-from graphshare.verification.onnx_runtime import Runtime
 from graphshare.verification.report import BranchReport, Report
 from graphshare.verification.sides import Side
 from graphshare.verification.stages import Stage, value_stage
@@ -35,7 +35,7 @@ def verify_onnx(path: str, side: Side, settings: Settings) -> Report:
         InputError: the model cannot be read.
         RefusedError: the model's inputs or outputs are not the graph's; shapes or values are missing.
     """
-    runtime = Runtime(path)
+    runtime = Session(path)
     names = {node.name for node in side.graph.variables()}
     faults = [
         Fault(f"the model's input {name!r} is not a variable of the graph", where=path, hint=did_you_mean(name, names))
@@ -56,7 +56,7 @@ def verify_onnx(path: str, side: Side, settings: Settings) -> Report:
     return Report((BranchReport("the graph", path, tuple(stages), tuple(rounds)),), tuple(notes))
 
 
-def _find_targets(side: Side, runtime: Runtime) -> tuple[str, ...]:
+def _find_targets(side: Side, runtime: Session) -> tuple[str, ...]:
     """Return the graph's outputs that the model has; none where those are its heads. Raises RefusedError."""
     heads = [output_name(entry) for entry in side.graph.heads]
     if len(runtime.outputs) == len(heads) and not set(runtime.outputs) - {*heads, *_numbered(heads)}:
@@ -95,7 +95,7 @@ def _prepare(side: Side, settings: Settings, shapes: dict[str, GivenShape], targ
     )
 
 
-def _compare(runtime: Runtime, ready: Prepared, settings: Settings, number: int) -> Values:
+def _compare(runtime: Session, ready: Prepared, settings: Settings, number: int) -> Values:
     feeds: dict[str, Any] = {node.name: array for node, array in ready.values.items()}
     found = runtime.run(feeds)
     rng = random_stream(settings.seed + number)

@@ -9,6 +9,7 @@ import numpy as np
 from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_by_prefix
 from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import RefusedError
+from graphshare.execute.engines.onnx_session import Session
 from graphshare.formats.params.lookup import RecordsByName, compare_parameters
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.compare import compare_structure
@@ -16,7 +17,6 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ops.batch_norm.signature import BARRIER_KEYS
 from graphshare.ops.kernel import Array
 from graphshare.verification.onnx_proof import BranchProof
-from graphshare.verification.onnx_runtime import Runtime
 
 
 def find_branches(graph: Graph, roles: Mapping[Node, Role], params: ParameterFile | None) -> list[HeadPairs]:
@@ -41,7 +41,7 @@ def _is_twin(pair: HeadPairs, roles: Mapping[Node, Role], records: RecordsByName
 
 def prove_branches(
     pairs: Sequence[HeadPairs],
-    runtime: Runtime,
+    runtime: Session,
     heads: Mapping[tuple[Node, int], int],
     names: Mapping[tuple[Node, int], str],
     values: Mapping[Node, Array],

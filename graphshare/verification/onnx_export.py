@@ -9,6 +9,7 @@ import numpy as np
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
+from graphshare.execute.engines.onnx_session import Session
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
 from graphshare.execute.prepare import Prepared, prepare
@@ -19,8 +20,8 @@ from graphshare.ir.graph import Entry, Node
 from graphshare.ir.onnx import OnnxModel, ValueInfo
 from graphshare.ops.kernel import Array
 from graphshare.verification.onnx_branches import find_branches, prove_branches
+from graphshare.verification.onnx_checker import check_model
 from graphshare.verification.onnx_proof import Proof, compare_outputs
-from graphshare.verification.onnx_runtime import Runtime, check_model
 
 
 def prove_export(
@@ -48,7 +49,7 @@ def prove_export(
     fed = {names[node, 0]: array for node, array in inputs.items()}
     data = staged.read()
     check_model(data)
-    runtime = Runtime(data, staged.folder)
+    runtime = Session(data, staged.folder)
     wanted = run_plan(make_plan(ready.part.heads), ready.values, shapes=ready.inference.shapes).outputs
     outputs = compare_outputs([output_name(entry) for entry in part.heads], runtime.run(fed), wanted, tolerance)
     first = "" if all(output.holds for output in outputs) else _find_first(static, names, staged, ready, fed, tolerance)
@@ -56,7 +57,7 @@ def prove_export(
     pairs = find_branches(part, static.roles, source.parameter_file)
     if not proof or not pairs:
         return proof
-    apart = Runtime(data, staged.folder, merge_equal=False)
+    apart = Session(data, staged.folder, merge_equal=False)
     places = {(entry.node, entry.index): position for position, entry in enumerate(part.heads)}
     return msgspec.structs.replace(proof, branches=prove_branches(pairs, apart, places, names, inputs))
 
@@ -99,7 +100,7 @@ def _find_first(
     """Return MXNet's name of the first inner output, in topological order, that differs; empty where none does."""
     entries, values = _list_inner(static, names, staged.proof)
     graph = msgspec.structs.replace(staged.proof.graph, outputs=tuple(values))
-    runtime = Runtime(_join(msgspec.structs.replace(staged.proof, graph=graph)), staged.folder)
+    runtime = Session(_join(msgspec.structs.replace(staged.proof, graph=graph)), staged.folder)
     found = dict(zip(((entry.node, entry.index) for entry in entries), runtime.run(feeds), strict=True))
     first: list[str] = []
 

@@ -18,7 +18,7 @@ from graphshare.errors import DisprovedError, RefusedError, UsageError
 from graphshare.formats.schema import explain
 from graphshare.ops.registry import TRANSLATIONS, register_translation
 from graphshare.ops.translation import NoTranslation, Translation, Translator
-from graphshare.verification import onnx_runtime
+from graphshare.verification import onnx_checker
 from tests.processes import ROOT, done, files_in, graphshare, refused, write_json
 from tests.symbols import document, operator, variable
 
@@ -236,7 +236,7 @@ def test_what_is_missing_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "is also an input" in refused(graphshare("export", *LENET, "-o", "lenet-0000.params", cwd=folder))
     assert "cannot go to stdout" in refused(graphshare("export", *LENET, "-o", "-", cwd=folder))
     assert "--opset 12 is not written" in refused(graphshare("export", *LENET, "-o", "x.onnx", "--opset", "12", cwd=folder))
-    monkeypatch.setattr(onnx_runtime, "find_spec", lambda name: None)
+    monkeypatch.setattr(onnx_checker, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match="onnx and onnxruntime are not installed"):
         export(folder / "lenet", folder / "x.onnx", shapes=SHAPE)
     assert not (folder / "x.onnx").exists()

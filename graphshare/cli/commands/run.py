@@ -60,6 +60,8 @@ EXAMPLES = {
 @image_options.options
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Compute this many images at a time [all at once].")
 @training_options.options
+@options.engine
+@options.strict_engine
 @options.max_memory
 @options.time_limit
 @options.format_
@@ -78,10 +80,12 @@ def command(
     profile: bool,
     images: ImageSettings | None,
     batch: int | None,
+    engine: str,
+    strict_engine: bool,
     format_: str,
     **given_training: Any,
 ) -> None:
-    """Compute a graph's outputs with numpy.
+    """Compute a graph's outputs.
 
     Only what the targets need is computed. The result's keys are MXNet's output names; of equal ones the later end in #1, #2...
     Without -o a table of the outputs is printed.
@@ -91,6 +95,9 @@ def command(
 
     An image is fed as (1, 3, height, width) of pixels from 0 to 255, red, green and blue, unless the options say otherwise; the
     images of a folder, in order of their names, are one batch. `pip install 'graphshare[images]'` gives what reads them.
+
+    --engine onnxruntime computes large networks faster; `pip install 'graphshare[onnx]'` gives it. Nodes that it cannot take,
+    such as those that draw random numbers, are computed with numpy, and a note names them.
 
     Before anything runs the sizes of all values that are alive at a time are summed from their shapes. More than --max-memory,
     by default more than the machine or its control group has left, is refused with the node that is too large. --time-limit
@@ -116,9 +123,12 @@ def command(
     }
     warn(notes_on(model.parameter_file, model.graph, unused=False))
     if training is not None:
+        if engine != "numpy":
+            say(f"training is computed with numpy, not with {engine}")
         _run_trained(model, training, common, classes, outputs, format_)
         return
-    computed = run(model, profile=profile, batch=batch, all_outputs=all_outputs, **common)
+    chosen: dict[str, Any] = {"engine": engine, "strict_engine": strict_engine}
+    computed = run(model, profile=profile, batch=batch, all_outputs=all_outputs, **chosen, **common)
     rankings = class_options.rank_outputs(classes, computed.outputs, values)
     for note in computed.notes:
         say(note)

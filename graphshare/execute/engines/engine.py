@@ -1,0 +1,55 @@
+"""What an engine is: it compiles a part of a graph once, for fixed shapes, and computes it many times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from graphshare.analysis.shapes import Inference
+from graphshare.ir.graph import Graph, Node
+from graphshare.ops.kernel import Array
+
+
+class Part(msgspec.Struct, frozen=True, eq=False):
+    """What an engine compiles: the heads of ``graph``, whose shapes and dtypes are all in ``inference``.
+
+    Variables in ``constants`` keep these values; the others are inputs. ``repeated`` says that the part is computed many times,
+    so that work at compilation pays; ``alone`` that nothing else is computed beside it, so that its threads may stay awake.
+    """
+
+    graph: Graph
+    inference: Inference
+    constants: Mapping[Node, Array]
+    repeated: bool = False
+    alone: bool = True
+
+
+class Compiled(Protocol):
+    """A part ready to compute."""
+
+    def __call__(self, feeds: Mapping[Node, Array]) -> Sequence[Array]:
+        """Return the heads in order for arrays of the inferred shapes and dtypes, by variable; inputs only are read."""
+        ...
+
+
+class Engine(Protocol):
+    """What computes parts of graphs."""
+
+    @property
+    def name(self) -> str:
+        """The name by which users choose it."""
+        ...
+
+    def compile(self, part: Part) -> Compiled:
+        """Return ``part`` ready to compute. Raises NodesRefusedError where some of its nodes cannot be taken."""
+        ...
+
+
+class NodesRefusedError(Exception):
+    """Nodes that an engine cannot take, each with the reason as a clause; they are computed with numpy."""
+
+    def __init__(self, reasons: Mapping[Node, str]) -> None:
+        super().__init__(", ".join(node.name for node in reasons))
+        self.reasons = dict(reasons)

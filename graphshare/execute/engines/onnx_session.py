@@ -1,0 +1,97 @@
+"""onnxruntime, which is optional: the only module that imports it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from graphshare.errors import Fault, InputError, UsageError
+from graphshare.ops.kernel import Array
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+_QUIET = 4  # onnxruntime's severity level above which it prints nothing
+_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+EXTRA = "pip install 'graphshare[onnx]' gives {}; there are wheels of onnxruntime for CPython 3.10 and later, not for musl"
+
+
+class Session:
+    """A session of onnxruntime. ``inputs`` are the shapes of inputs by name (a text for a free size), ``outputs`` names."""
+
+    def __init__(
+        self,
+        model: str | bytes,
+        folder: str = "",
+        *,
+        arrays: Mapping[str, Array] | None = None,
+        merge_equal: bool = True,
+        awake: bool = True,
+    ) -> None:
+        """Load a model: a path, or its bytes, whose external data is ``arrays`` by name or lies in ``folder``.
+
+        Arrays are not copied and must not change. Without ``merge_equal`` nodes that compute the same from the same inputs are
+        all computed. ``awake`` threads wait for work without sleeping, which is faster unless others compute meanwhile.
+
+        Raises:
+            UsageError: onnxruntime is not installed.
+            InputError: it refuses the model.
+        """
+        require_runtime()
+        import onnxruntime  # optional, and slow to import
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = _QUIET
+        options.intra_op_num_threads = count_threads()
+        if not awake:
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        if folder:
+            options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+        if arrays:
+            self._arrays = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in arrays.items()}
+            options.add_external_initializers(list(self._arrays), list(self._arrays.values()))
+        disabled = [] if merge_equal else ["CommonSubexpressionElimination"]
+        self.version: str = onnxruntime.__version__
+        try:
+            self._session: InferenceSession = onnxruntime.InferenceSession(
+                model, options, providers=["CPUExecutionProvider"], disabled_optimizers=disabled
+            )
+        except Exception as error:  # its exceptions have no class of their own
+            where = model if isinstance(model, str) else ""
+            raise InputError(Fault(f"onnxruntime {self.version} refuses the model: {error}", where=where)) from error
+        self.inputs = {value.name: tuple(value.shape) for value in self._session.get_inputs()}
+        self.outputs = [value.name for value in self._session.get_outputs()]
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Any]:
+        """Return the outputs for ``feeds`` by name; those that the model does not take are left out.
+
+        Raises:
+            InputError: onnxruntime fails.
+        """
+        try:
+            outputs: list[Any] = self._session.run(None, {name: x for name, x in feeds.items() if name in self.inputs})
+        except Exception as error:  # as above
+            raise InputError(Fault(f"onnxruntime {self.version} fails: {error}")) from error
+        return outputs
+
+
+def count_threads() -> int:
+    """Return how many threads a session has: as many as numpy's BLAS."""
+    for variable in _THREADS:
+        number = os.environ.get(variable, "")
+        if number.isdecimal() and int(number) > 0:
+            return int(number)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def has_runtime() -> bool:
+    """Whether onnxruntime is installed; it is not imported."""
+    return find_spec("onnxruntime") is not None
+
+
+def require_runtime() -> None:
+    """Raise UsageError where onnxruntime is not installed."""
+    if not has_runtime():
+        raise UsageError(Fault("onnxruntime is not installed", hint=EXTRA.format("it")))

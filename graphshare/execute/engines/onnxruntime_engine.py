@@ -1,0 +1,70 @@
+"""The engine ``onnxruntime``: parts as ONNX models in memory, with weights that are not copied."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from graphshare.errors import InputError, RefusedError
+from graphshare.execute.engines.engine import Compiled, NodesRefusedError, Part
+from graphshare.execute.engines.onnx_part import OnnxPart, translate_part
+from graphshare.execute.engines.onnx_session import Session, require_runtime
+from graphshare.ir.graph import Node
+from graphshare.ops.kernel import Array
+
+_NODE = re.compile(r"node with name '([^']*)'|[Nn]ode ?\(?:? ?'?([^')]*)'?\)?")
+_LONGEST = 160  # characters of a message of onnxruntime that are quoted
+
+
+class OnnxRuntime:
+    """Computes parts with onnxruntime on the processor, with as many threads as numpy's BLAS."""
+
+    name = "onnxruntime"
+
+    def __init__(self) -> None:
+        """Raise UsageError where onnxruntime is not installed."""
+        require_runtime()
+
+    def compile(self, part: Part) -> Compiled:
+        """Return the part in a session of its own.
+
+        Raises NodesRefusedError for nodes without a translation, and for those that onnxruntime has no kernel for.
+        """
+        translated = translate_part(part)
+        try:
+            session = Session(translated.data, arrays=translated.arrays, awake=part.alone and part.repeated)
+        except InputError as error:
+            raise NodesRefusedError(_blame(part, str(error))) from error
+        return _CompiledSession(session, translated, part)
+
+
+class _CompiledSession:
+    def __init__(self, session: Session, translated: OnnxPart, part: Part) -> None:
+        self._session, self._names = session, translated.inputs
+        self._types = {node: part.inference.types[node][0] or "float32" for node in translated.inputs}
+
+    def __call__(self, feeds: Mapping[Node, Array]) -> Sequence[Array]:
+        arrays = {name: np.ascontiguousarray(feeds[node], self._types[node]) for node, name in self._names.items()}
+        try:
+            return [np.asarray(output) for output in self._session.run(arrays)]
+        except InputError as error:
+            raise RefusedError(error.faults, hint="compute it with --engine numpy") from error
+
+
+def _blame(part: Part, message: str) -> dict[Node, str]:
+    """Return the nodes that a message of onnxruntime names, with it as the reason; all operators where it names none."""
+    reason = f"onnxruntime does not take it: {' '.join(message.split())[:_LONGEST]}"
+    operators = [node for node in part.inference.nodes if not node.is_variable]
+    for match in _NODE.finditer(message):
+        stored = next(filter(None, match.groups()), "")
+        owners = [node for node in operators if _belongs(stored, node.name)]
+        if owners:
+            return {max(owners, key=lambda node: len(node.name)): reason}
+    return dict.fromkeys(operators, reason)
+
+
+def _belongs(stored: str, name: str) -> bool:
+    """Whether the ONNX node ``stored`` was made for the node ``name``."""
+    return bool(name) and (stored == name or stored.startswith((f"{name}/", f"{name}#")))

@@ -1,0 +1,123 @@
+"""onnxruntime computes what numpy does, with the weights where they are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphshare as gs
+from graphshare.analysis.shapes import infer
+from graphshare.errors import UsageError
+from graphshare.execute.engines import onnx_session
+from graphshare.execute.engines.engine import NodesRefusedError, Part
+from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime
+from graphshare.ir.graph import Entry, Graph, Node
+from tests.processes import ROOT
+
+LENET = str(ROOT / "fixtures" / "lenet")
+X = np.random.default_rng(0).uniform(0.5, 2, (3, 4)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def runtime() -> None:
+    pytest.importorskip("onnxruntime")
+
+
+def test_a_bound_network_gives_what_numpy_gives() -> None:
+    source = gs.load(LENET)
+    numpy, other = gs.bind(source), gs.bind(source, engine="onnxruntime")
+    for samples in (1, 3, 1):
+        data = np.random.default_rng(samples).standard_normal((samples, 1, 28, 28)).astype(np.float32)
+        wanted, found = numpy(data=data), other(data=data)
+        assert list(found) == list(wanted)
+        for name, array in wanted.items():
+            assert np.abs(found[name] - array).max() <= 1e-5 * np.abs(array).max()
+    assert other.notes == []
+
+
+def test_repeated_runs_are_equal_bit_for_bit() -> None:
+    net = gs.bind(gs.load(LENET), engine="onnxruntime")
+    data = np.random.default_rng(0).standard_normal((4, 1, 28, 28)).astype(np.float32)
+    first, *others = (net(data=data)["softmax_output"] for _ in range(4))
+    assert all(np.array_equal(first, other) for other in others)
+
+
+def test_random_and_untranslated_nodes_are_left_to_numpy() -> None:
+    x = Node("", "x")
+    exp = Node("exp", "e", {}, (Entry(x),))
+    factors = Node("_linalg_gelqf", "f", {}, (Entry(exp),), 2)
+    root = Node("square", "s", {}, (Entry(factors),))
+    drawn = Node("_random_normal", "r", {"shape": "(3,4)"})
+    total = Node("elemwise_add", "sum", {}, (Entry(root), Entry(drawn)))
+    graph = Graph((x, exp, factors, root, drawn, total), (Entry(total), Entry(x)))
+    found = gs.run(graph, feeds={"x": X}, seed=7, engine="onnxruntime")
+    wanted = gs.run(graph, feeds={"x": X}, seed=7)
+    for name, array in wanted.outputs.items():
+        assert np.allclose(found.outputs[name], array, rtol=1e-4)
+    (note,) = (note for note in found.notes if "onnxruntime" in note)
+    assert note.startswith("onnxruntime computes 2 parts, numpy 2 nodes: f (_linalg_gelqf), r (_random_normal)")
+
+
+def test_shapes_that_depend_on_values_are_left_to_numpy() -> None:
+    x, index = Node("", "x"), Node("", "index")
+    exp = Node("exp", "e", {}, (Entry(x),))
+    mask = Node("_contrib_boolean_mask", "m", {}, (Entry(exp), Entry(index)))
+    root = Node("sqrt", "s", {}, (Entry(mask),))
+    graph = Graph((x, index, exp, mask, root), (Entry(root),))
+    feeds = {"x": X, "index": np.array([1, 0, 1], np.float32)}
+    found = gs.run(graph, feeds=feeds, engine="onnxruntime")
+    assert np.allclose(found.outputs["s_output"], np.sqrt(np.exp(X[::2])))
+    assert any("numpy 2 nodes: m (_contrib_boolean_mask), s (sqrt)" in note for note in found.notes)
+
+
+def test_a_node_without_a_kernel_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """onnxruntime says by name what it has no kernel for; that node alone is left to numpy."""
+    x = Node("", "x")
+    a = Node("exp", "a", {}, (Entry(x),))
+    b = Node("sqrt", "b", {}, (Entry(a),))
+    opened = onnx_session.Session.__init__
+
+    def refuse(self: Any, model: bytes, *arguments: Any, **options: Any) -> None:
+        if b"Sqrt" in model:
+            message = (
+                "[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : Could not find an implementation for Sqrt(13) node with name 'b'"
+            )
+            raise onnx_session.InputError(message)
+        opened(self, model, *arguments, **options)
+
+    monkeypatch.setattr(onnx_session.Session, "__init__", refuse)
+    found = gs.run(Graph((x, a, b), (Entry(b),)), feeds={"x": X}, engine="onnxruntime")
+    assert np.allclose(found.outputs["b_output"], np.sqrt(np.exp(X)))
+    assert any("1 node: b (sqrt)" in note and "Could not find an implementation" in note for note in found.notes)
+
+
+def test_a_missing_runtime_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_session, "find_spec", lambda name: None)
+    with pytest.raises(UsageError) as error:
+        gs.bind(gs.load(LENET), engine="onnxruntime")
+    assert "graphshare[onnx]" in error.value.faults[0].hint
+    assert "CPython 3." in error.value.faults[0].hint
+
+
+def test_onnx_is_not_imported() -> None:
+    """Only a proof of an exported file needs it."""
+    code = (
+        "import sys, numpy as np, graphshare as gs;"
+        f"gs.bind(gs.load({LENET!r}), engine='onnxruntime')(data=np.zeros((1, 1, 28, 28), 'f'));"
+        "print('onnx' in sys.modules, 'onnxruntime' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == ["False", "True"]
+
+
+def test_refusals_of_the_engine_are_nodes() -> None:
+    x = Node("", "x")
+    factors = Node("_linalg_gelqf", "f", {}, (Entry(x),), 2)
+    graph = Graph((x, factors), (Entry(factors),))
+    with pytest.raises(NodesRefusedError) as error:
+        OnnxRuntime().compile(Part(graph, infer(graph, {x: (3, 4)}, {}), {}))
+    assert list(error.value.reasons) == [factors]
