@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from graphshare.checkpoint.load import load
     from graphshare.checkpoint.model import Checkpoint
     from graphshare.checkpoint.save import save
+    from graphshare.cli.fleet import foreach
     from graphshare.errors import Fault, GraphshareError
     from graphshare.execute.bind import Bound
     from graphshare.execute.classes import rank_classes
@@ -76,6 +77,7 @@ _HOMES = {
     "export": "api.export",
     "extract": "api.extract",
     "fold": "api.fold",
+    "foreach": "cli.fleet",
     "format": "api.upgrade",
     "group": "api.group",
     "infer_shapes": "api.inspect",

@@ -31,6 +31,7 @@ COMMANDS = {
     "check": "Find faults in graphs and their parameter files.",
     "diff": "Show what differs between two graphs.",
     "draw": "Draw a graph as a page, SVG, Graphviz's language or Mermaid.",
+    "foreach": "Run a command for every model that matches.",
     "completion": "Print the completion script of a shell.",
     "params": "List, compare, measure and convert parameter files.",
 }

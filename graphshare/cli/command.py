@@ -31,7 +31,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *("--config", "--baseline"),
         ),
         WRITES: (
-            *("--out", "--params-out", "--map-out", "--write-baseline", "--in-place", "--dry-run", "--format", "--quiet"),
+            *("--out", "--params-out", "--map-out", "--manifest", "--report", "--write-baseline", "--in-place", "--dry-run"),
+            *("--format", "--quiet"),
         ),
         IMAGES: (
             *("--preset", "--resize", "--crop", "--mean", "--scale", "--std", "--rgb", "--bgr", "--gray", "--layout"),
@@ -49,7 +50,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 # What an option of the same name does elsewhere is something else.
-_EXCEPTIONS = {("draw", "--to"): WRITES, ("convert", "--to"): WRITES, ("check", "--strict"): DOES, ("format", "--layout"): DOES}
+_EXCEPTIONS = {("draw", "--to"): WRITES, ("convert", "--to"): WRITES, ("check", "--strict"): DOES, ("format", "--layout"): DOES,
+               ("foreach", "--jobs"): DOES, ("foreach", "--force"): DOES}  # fmt: skip
 
 
 class Command(click.Command):

@@ -1,0 +1,95 @@
+"""The command after ``--`` of ``foreach``: what kind of command it is, which outputs it has, and what it may not say itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import click
+
+from graphshare.cli.app import cli
+from graphshare.errors import Fault, UsageError
+from graphshare.fleet.tasks import Template
+
+_OUTPUTS = {"--out": "graph", "--params-out": "params", "--map-out": "map"}
+_SUFFIXES = {"export": ".onnx", "run": ".npz", "draw": ".html"}
+AGGREGATED = ("check", "inspect", "diff", "params stats", "export", "verify")
+"""The commands whose reports become one report."""
+_REFUSED = {
+    "foreach": "it cannot be its own command",
+    "completion": "it is not about models",
+    "group": "it joins several models in one",
+    "rules": "it is about rules, not about models",
+}
+_OWN = {"-o": "foreach names the outputs itself", "--in-place": "foreach does not replace its inputs",
+        "--fix": "foreach does not replace its inputs", "--format": "foreach prints one report for all models"}  # fmt: skip
+
+
+def make_template(words: Sequence[str]) -> Template:
+    """Return the template of a command line without ``graphshare``.
+
+    Raises:
+        UsageError: it is not a command that can be run for each model, an option does not exist, or is one that foreach
+            gives; all of the latter are listed.
+    """
+    command, name, rest = _find_command(words)
+    context = click.Context(command, info_name=name)
+    used = {flag for parameter in _given(command, context, rest) for flag in parameter.opts}
+    options = {
+        flag: parameter for parameter in command.params for flag in parameter.opts if isinstance(parameter, click.Option)
+    }
+    is_aggregated = name in AGGREGATED
+    writes = name != "check" and "--dry-run" not in used and "--check" not in used
+    outputs = [flag for flag in _OUTPUTS if flag in options] if writes else []
+    _refuse_own(used, outputs, is_aggregated=is_aggregated, name=name)
+    subject: Literal["graph", "params", "stem"] = "graph"
+    if name.startswith("params "):
+        subject = "params"
+    elif "--epoch" in used:
+        subject = "stem"
+    return Template(
+        tuple(words),
+        tuple((flag, _SUFFIXES.get(name, "graph") if flag == "--out" else _OUTPUTS[flag]) for flag in outputs),
+        subject=subject,
+        takes_params="--params" in options and not used & {"--params", "--epoch"},
+        extra=("--format", "json") if is_aggregated else (),
+        has_report=is_aggregated,
+    )
+
+
+def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
+    """Return a command, its name and the words after that. Raises UsageError."""
+    if not words:
+        hint = "write it after --, as in: foreach 'models/*' -o out -- duplicate {} --prefix sha-"
+        raise UsageError(Fault("no command is given", hint=hint))
+    command: click.Command = cli
+    name, rest = "", list(words)
+    while isinstance(command, click.Group):
+        context = click.Context(command, info_name=name)
+        if not rest:
+            raise UsageError(Fault(f"{name} needs one of its commands", hint=f"see `graphshare {name} --help`"))
+        word = rest.pop(0)
+        _, found, _ = command.resolve_command(context, [word])
+        if found is None:
+            raise UsageError(Fault(f"there is no command {word!r}", hint="see `graphshare --help`"))
+        command, name = found, f"{name} {word}".strip()
+        if word in _REFUSED:
+            raise UsageError(Fault(f"{word} cannot be run for each model: {_REFUSED[word]}"))
+    return command, name, rest
+
+
+def _given(command: click.Command, context: click.Context, rest: list[str]) -> list[click.Option]:
+    """Return the options that the words give. Raises click's UsageError for options that do not exist."""
+    _, _, order = command.make_parser(context).parse_args(list(rest))
+    return [parameter for parameter in order if isinstance(parameter, click.Option)]
+
+
+def _refuse_own(used: set[str], outputs: list[str], *, is_aggregated: bool, name: str) -> None:
+    own = {"-o", "--params-out", "--map-out", "--in-place", "--fix", *(("--format",) if is_aggregated else ())}
+    faults = []
+    for flag in sorted(own & used):
+        reason = _OWN.get(flag, _OWN["-o"])
+        hint = {"-o": "name the folder of all outputs with -o before --", "--format": "name it with --report before --"}
+        faults.append(Fault(f"{flag} of {name} is not for foreach: {reason}", hint=hint.get(flag, "")))
+    if faults:
+        raise UsageError(faults)

@@ -1,0 +1,1 @@
+"""A command over many models: list them, run it in worker processes or on a cluster, and keep a manifest."""

@@ -1,0 +1,164 @@
+"""Run a command for every model of a fleet and yield the results."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator, Sequence
+
+import msgspec
+
+from graphshare.errors import Fault, UsageError
+from graphshare.fleet.listing import list_models
+from graphshare.fleet.manifest import Manifest
+from graphshare.fleet.records import FleetModel, Killed, Result, Run, Task
+from graphshare.fleet.slots import run_in_slots
+from graphshare.fleet.tasks import Template, make_task, refuse_collisions, refuse_template
+from graphshare.fleet.work import unfinished
+from graphshare.resources import parse_size
+
+Outcomes = Iterator[tuple[Task, Result | Killed]]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a fleet is run: the folder of the outputs, where and how many at a time, what is done again, and limits per model.
+
+    ``prepare`` is called once in each worker process. ``time_limit`` is in seconds, ``max_memory`` in bytes or a text such as
+    ``2G``.
+    """
+
+    out: str = ""
+    jobs: int = 1
+    scheduler: str = ""
+    shared_filesystem: bool = False
+    manifest: str = ""
+    retry: bool = False
+    force: bool = False
+    time_limit: float | None = None
+    max_memory: str | int | None = None
+
+
+class FleetRun:
+    """An iterator over the results of a run, in the order in which models finish; ``total`` is the number of models.
+
+    Nothing runs before the first result is asked for. :meth:`close` ends the run before its end; models that run are left
+    without outputs, and another run with the same manifest goes on with them.
+    """
+
+    def __init__(self, total: int, results: Generator[Result, None, None]) -> None:
+        self.total = total
+        self._results = results
+
+    def __iter__(self) -> Iterator[Result]:
+        return self
+
+    def __next__(self) -> Result:
+        return next(self._results)
+
+    def close(self) -> None:
+        """End the run and its workers."""
+        self._results.close()
+
+
+def foreach(
+    patterns: Sequence[str], template: Template, run: Run, settings: Settings, *, prepare: Callable[[], None]
+) -> FleetRun:
+    """List the models that match ``patterns``, refuse what cannot be right for all of them, and return the run.
+
+    ``run`` and ``prepare`` are functions of modules, which worker processes import.
+
+    Raises:
+        InputError: a pattern matches no model, or the manifest cannot be read.
+        RefusedError: two models would be written to one place, or one in place of an input.
+        UsageError: the command does not name the model, or options contradict each other.
+    """
+    _refuse_settings(settings)
+    refuse_template(template, settings.out)
+    size = parse_size(settings.max_memory) if isinstance(settings.max_memory, str) else settings.max_memory
+    models = list_models(patterns)
+    refuse_collisions(template, models, settings.out)
+    manifest = Manifest(settings.manifest) if settings.manifest else None
+
+    def make(model: FleetModel) -> Task:
+        task = make_task(template, model, settings.out)
+        folder = os.getcwd() if settings.scheduler else ""
+        return msgspec.structs.replace(task, time_limit=settings.time_limit, max_memory=size, folder=folder)
+
+    if settings.retry and manifest is not None:
+        models = [model for model in models if manifest.has_failed(make(model))]
+    return FleetRun(len(models), _run(map(make, models), run, prepare, settings, manifest))
+
+
+def _refuse_settings(settings: Settings) -> None:
+    faults = []
+    if settings.retry and not settings.manifest:
+        faults.append(Fault("--retry reads which models have failed from a manifest", hint="name it with --manifest FILE"))
+    if settings.retry and settings.force:
+        faults.append(Fault("--retry runs what has failed, --force everything", hint="leave out one of them"))
+    if settings.shared_filesystem and not settings.scheduler:
+        faults.append(Fault("--shared-filesystem is about a cluster", hint="add --scheduler tcp://HOST:8786, or leave it out"))
+    if faults:
+        raise UsageError(faults)
+
+
+def _run(
+    tasks: Iterator[Task], run: Run, prepare: Callable[[], None], settings: Settings, manifest: Manifest | None
+) -> Generator[Result, None, None]:
+    """Yield the earlier results of unchanged models, then those of the others; what killed its worker is run again, alone."""
+    skipped: list[Result] = []
+
+    def pending() -> Iterator[Task]:
+        for task in tasks:
+            earlier = manifest.find_finished(task) if manifest is not None and not settings.force else None
+            if earlier is None:
+                yield task
+            else:
+                skipped.append(earlier)
+
+    killed: list[Task] = []
+    outcomes = _start(pending(), run, prepare, settings, settings.jobs)
+    try:
+        for task, outcome in outcomes:
+            yield from _drain(skipped)
+            if isinstance(outcome, Killed) and not outcome.timed_out:
+                killed.append(task)
+                _append(manifest, unfinished(task, "killed", outcome.reason))
+                continue
+            result = unfinished(task, "failed", outcome.reason) if isinstance(outcome, Killed) else outcome
+            _append(manifest, result)
+            yield result
+        yield from _drain(skipped)
+    finally:
+        outcomes.close()
+    for task in killed:
+        yield from _run_alone(task, run, prepare, settings, manifest)
+
+
+def _drain(results: list[Result]) -> Iterator[Result]:
+    while results:
+        yield results.pop(0)
+
+
+def _append(manifest: Manifest | None, result: Result) -> None:
+    if manifest is not None:
+        manifest.append(result)
+
+
+def _run_alone(
+    task: Task, run: Run, prepare: Callable[[], None], settings: Settings, manifest: Manifest | None
+) -> Generator[Result, None, None]:
+    """Run a task that has killed its worker once more, with nothing beside it."""
+    outcomes = _start(iter([task]), run, prepare, settings, 1)
+    try:
+        for _, outcome in outcomes:
+            if isinstance(outcome, Killed):
+                outcome = unfinished(task, "failed", f"{outcome.reason}; so it was when run again alone")
+            _append(manifest, outcome)
+            yield outcome
+    finally:
+        outcomes.close()
+
+
+def _start(
+    tasks: Iterator[Task], run: Run, prepare: Callable[[], None], settings: Settings, jobs: int
+) -> Generator[tuple[Task, Result | Killed], None, None]:
+    return run_in_slots(tasks, run, prepare, jobs)

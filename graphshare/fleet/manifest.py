@@ -1,0 +1,126 @@
+"""The manifest of a fleet run: a JSON line for each model that has ended, the last one counts.
+
+A line is appended with one write, so that a run that is killed leaves at most one torn line, at the end; it is dropped. Only
+the place of each model's last line is in memory.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import BinaryIO
+
+import msgspec
+
+from graphshare.errors import Fault, InputError, OutputError, RefusedError
+from graphshare.fleet.listing import LocalFiles
+from graphshare.fleet.records import FileState, Result, Task
+from graphshare.fleet.redact import redact
+from graphshare.formats.staged_file import output_error
+from graphshare.text.format import escape_surrogates
+from graphshare.text.json_text import encode_json
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None  # type: ignore[assignment]
+
+
+class _Source(msgspec.Struct, frozen=True):
+    """The part of a line that says which model it is about."""
+
+    source: str
+
+
+class Manifest:
+    """A manifest that is open to be read and appended to, by one run at a time.
+
+    Raises:
+        InputError: a line is not one of a manifest.
+        OutputError: the file cannot be written.
+        RefusedError: another run has it open.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o666)
+        except OSError as error:
+            raise output_error(error, path) from error
+        self._file: BinaryIO = os.fdopen(self._fd, "rb", closefd=False)
+        self._lock()
+        self._offsets: dict[int, int] = {}
+        self._read()
+
+    def _lock(self) -> None:
+        if fcntl is not None:
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                hint = "wait until it ends, or name another manifest"
+                raise RefusedError(Fault("another run writes this manifest", where=self.path, hint=hint)) from None
+
+    def _read(self) -> None:
+        """Note the place of each source's last line, and cut off a torn line at the end."""
+        decode = msgspec.json.Decoder(_Source).decode
+        offset = number = 0
+        try:
+            for line in self._file:
+                number += 1
+                if not line.endswith(b"\n"):
+                    os.ftruncate(self._fd, offset)
+                    return
+                self._offsets[hash(decode(line).source)] = offset
+                offset += len(line)
+        except msgspec.DecodeError as error:
+            hint = "name another file: graphshare appends only to manifests"
+            raise InputError(Fault(f"line {number} is not one of a manifest: {error}", where=self.path, hint=hint)) from error
+
+    def find(self, source: str) -> Result | None:
+        """Return the last result of a model, None if there is none."""
+        name = escape_surrogates(redact(source))
+        offset = self._offsets.get(hash(name))
+        if offset is None:
+            return None
+        self._file.seek(offset)
+        try:
+            result = msgspec.json.decode(self._file.readline(), type=Result)
+        except msgspec.DecodeError:  # of another version: it is done again
+            return None
+        return result if result.source == name else None
+
+    def find_finished(self, task: Task) -> Result | None:
+        """Return the earlier result of a task whose command, files and outputs are as they were then; None for others."""
+        result = self.find(task.model.graph)
+        if result is None or result.result not in ("done", "no") or not _is_same_command(result, task):
+            return None
+        files = LocalFiles()
+        graph = FileState(task.model.graph, result.size, result.sha256, result.etag, result.modified)
+        states = [graph]
+        if result.params is not None:
+            states.append(msgspec.structs.replace(result.params, source=task.model.params))
+        if bool(task.model.params) != (result.params is not None) or not all(map(files.is_unchanged, states)):
+            return None
+        if not all(map(os.path.exists, task.outputs)):
+            return None
+        return msgspec.structs.replace(result, was_skipped=True)
+
+    def has_failed(self, task: Task) -> bool:
+        """Return whether the last result of a model is a failure."""
+        result = self.find(task.model.graph)
+        return result is not None and result.result in ("failed", "killed")
+
+    def append(self, result: Result) -> None:
+        """Append a result. Raises OutputError."""
+        line = encode_json(result) + b"\n"
+        try:
+            written = os.write(self._fd, line)
+        except OSError as error:
+            raise output_error(error, self.path) from error
+        if written != len(line):
+            raise OutputError(Fault("the disk is full", where=self.path, hint="make room, and run it again to go on"))
+
+
+def _is_same_command(result: Result, task: Task) -> bool:
+    words = tuple(escape_surrogates(redact(word)) for word in task.command)
+    outputs = tuple(escape_surrogates(redact(path)) for path in task.outputs)
+    return result.command == words and result.outputs == outputs

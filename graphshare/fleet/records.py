@@ -1,0 +1,102 @@
+"""What a fleet run works on and what it yields: models, tasks for workers, and results, which are the lines of a manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import msgspec
+
+from graphshare.errors import GraphshareError
+
+Answer = Literal["done", "no", "failed", "killed"]
+"""It is done or holds, the answer is no, it could not be answered, or the worker process ended meanwhile."""
+
+
+class FleetModel(msgspec.Struct, frozen=True):
+    """A graph file that matched, its parameter file (empty for none), and its path below the folder of the pattern."""
+
+    graph: str
+    params: str
+    relative: str
+
+
+class Task(msgspec.Struct, frozen=True):
+    """One command for one model, ready to run in any process: its words, its ``outputs`` and its limits.
+
+    With ``folder`` relative paths start there. ``command`` is the command as the user wrote it. With ``has_report`` stdout is
+    JSON.
+    """
+
+    model: FleetModel
+    words: tuple[str, ...]
+    outputs: tuple[str, ...]
+    command: tuple[str, ...]
+    has_report: bool = False
+    time_limit: float | None = None
+    max_memory: int | None = None
+    folder: str = ""
+
+
+class Captured(msgspec.Struct, frozen=True):
+    """What a command left: its exit code and what it printed."""
+
+    code: int
+    stdout: bytes
+    stderr: str
+
+
+Run = Callable[[Sequence[str]], Captured]
+"""Runs the words of a command in this process. A worker process gets it pickled, so it is a function of a module."""
+
+
+class FileState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What tells one content of a file from another: its size and SHA-256, or the tag of an object store.
+
+    ``modified`` is in nanoseconds; where it and the size are unchanged, a local file is not read again.
+    """
+
+    source: str
+    size: int
+    sha256: str = ""
+    etag: str = ""
+    modified: int = 0
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome for one model, as a line of the manifest has it.
+
+    ``source``, ``size`` and the rest are of the graph, ``params`` of its parameter file. ``code`` is the exit code of the
+    command, ``seconds`` what it took, ``figures`` are numbers of its report and of its run, ``report`` is what it printed as
+    JSON. ``was_skipped`` marks an earlier result of an unchanged model; it is not in the manifest.
+    """
+
+    source: str
+    size: int = -1
+    sha256: str = ""
+    etag: str = ""
+    modified: int = 0
+    params: FileState | None = None
+    command: tuple[str, ...]
+    outputs: tuple[str, ...] = ()
+    result: Answer
+    code: int | None = None
+    seconds: float = 0.0
+    figures: dict[str, float] = {}
+    error: str = ""
+    report: msgspec.Raw = msgspec.Raw(b"null")
+    was_skipped: bool = False
+
+    def __bool__(self) -> bool:
+        return self.result == "done"
+
+
+class Killed(msgspec.Struct, frozen=True):
+    """The worker of a task ended before the task did; ``timed_out`` if it was ended because of the time limit."""
+
+    reason: str
+    timed_out: bool = False
+
+
+class SchedulerError(GraphshareError):
+    """A cluster cannot be used, or is gone; models that are not in the manifest are left for another run."""

@@ -1,0 +1,141 @@
+"""From a command with ``{}`` in it to the command of each model: its words and outputs, and what refuses them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.fleet.listing import iter_sources, stem_of
+from graphshare.fleet.records import FleetModel, Task
+
+Content = Literal["graph", "params", "map"]
+_MOST = 5  # collisions that are listed
+
+
+class Template(msgspec.Struct, frozen=True):
+    """The command of every model.
+
+    ``outputs`` are the options that name outputs, each with what goes there: the graph, the parameters, the map, or a file with
+    the model's name and this suffix. ``subject`` is what ``{}`` stands for. ``takes_params`` if the parameter file is given by
+    ``--params``. ``extra`` are words to add, ``has_report`` if stdout is then JSON.
+    """
+
+    words: tuple[str, ...]
+    outputs: tuple[tuple[str, str], ...] = ()
+    subject: Literal["graph", "params", "stem"] = "graph"
+    takes_params: bool = False
+    extra: tuple[str, ...] = ()
+    has_report: bool = False
+
+    @property
+    def holds_model(self) -> bool:
+        """Whether some word stands for the model or a part of its name."""
+        return any(mark in word for word in self.words for mark in ("{}", "{stem}", "{name}"))
+
+
+def make_task(template: Template, model: FleetModel, out: str) -> Task:
+    """Return the task of one model; ``out`` is the folder of the outputs."""
+    stem = stem_of(model.graph)
+    subject = {"graph": model.graph, "params": model.params or model.graph, "stem": stem}[template.subject]
+    values = {"{}": subject, "{stem}": stem, "{name}": os.path.basename(stem)}
+    places = [(option, place) for option, content in template.outputs if (place := _place(content, model, out))]
+    words = [
+        *(_fill(word, values) for word in template.words),
+        *(("--params", model.params) if template.takes_params and model.params else ()),
+        *(word for option, place in places for word in (option, place)),
+        *template.extra,
+    ]
+    outputs = tuple(place for _, place in places)
+    return Task(model, tuple(words), outputs, template.words, template.has_report)
+
+
+def _fill(word: str, values: dict[str, str]) -> str:
+    """Return a word with its marks replaced; what replaces a mark is not searched for others."""
+    for mark, value in values.items():
+        if mark in word:
+            return value.join(_fill(part, values) for part in word.split(mark))
+    return word
+
+
+def _place(content: str, model: FleetModel, out: str) -> str:
+    """Return where an output of a model goes, empty for parameters of a model without any."""
+    relative = model.relative.removesuffix(".gz")
+    if content == "graph":
+        return os.path.join(out, relative)
+    if content == "params":
+        return os.path.join(out, os.path.dirname(relative), os.path.basename(model.params)) if model.params else ""
+    return os.path.join(out, stem_of(relative) + ("-map.json" if content == "map" else content))
+
+
+def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str) -> None:
+    """Refuse outputs that two models would write, and those that would replace a file of another model.
+
+    Raises:
+        RefusedError: the first collisions are listed.
+    """
+    if not template.outputs:
+        return
+    identify = _identifier()
+    sources = {identify(path): path for path in iter_sources(models)} if _may_overlap(models, out) else {}
+    places: dict[tuple[str, str], str] = {}
+    faults: list[Fault] = []
+    for model in models:
+        for place in make_task(template, model, out).outputs:
+            key = identify(place)
+            other = places.setdefault(key, model.graph)
+            if other != model.graph:
+                hint = "name a pattern whose fixed part keeps their folders apart, or run foreach for each of them"
+                faults.append(Fault(f"both {other} and {model.graph} would be written there", where=place, hint=hint))
+            elif key in sources:
+                faults.append(
+                    Fault("is an input, which foreach does not replace", where=place, hint="choose another folder (-o)")
+                )
+            if len(faults) == _MOST:
+                raise RefusedError(faults)
+    if faults:
+        raise RefusedError(faults)
+
+
+def _may_overlap(models: Iterable[FleetModel], out: str) -> bool:
+    """Return whether an output could be a source: a source lies below ``out``."""
+    top = os.path.join(os.path.realpath(out), "")
+    folders = {os.path.dirname(model.graph) for model in models}
+    return any(os.path.join(os.path.realpath(folder), "").startswith(top) for folder in folders)
+
+
+def _identifier() -> Callable[[str], tuple[str, str]]:
+    """Return a function that gives every spelling of a path one key; links to folders are followed, each folder once."""
+    known: dict[str, str] = {}
+
+    def identify(path: str) -> tuple[str, str]:
+        folder, name = os.path.split(path)
+        if folder not in known:
+            known[folder] = os.path.realpath(folder)
+        return known[folder], name
+
+    return identify
+
+
+def iter_tasks(template: Template, models: Iterable[FleetModel], out: str) -> Iterator[Task]:
+    """Yield the task of each model."""
+    return (make_task(template, model, out) for model in models)
+
+
+def refuse_template(template: Template, out: str) -> None:
+    """Refuse a command that cannot be run for each model. Raises UsageError; all faults are listed."""
+    faults = []
+    if not template.holds_model:
+        hint = "write {} where the model stands, as in: foreach 'models/*' -o out -- duplicate {} --prefix sha-"
+        faults.append(Fault("the command does not say where the model stands", hint=hint))
+    if template.outputs and not out:
+        hint = "add -o DEST before --; each model's files get their places in it"
+        faults.append(Fault(f"{template.words[0]} writes files, and there is no folder for them", hint=hint))
+    if out and not template.outputs:
+        hint = "leave out -o; what it prints goes into --report and --manifest"
+        faults.append(Fault(f"{template.words[0]} writes no files, so it needs no folder for them", hint=hint))
+    if faults:
+        raise UsageError(faults)

@@ -1,0 +1,133 @@
+"""What a worker does for one model: fingerprint its files, run the command in this process, and measure."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from graphshare.errors import GraphshareError
+from graphshare.fleet.listing import LocalFiles
+from graphshare.fleet.records import Answer, Captured, FileState, Result, Run, Task
+from graphshare.fleet.redact import redact, redact_urls
+from graphshare.resources import resource_limits
+
+_LONGEST_ERROR = 2000  # characters
+_MOST_FIGURES = 32  # an object of more numbers is a list by name, not a count of something
+
+
+def work(run: Run, task: Task) -> Result:
+    """Run one task in this process and return its result; no exception of the command leaves it."""
+    started, cpu = time.perf_counter(), time.process_time()
+    graph = params = None
+    try:
+        with _limits(task):
+            graph = LocalFiles().describe(task.model.graph)
+            params = LocalFiles().describe(task.model.params) if task.model.params else None
+            for folder in {os.path.dirname(path) for path in task.outputs}:
+                os.makedirs(folder or ".", exist_ok=True)
+            captured = run(task.words)
+    except GraphshareError as error:  # a file that is gone, or a limit
+        captured = Captured(2, b"", "".join(f"error: {fault}\n" for fault in error.faults))
+    except OSError as error:
+        captured = Captured(2, b"", f"error: {error.strerror or error}: {error.filename}\n")
+    seconds = time.perf_counter() - started
+    figures = {"cpu_seconds": round(time.process_time() - cpu, 6)}
+    return _summarize(task, captured, graph, params, seconds, figures)
+
+
+def _summarize(
+    task: Task,
+    captured: Captured,
+    graph: FileState | None,
+    params: FileState | None,
+    seconds: float,
+    figures: dict[str, float],
+) -> Result:
+    answer: Answer = "done" if captured.code == 0 else "no" if captured.code == 1 else "failed"
+    report = _parse_report(captured.stdout) if task.has_report and answer != "failed" else None
+    if report is not None:
+        figures |= _find_figures(msgspec.json.decode(report))
+    return Result(
+        source=redact(task.model.graph),
+        size=graph.size if graph else -1,
+        sha256=graph.sha256 if graph else "",
+        etag=graph.etag if graph else "",
+        modified=graph.modified if graph else 0,
+        params=msgspec.structs.replace(params, source=redact(params.source)) if params else None,
+        command=tuple(map(redact, task.command)),
+        outputs=tuple(map(redact, task.outputs)),
+        result=answer,
+        code=captured.code,
+        seconds=round(seconds, 6),
+        figures=figures,
+        error=_find_error(captured.stderr) if answer != "done" else "",
+        report=report if report is not None else msgspec.Raw(b"null"),
+    )
+
+
+def unfinished(task: Task, answer: Answer, error: str, seconds: float = 0.0) -> Result:
+    """Return the result of a task whose worker ended before it."""
+    return Result(
+        source=redact(task.model.graph),
+        command=tuple(map(redact, task.command)),
+        outputs=tuple(map(redact, task.outputs)),
+        result=answer,
+        seconds=seconds,
+        error=redact_urls(error),
+    )
+
+
+def _parse_report(stdout: bytes) -> msgspec.Raw | None:
+    """Return the JSON that a command printed, on one line; None if it is not JSON."""
+    try:
+        return msgspec.Raw(msgspec.json.format(stdout, indent=-1))
+    except msgspec.DecodeError:
+        return None
+
+
+def _find_figures(report: object) -> dict[str, float]:
+    """Return the numbers at the top of a report, and those in the small objects there, such as counts."""
+    figures: dict[str, float] = {}
+    for key, value in report.items() if isinstance(report, dict) else ():
+        inner = value.items() if isinstance(value, dict) and len(value) <= _MOST_FIGURES else ()
+        for name, number in ((key, value), *((f"{key}.{name}", number) for name, number in inner)):
+            if isinstance(number, int | float) and not isinstance(number, bool) and name != "version":
+                figures[name] = number
+    return figures
+
+
+def _find_error(stderr: str) -> str:
+    """Return the errors that a command printed, without URLs' secrets; where there are none, what it printed."""
+    lines = [line.removeprefix("error: ") for line in stderr.splitlines() if line.startswith("error: ")]
+    text = redact_urls("; ".join(lines) or " ".join(stderr.split()))
+    return text if len(text) <= _LONGEST_ERROR else text[: _LONGEST_ERROR - 3] + "..."
+
+
+@contextmanager
+def _limits(task: Task) -> Iterator[None]:
+    with resource_limits(task.max_memory, task.time_limit), _bounded_data(task.max_memory):
+        yield
+
+
+@contextmanager
+def _bounded_data(size: int | None) -> Iterator[None]:
+    """Let this process take ``size`` bytes more than it has, so that what no estimate foresaw is a MemoryError."""
+    if size is None or sys.platform != "linux":
+        yield
+        return
+    import resource  # not on Windows
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    with open("/proc/self/statm", encoding="ascii") as file:
+        held = int(file.read().split()[5]) * resource.getpagesize()
+    bound = held + size
+    resource.setrlimit(resource.RLIMIT_DATA, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
