@@ -13,7 +13,7 @@ import msgspec
 
 from graphshare.ir.graph import Node
 from graphshare.ops.batch_axis import At, Mixes, Outcome, Use, default_rule
-from graphshare.ops.registry import find_batch_rule, lookup
+from graphshare.ops.registry import find_batch_rule, signature_of
 
 
 class Coupling(msgspec.Struct, frozen=True, eq=False):
@@ -68,13 +68,13 @@ def _placed(outcome: Outcome) -> Outcome:
 
 
 def _outputs(node: Node) -> int:
-    signature = lookup(node.op)
+    signature = signature_of(node)
     outputs = signature.outputs(node.attrs) if signature is not None else None
     return outputs.total if outputs is not None else node.num_outputs or 1
 
 
 def _outcome(node: Node, inputs: Sequence[At | None]) -> Outcome:
-    signature = lookup(node.op)
+    signature = signature_of(node)
     if signature is None or not signature.inputs_known:
         return "it is not a registered operator, so whether it mixes samples is unknown"
     use = Use(node, signature, inputs)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from graphshare.ir.graph import Graph, Node
-from graphshare.ops.registry import lookup
+from graphshare.ops.registry import signature_of
 
 IMPLIED_BEFORE = 900  # NNVM (0.9.0) writes auxiliary states as nodes
 
@@ -42,7 +42,7 @@ def implied_variables(graph: Graph) -> Iterator[Implied]:
 
 def implied_inputs(node: Node) -> Iterator[Implied]:
     """Yield the inputs that MXNet would invent for one operator of such a file."""
-    signature = lookup(node.op)
+    signature = signature_of(node)
     formals = signature.input_names(node.attrs, len(node.inputs), subgraphs=node.subgraphs) if signature else None
     if not signature or formals is None or len(formals) <= len(node.inputs):
         return

@@ -13,12 +13,12 @@ import msgspec
 from graphshare.analysis.implied import implied_inputs, implies_variables
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import reachable
-from graphshare.ops.registry import lookup
+from graphshare.ops.registry import signature_of
 
 
 def auxiliary_slots(node: Node) -> tuple[int, ...]:
     """Return the positions of the inputs that ``node`` mutates; none for an unknown operator."""
-    signature = lookup(node.op)
+    signature = signature_of(node)
     return signature.auxiliary_slots(node.attrs, len(node.inputs), subgraphs=node.subgraphs) if signature else ()
 
 
@@ -70,17 +70,24 @@ class NameLists:
 
 
 def output_name(entry: Entry) -> str:
-    """Return MXNet's name of an output: a variable's own, else node name, underscore, label; the label alone if unnamed."""
+    """Return the name of an output: a variable's own, the one that an ONNX file stores, else the one that MXNet makes.
+
+    That is node name, underscore, label; the label alone if the node has no name.
+    """
     node = entry.node
     if node.is_variable:
         return node.name
+    if node.details is not None and entry.index < len(node.details.outputs):
+        return node.details.outputs[entry.index]
     label = _label(node, entry.index)
     return f"{node.name}_{label}" if node.name else label
 
 
 def visible_outputs(node: Node) -> Iterator[Entry]:
     """Return the outputs of ``node`` that a user can name, in order; of an unknown operator all that its file counts."""
-    signature = lookup(node.op) if not node.is_variable else None
+    if node.details is not None and not node.is_variable:
+        return (Entry(node, i) for i, name in enumerate(node.details.outputs) if name)
+    signature = signature_of(node) if not node.is_variable else None
     outputs = signature.outputs(node.attrs) if signature else None
     count = outputs.visible if outputs else 1 if node.is_variable else max(node.num_outputs or 1, 1)
     return (Entry(node, i) for i in range(count))
@@ -90,13 +97,13 @@ def total_outputs(node: Node) -> int | None:
     """Return the number of outputs of ``node``, hidden ones included: by its operator, else as its file counts, else None."""
     if node.is_variable:
         return 1
-    signature = lookup(node.op)
+    signature = signature_of(node)
     outputs = signature.outputs(node.attrs) if signature else None
     return outputs.total if outputs else node.num_outputs
 
 
 def _label(node: Node, index: int) -> str:
-    signature = lookup(node.op)
+    signature = signature_of(node)
     outputs = signature.outputs(node.attrs) if signature else None
     if outputs is not None:
         return outputs.label(index)

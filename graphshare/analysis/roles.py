@@ -1,8 +1,8 @@
 """Which variable is an input, which a parameter, which an auxiliary state, and why.
 
-A file does not say. The first of these that applies decides: an option of the user; a slot that an operator mutates; a record
-in the parameter file; a formal input other than data (weight, bias, gamma); labels and RNN states; an initializer or a known
-suffix; unknown operators; otherwise it is an input.
+An ONNX file says it: initializers are parameters. A symbol file does not. There the first of these that applies decides: an
+option of the user; a slot that an operator mutates; a record in the parameter file; a formal input other than data (weight,
+bias, gamma); labels and RNN states; an initializer or a known suffix; unknown operators; otherwise it is an input.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from graphshare.analysis.implied import Implied
 from graphshare.ir.graph import Graph, Node
-from graphshare.ops.registry import lookup
+from graphshare.ops.registry import signature_of
 from graphshare.ops.signature import PARAMETER_FORMALS
 
 # Formal inputs that hold what training changes. All others (data, lhs, indices, rois ...) carry values through the graph.
@@ -57,6 +57,7 @@ class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 _HELD, _NOT_HELD = "the parameter file holds it", "the parameter file does not hold it"
 _HELD_UNKNOWN = "the parameter file holds it and no registered operator uses it"
+_NO_VALUE = "the file holds no value of it"
 _OF = {formal: f"{formal} of" for formal in PARAMETER_FORMALS}  # one text for a million parameters
 
 
@@ -82,6 +83,8 @@ def assign_roles(
             role = Role(Kind.INPUT, "--as-input")
         elif has_options and node.name in as_parameter:
             role = Role(Kind.AUXILIARY if use.rank == _MUTATED else Kind.PARAMETER, "--as-parameter")
+        elif node.details is not None:
+            role = Role(Kind.PARAMETER, "it is an initializer") if node.details.holds_value else Role(Kind.INPUT, _NO_VALUE)
         else:
             role = _by_graph(node, use)
             if held is not None:
@@ -127,7 +130,7 @@ def _decisive_uses(graph: Graph) -> dict[Node, _Use]:
 
 def _ranked_formals(node: Node) -> tuple[tuple[int, str], ...]:
     """Return for each input of an operator what it makes of a variable, and its formal name."""
-    signature = lookup(node.op)
+    signature = signature_of(node)
     count = len(node.inputs)
     if signature is None:
         return ((_FOREIGN, ""),) * count

@@ -32,7 +32,7 @@ StrPath = str | os.PathLike[str]
 
 
 def load(source: StrPath, *, epoch: int | None = None, params: StrPath | None = None) -> Checkpoint:
-    """Load the model that ``source`` names: a symbol file, the stem of a checkpoint, or ``-`` for stdin.
+    """Load the model that ``source`` names: a symbol file, an ONNX model, the stem of a checkpoint, or ``-`` for stdin.
 
     The parameters are those in ``params``, or for a stem those in ``STEM-NNNN.params`` (of ``epoch``, if there are several);
     only their names, shapes and places are read.
@@ -46,6 +46,8 @@ def load(source: StrPath, *, epoch: int | None = None, params: StrPath | None = 
     if path == STDIN and params == "-":
         raise UsageError(Fault("the graph and its parameters cannot both come from stdin"))
     data = read_source(path)
+    if not begins_like_json(data) and is_onnx_file(path, data):
+        return _load_onnx(path, stem, epoch, params)
     graph = read_symbol(data, where=path)
     if params is None and stem:
         params = sibling_params(stem, epoch)
@@ -60,6 +62,30 @@ def load(source: StrPath, *, epoch: int | None = None, params: StrPath | None = 
     return Checkpoint(graph, file, path, data, stem, int(number[1]) if number else epoch or 0)
 
 
+def is_onnx_file(path: str, data: bytes) -> bool:
+    """Return whether a file that begins with ``data``, which is not JSON, is an ONNX model."""
+    from graphshare.formats.content_tests import is_onnx  # start-up: symbol files need no other format
+    from graphshare.formats.wrong_file import recognize
+
+    return is_onnx(data) or (path.lower().endswith(".onnx") and recognize(data) is None)
+
+
+def _load_onnx(path: str, stem: str, epoch: int | None, params: str | None) -> Checkpoint:
+    """Load an ONNX model, which holds its parameters. Raises UsageError for a parameter file beside it."""
+    from graphshare.formats.onnx.decode import read_model  # start-up: symbol files need no other format
+    from graphshare.formats.onnx.parameters import index_parameters
+
+    if params or epoch is not None:
+        option = "--params" if params else "--epoch"
+        raise UsageError(Fault(f"{option} is for MXNet models: an ONNX model holds its parameters itself", where=path))
+    if path == STDIN and not stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode):
+        raise InputError(
+            Fault("is an ONNX model from a pipe, and one is read by seeking", where=path, hint="save it to a file first")
+        )
+    graph = read_model("-" if path == STDIN else path)
+    return Checkpoint(graph, index_parameters(graph), path, b"", stem)
+
+
 def graph_path(source: str) -> tuple[str, str]:
     """Return the file that GRAPH means, and the stem if it is one (else ``""``). Raises InputError if there is no such file."""
     if source == "-":
@@ -67,8 +93,9 @@ def graph_path(source: str) -> tuple[str, str]:
     if os.path.exists(source) and not os.path.isdir(source):
         return source, ""
     symbol = f"{source}-symbol.json"
-    if os.path.exists(symbol):
-        return symbol, source
+    for path in (symbol, f"{source}.onnx"):
+        if os.path.exists(path):
+            return path, source
     if os.path.isdir(source):
         raise InputError(Fault("is a directory", where=source, hint="give a symbol file or the stem of a checkpoint"))
     hint = suggest_files(source, GRAPHS, stems=True) or suggest_graph(source) or f"neither this file nor {symbol} is there"

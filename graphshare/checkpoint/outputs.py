@@ -67,8 +67,9 @@ def resolve_outputs(
         out = out or graph
     stem = os.path.join(out, _name(model, out)) if is_directory(out) else out if is_stem(out) else ""
     if stem:
-        params = params or (params_path(stem, model.epoch) if has_params else "")
-        out = f"{stem}-symbol.json"
+        in_model = model.graph.source.holds_parameters
+        params = params or (params_path(stem, model.epoch) if has_params and not in_model else "")
+        out = f"{stem}{model.graph.source.suffix}"
     params, map = _place_params(params, model), place_result(map, model, "-map.json")
     _check_places(model, params, map, dry_run=dry_run)
     outputs = Outputs(out or "-", params, map, in_place=in_place, inputs=tuple(inputs))
@@ -82,10 +83,13 @@ def _check_places(model: Checkpoint, params: str, map: str, *, dry_run: bool) ->
     faults = []
     if map == "-":
         faults.append(Fault("the map cannot go to stdout", hint="name a file with --map-out"))
-    if params and not has_params:
+    if params and model.graph.source.holds_parameters:
+        hint = "`graphshare params convert` writes its parameters to a file of their own"
+        faults.append(Fault("--params-out is for MXNet models: an ONNX model holds its parameters itself", hint=hint))
+    elif params and not has_params:
         hint = "name the parameter file with --params"
         faults.append(Fault("--params-out has nothing to write: there is no parameter file", hint=hint))
-    if has_params and model.needs_params and not params and not dry_run:
+    if has_params and model.needs_params and not params and not dry_run and not model.graph.source.holds_parameters:
         hint = "add --params-out FILE, or write both under a stem (-o siam)"
         faults.append(Fault("the parameters get new names, and nothing says where to write them", hint=hint))
     if faults:
@@ -129,7 +133,7 @@ def input_files(model: Checkpoint) -> Iterator[UsedFile]:
                 file.path,
                 *(r.origin.file.path for r in file.records if r.origin is not None and r.origin.file is not None),
             }
-            yield from (UsedFile(path, "parameters") for path in sorted(files))
+            yield from (UsedFile(path, "parameters") for path in sorted(files) if path != source.where)
 
 
 def place_result(path: str, model: Checkpoint, ending: str) -> str:
@@ -171,6 +175,7 @@ def _own_files(model: Checkpoint, params: str) -> tuple[str, str]:
     (source,) = sources
     if source.where in ("", STDIN):
         raise UsageError(Fault("--in-place replaces a file, and the graph comes from none", hint="name the output with -o"))
-    if not params and model.parameter_file is not None and source.parameter_file is not None:
+    in_model = model.graph.source.holds_parameters
+    if not params and model.parameter_file is not None and source.parameter_file is not None and not in_model:
         params = source.parameter_file.path
     return source.where, params

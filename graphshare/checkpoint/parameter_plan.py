@@ -9,7 +9,7 @@ from graphshare.analysis.roles import Kind, Role, assign_roles, disagreements, i
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import Branch, Graph, Node, Rewrite
-from graphshare.ops.registry import canonical, lookup
+from graphshare.ops.registry import canonical, signature_of
 from graphshare.text.format import format_names
 from graphshare.text.names import RECORD_PREFIXES, join_key, split_key
 
@@ -73,7 +73,7 @@ def check_belongs(params: ParameterFile | None, graph: Graph) -> None:
         RefusedError: the file has records, and none has the name of a variable.
     """
     held = list_parameter_names(params)
-    if params is None or not held:
+    if params is None or not held or graph.source.holds_parameters:
         return
     known = {node.name for node in graph.variables()} | {found.name for found in implied_variables(graph)}
     if held.isdisjoint(known):
@@ -89,7 +89,7 @@ def notes_on(
     Without ``unused``, records that belong to no variable are not mentioned.
     """
     held = list_parameter_names(params)
-    if params is None or held is None:
+    if params is None or held is None or graph.source.holds_parameters:
         return []
     roles = assign_roles(graph, held=held) if roles is None else roles
     implied = {found.name: implied_role(found) for found in implied_variables(graph)}
@@ -115,7 +115,7 @@ def _wrong_prefixes(params: ParameterFile, graph: Graph, roles: Mapping[Node, Ro
     for name, role in [*((node.name, role) for node, role in roles.items()), *implied.items()]:
         kinds.setdefault(name, set()).add("aux" if role.kind is Kind.AUXILIARY else "arg")
     for node in graph.nodes:
-        signature = lookup(node.op)
+        signature = signature_of(node)
         if not node.is_variable and (signature is None or not signature.inputs_known):  # it may mutate any input
             for entry in node.inputs:
                 kinds.setdefault(entry.node.name, set()).update(RECORD_PREFIXES)

@@ -70,7 +70,13 @@ def write_outputs(
     with locate_refusals(model), OutputTransaction() as stage:
         if "-" in (outputs.graph, outputs.arrays):
             stage.claim_stdout()
-        to_stdout = _stage_graph(model.graph, outputs.graph, stage) if outputs.graph else []
+        to_stdout: list[bytes] = []
+        if outputs.graph and model.graph.source.holds_parameters:
+            from graphshare.checkpoint.save_onnx import stage_onnx  # start-up: symbol files need no other format
+
+            to_stdout = stage_onnx(model, outputs.graph, stage)
+        elif outputs.graph:
+            to_stdout = _stage_graph(model.graph, outputs.graph, stage)
         if model.parameter_file is not None and outputs.params:
             _stage_params(model.parameter_file, model.graph, outputs.params, stage, verify_bytes)
         if outputs.map:

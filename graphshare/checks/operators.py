@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from graphshare.analysis.implied import implies_variables
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ops.registry import canonical, lookup
+from graphshare.ops.registry import canonical, lookup, signature_of
 from graphshare.ops.signature import AttributeFault, Outputs
 from graphshare.reports.model import Steps
 from graphshare.rewrite.upgrade import WRITES_VERSION, list_refused_keys
@@ -108,7 +108,7 @@ def find_wrong_input_counts(context: CheckContext) -> Iterator[tuple[Steps, Node
         facts = context.facts(node)
         if not facts.registered or facts.formals is None or any(fault.kind != "unknown" for fault in facts.faults):
             continue
-        signature = lookup(node.op)  # control flow counts its subgraphs among the formal inputs
+        signature = signature_of(node)  # control flow counts its subgraphs among the formal inputs
         if signature is not None and signature.name == "add_n" and node.inputs:
             continue  # MXNet adds what is there, whatever num_args says
         formals = facts.formals[signature.num_subgraphs if signature is not None else 0 :]

@@ -36,7 +36,8 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
     if outputs.graph != "-":
         file = model.sources[0].parameter_file
         params = outputs.params or (file.path if file is not None else "")
-        words = ["graphshare", "verify", outputs.graph, *(["--params", params] if params else ["--random-params", "0"])]
+        values = [] if model.graph.source.holds_parameters else ["--params", params] if params else ["--random-params", "0"]
+        words = ["graphshare", "verify", outputs.graph, *values]
         words += [f"--prefix={branch.label}" for branch in report.rewrite.branches if branch.label]
         words += [f"--as-input={node.name}" for node, role in report.roles.items() if role.why == "--as-input"]
         say(f"prove it: {shlex.join(words)}")

@@ -171,8 +171,8 @@ FILE_KINDS = (
     ),
     FileKind(
         "an ONNX model",
-        "graphshare does not read ONNX: give an MXNet model, a *-symbol.json and its parameter file",
-        "onnx.numpy_helper.to_array reads its initializers, and numpy.savez saves them",
+        "give it as GRAPH: it is a model of its own",
+        "it is a model with its parameters: give it as GRAPH",
         test=is_onnx,
     ),
     FileKind(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -46,14 +46,20 @@ class NodeForm(msgspec.Struct, frozen=True):
 class NodeDetails(msgspec.Struct, frozen=True):
     """What a node of an ONNX file has beyond an MXNet node.
 
-    ``domain`` is the operator's namespace, ``outputs`` are the stored names of its outputs, ``values`` its typed attributes.
-    ``absent`` are the positions without an input, counted as in the file: ``inputs`` of the node holds only those that exist.
+    ONNX names values, so ``name`` of the node is that of its first output. ``label`` is the name of the operator itself, which
+    no other part of a file refers to. ``domain`` is the operator's namespace, ``outputs`` are the stored names of its outputs,
+    ``values`` its typed attributes. ``absent`` are the positions without an input, counted as in the file: ``inputs`` of the
+    node holds only those that exist. ``holds_value`` marks a variable whose value is in the file (an initializer). ``stored``
+    is what the format keeps of the node, opaque to transforms.
     """
 
     domain: str = ""
     outputs: tuple[str, ...] = ()
     values: Mapping[str, Any] = EMPTY
     absent: tuple[int, ...] = ()
+    label: str = ""
+    holds_value: bool = False
+    stored: Any = None
 
 
 class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -87,8 +93,13 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 class Source(ShortRepr, msgspec.Struct, frozen=True):
     """The file format that a graph was read from and how the file was written. Opaque to transforms, which pass it on.
 
-    This is the source of a graph that no file had; formats have their own.
+    This is the source of a graph that no file had; formats have their own. ``format`` is the name of the format,
+    ``suffix`` what its files end in, ``holds_parameters`` tells that the values of parameters are in the same file.
     """
+
+    format: ClassVar[str] = "mxnet"
+    suffix: ClassVar[str] = "-symbol.json"
+    holds_parameters: ClassVar[bool] = False
 
     def after_rename(self, images: Mapping[Node, Node] | None = None) -> Source:
         """Return the source of the same graph with other names and attributes; ``images`` says which node became which."""

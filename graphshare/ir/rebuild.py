@@ -71,20 +71,41 @@ def _rebuild(nodes: Sequence[Node], change: Change, redirect: Redirect | None, i
 
 
 def rename_node(node: Node, name: str) -> Node:
-    """Return ``node`` under another name. Stored names of outputs that begin with the old name follow."""
-    if node.details is None or not node.name:
+    """Return ``node`` under another name. Stored names of other outputs, and its label, follow as :func:`follow_name` says."""
+    if node.details is None:
         return replace(node, name=name)
-    outputs = [name + text[len(node.name) :] if text.startswith(node.name) else text for text in node.details.outputs]
-    return replace(node, name=name, details=replace(node.details, outputs=tuple(outputs)))
+    details = node.details
+    outputs = tuple([name if text == node.name else follow_name(text, node.name, name) for text in details.outputs])
+    return replace(
+        node, name=name, details=replace(details, outputs=outputs, label=follow_name(details.label, node.name, name))
+    )
+
+
+def follow_name(text: str, old: str, new: str) -> str:
+    """Return what becomes of a name beside one that changes from ``old`` to ``new``.
+
+    It follows where it begins with ``old``, and where a prefix was added to ``old`` or removed from it.
+    """
+    if not text or old == new:
+        return text
+    if old and text.startswith(old):
+        return new + text[len(old) :]
+    if new.endswith(old):
+        return new[: len(new) - len(old)] + text
+    return text.removeprefix(old[: len(old) - len(new)]) if old.endswith(new) else text
 
 
 def prefix_node(node: Node, prefix: str) -> Node:
-    """Return a copy of ``node`` with ``prefix`` before its name and the stored names of its outputs; empty names stay."""
+    """Return a copy of ``node`` with ``prefix`` before its name, its label and the stored names of its outputs.
+
+    Empty names stay empty.
+    """
     name = prefix + node.name if node.name else ""
     if node.details is None:
         return replace(node, name=name)
     outputs = tuple([prefix + text if text else "" for text in node.details.outputs])
-    return replace(node, name=name, details=replace(node.details, outputs=outputs))
+    label = prefix + node.details.label if node.details.label else ""
+    return replace(node, name=name, details=replace(node.details, outputs=outputs, label=label))
 
 
 def relink(entry: Entry, images: Mapping[Node, Node]) -> Entry:

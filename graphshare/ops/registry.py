@@ -15,6 +15,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from graphshare.ir.graph import Node
 from graphshare.ops.index import ALIASES, FAMILY_OF
 from graphshare.ops.signature import Signature
 
@@ -38,6 +39,14 @@ def lookup(name: str) -> Signature | None:
     name = ALIASES.get(name, name)
     family = FAMILY_OF.get(name)
     return None if family is None else _signatures(family)[name]
+
+
+def signature_of(node: Node) -> Signature | None:
+    """Return the signature of a node's operator; None for an unknown one, a variable, and every node of an ONNX file.
+
+    ONNX has operators of the same names with other inputs and attributes.
+    """
+    return lookup(node.op) if node.details is None else None
 
 
 def known_names() -> Iterable[str]:

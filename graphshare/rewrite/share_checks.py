@@ -12,7 +12,7 @@ from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
-from graphshare.ops.registry import lookup
+from graphshare.ops.registry import signature_of
 from graphshare.rewrite.rules.plan import Plan
 from graphshare.text.format import format_dims
 from graphshare.text.names import split_key
@@ -95,7 +95,7 @@ def _by_operators(tied: Node, kept: Node, uses: Uses) -> Iterator[tuple[str, obj
     """Sizes that the first operators of two variables give to the same formal input, where those differ."""
     for user, slot in uses.get(tied, ())[:1]:
         for other, place in uses.get(kept, ())[:1]:
-            signature, twin = lookup(user.op), lookup(other.op)
+            signature, twin = signature_of(user), signature_of(other)
             if signature is None or signature is not twin or slot != place:
                 continue
             formal = _formal(user, slot)
@@ -106,7 +106,7 @@ def _by_operators(tied: Node, kept: Node, uses: Uses) -> Iterator[tuple[str, obj
 
 
 def _formal(user: Node, slot: int) -> str:
-    signature = lookup(user.op)
+    signature = signature_of(user)
     names = signature.input_names(user.attrs, len(user.inputs), subgraphs=user.subgraphs) if signature else None
     return names[slot] if names and slot < len(names) else ""
 

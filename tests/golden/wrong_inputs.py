@@ -160,7 +160,7 @@ INPUTS: list[tuple[str, str, bytes | None]] = [
     (INSPECT, "model.7z", b"7z\xbc\xaf\x27\x1c" + bytes(20)),
     (INSPECT, "model.rar", b"Rar!\x1a\x07" + bytes(20)),
     # A graph is wanted: models of other frameworks
-    (INSPECT, "model.onnx", ONNX),
+    (INSPECT, "model.onnx", ONNX[:-2]),
     (INSPECT, "domain.onnx", field(1, 3) + field(2, b"onnx-caffe2") + field(3, b"") + field(4, b"") + field(7, field(1, b""))),
     (INSPECT, "input_0.pb", TENSOR),
     (DUPLICATE, "tvm.json", tvm_graph()),
@@ -238,7 +238,7 @@ INPUTS: list[tuple[str, str, bytes | None]] = [
     (LIST, "denied-0000.params", DENIED),
     (LIST, "p-model.mar", build.archive([("MAR-INF/MANIFEST.json", b"{}"), ("net-symbol.json", GRAPH)])),
     (LIST, "p-model.tar.gz", packed(tar(("net-0000.params", PARAMS)))),
-    (LIST, "p-model.onnx", ONNX),
+    (LIST, "p-model.onnx", ONNX[:-2]),
     (LIST, "p-model.pt", TORCH),
     (LIST, "p-old.pth", TORCH_OLD),
     (LIST, "p-old.pth.gz", packed(TORCH_OLD)),

@@ -8,7 +8,7 @@ from graphshare.checks.context import CheckContext
 from graphshare.checks.examples import dense
 from graphshare.checks.operators import find_attribute_faults, find_refused_hidden_keys
 from graphshare.checks.rule import CheckRule, Example, Violation
-from graphshare.ops.registry import lookup
+from graphshare.ops.registry import signature_of
 from graphshare.reports.model import Level
 from graphshare.text.names import did_you_mean
 
@@ -18,7 +18,7 @@ _FREE = "keys that begin and end with two underscores are free"
 def find(context: CheckContext) -> Iterator[Violation]:
     """Yield each such attribute."""
     for steps, node, fault in find_attribute_faults(context, "unknown"):
-        signature = lookup(node.op)
+        signature = signature_of(node)
         names = [parameter.name for parameter in signature.parameters or ()] if signature is not None else []
         yield Violation(fault.message, steps, node, hint=did_you_mean(fault.key, names) or _FREE)
     for steps, node, key in find_refused_hidden_keys(context):

@@ -48,6 +48,11 @@ class Message:
         self._pieces.append(data)
         self.size += data.size
 
+    def add_encoded(self, data: Data) -> None:
+        """Add fields that are encoded already, tags included."""
+        self._pieces.append(data)
+        self.size += data.size
+
     def add_message(self, field: int, message: Message) -> None:
         """Add a message that is complete."""
         self._append(_tag(field, _BYTES) + encode_varint(message.size))

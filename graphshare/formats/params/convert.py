@@ -22,7 +22,7 @@ from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.cast import FLOATS, Cast
 from graphshare.formats.params.format import ParameterFormat, Parts, Plan, WriteOptions
 from graphshare.formats.params.records import ParameterFile, Record, format_record
-from graphshare.formats.params.registry import FORMATS, choose_format, read_index
+from graphshare.formats.params.registry import FORMATS, choose_format, find_format, read_index
 from graphshare.formats.params.select import select_keys
 from graphshare.progress import task
 from graphshare.text.short_repr import ShortRepr
@@ -126,7 +126,7 @@ def stage_params(
     is in place before the caller commits ``stage``. ``verify_bytes`` compares the data too, where records were copied. ``cast``
     gives arrays another dtype. Raises RefusedError, InputError, OutputError, SelfCheckError.
     """
-    format_ = FORMATS[to or parts[0][0].format]
+    format_ = find_format(to or parts[0][0].format)
     copies = cast is None and all(_can_copy(*part, format_, densify) for part in parts)
     refused = [fault for part in parts for fault in _refuse_plan(*part, format_, cast, densify=densify, np_shape=np_shape)]
     if refused:

@@ -11,6 +11,7 @@ from graphshare.formats.params.cursor import DAMAGED
 from graphshare.formats.params.format import ParameterFormat
 from graphshare.formats.params.mxnet_params import MxnetParams
 from graphshare.formats.params.npz import Npz
+from graphshare.formats.params.onnx import OnnxModel
 from graphshare.formats.params.records import ParameterFile
 from graphshare.formats.params.safetensors import Safetensors
 from graphshare.text.format import format_count
@@ -27,6 +28,8 @@ FORMATS: dict[str, ParameterFormat] = {
         Safetensors(),
     )
 }
+#: Formats of models that hold their own parameters: they are read, and written as models.
+MODELS: dict[str, ParameterFormat] = {OnnxModel.name: OnnxModel()}
 SUFFIXES = {format_.suffix: format_ for format_ in FORMATS.values()}
 #: What the names of files with arrays end in; an ``.npy`` file holds one array without a name.
 ARRAY_ENDINGS = (*SUFFIXES, ".npy")
@@ -40,19 +43,26 @@ def read_index(path: str | os.PathLike[str], *, wanted: Wanted = "parameters") -
 
     Raises InputError when the file is not a parameter file, is cut short or contradicts itself.
     """
-    with open_source(path, endings=ARRAY_ENDINGS, accepts=_begins_like_parameters) as source:
+    with open_source(
+        path, endings=(*ARRAY_ENDINGS, *(format_.suffix for format_ in MODELS.values())), accepts=_begins_like_parameters
+    ) as source:
         return recognize_format(source, wanted=wanted).index(source)
 
 
 def _begins_like_parameters(start: bytes) -> bool:
-    return any(format_.sniff(start[:_START]) for format_ in FORMATS.values())
+    return any(format_.sniff(start[:_START]) for format_ in (*FORMATS.values(), *MODELS.values()))
+
+
+def find_format(name: str) -> ParameterFormat:
+    """Return the format that a :class:`ParameterFile` names."""
+    return FORMATS.get(name) or MODELS[name]
 
 
 def recognize_format(source: ByteSource, *, wanted: Wanted = "parameters") -> ParameterFormat:
     """Return the format of a file, by its first bytes. Raises InputError when no format has such a start."""
     start = source.read_at(0, min(_START, source.size))
     by_magic = sorted(FORMATS.values(), key=lambda format_: not format_.starts)  # a magic number decides before any other sign
-    for format_ in by_magic:
+    for format_ in (*by_magic, *MODELS.values()):
         if format_.sniff(start) and format_.may_hold_arrays(source):
             return format_
     from graphshare.formats.wrong_file import refuse_bytes, take_sample  # start-up: only this path needs it

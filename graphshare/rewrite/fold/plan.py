@@ -16,7 +16,7 @@ from graphshare.analysis.implied import implied_inputs, implies_variables
 from graphshare.analysis.name_lists import auxiliary_slots
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
-from graphshare.ops.registry import find_kernel, lookup
+from graphshare.ops.registry import find_kernel, signature_of
 from graphshare.text.format import format_count
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _pair_up(norm: Node, scaling: ChannelScaling, around: _Surroundings) -> Pair
 
 def _read_attributes(node: Node) -> dict[str, Any] | None:
     """Return the typed attributes; None where one cannot be read. Old files have attributes that are not the operator's."""
-    signature = lookup(node.op)
+    signature = signature_of(node)
     values, faults = signature.parse(node.attrs) if signature is not None else ({}, [])
     return None if not values or any(fault.kind != "unknown" for fault in faults) else values
 
@@ -140,7 +140,7 @@ def _statistics_of(norm: Node, around: _Surroundings) -> tuple[str, ...] | str:
     """Return the names of BatchNorm's parameters and statistics, those that the file only implies too."""
     implied = [found.name for found in implied_inputs(norm)] if around.implies else []
     names = (*(entry.node.name for entry in norm.inputs[1:]), *implied)
-    signature = lookup(norm.op)
+    signature = signature_of(norm)
     expected = len(signature.formal_inputs(norm.attrs)) - 1 if signature is not None else 0
     return names if len(names) == expected else f"has {format_count(len(names) + 1, 'input')}, not {expected + 1}"
 

@@ -1,0 +1,101 @@
+"""Read the attributes of an operator: a text of each for people, its bytes for comparison, and the subgraphs among them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from graphshare.formats.onnx.stored import OnnxFile, RawValue, Span
+from graphshare.formats.onnx.tensors import dtype_name, locate_tensor
+from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, floats_at, integer_at, integers_at, scan, text_at
+from graphshare.ir.graph import EMPTY, Graph
+from graphshare.text.format import shorten
+
+GRAPH, GRAPHS = 6, 11
+_LONGEST = 16  # numbers of a list in a text
+_CACHED = 256  # bytes of attributes that are shared when they repeat
+
+ReadGraph = Callable[[int, int], Graph]
+Attributes = tuple[Mapping[str, str], Mapping[str, Any], tuple[Graph, ...]]
+
+
+class AttributeReader:
+    """Reads the attributes of operators of one file; equal ones become one object."""
+
+    def __init__(self, file: OnnxFile) -> None:
+        self._file = file
+        self._known: dict[bytes, Attributes] = {b"": (EMPTY, EMPTY, ())}
+
+    def read(self, fields: Sequence[Field], read_graph: ReadGraph) -> Attributes:
+        """Return texts, raw values and subgraphs of the attributes in ``fields``. Raises WireError."""
+        data = self._file.data
+        key = None
+        if sum(field[4] - field[3] for field in fields) <= _CACHED:
+            key = b"".join([data[field[2] : field[4]] for field in fields])
+            if key in self._known:
+                return self._known[key]
+        texts: dict[str, str] = {}
+        values: dict[str, Any] = {}
+        graphs: list[Graph] = []
+        for field in fields:
+            expect(field, BYTES, "an attribute")
+            name, text, inner = self._read_attribute(field[3], field[4], read_graph)
+            if name in texts:
+                raise WireError(f"attribute {name!r} occurs twice", field[2])
+            texts[name] = text
+            if inner:
+                graphs += inner
+            else:
+                values[name] = RawValue(Span(self._file, field[3], field[4]))
+        result = (texts, values, tuple(graphs))
+        if key is not None and not graphs:
+            self._known[key] = result
+        return result
+
+    def _read_attribute(self, start: int, end: int, read_graph: ReadGraph) -> tuple[str, str, list[Graph]]:
+        data = self._file.data
+        name, parts, numbers, graphs = "", list[str](), list[str](), list[Graph]()
+        is_list = False
+        for field in scan(data, start, end):
+            which = field[0]
+            if which == 1:
+                name = text_at(data, field)
+            elif which in (GRAPH, GRAPHS):
+                expect(field, BYTES, "a graph")
+                graphs.append(read_graph(field[3], field[4]))
+                parts.append("graph")
+            elif which in (7, 8):
+                is_list = True
+                if len(numbers) <= _LONGEST:
+                    numbers += self._list_numbers(field)
+            elif which in (2, 3, 4, 5, 9, 10, 14, 15, 21, 22, 23):
+                is_list |= which in (9, 10, 15, 23)
+                if len(parts) <= _LONGEST:
+                    parts.append(self._describe(field))
+        shown = numbers or parts
+        if is_list or len(shown) > 1:
+            return name, f"[{', '.join(shown[:_LONGEST])}{', ...' if len(shown) > _LONGEST else ''}]", graphs
+        return name, shown[0] if shown else "", graphs
+
+    def _list_numbers(self, field: Field) -> list[str]:
+        data = self._file.data
+        if field[1] == BYTES and field[4] - field[3] > 64 * _LONGEST:
+            size = field[4] - field[3]
+            return [f"{size:,} bytes of {'floats' if field[0] == 7 else 'integers'}"]
+        return [repr(x) for x in floats_at(data, field)] if field[0] == 7 else [str(x) for x in integers_at(data, field)]
+
+    def _describe(self, field: Field) -> str:
+        data, which = self._file.data, field[0]
+        if which == 2:
+            return f"{struct.unpack('<f', data[field[3] : field[4]])[0]:.9g}" if field[4] - field[3] == 4 else "?"
+        if which == 3:
+            return str(integer_at(data, field))
+        expect(field, BYTES, "a value of an attribute")
+        if which in (4, 9, 21):
+            text = shorten(data[field[3] : min(field[4], field[3] + 400)].decode("utf-8", "backslashreplace"), 200)
+            return f"@{text}" if which == 21 else text
+        if which in (5, 10):
+            place = locate_tensor(self._file, field[3], field[4])
+            return f"{dtype_name(place.code)} tensor {place.shape}"
+        return {14: "type", 15: "type", 22: "sparse tensor", 23: "sparse tensor"}[which]

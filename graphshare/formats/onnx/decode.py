@@ -1,0 +1,312 @@
+"""Read an ONNX model as a graph: values become edges, graph inputs and initializers variables, subgraphs graphs.
+
+Nothing is copied from the file but names and texts of attributes; every message keeps its place in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from graphshare.errors import Fault, InputError
+from graphshare.formats.byte_source import open_source
+from graphshare.formats.onnx.attributes import AttributeReader, ReadGraph
+from graphshare.formats.onnx.stored import (
+    NO_MESSAGES,
+    NamedMessage,
+    OnnxFile,
+    OnnxSource,
+    Span,
+    Stored,
+    TensorPlace,
+    ValueMessages,
+)
+from graphshare.formats.onnx.tensors import locate_tensor
+from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, integer_at, scan, text_at
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails
+
+MAX_NESTING = 64
+"""Levels of subgraphs; deeper ones are refused."""
+
+NODE, GRAPH_NAME, INITIALIZER, INPUT, OUTPUT, VALUE_INFO, ANNOTATION, SPARSE = 1, 2, 5, 11, 12, 13, 14, 15
+TENSOR_NAME = 8
+_NAMES = {INITIALIZER: TENSOR_NAME, INPUT: 1, OUTPUT: 1, VALUE_INFO: 1, ANNOTATION: 1}
+_LISTS = {INITIALIZER: "initializer", INPUT: "graph input", OUTPUT: "graph output", SPARSE: "sparse initializer"}
+
+
+def read_model(path: str) -> Graph:
+    """Return the graph of the ONNX file at ``path``.
+
+    Raises:
+        InputError: it cannot be read, is not an ONNX model, or contradicts itself.
+    """
+    with open_source(path) as source:
+        return decode_model(OnnxFile(source))
+
+
+def decode_model(file: OnnxFile) -> Graph:
+    """Return the graph of an ONNX file. Raises InputError."""
+    try:
+        return _decode(file)
+    except WireError as error:
+        raise InputError(Fault(str(error), where=file.path, path=f"byte {error.position}")) from None
+    except InputError as error:
+        raise error.with_location(file.path) from None
+
+
+def _decode(file: OnnxFile) -> Graph:
+    data = file.data
+    fields: list[tuple[int, Span]] = []
+    opsets: dict[str, int] = {}
+    version = 0
+    graphs: list[tuple[int, int]] = []
+    for field in scan(data, 0, file.size):
+        number, _, begin, start, end = field
+        if number == 7:
+            expect(field, BYTES, "the graph")
+            graphs.append((start, end))
+            continue
+        fields.append((number, Span(file, begin, end)))
+        if number == 1:
+            version = integer_at(data, field)
+        elif number == 8:
+            expect(field, BYTES, "an operator set")
+            domain, number = _read_opset(file, start, end)
+            opsets["" if domain == "ai.onnx" else domain] = number
+    if not graphs:
+        raise InputError(Fault("has no graph", hint="it is empty, cut short, or not an ONNX model"))
+    if len(graphs) > 1:
+        raise InputError(Fault(f"has {len(graphs)} graphs, and a model has one"))
+    nodes, heads, rest = _GraphReader(file).read(*graphs[0], _Scope(None))
+    source = OnnxSource(file, Span(file, 0, file.size), tuple(fields), *rest, nodes, heads, version, opsets)
+    return Graph(nodes, heads, source=source)
+
+
+def _read_opset(file: OnnxFile, start: int, end: int) -> tuple[str, int]:
+    domain, version = "", 0
+    for field in scan(file.data, start, end):
+        if field[0] == 1:
+            domain = text_at(file.data, field)
+        elif field[0] == 2:
+            version = integer_at(file.data, field)
+    return domain, version
+
+
+Rest = tuple[tuple[tuple[int, Span], ...], tuple[tuple[int, NamedMessage], ...]]
+"""Fields that belong to no node, and messages on values that do not exist."""
+_ByOutput = tuple[dict[str, NamedMessage], dict[str, NamedMessage], dict[str, NamedMessage]]
+"""Messages on values by the name of the value: value_info, graph outputs, quantization annotations."""
+
+
+class _Lists:
+    """The fields of a GraphProto, list by list."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Field] = []
+        self.named: dict[int, list[NamedMessage]] = {number: [] for number in (*_NAMES, SPARSE)}
+        self.rest: list[tuple[int, Span]] = []
+
+
+class _Scope:
+    """The values of a graph by name. Those of the graph around it become variables, the captures."""
+
+    def __init__(self, outer: _Scope | None) -> None:
+        self.outer = outer
+        self.values: dict[str, Entry] = {}
+        self.captures: dict[str, Entry] = {}
+        self.captured: list[Entry] = []
+
+    def find(self, name: str) -> Entry | None:
+        entry = self.values.get(name) or self.captures.get(name)
+        if entry is not None or self.outer is None:
+            return entry
+        around = self.outer.find(name)
+        if around is None:
+            return None
+        variable = Node("", f"capture {len(self.captures)}", num_outputs=1, details=NodeDetails(outputs=(name,)))
+        self.captures[name] = Entry(variable)
+        self.captured.append(around)
+        return self.captures[name]
+
+
+class _GraphReader:
+    """Reads the graphs of one file, subgraphs included."""
+
+    def __init__(self, file: OnnxFile) -> None:
+        self._file = file
+        self._attributes = AttributeReader(file)
+        self._depth = 0
+        self._texts: dict[str, str] = {}
+
+    def read(self, start: int, end: int, scope: _Scope) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
+        """Return nodes, heads and other fields of a GraphProto. Raises WireError, InputError."""
+        lists = self._scan(start, end)
+        infos, results, annotations = (_by_name(lists.named[number]) for number in (VALUE_INFO, OUTPUT, ANNOTATION))
+        by_output = (infos, results, annotations)
+        nodes = self._read_variables(lists, scope, by_output)
+        for field in lists.nodes:
+            node = self._read_node(field, scope, by_output)
+            nodes.append(node)
+        heads = []
+        for message in lists.named[OUTPUT]:
+            entry = scope.find(message.name)
+            if entry is None:
+                raise WireError(f"graph output {message.name!r} is a value that nothing defines", message.span.start)
+            heads.append(Entry(entry.node, entry.index))
+        orphans = [(n, m) for n in (VALUE_INFO, ANNOTATION) for m in lists.named[n] if m.name not in scope.values]
+        return tuple(nodes), tuple(heads), (tuple(lists.rest), tuple(orphans))
+
+    def _subgraph_reader(self, outer: _Scope, captured: list[Entry]) -> ReadGraph:
+        """Return a function that reads a subgraph and adds the entries around it that it captures to ``captured``."""
+
+        def read(start: int, end: int) -> Graph:
+            if self._depth >= MAX_NESTING:
+                raise WireError(f"subgraphs are nested deeper than {MAX_NESTING} levels", start)
+            self._depth += 1
+            scope = _Scope(outer)
+            nodes, heads, rest = self.read(start, end, scope)
+            self._depth -= 1
+            captured.extend(scope.captured)
+            captures = tuple(entry.node for entry in scope.captures.values())
+            source = OnnxSource(self._file, Span(self._file, start, end), (), *rest, nodes, heads)
+            return Graph((*captures, *nodes), heads, source=source, captures=captures)
+
+        return read
+
+    def _scan(self, start: int, end: int) -> _Lists:
+        lists = _Lists()
+        for field in scan(self._file.data, start, end):
+            number = field[0]
+            if number == NODE:
+                expect(field, BYTES, "a node")
+                lists.nodes.append(field)
+            elif number in _NAMES:
+                expect(field, BYTES, _LISTS.get(number, "a value"))
+                messages = lists.named[number]
+                messages.append(self._read_named(field, _NAMES[number], len(messages)))
+            elif number == SPARSE:
+                expect(field, BYTES, "a sparse initializer")
+                lists.named[SPARSE].append(self._read_sparse(field, len(lists.named[SPARSE])))
+            else:
+                lists.rest.append((number, Span(self._file, field[2], field[4])))
+        return lists
+
+    def _read_named(self, field: Field, number: int, rank: int) -> NamedMessage:
+        """Return a message with the last of its names."""
+        data = self._file.data
+        name, place = "", (field[3], field[3])
+        for inner in scan(data, field[3], field[4]):
+            if inner[0] == number:
+                name, place = text_at(data, inner), (inner[2], inner[4])
+        return NamedMessage(Span(self._file, field[3], field[4]), name, number, *place, rank)
+
+    def _read_sparse(self, field: Field, rank: int) -> NamedMessage:
+        """Return a sparse initializer, which is named by its values; the place of the name is that of the values."""
+        for inner in scan(self._file.data, field[3], field[4]):
+            if inner[0] == 1:
+                expect(inner, BYTES, "the values of a sparse initializer")
+                values = self._read_named(inner, TENSOR_NAME, 0)
+                return NamedMessage(Span(self._file, field[3], field[4]), values.name, 1, inner[2], inner[4], rank)
+        raise WireError("a sparse initializer has no values", field[2])
+
+    def _read_variables(self, lists: _Lists, scope: _Scope, by_output: _ByOutput) -> list[Node]:
+        tensors = _by_name((*lists.named[INITIALIZER], *lists.named[SPARSE]), unique="initializers")
+        sparse = {message.name for message in lists.named[SPARSE]}
+        inputs = _by_name(lists.named[INPUT], unique="graph inputs")
+        nodes = []
+        for name in dict.fromkeys((*inputs, *tensors)):
+            tensor = tensors.get(name)
+            if not name:
+                raise WireError("a graph input or an initializer has no name", (tensor or inputs[name]).span.start)
+            place = None
+            if tensor is not None and name not in sparse:
+                place = self._locate(tensor)
+            stored = Stored(
+                _list_messages((name,), by_output), tensor=tensor, place=place, is_sparse=name in sparse, input=inputs.get(name)
+            )
+            details = NodeDetails(outputs=(name,), holds_value=tensor is not None, stored=stored)
+            node = Node("", name, num_outputs=1, details=details)
+            scope.values[name] = Entry(node)
+            nodes.append(node)
+        return nodes
+
+    def _locate(self, tensor: NamedMessage) -> TensorPlace:
+        try:
+            return locate_tensor(self._file, tensor.span.start, tensor.span.end)
+        except WireError as error:
+            raise InputError(Fault(str(error), node=tensor.name, path=f"byte {error.position}")) from None
+
+    def _read_node(self, field: Field, scope: _Scope, by_output: _ByOutput) -> Node:
+        data = self._file.data
+        inputs: list[str] = []
+        outputs: list[str] = []
+        label = op = domain = ""
+        attributes: list[Field] = []
+        for inner in scan(data, field[3], field[4]):
+            number = inner[0]
+            if number == 1:
+                inputs.append(self._text(inner))
+            elif number == 2:
+                outputs.append(self._text(inner))
+            elif number == 3:
+                label = text_at(data, inner)
+            elif number == 4:
+                op = self._text(inner)
+            elif number == 5:
+                attributes.append(inner)
+            elif number == 7:
+                domain = self._text(inner)
+        name = next((output for output in outputs if output), "") or label
+        if not op:
+            raise WireError(f"node {name!r} has no operator", field[2])
+        entries, absent = self._find_inputs(inputs, scope, name, field)
+        texts, values, graphs = self._attributes.read(attributes, self._subgraph_reader(scope, entries))
+        stored = Stored(
+            _list_messages(outputs, by_output), Span(self._file, field[3], field[4]), tuple(inputs), tuple(outputs), label
+        )
+        details = NodeDetails(domain, tuple(outputs), values, absent, label, stored=stored)
+        node = Node(op, name, texts, tuple(entries), len(outputs), subgraphs=graphs, details=details)
+        for index, output in enumerate(outputs):
+            if output and output in scope.values:
+                message = f"value {output!r} is defined twice, and a name stands for one value"
+                raise InputError(Fault(message, node=name, path=f"byte {field[2]}"))
+            if output:
+                scope.values[output] = Entry(node, index)
+        return node
+
+    def _find_inputs(self, names: Sequence[str], scope: _Scope, node: str, field: Field) -> tuple[list[Entry], tuple[int, ...]]:
+        entries: list[Entry] = []
+        for name in names:
+            if name:
+                entry = scope.find(name)
+                if entry is None:
+                    hint = "nodes stand in an order in which every value is defined before it is read"
+                    message = f"reads the value {name!r}, which nothing before it defines"
+                    raise InputError(Fault(message, node=node, path=f"byte {field[2]}", hint=hint))
+                entries.append(entry)
+        absent = tuple([position for position, name in enumerate(names) if not name]) if len(entries) < len(names) else ()
+        return entries, absent
+
+    def _text(self, field: Field) -> str:
+        """Return a text, the same object for equal ones: names repeat at every use."""
+        text = text_at(self._file.data, field)
+        return self._texts.setdefault(text, text)
+
+
+def _by_name(messages: Iterable[NamedMessage], *, unique: str = "") -> dict[str, NamedMessage]:
+    """Return messages by name. Raises InputError where ``unique`` ones have one name."""
+    found: dict[str, NamedMessage] = {}
+    for message in messages:
+        if unique and message.name in found:
+            fault = f"two {unique} are called {message.name!r}, and a name stands for one value"
+            raise InputError(Fault(fault, path=f"byte {message.span.start}"))
+        found[message.name] = message
+    return found
+
+
+def _list_messages(names: Sequence[str], by_output: _ByOutput) -> ValueMessages:
+    """Return the messages on outputs of these names by index."""
+    found = [
+        {index: messages[name] for index, name in enumerate(names) if name in messages} if messages else EMPTY
+        for messages in by_output
+    ]
+    return ValueMessages(*found) if any(found) else NO_MESSAGES

@@ -1,0 +1,92 @@
+"""The initializers of a graph as an index of parameters, and their bytes where these are not stored as they are."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import msgspec
+
+from graphshare.errors import Fault, InputError
+from graphshare.formats.byte_source import ByteSource, open_source
+from graphshare.formats.onnx.stored import OnnxSource, TensorPlace, stored_of
+from graphshare.formats.onnx.tensors import DTYPE_NAMES, EXTERNAL, RAW
+from graphshare.formats.onnx.wire import BYTES, WireError, integers_at, scan
+from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, element_count, format_record
+from graphshare.ir.graph import Graph, Node
+
+FORMAT = "onnx"
+_FLOATS, _DOUBLES = 4, 10
+_PACKED = {_FLOATS: "float32", _DOUBLES: "float64"}
+
+
+def index_parameters(graph: Graph) -> ParameterFile:
+    """Return the initializers of a graph that was read from an ONNX file; no data is read.
+
+    Texts, and dtypes that no parameter file holds, are left out.
+    """
+    source = graph.source
+    assert isinstance(source, OnnxSource)
+    file = source.file
+    inner: list[Record] = []
+    outer: dict[str, list[Record]] = {}
+    order: list[tuple[str, Record]] = []
+    for node in graph.variables():
+        record = _make_record(node)
+        if record is not None:
+            path = stored_of(node.details).place.path  # type: ignore[union-attr]
+            (outer.setdefault(path, []) if path else inner).append(record)
+            order.append((path, record))
+    own = ParameterFile(file.path, file.size, FORMAT, tuple(inner), named=True, identity=file.identity)
+    if not outer:
+        return own
+    files = {"": own}
+    for path, found in outer.items():
+        with open_source(path) as data:
+            files[path] = ParameterFile(path, data.size, FORMAT, tuple(found), named=True, identity=data.identity)
+    records = tuple(msgspec.structs.replace(record, origin=Origin(record.key, files[path])) for path, record in order)
+    return msgspec.structs.replace(own, records=records)
+
+
+def _make_record(node: Node) -> Record | None:
+    stored = stored_of(node.details)
+    tensor, place = stored.tensor, stored.place
+    if tensor is None or place is None or (dtype := DTYPE_NAMES.get(place.code)) is None:
+        return None
+    size = element_count(place.shape) * ITEM_SIZES[dtype]
+    if place.data == EXTERNAL:
+        return Record(node.name, place.shape, dtype, FORMAT, place.start, size, place.start, size)
+    start, end = tensor.span.start, tensor.span.end
+    if size and not place.pieces:
+        return Record(node.name, None, None, FORMAT, start, end - start, None, 0)
+    in_place = not size or (place.pieces == 1 and place.end - place.start == size and _is_plain(place, dtype))
+    return Record(node.name, place.shape, dtype, FORMAT, start, end - start, place.start if in_place else None, size)
+
+
+def _is_plain(place: TensorPlace, dtype: str) -> bool:
+    return place.data == RAW or _PACKED.get(place.data) == dtype
+
+
+def decode_values(source: ByteSource, record: Record) -> Iterator[bytes]:
+    """Yield the elements, little endian, of a tensor whose values are single numbers. Raises InputError."""
+    data = source.read_at(record.offset, record.size)
+    width = ITEM_SIZES[record.dtype or "bool"]
+    limit = 1 << 8 * width
+    count = 0
+    try:
+        for field in scan(data, 0, len(data)):
+            if field[0] in (_FLOATS, _DOUBLES):
+                piece = data[field[3] : field[4]]
+            elif field[0] in (5, 7, 11):
+                piece = b"".join([(value % limit).to_bytes(width, "little") for value in integers_at(data, field)])
+            elif field[0] == RAW and field[1] == BYTES:
+                piece = data[field[3] : field[4]]
+            else:
+                continue
+            count += len(piece)
+            yield piece
+    except (WireError, struct.error) as error:
+        raise InputError(Fault(str(error), where=source.name, path=format_record(record.key, None))) from None
+    if count != record.data_size:
+        message = f"has {count:,} bytes of data; its shape and dtype need {record.data_size:,}"
+        raise InputError(Fault(message, where=source.name, path=format_record(record.key, None)))

@@ -1,0 +1,195 @@
+"""What a graph keeps of the ONNX file that it was read from: where each message is, so that its bytes can be written back."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+import msgspec
+
+from graphshare.errors import Fault, InputError
+from graphshare.formats.byte_source import ByteSource, Identity, open_source
+from graphshare.formats.onnx.wire import Data
+from graphshare.ir.graph import EMPTY, Entry, Node, NodeDetails, Source
+
+_CHUNK = 1 << 20
+_MAPPED = 1 << 24  # bytes from which on a file is mapped rather than read
+
+
+class OnnxFile:
+    """The bytes of an ONNX file. A small file is in memory; of a large one only what is looked at.
+
+    ``folder`` is the directory in which external data lies, that of the file unless another is given.
+    """
+
+    def __init__(self, source: ByteSource, *, folder: str = "") -> None:
+        self.folder = folder or os.path.dirname(source.name) or "."
+        self.path = source.name
+        self.size = source.size
+        self.identity: Identity = source.identity
+        descriptor = source.descriptor()
+        self.data: Data
+        if source.size < _MAPPED or descriptor is None:
+            self.data = source.read_at(0, source.size)
+        else:
+            self.data = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+
+    def pieces(self, start: int, end: int) -> Iterator[bytes]:
+        """Yield bytes in pieces of at most 1 MiB. Raises InputError when the file has changed since it was read."""
+        if isinstance(self.data, bytes) or end - start <= _CHUNK:
+            yield self.data[start:end]
+            return
+        with open_source(self.path) as source:  # a mapping would keep all of them in memory
+            if source.identity != self.identity:
+                raise InputError(Fault("changed since it was read", where=self.path))
+            for place in range(start, end, _CHUNK):
+                yield source.read_at(place, min(_CHUNK, end - place))
+
+
+class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """Bytes ``start`` to ``end`` of ``file``, read when they are wanted; data of a tensor in terms of the encoder."""
+
+    file: OnnxFile
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+        return self.end - self.start
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the bytes in pieces."""
+        return self.file.pieces(self.start, self.end)
+
+    def read(self) -> bytes:
+        """Return all bytes."""
+        return self.file.data[self.start : self.end]
+
+
+class RawValue:
+    """The bytes of an attribute or another message, compared by content."""
+
+    __slots__ = ("span",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, span: Span) -> None:
+        self.span = span
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RawValue):
+            return NotImplemented
+        a, b = self.span, other.span
+        if a is b or (a.file is b.file and a.start == b.start and a.end == b.end):
+            return True
+        return a.size == b.size and all(x == y for x, y in zip(a.pieces(), b.pieces(), strict=True))
+
+    def __repr__(self) -> str:
+        return f"<{self.span.size} bytes>"
+
+
+class NamedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """A message that begins with or contains a name: ``span`` without its tag, and the field of the name in it.
+
+    ``number`` is the field number of the name, ``name_start`` to ``name_end`` where that field is (both the place where it
+    would be when there is none), ``rank`` its place in the list that it was read from.
+    """
+
+    span: Span
+    name: str
+    number: int
+    name_start: int
+    name_end: int
+    rank: int
+
+
+class TensorPlace(msgspec.Struct, frozen=True, gc=False):
+    """What a TensorProto says: ``data`` is the field number of its data, at ``start`` to ``end`` of the file ``path``.
+
+    ``path`` is empty for data in the model itself; ``external`` are the pairs that say where it is. ``pieces`` counts the
+    fields that the data consists of; data of several is not contiguous.
+    """
+
+    shape: tuple[int, ...]
+    code: int
+    data: int = 0
+    start: int = 0
+    end: int = 0
+    pieces: int = 0
+    path: str = ""
+    external: tuple[tuple[str, str], ...] = ()
+
+
+class ValueMessages(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """What a file says of the outputs of a node, by index.
+
+    ``infos`` are from value_info, ``results`` from the graph's outputs, ``annotations`` on quantization.
+    """
+
+    infos: Mapping[int, NamedMessage] = EMPTY
+    results: Mapping[int, NamedMessage] = EMPTY
+    annotations: Mapping[int, NamedMessage] = EMPTY
+
+
+NO_MESSAGES = ValueMessages()
+
+
+class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """What the file holds of a node.
+
+    An operator has its NodeProto ``node`` with the names in it as they were read: ``inputs``, ``outputs`` and ``label``. A
+    variable has a ``tensor`` (an initializer; ``is_sparse`` for a SparseTensorProto) or the ``input`` that declares it, or
+    both. ``values`` is what the file says of the outputs of either.
+    """
+
+    values: ValueMessages = NO_MESSAGES
+    node: Span | None = None
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    label: str = ""
+    tensor: NamedMessage | None = None
+    place: TensorPlace | None = None
+    is_sparse: bool = False
+    input: NamedMessage | None = None
+
+
+class OnnxSource(Source, frozen=True, eq=False):
+    """What a graph keeps of its ONNX file.
+
+    ``fields`` are the other fields of the model, without the graph's, and ``rest`` those of the graph itself (its name, its
+    documentation, metadata), each with its number and from its tag on. ``orphans`` are messages on values that do not exist,
+    by the number of their list. ``nodes`` and ``heads`` are the graph's as read: a graph that still has them is written as the
+    copy of ``span``. ``opsets`` are versions by domain.
+    """
+
+    format: ClassVar[str] = "onnx"
+    suffix: ClassVar[str] = ".onnx"
+    holds_parameters: ClassVar[bool] = True
+
+    file: OnnxFile
+    span: Span
+    fields: tuple[tuple[int, Span], ...] = ()
+    rest: tuple[tuple[int, Span], ...] = ()
+    orphans: tuple[tuple[int, NamedMessage], ...] = ()
+    nodes: tuple[Node, ...] = ()
+    heads: tuple[Entry, ...] = ()
+    ir_version: int = 0
+    opsets: Mapping[str, int] = EMPTY
+
+    @property
+    def folder(self) -> str:
+        """The directory in which the external data of the model lies."""
+        return self.file.folder
+
+    def describe(self) -> str:
+        """Return what a table says of the format."""
+        sets = ", ".join(f"{domain or 'ai.onnx'} {number}" for domain, number in self.opsets.items())
+        return f"ONNX (IR {self.ir_version}, operator set {sets or 'missing'})"
+
+
+def stored_of(details: NodeDetails | None) -> Stored:
+    """Return what a file holds of a node; nothing for a node that no file had."""
+    stored = None if details is None else details.stored
+    return stored if isinstance(stored, Stored) else Stored()

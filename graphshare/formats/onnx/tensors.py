@@ -1,0 +1,132 @@
+"""Locate the data of tensors: in the model, or in a file beside it; no data is read."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from graphshare.formats.onnx.stored import OnnxFile, TensorPlace
+from graphshare.formats.onnx.wire import BYTES, WireError, expect, integer_at, integers_at, scan, text_at
+from graphshare.formats.params.records import MAX_RANK, element_count
+from graphshare.ir.onnx import DTYPE_CODES
+from graphshare.text.format import format_count
+
+DTYPE_NAMES = {code: dtype for dtype, code in DTYPE_CODES.items()}
+# fmt: off
+OTHER_NAMES = {
+    8: "string", 14: "complex64", 15: "complex128", 17: "float8e4m3fn", 18: "float8e4m3fnuz", 19: "float8e5m2",
+    20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0", 25: "uint2", 26: "int2",
+}
+#: Bits of one element by ONNX's number of the dtype.
+_BITS = {
+    1: 32, 2: 8, 3: 8, 4: 16, 5: 16, 6: 32, 7: 64, 9: 8, 10: 16, 11: 64, 12: 32, 13: 64, 14: 64, 15: 128, 16: 16,
+    17: 8, 18: 8, 19: 8, 20: 8, 21: 4, 22: 4, 23: 4, 24: 8, 25: 2, 26: 2,
+}
+# fmt: on
+RAW, EXTERNAL = 9, 13
+_DATA = (4, 5, 6, 7, 9, 10, 11)
+_LARGEST = 1 << 62
+
+
+def locate_tensor(file: OnnxFile, start: int, end: int) -> TensorPlace:
+    """Return shape, dtype and place of the data of the TensorProto at ``start``.
+
+    Raises:
+        WireError: it is malformed, or its data does not have the size of its shape and dtype.
+    """
+    data = file.data
+    shape: list[int] = []
+    code = number = pieces = location = 0
+    first = last = end
+    external: list[tuple[str, str]] = []
+    for field in scan(data, start, end):
+        which = field[0]
+        if which == 1:
+            shape.extend(integers_at(data, field))
+            if len(shape) > MAX_RANK:
+                raise WireError(f"a tensor has more than {MAX_RANK} dimensions", field[2])
+        elif which == 2:
+            code = integer_at(data, field)
+        elif which in _DATA:
+            if which != number:
+                first, number, pieces = (field[3] if field[1] == BYTES else field[2]), which, 0
+            pieces += 1
+            last = field[4]
+        elif which == EXTERNAL:
+            external.append(_read_pair(file, field[3], field[4]))
+        elif which == 14:
+            location = integer_at(data, field)
+    if any(size < 0 for size in shape):
+        raise WireError(f"a tensor has the shape {tuple(shape)}", start)
+    if element_count(tuple(shape)) > _LARGEST:
+        raise WireError(f"a tensor has the shape {tuple(shape)}, which no memory holds", start)
+    place = TensorPlace(tuple(shape), code, number, first, last, pieces)
+    if location == 1:
+        return _locate_outside(file, place, tuple(external), start)
+    size = data_size(place)
+    if number == RAW and size is not None and last - first != size:
+        message = f"a tensor has {format_count(last - first, 'byte')} of data; its shape and dtype need {size:,}"
+        raise WireError(message, start)
+    return place
+
+
+def data_size(place: TensorPlace) -> int | None:
+    """Return the number of bytes that shape and dtype need as raw data; None for texts and unknown dtypes."""
+    bits = _BITS.get(place.code)
+    return None if bits is None else (element_count(place.shape) * bits + 7) // 8
+
+
+def dtype_name(code: int) -> str:
+    """Return the name of a dtype by ONNX's number."""
+    return DTYPE_NAMES.get(code) or OTHER_NAMES.get(code) or f"dtype {code}"
+
+
+def _read_pair(file: OnnxFile, start: int, end: int) -> tuple[str, str]:
+    key = value = ""
+    for field in scan(file.data, start, end):
+        if field[0] in (1, 2):
+            expect(field, BYTES, "a pair of texts")
+            text = text_at(file.data, field)
+            key, value = (text, value) if field[0] == 1 else (key, text)
+    return key, value
+
+
+def _locate_outside(file: OnnxFile, place: TensorPlace, pairs: tuple[tuple[str, str], ...], at: int) -> TensorPlace:
+    """Return the place of data in another file, which must lie in the model's directory and be long enough."""
+    values = dict(pairs)
+    location = values.get("location", "")
+    path = check_location(file.folder, location, at)
+    try:
+        offset, length = (int(values[key]) if key in values else None for key in ("offset", "length"))
+    except ValueError:
+        raise WireError(f"external data in {location!r} has an offset or length that is not a number", at) from None
+    offset = offset or 0
+    size = data_size(place)
+    if size is None:
+        raise WireError(f"external data in {location!r} has the dtype {dtype_name(place.code)}", at)
+    if length is not None and length != size:
+        raise WireError(f"external data in {location!r} has {length:,} bytes; its shape and dtype need {size:,}", at)
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise WireError(f"external data is in {location!r}, which cannot be read: {reason}", at) from None
+    if not stat.S_ISREG(status.st_mode):
+        raise WireError(f"external data is in {location!r}, which is not a regular file", at)
+    if offset < 0 or offset + size > status.st_size:
+        message = f"external data is at byte {offset:,} of {location!r} with {size:,} bytes; that file has {status.st_size:,}"
+        raise WireError(message, at)
+    return TensorPlace(place.shape, place.code, EXTERNAL, offset, offset + size, 1, path, pairs)
+
+
+def check_location(folder: str, location: str, at: int) -> str:
+    """Return the path of external data. Raises WireError for a location outside of the model's directory."""
+    parts = location.replace("\\", "/").split("/")
+    outside = not location or "\0" in location or os.path.isabs(location) or ".." in parts or ":" in parts[0]
+    path = os.path.join(folder, location)
+    if not outside:
+        root = os.path.realpath(folder)
+        outside = os.path.commonpath((root, os.path.realpath(path))) != root
+    if outside:
+        raise WireError(f"external data is in {location!r}, which is not in the model's directory", at)
+    return path

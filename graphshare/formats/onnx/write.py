@@ -1,0 +1,313 @@
+"""Write a graph that was read from ONNX files as an ONNX model: what a rewrite did not touch is copied byte by byte.
+
+Fields stand in the order of their numbers, as protobuf's own libraries write them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.formats.onnx.attributes import GRAPH, GRAPHS
+from graphshare.formats.onnx.decode import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
+from graphshare.formats.onnx.protobuf import Message
+from graphshare.formats.onnx.stored import NamedMessage, OnnxSource, Span, stored_of
+from graphshare.formats.onnx.wire import encode_text, scan, text_at
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.onnx import Data
+
+TensorEncoder = Callable[[Node], Message | None]
+"""Returns the TensorProto of an initializer whose data is not where its file had it; None where the file's own holds."""
+
+
+def encode_graph_file(graph: Graph, encode_tensor: TensorEncoder = lambda node: None) -> Data:
+    """Return the bytes of the model file of ``graph``; of one that is as it was read, those of its file."""
+    source = graph.source
+    if not isinstance(source, OnnxSource):
+        raise RefusedError(Fault("the graph was not read from an ONNX file", hint="`graphshare export` writes it as ONNX"))
+    if is_untouched(graph) and all(encode_tensor(node) is None for node in graph.variables()):
+        return source.span
+    return _EncodedFile(encode_model(graph, encode_tensor))
+
+
+def is_untouched(graph: Graph) -> bool:
+    """Whether a graph has the nodes and heads that were read from its file."""
+    source = graph.source
+    return (
+        isinstance(source, OnnxSource)
+        and graph.nodes[len(graph.captures) :] == source.nodes
+        and [(e.node, e.index) for e in graph.heads] == [(e.node, e.index) for e in source.heads]
+    )
+
+
+class _EncodedFile:
+    """A message as data: its size, and its bytes in pieces."""
+
+    def __init__(self, message: Message) -> None:
+        self._message = message
+        self.size = message.size
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        return self._message.pieces()
+
+
+def encode_model(graph: Graph, encode_tensor: TensorEncoder = lambda node: None) -> Message:
+    """Return the ModelProto of ``graph``, each part from its own bytes where these still hold."""
+    source = graph.source
+    assert isinstance(source, OnnxSource)
+    message = Message()
+    fields = sorted(source.fields, key=lambda field: field[0])
+    for number, span in fields:
+        if number < 7:
+            message.add_encoded(span)
+    message.add_message(7, _GraphWriter(graph, encode_tensor).encode())
+    for number, span in fields:
+        if number > 7:
+            message.add_encoded(span)
+    return message
+
+
+def rename_message(message: NamedMessage, name: str) -> Data | Message:
+    """Return a message under another name; its own bytes where it has that name."""
+    if message.name == name:
+        return message.span
+    span = message.span
+    renamed = Message()
+    renamed.add_encoded(Span(span.file, span.start, message.name_start))
+    renamed.add_bytes(message.number, encode_text(name))
+    renamed.add_encoded(Span(span.file, message.name_end, span.end))
+    return renamed
+
+
+def _rename_sparse(message: NamedMessage, name: str) -> Data | Message:
+    """Return a SparseTensorProto under another name, which is that of its values."""
+    if message.name == name:
+        return message.span
+    span, renamed = message.span, Message()
+    for field in scan(span.file.data, span.start, span.end):
+        if field[2] != message.name_start:
+            renamed.add_encoded(Span(span.file, field[2], field[4]))
+            continue
+        values = Message()
+        for inner in scan(span.file.data, field[3], field[4]):
+            if inner[0] != 8:
+                values.add_encoded(Span(span.file, inner[2], inner[4]))
+        values.add_bytes(8, encode_text(name))
+        renamed.add_message(1, values)
+    return renamed
+
+
+class _GraphWriter:
+    """Encodes one graph. ``captured`` gives the names of what it captures, ``around`` the names of the graphs around it."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        encode_tensor: TensorEncoder,
+        captured: Mapping[Node, str] = EMPTY,
+        around: tuple[Set[str], ...] = (),
+    ) -> None:
+        self._graph = graph
+        self._encode_tensor = encode_tensor
+        self._captured = captured
+        self._nodes = [node for node in graph.nodes if node not in captured]
+        names = {name for node in self._nodes for name in outputs_of(node) if name}
+        self._renamed = _find_free_names(names, around)
+        self._around = (*around, {self._renamed.get(name, name) for name in names} if self._renamed else names)
+        self._heads = {(head.node, head.index) for head in graph.heads}
+        self._is_main = not around
+
+    def is_as_read(self) -> bool:
+        """Whether the bytes of a subgraph still hold: neither its own names nor those that it captures have changed."""
+        return (
+            is_untouched(self._graph)
+            and not self._renamed
+            and all(outputs_of(node) == (name,) for node, name in self._captured.items())
+            and all(writer.is_as_read() for node in self._nodes if node.subgraphs for writer in self._bodies(node))
+        )
+
+    def encode(self) -> Message:
+        """Return the GraphProto."""
+        variables = [node for node in self._nodes if not node.op]
+        items: list[tuple[int, Data | Message]] = [(NODE, self._encode_node(node)) for node in self._nodes if node.op]
+        items += self._order(self._list_tensors(variables))
+        items += [(INPUT, self._encode_input(node)) for node in variables if _is_input(node)]
+        items += [(OUTPUT, self._encode_output(head)) for head in self._graph.heads]
+        items += self._order(self._list_infos())
+        items += [(-number, span) for number, span in _source(self._graph).rest]
+        message = Message()
+        for number, item in sorted(items, key=lambda item: abs(item[0])):
+            if isinstance(item, Message):
+                message.add_message(number, item)
+            elif number < 0:  # a field with its tag
+                message.add_encoded(item)
+            else:
+                message.add_data(number, item)
+        return message
+
+    def _name(self, entry: Entry) -> str:
+        captured = self._captured.get(entry.node)
+        if captured is not None:
+            return captured
+        name = outputs_of(entry.node)[entry.index]
+        return self._renamed.get(name, name) if self._renamed else name
+
+    def _own_names(self, node: Node) -> tuple[str, ...]:
+        names = outputs_of(node)
+        return tuple([self._renamed.get(name, name) for name in names]) if self._renamed else names
+
+    def _bodies(self, node: Node) -> Iterator[_GraphWriter]:
+        """Yield the writers of a node's subgraphs; what these capture are the node's last inputs."""
+        entries = iter(node.inputs[len(node.inputs) - sum(len(graph.captures) for graph in node.subgraphs) :])
+        for graph in node.subgraphs:
+            captured = {variable: self._name(next(entries)) for variable in graph.captures}
+            yield _GraphWriter(graph, self._encode_tensor, captured, self._around)
+
+    def _encode_node(self, node: Node) -> Data | Message:
+        stored, details = stored_of(node.details), node.details
+        if details is None or stored.node is None:
+            raise RefusedError(Fault(f"operator {node.op} comes from no ONNX file", node=node.name))
+        bodies = list(self._bodies(node)) if node.subgraphs else []
+        count = len(node.inputs) - sum(len(graph.captures) for graph in node.subgraphs)
+        inputs = [self._name(entry) for entry in node.inputs[:count]]
+        for position in details.absent:
+            inputs.insert(position, "")
+        outputs = self._own_names(node)
+        changed = not all(body.is_as_read() for body in bodies)
+        if not changed and tuple(inputs) == stored.inputs and outputs == stored.outputs and details.label == stored.label:
+            return stored.node
+        message = Message()
+        for number, names in ((1, inputs), (2, outputs), (3, (details.label,) if details.label else ())):
+            for name in names:
+                message.add_bytes(number, encode_text(name))
+        remaining = iter(bodies)
+        for number, _, begin, start, end in scan(stored.node.file.data, stored.node.start, stored.node.end):
+            span = Span(stored.node.file, begin, end)
+            if number == 5 and changed:
+                message.add_message(5, _encode_attribute(Span(stored.node.file, start, end), remaining))
+            elif number > 3:
+                message.add_encoded(span)
+        return message
+
+    def _list_tensors(self, variables: Iterable[Node]) -> Iterator[tuple[int, int, Data | Message]]:
+        for node in variables:
+            stored, (name,) = stored_of(node.details), self._own_names(node)
+            if stored.tensor is not None and stored.is_sparse:
+                yield SPARSE, stored.tensor.rank, _rename_sparse(stored.tensor, name)
+            elif stored.tensor is not None:
+                yield INITIALIZER, stored.tensor.rank, self._encode_tensor(node) or rename_message(stored.tensor, name)
+
+    def _encode_input(self, node: Node) -> Data | Message:
+        (name,), declared = self._own_names(node), stored_of(node.details).input
+        declared = declared or find_value_info(_source(self._graph), node.name)
+        return _describe_value(name) if declared is None else rename_message(declared, name)
+
+    def _encode_output(self, head: Entry) -> Data | Message:
+        name, stored = self._name(head), stored_of(head.node.details)
+        known = stored.values.results.get(head.index) or stored.values.infos.get(head.index) or stored.input
+        return _describe_value(name) if known is None else rename_message(known, name)
+
+    def _list_infos(self) -> Iterator[tuple[int, int, Data | Message]]:
+        for node in self._nodes:
+            stored = stored_of(node.details)
+            if not (stored.values.infos or stored.values.annotations or stored.values.results):
+                continue
+            names = self._own_names(node)
+            for index, message in stored.values.infos.items():
+                if (node, index) not in self._heads or index in stored.values.results:
+                    yield VALUE_INFO, message.rank, rename_message(message, names[index])
+            for index, message in stored.values.results.items():  # an output no more: its type is known anyway
+                if (node, index) not in self._heads and index not in stored.values.infos and node.op:
+                    yield VALUE_INFO, _LAST, rename_message(message, names[index])
+            for index, message in stored.values.annotations.items():
+                yield ANNOTATION, message.rank, _rename_annotation(message, names[index], self._around[-1])
+        for number, message in _source(self._graph).orphans:
+            if not any(message.name in names for names in self._around):
+                yield number, message.rank, message.span
+
+    def _order(self, items: Iterable[tuple[int, int, Data | Message]]) -> list[tuple[int, Data | Message]]:
+        """Return messages list by list in the order of their file, those of copies after those of the originals."""
+        seen: Counter[tuple[int, int]] = Counter()
+        numbered = []
+        for number, rank, item in items:
+            numbered.append((number, seen[number, rank], rank, item))
+            seen[number, rank] += 1
+        return [(number, item) for number, _, _, item in sorted(numbered, key=lambda entry: entry[:3])]
+
+
+_LAST = 1 << 62
+
+
+def outputs_of(node: Node) -> tuple[str, ...]:
+    """Return the names of a node's outputs; a variable is its own output."""
+    return node.details.outputs if node.details is not None and node.op else (node.name,)
+
+
+def find_value_info(source: OnnxSource, name: str) -> NamedMessage | None:
+    """Return what a file says of the value ``name``: its dtype and shape."""
+    for node in source.nodes:
+        outputs = outputs_of(node)
+        if name in outputs:
+            stored, index = stored_of(node.details), outputs.index(name)
+            return stored.values.infos.get(index) or stored.values.results.get(index) or stored.input
+    return None
+
+
+def _source(graph: Graph) -> OnnxSource:
+    assert isinstance(graph.source, OnnxSource)
+    return graph.source
+
+
+def _is_input(node: Node) -> bool:
+    stored = stored_of(node.details)
+    return stored.input is not None or stored.tensor is None
+
+
+def _find_free_names(names: Set[str], around: tuple[Set[str], ...]) -> dict[str, str]:
+    """Return other names for values of a subgraph that have the name of a value around it, which would hide that one."""
+    renamed: dict[str, str] = {}
+    for name in sorted(name for name in names if any(name in others for others in around)):
+        number = 1
+        while (free := f"{name}_{number}") in names or free in renamed.values() or any(free in others for others in around):
+            number += 1
+        renamed[name] = free
+    return renamed
+
+
+def _describe_value(name: str) -> Message:
+    """Return a ValueInfoProto without a type."""
+    message = Message()
+    message.add_bytes(1, encode_text(name))
+    return message
+
+
+def _encode_attribute(span: Span, bodies: Iterator[_GraphWriter]) -> Message:
+    """Return an AttributeProto with its graphs as ``bodies`` encode them; all else as it was read."""
+    message = Message()
+    for number, _, begin, _, end in scan(span.file.data, span.start, span.end):
+        if number in (GRAPH, GRAPHS):
+            message.add_message(number, next(bodies).encode())
+        else:
+            message.add_encoded(Span(span.file, begin, end))
+    return message
+
+
+def _rename_annotation(message: NamedMessage, name: str, known: Set[str]) -> Data | Message:
+    """Return a TensorAnnotation for the value ``name``; the values that it refers to get the same prefix where they have it."""
+    if message.name == name:
+        return message.span
+    prefix = name.removesuffix(message.name) if name.endswith(message.name) else ""
+    span, renamed = message.span, Message()
+    renamed.add_bytes(1, encode_text(name))
+    for number, _, begin, start, end in scan(span.file.data, span.start, span.end):
+        if number == 2:
+            pair = Message()
+            for inner in scan(span.file.data, start, end):
+                text = text_at(span.file.data, inner)
+                follows = inner[0] == 2 and prefix + text in known
+                pair.add_bytes(inner[0], encode_text(prefix + text if follows else text))
+            renamed.add_message(2, pair)
+        elif number != 1:
+            renamed.add_encoded(Span(span.file, begin, end))
+    return renamed
