@@ -44,19 +44,26 @@ class FleetRun:
     without outputs, and another run with the same manifest goes on with them.
     """
 
-    def __init__(self, total: int, results: Generator[Result, None, None]) -> None:
+    def __init__(self, total: int, results: Generator[Result, None, None], manifest: Manifest | None) -> None:
         self.total = total
         self._results = results
+        self._manifest = manifest
 
     def __iter__(self) -> Iterator[Result]:
         return self
 
     def __next__(self) -> Result:
-        return next(self._results)
+        try:
+            return next(self._results)
+        except StopIteration:
+            self.close()
+            raise
 
     def close(self) -> None:
-        """End the run and its workers."""
+        """End the run and its workers, and let another one have the manifest."""
         self._results.close()
+        if self._manifest is not None:
+            self._manifest.close()
 
 
 def foreach(
@@ -85,7 +92,7 @@ def foreach(
 
     if settings.retry and manifest is not None:
         models = [model for model in models if manifest.has_failed(make(model))]
-    return FleetRun(len(models), _run(map(make, models), run, prepare, settings, manifest))
+    return FleetRun(len(models), _run(map(make, models), run, prepare, settings, manifest), manifest)
 
 
 def _refuse_settings(settings: Settings) -> None:

@@ -25,6 +25,9 @@ except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 
 
+_BEGIN = b'{"source":'  # of every line
+
+
 class _Source(msgspec.Struct, frozen=True):
     """The part of a line that says which model it is about."""
 
@@ -47,9 +50,13 @@ class Manifest:
         except OSError as error:
             raise output_error(error, path) from error
         self._file: BinaryIO = os.fdopen(self._fd, "rb", closefd=False)
-        self._lock()
         self._offsets: dict[int, int] = {}
-        self._read()
+        try:
+            self._lock()
+            self._read()
+        except BaseException:
+            self.close()
+            raise
 
     def _lock(self) -> None:
         if fcntl is not None:
@@ -66,7 +73,7 @@ class Manifest:
         try:
             for line in self._file:
                 number += 1
-                if not line.endswith(b"\n"):
+                if not line.endswith(b"\n") and _BEGIN.startswith(line[: len(_BEGIN)]):
                     os.ftruncate(self._fd, offset)
                     return
                 self._offsets[hash(decode(line).source)] = offset
@@ -108,6 +115,12 @@ class Manifest:
         """Return whether the last result of a model is a failure."""
         result = self.find(task.model.graph)
         return result is not None and result.result in ("failed", "killed")
+
+    def close(self) -> None:
+        """Let another run have the manifest."""
+        if not self._file.closed:
+            self._file.close()
+            os.close(self._fd)
 
     def append(self, result: Result) -> None:
         """Append a result. Raises OutputError."""

@@ -28,6 +28,10 @@ class Slot:
         self._work, self._prepare = partial(work, run), prepare
         self._executor: ProcessPoolExecutor | None = None
         self._process: Future[int] | None = None
+        self.begun: float | None = None  # when the process was ready
+
+    def _note_begin(self, process: Future[int]) -> None:
+        self.begun = time.monotonic()
 
     def submit(self, task: Task) -> Future[Result]:
         """Run a task; the process begins with the first one."""
@@ -37,6 +41,8 @@ class Slot:
             initialize = partial(_initialize, self._prepare)
             self._executor = ProcessPoolExecutor(1, mp_context=context, initializer=initialize)
             self._process = self._executor.submit(os.getpid)
+            self.begun = None
+            self._process.add_done_callback(self._note_begin)
         return self._executor.submit(self._work, task)
 
     def signal(self, number: int) -> None:
@@ -53,31 +59,40 @@ class Slot:
 
 
 class _Running:
-    """The tasks that run, each with its slot and the time at which its worker is ended."""
+    """The tasks that run, each with its slot and the time at which it was submitted."""
 
     def __init__(self) -> None:
         self.tasks: dict[Future[Result], tuple[Slot, Task, float]] = {}
 
     def add(self, slot: Slot, task: Task) -> None:
-        limit = task.time_limit
-        ends = time.monotonic() + limit + _GRACE if limit is not None else float("inf")
-        self.tasks[slot.submit(task)] = slot, task, ends
+        self.tasks[slot.submit(task)] = slot, task, time.monotonic()
 
     def wait(self) -> Iterator[tuple[Slot, Task, Result | Killed]]:
-        """Yield what has ended, at least one task."""
-        first = min(ends for _, _, ends in self.tasks.values())
-        done, _ = wait(self.tasks, None if first == float("inf") else max(0.0, first - time.monotonic()), FIRST_COMPLETED)
+        """Yield what has ended, if anything; tasks with a time limit are looked at when it has passed."""
+        now = time.monotonic()
+        left = [_time_left(slot, task, submitted, now) for slot, task, submitted in self.tasks.values()]
+        first = min((seconds for seconds in left if seconds is not None), default=None)
+        done, _ = wait(self.tasks, None if first is None else max(0.0, first), FIRST_COMPLETED)
         for future in done:
             slot, task, _ = self.tasks.pop(future)
             yield slot, task, _outcome(future, slot)
         now = time.monotonic()
-        for future, (slot, task, ends) in list(self.tasks.items()):
-            if ends <= now and not future.done():
+        for future, (slot, task, submitted) in list(self.tasks.items()):
+            left_for_task = _time_left(slot, task, submitted, now)
+            if left_for_task is not None and left_for_task <= 0 and not future.done():
                 del self.tasks[future]
                 slot.signal(getattr(signal, "SIGKILL", signal.SIGTERM))
                 slot.close()
                 reason = f"the time limit of {task.time_limit:g} s has passed, and the worker process was ended"
                 yield slot, task, Killed(reason, timed_out=True)
+
+
+def _time_left(slot: Slot, task: Task, submitted: float, now: float) -> float | None:
+    """Return the seconds until a worker is ended, None without a limit; the start of its process does not count."""
+    if task.time_limit is None:
+        return None
+    begun = max(submitted, slot.begun if slot.begun is not None else now)
+    return begun + task.time_limit + _GRACE - now
 
 
 def _outcome(future: Future[Result], slot: Slot) -> Result | Killed:

@@ -35,6 +35,8 @@ def work(run: Run, task: Task) -> Result:
         captured = Captured(2, b"", "".join(f"error: {fault}\n" for fault in error.faults))
     except OSError as error:
         captured = Captured(2, b"", f"error: {error.strerror or error}: {error.filename}\n")
+    except Exception as error:  # of a function other than the command line's, which reports it itself
+        captured = Captured(2, b"", f"error: this is a bug of graphshare: {type(error).__name__}: {error}\n")
     seconds = time.perf_counter() - started
     figures = {"cpu_seconds": round(time.process_time() - cpu, 6)}
     return _summarize(task, captured, graph, params, seconds, figures)

@@ -1,17 +1,25 @@
-"""``foreach``: one command for many models, with a manifest, in worker processes."""
+"""``foreach``: one command for many models, their outputs below one folder, a manifest, exit codes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import graphshare as gs
+from graphshare.cli.captured import run_captured
+from graphshare.cli.fleet_template import make_template
+from graphshare.errors import GraphshareError, InputError, OutputError, RefusedError, UsageError
 from graphshare.fleet.records import Result, Run, Task
 from graphshare.fleet.work import work
-from tests.processes import ROOT, done, graphshare
+from graphshare.formats.schema import explain
+from tests.processes import ROOT, done, graphshare, refused
+
+DUPLICATE = ("duplicate", "{}", "--prefix", "sha-")
 
 
 @pytest.fixture
@@ -48,37 +56,212 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def answers(results: Sequence[Result]) -> dict[str, str]:
+    return {os.path.basename(result.source): result.result for result in results}
+
+
+def faults_of(error: GraphshareError) -> list[str]:
+    return [str(fault) for fault in error.faults]
+
+
 def test_the_outputs_are_those_of_the_command_one_by_one(models: Path, tmp_path: Path) -> None:
-    run = done(
-        graphshare(
-            "foreach",
-            "models/*-symbol.json",
-            "-o",
-            "out",
-            "--jobs",
-            "2",
-            "--",
-            "duplicate",
-            "{}",
-            "--prefix",
-            "sha-",
-            cwd=tmp_path,
-        )
-    )
+    run = done(graphshare("foreach", "models/*-symbol.json", "-o", "out", "--jobs", "2", "--", *DUPLICATE, cwd=tmp_path))
     assert b"3 models: 3 done" in run.stdout
     (tmp_path / "alone").mkdir()
     for stem in ("blog", "lenet", "nin"):
-        done(
-            graphshare(
-                "duplicate",
-                f"models/{stem}",
-                "--prefix",
-                "sha-",
-                "-o",
-                f"alone/{stem}",
-                "--map-out",
-                f"alone/{stem}-map.json",
-                cwd=tmp_path,
-            )
-        )
+        out = ("-o", f"alone/{stem}", "--map-out", f"alone/{stem}-map.json")
+        done(graphshare("duplicate", f"models/{stem}", "--prefix", "sha-", *out, cwd=tmp_path))
     assert contents(tmp_path / "out") == contents(tmp_path / "alone")
+
+
+def test_what_a_pattern_matches(models: Path, inline: list[Task]) -> None:
+    deep = models / "a" / "b"
+    deep.mkdir(parents=True)
+    (deep / "x-symbol.json").write_bytes((models / "nin-symbol.json").read_bytes())
+    (deep / "x-0001.params").write_bytes((models / "lenet-0000.params").read_bytes())
+    (deep / "x-0012.params").write_bytes((models / "lenet-0000.params").read_bytes())
+    (models / "other.json").write_bytes((models / "nin-symbol.json").read_bytes())
+    (models / "net.onnx").write_bytes(b"")
+
+    def matches(*patterns: str) -> list[str]:
+        inline.clear()
+        list(gs.foreach(patterns, ["inspect", "{}"]))
+        return [task.model.relative for task in inline]
+
+    assert matches("models/*") == ["blog-symbol.json", "lenet-symbol.json", "net.onnx", "nin-symbol.json"]
+    assert matches("models/l*", "models/lenet", "models/nin") == ["lenet-symbol.json", "nin-symbol.json"]
+    assert matches("models/*.json")[-1] == "other.json"
+    assert matches("models/**/x*") == ["a/b/x-symbol.json"]
+    assert inline[0].model.params == "models/a/b/x-0012.params"
+    assert matches("models/a") == matches("models/a/") == ["b/x-symbol.json"]
+    assert matches("models/other.json") == ["other.json"]
+    with pytest.raises(InputError) as raised:
+        matches("models/*", "nothing*", "nowhere")
+    assert faults_of(raised.value) == ["nothing*: matches no model", "nowhere: matches no model"]
+
+
+def test_marks_stand_for_the_model_and_its_name(models: Path, inline: list[Task]) -> None:
+    list(gs.foreach("models/lenet", ["diff", "{}", "copies/{name}", "--prefix", "{stem}-{}"]))
+    list(gs.foreach("models/lenet", ["params", "stats", "{}"]))
+    list(gs.foreach("models/lenet", ["inspect", "{}", "--epoch", "0"]))
+    model = "models/lenet-symbol.json"
+    assert inline[0].words[:5] == ("diff", model, "copies/lenet", "--prefix", f"models/lenet-{model}")
+    assert inline[0].words[5:7] == ("--params", "models/lenet-0000.params")
+    assert inline[1].words == ("params", "stats", "models/lenet-0000.params", "--format", "json")
+    assert inline[2].words[:4] == ("inspect", "models/lenet", "--epoch", "0")
+    assert "--params" not in inline[2].words
+
+
+@pytest.mark.parametrize(
+    ("words", "out", "message"),
+    [
+        ([], "", "no command is given"),
+        (["duplicate", "{}", "--prefix", "a"], "", "duplicate writes files, and there is no folder for them"),
+        (["duplicate", "x", "--prefix", "a"], "out", "the command does not say where the model stands"),
+        (["check", "{}"], "out", "check writes no files, so it needs no folder for them"),
+        (["group", "{}"], "out", "group cannot be run for each model: it joins several models in one"),
+        (["foreach", "{}"], "out", "foreach cannot be run for each model: it cannot be its own command"),
+        (
+            ["upgrade", "{}", "-o", "x", "--in-place"],
+            "out",
+            "-o of upgrade is not for foreach: foreach names the outputs",
+        ),
+        (["upgrade", "{}", "-o", "x", "--in-place"], "out", "--in-place of upgrade is not for foreach"),
+        (["check", "{}", "--format", "sarif"], "", "--format of check is not for foreach: foreach prints one report"),
+    ],
+)
+def test_a_command_that_cannot_be_right_is_refused_before_anything_runs(
+    words: list[str], out: str, message: str, models: Path, inline: list[Task]
+) -> None:
+    with pytest.raises(UsageError) as raised:
+        gs.foreach("models/*", words, out=out)
+    assert any(fault.startswith(message) for fault in faults_of(raised.value))
+    assert inline == []
+    assert not (models.parent / "out").exists()
+
+
+def test_an_unknown_option_is_refused_once(models: Path, tmp_path: Path) -> None:
+    run = graphshare("foreach", "models/*", "--", "check", "{}", "--selekt", "GS1", cwd=tmp_path)
+    text = refused(run, "--selekt", "--select")
+    assert text.count("--selekt") == 1
+    refused(graphshare("foreach", "models/*", "--", "chekc", "{}", cwd=tmp_path), "chekc", "check")
+    refused(graphshare("foreach", "models/*", cwd=tmp_path), "no command is given", "write it after --")
+
+
+def test_two_models_in_one_place_are_refused(models: Path, inline: list[Task]) -> None:
+    other = models.parent / "other"
+    other.mkdir()
+    for name in ("nin", "blog"):
+        (other / f"{name}-symbol.json").write_bytes((models / f"{name}-symbol.json").read_bytes())
+    with pytest.raises(RefusedError) as raised:
+        gs.foreach(["models/*", "other/*"], DUPLICATE, out="out")
+    text = "\n".join(faults_of(raised.value))
+    assert "out/blog-symbol.json: both models/blog-symbol.json and other/blog-symbol.json would be written there" in text
+    assert "out/nin-symbol.json" in text
+    assert "lenet" not in text
+    with pytest.raises(RefusedError) as raised:
+        gs.foreach("models/*", DUPLICATE, out="other/../models")
+    assert "is an input, which foreach does not replace" in faults_of(raised.value)[0]
+    assert inline == []
+
+
+def test_a_second_run_does_what_is_new_changed_or_failed(models: Path, inline: list[Task], tmp_path: Path) -> None:
+    broken = models / "broken-symbol.json"
+    broken.write_text("{")
+
+    def again(**settings: Any) -> dict[str, str]:
+        inline.clear()
+        results = list(gs.foreach("models/*", DUPLICATE, out="out", manifest="run.jsonl", **settings))
+        ran = [os.path.basename(task.model.graph) for task in inline]
+        assert [os.path.basename(result.source) for result in results if not result.was_skipped] == ran
+        return {name: answer for name, answer in answers(results).items() if name in ran}
+
+    assert again() == {"blog-symbol.json": "done", "broken-symbol.json": "failed", "lenet-symbol.json": "done",
+                       "nin-symbol.json": "done"}  # fmt: skip
+    for line in lines(tmp_path / "run.jsonl"):
+        assert explain(line, "manifest") == []
+    assert again() == {"broken-symbol.json": "failed"}
+    os.utime(models / "nin-symbol.json", ns=(1, 1))  # another time and the same content
+    broken.write_bytes((models / "nin-symbol.json").read_bytes())
+    assert again() == {"broken-symbol.json": "done"}
+    params = models / "lenet-0000.params"
+    params.write_bytes(params.read_bytes()[:-9])
+    (models / "new-symbol.json").write_bytes(broken.read_bytes())
+    (tmp_path / "out" / "blog-symbol.json").unlink()
+    assert list(again()) == ["blog-symbol.json", "lenet-symbol.json", "new-symbol.json"]
+    assert list(again(retry=True)) == ["lenet-symbol.json"]
+    assert len(again(force=True)) == 5
+
+
+def test_another_command_runs_again(models: Path, inline: list[Task]) -> None:
+    for words in (DUPLICATE, (*DUPLICATE, "--mode", "tie")):
+        inline.clear()
+        list(gs.foreach("models/*", words, out="out", manifest="run.jsonl"))
+        assert len(inline) == 3
+
+
+def test_a_torn_last_line_is_dropped(models: Path, inline: list[Task], tmp_path: Path) -> None:
+    manifest = tmp_path / "run.jsonl"
+    list(gs.foreach("models/*", ["check", "{}"], manifest=manifest))
+    whole = manifest.read_bytes()
+    for cut in (1, len(whole.splitlines()[-1])):
+        manifest.write_bytes(whole[:-cut])
+        inline.clear()
+        list(gs.foreach("models/*", ["check", "{}"], manifest=manifest))
+        assert [task.model.graph for task in inline] == ["models/nin-symbol.json"]
+        assert [line["source"] for line in lines(manifest)] == [line["source"] for line in map(json.loads, whole.splitlines())]
+
+
+def test_a_file_that_is_not_a_manifest_is_left_alone(models: Path, tmp_path: Path) -> None:
+    for text in ("notes\n", '{"source": "a"}\n[1]\n', "notes"):
+        (tmp_path / "notes.txt").write_text(text)
+        with pytest.raises(InputError, match="is not one of a manifest"):
+            gs.foreach("models/*", ["check", "{}"], manifest="notes.txt")
+        assert (tmp_path / "notes.txt").read_text() == text
+    with pytest.raises(OutputError):
+        gs.foreach("models/*", ["check", "{}"], manifest="nowhere/run.jsonl")
+
+
+def test_one_run_at_a_time_writes_a_manifest(models: Path) -> None:
+    first = gs.foreach("models/*", ["check", "{}"], manifest="run.jsonl")
+    with pytest.raises(RefusedError, match="another run writes this manifest"):
+        gs.foreach("models/*", ["check", "{}"], manifest="run.jsonl")
+    first.close()
+    gs.foreach("models/*", ["check", "{}"], manifest="run.jsonl").close()
+
+
+def test_exit_codes(models: Path, inline: list[Task]) -> None:
+    (models / "lenet-symbol.json").write_text((models / "lenet-symbol.json").read_text().replace('"Pooling"', '"Polling"'))
+    results = {r.source: r for r in gs.foreach("models/*", ["check", "{}"])}
+    assert answers(list(results.values())) == {"blog-symbol.json": "done", "lenet-symbol.json": "no", "nin-symbol.json": "done"}
+    figures = results["models/lenet-symbol.json"].figures
+    assert figures["counts.error"] > 0
+    run = run_captured(["foreach", "models/*", "--", "check", "{}"])
+    assert run.code == 1
+    assert b"3 models: 2 done, 1 answered no" in run.stdout
+    (models / "blog-symbol.json").write_text("{")
+    run = run_captured(["foreach", "models/*", "--", "inspect", "{}"])
+    assert run.code == 2
+    assert b"failed models/blog-symbol.json: " in run.stdout
+    assert b"3 models: 2 done, 1 failed" in run.stdout
+
+
+def test_settings_that_contradict_each_other(models: Path) -> None:
+    contradictions: list[tuple[dict[str, Any], str]] = [
+        ({"retry": True}, "from a manifest"),
+        ({"retry": True, "force": True}, "--force everything"),
+        ({"shared_filesystem": True}, "is about a cluster"),
+        ({"max_memory": "lots"}, "not a size"),
+    ]
+    for settings, message in contradictions:
+        with pytest.raises(UsageError, match=message):
+            gs.foreach("models/*", ["check", "{}"], **settings)
+
+
+def test_templates_have_the_outputs_of_their_commands() -> None:
+    assert make_template(DUPLICATE).outputs == (("--out", "graph"), ("--params-out", "params"), ("--map-out", "map"))
+    assert make_template(["export", "{}"]).outputs == (("--out", ".onnx"),)
+    assert make_template(["export", "{}"]).has_report
+    assert make_template(["duplicate", "{}", "--prefix", "a", "--dry-run"]).outputs == ()
+    assert make_template(["format", "{}", "--check"]).outputs == ()
+    assert not make_template(["inspect", "{}", "--params", "x"]).takes_params

@@ -1,0 +1,105 @@
+"""Worker processes: a model that kills its worker, hangs or takes too much memory ends no other model."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from graphshare.errors import GraphshareError, RefusedError
+from graphshare.fleet import slots
+from graphshare.fleet.foreach import FleetRun, Settings, foreach
+from graphshare.fleet.records import Captured, FleetModel, Result, Task
+from graphshare.fleet.tasks import Template
+from graphshare.fleet.work import work
+
+
+def prepare() -> None:
+    """Worker processes need nothing."""
+
+
+def run(words: Sequence[str]) -> Captured:
+    """Do what the name of the file says."""
+    name = os.path.basename(words[0])
+    if name.startswith("dies"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if name.startswith("once") and not os.path.exists(f"{words[0]}.tried"):
+        Path(f"{words[0]}.tried").touch()
+        os._exit(3)
+    if name.startswith("sleeps"):
+        time.sleep(60)
+    if name.startswith("hangs"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+        time.sleep(60)
+    if name.startswith("takes"):
+        try:
+            bytearray(1 << 30)
+        except MemoryError:
+            return Captured(2, b"", "error: too large\n")
+    return Captured(0, b"", "")
+
+
+def fleet(folder: Path, *names: str, settings: Settings) -> FleetRun:
+    for name in names:
+        (folder / f"{name}.json").write_text("{}")
+    return foreach([f"{folder}/*.json"], Template(("{}",)), run, settings, prepare=prepare)
+
+
+def answers(results: FleetRun) -> dict[str, str]:
+    return {Path(result.source).stem: result.result for result in results}
+
+
+def test_a_model_that_kills_its_worker_is_recorded_and_run_once_more_alone(tmp_path: Path) -> None:
+    manifest = tmp_path / "run.jsonl"
+    found = answers(fleet(tmp_path, "a", "dies", "m", "once", "z", settings=Settings(jobs=2, manifest=str(manifest))))
+    assert found == {"a": "done", "dies": "failed", "m": "done", "once": "done", "z": "done"}
+    assert manifest.read_text().count('"result":"killed"') == 2
+    assert manifest.read_text().count('"result":"failed"') == 1
+    (failure,) = [line for line in manifest.read_text().splitlines() if '"failed"' in line]
+    assert "the worker process ended: out of memory, or a crash of native code; so it was when run again alone" in failure
+
+
+def test_a_model_beyond_its_limits_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "_GRACE", 0.1)
+    names = ("a", "hangs", "sleeps", "takes", "z")
+    results = {Path(r.source).stem: r for r in fleet(tmp_path, *names, settings=Settings(time_limit=0.3, max_memory="500M"))}
+    assert {name for name, result in results.items() if result} == {"a", "z"}
+    assert "the time limit of 0.3 s has passed; nothing was written" in results["sleeps"].error
+    assert "the time limit of 0.3 s has passed, and the worker process was ended" in results["hangs"].error
+    assert results["takes"].error == "too large"
+
+
+def test_a_run_that_is_closed_leaves_no_process(tmp_path: Path) -> None:
+    run = fleet(tmp_path, "a", "sleeps", settings=Settings(jobs=2))
+    assert next(run).result == "done"
+    started = time.monotonic()
+    run.close()
+    assert time.monotonic() - started < 30  # the other model sleeps for 60 s
+    assert list(run) == []
+
+
+def raise_refusal(words: Sequence[str]) -> Captured:
+    raise RefusedError("refused: https://user:secret@host/a?token=1 is gone")
+
+
+def raise_bug(words: Sequence[str]) -> Captured:
+    raise ZeroDivisionError("by zero")
+
+
+def test_no_exception_of_a_command_ends_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text("{}")
+    task = Task(FleetModel(str(path), "", "a.json"), ("x",), (), ("x",))
+    result: Result = work(raise_refusal, task)
+    assert (result.result, result.error) == ("failed", "refused: https://host/a is gone")
+    result = work(raise_bug, task)
+    assert (result.result, result.error) == ("failed", "this is a bug of graphshare: ZeroDivisionError: by zero")
+    path.unlink()
+    result = work(run, task)
+    assert result.result == "failed"
+    assert "cannot be read: No such file" in result.error
+    assert not isinstance(result, GraphshareError)
