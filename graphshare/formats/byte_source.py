@@ -12,7 +12,7 @@ import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, overload
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.nearby import refuse_missing, suggest_files
@@ -25,6 +25,7 @@ Identity = tuple[int, ...]
 """Equal for as long as the content of a source is the same."""
 
 BUSY = "another process is writing this file"
+_BLOCK = 1 << 16
 
 
 class ByteSource(ABC):
@@ -109,6 +110,49 @@ class LocalFile(ByteSource):
 
     def close(self) -> None:
         self._file.close()
+
+
+class SourceBytes:
+    """A source that is indexed and sliced like ``bytes``, read block by block when it is looked at; it is never mapped.
+
+    A mapped file that is cut short kills the process; here a source that changes is an InputError.
+    """
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        self._start = 0
+        self._block = b""
+
+    def __len__(self) -> int:
+        return self._source.size
+
+    @overload
+    def __getitem__(self, key: int) -> int: ...
+    @overload
+    def __getitem__(self, key: slice) -> bytes: ...
+    def __getitem__(self, key: int | slice) -> int | bytes:
+        if isinstance(key, int):
+            if not self._start <= key < self._start + len(self._block):
+                self._read_block(key)
+            return self._block[key - self._start]
+        start, stop, _ = key.indices(self._source.size)
+        if start >= stop:
+            return b""
+        if stop - start > _BLOCK:
+            return self._read(start, stop - start)
+        if not (self._start <= start and stop <= self._start + len(self._block)):
+            self._read_block(start)
+        return self._block[start - self._start : stop - self._start]
+
+    def _read_block(self, start: int) -> None:
+        if start >= self._source.size:
+            raise IndexError(start)
+        self._start, self._block = start, self._read(start, min(_BLOCK, self._source.size - start))
+
+    def _read(self, start: int, length: int) -> bytes:
+        content = self._source.read_at(start, length)
+        self._source.check_unchanged()
+        return content
 
 
 class SourceFile(io.RawIOBase):

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from graphshare.errors import InputError
+from graphshare.formats.onnx.decode import read_model
+from graphshare.formats.onnx.encode import encode_model
+from graphshare.formats.onnx.write import encode_graph_file
+from graphshare.ir import onnx as ir
 
 CUT = """
 import os, sys
@@ -39,3 +46,16 @@ def test_a_file_cut_short_while_its_arrays_are_used_is_an_error(tmp_path: Path, 
     first, second = done.stdout.splitlines()
     assert first == str(float(1 << 20))
     assert "while it was being read" in second
+
+
+def test_a_large_onnx_model_cut_short_while_its_messages_are_used_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "large.onnx"
+    data = ir.Bytes(bytes(20 << 20))
+    values = tuple(ir.ValueInfo(name, "uint8", (20 << 20,)) for name in ("x", "y"))
+    weight = ir.Tensor("w", "uint8", (20 << 20,), data)
+    graph = ir.OnnxGraph("g", (ir.OnnxNode("Add", ("x", "w"), ("y",)),), values[:1], values[1:], (weight,))
+    path.write_bytes(b"".join(encode_model(ir.OnnxModel(graph, {"": 17}, 8)).pieces()))
+    model = read_model(str(path))
+    os.truncate(path, 100)
+    with pytest.raises(InputError, match="changed since it was indexed"):
+        b"".join(encode_graph_file(model).pieces())

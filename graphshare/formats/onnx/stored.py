@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import msgspec
 
-from graphshare.errors import Fault, InputError
-from graphshare.formats.byte_source import ByteSource, Identity, open_source
+from graphshare.formats.byte_source import ByteSource, Identity, SourceBytes, reopen_source
 from graphshare.formats.onnx.wire import Data
 from graphshare.ir.graph import EMPTY, Entry, Node, NodeDetails, Source
 
 _CHUNK = 1 << 20
-_MAPPED = 1 << 24  # bytes from which on a file is mapped rather than read
+_LARGE = 1 << 24  # bytes from which on a file is not read as a whole
 
 
 class OnnxFile:
@@ -29,21 +27,18 @@ class OnnxFile:
         self.path = source.name
         self.size = source.size
         self.identity: Identity = source.identity
-        descriptor = source.descriptor()
         self.data: Data
-        if source.size < _MAPPED or descriptor is None:
+        if source.size < _LARGE or source.descriptor() is None:
             self.data = source.read_at(0, source.size)
         else:
-            self.data = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+            self.data = SourceBytes(reopen_source(source.name, source.identity))
 
     def pieces(self, start: int, end: int) -> Iterator[bytes]:
         """Yield bytes in pieces of at most 1 MiB. Raises InputError when the file has changed since it was read."""
         if isinstance(self.data, bytes) or end - start <= _CHUNK:
             yield self.data[start:end]
             return
-        with open_source(self.path) as source:  # a mapping would keep all of them in memory
-            if source.identity != self.identity:
-                raise InputError(Fault("changed since it was read", where=self.path))
+        with reopen_source(self.path, self.identity) as source:
             for place in range(start, end, _CHUNK):
                 yield source.read_at(place, min(_CHUNK, end - place))
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from mmap import mmap
 
-Data = bytes | mmap
+from graphshare.formats.byte_source import SourceBytes
+
+Data = bytes | SourceBytes
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _MASK64 = (1 << 64) - 1
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from graphshare.errors import InputError
-from graphshare.formats.byte_source import SourceFile, open_source, reopen_source
+from graphshare.formats.byte_source import SourceBytes, SourceFile, open_source, reopen_source
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.mxnet_write import copy_records
 from graphshare.formats.params.registry import read_index
@@ -33,6 +33,23 @@ def test_ranges_are_exact(path: Path) -> None:
 def test_a_range_beyond_the_end_is_an_error_with_the_byte_where_the_file_ends(path: Path) -> None:
     with open_source(path) as source, pytest.raises(InputError, match=r"byte 100: shrank while it was being read"):
         source.read_at(95, 6)
+
+
+def test_a_source_is_indexed_and_sliced_like_bytes(tmp_path: Path) -> None:
+    content = bytes(range(256)) * 1024
+    target = tmp_path / "x"
+    target.write_bytes(content)
+    with open_source(target) as source:
+        data = SourceBytes(source)
+        assert len(data) == len(content)
+        for start, stop in ((0, 0), (0, 10), (65530, 65540), (5, 200_000), (262_140, 262_144), (262_140, 300_000), (7, 3)):
+            assert data[start:stop] == content[start:stop]
+        assert [data[place] for place in (0, 65_535, 65_536, 3, 262_143)] == [0, 255, 0, 3, 255]
+        with pytest.raises(IndexError):
+            data[262_144]
+        os.truncate(target, 100)
+        with pytest.raises(InputError, match="while it was being read"):
+            data[100_000:100_010]
 
 
 def test_a_file_that_changed_cannot_be_reopened(path: Path) -> None:
