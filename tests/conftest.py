@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,10 @@ os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, _PATHS))
 # A shell starts what it runs in the background with SIGINT ignored, and everything that tests start inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What tests start, and the workers, may keep bytecode: otherwise each of hundreds of processes compiles the package for itself.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Tests run side by side, and the products of each would start as many threads as there are processors. Nothing above imports
 # numpy, which reads this once.
@@ -39,6 +46,33 @@ settings.register_profile(
 )
 settings.register_profile("ci", max_examples=1000, deadline=None, suppress_health_check=_SLOW_DATA)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "everyday"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect without the garbage collector, which would walk the many thousand tests again and again, then and later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep one test of each function whose tests are too long for everyday: it is skipped and says why."""
+    if is_required("large"):
+        return
+    seen: set[str] = set()
+    kept = []
+    for item in items:
+        if item.get_closest_marker("large") is not None:
+            function = item.nodeid.partition("[")[0]
+            if function in seen:
+                continue
+            seen.add(function)
+        kept.append(item)
+    items[:] = kept
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -17,8 +17,8 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from tests.elementwise import describe_mismatch
 from tests.export.judge import export_graph, run_onnx
 from tests.export.test_recorded import EVERYDAY
+from tests.kernels.recordings import WITH_BODIES, cases, recorded, recorded_outputs, tolerance_of
 from tests.kernels.test_bodies import graph_of
-from tests.kernels.test_recorded import WITH_BODIES, cases, recorded, tolerance_of
 from tests.symbols import document, mxnet_text, operator, variable
 
 
@@ -33,7 +33,7 @@ def everyday_cases() -> list[Any]:
 @pytest.mark.parametrize(("family", "number", "case"), everyday_cases())
 def test_onnx_computes_what_mxnet_computed(family: str, number: int, case: dict[str, Any]) -> None:
     kept = recorded(family)
-    wanted = [kept[f"{number}_out{i}"] for i in range(sum(key.startswith(f"{number}_out") for key in kept))]
+    wanted = recorded_outputs(family, number)
     graph = graph_of(case, len(wanted))
     arrays = {node: kept[f"{number}_{node.name}"] for node in graph.variables()}
     data = export_graph(graph, arrays, ())

@@ -14,7 +14,7 @@ from graphshare.export_onnx.opsets import FIRST, FIRST_WITH, IR_VERSIONS
 from graphshare.ops.registry import find_translation
 from graphshare.ops.translation import Translator
 from tests.export.judge import export_operator
-from tests.kernels.test_recorded import FAMILIES, cases_of, recorded
+from tests.kernels.recordings import FAMILIES, cases_of, recorded_inputs, recorded_outputs
 
 
 @cache
@@ -35,9 +35,7 @@ def test_every_operator_is_valid_or_refused(opset: int) -> None:
     refused = wrong = checked = 0
     messages = []
     for op, (family, number, case) in first_cases().items():
-        kept = recorded(family)
-        inputs = [kept[f"{number}_in{i}"] for i in range(len(case["inputs"]))]
-        outputs = sum(key.startswith(f"{number}_out") for key in kept)
+        inputs, outputs = recorded_inputs(family, number), len(recorded_outputs(family, number))
         data = export_operator(op, case["attrs"], inputs, outputs, opset=opset)
         if isinstance(data, RefusedError):
             refused += 1

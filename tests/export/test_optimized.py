@@ -11,7 +11,7 @@ from graphshare.errors import RefusedError
 from tests.export.judge import export_operator, run_onnx
 from tests.export.known_differences import KNOWN
 from tests.export.test_recorded import compare, exported_cases
-from tests.kernels.test_recorded import recorded
+from tests.kernels.recordings import recorded_inputs, recorded_outputs
 
 JOINED = ("batch_normalization", "convolution", "deconvolution", "normalization", "pooling", "quantized", "resizing", "rnn")
 """The families of operators that onnxruntime joins; of the others a share is tried."""
@@ -25,9 +25,7 @@ def joinable_cases() -> list[Any]:
 
 @pytest.mark.parametrize(("family", "number", "case"), joinable_cases())
 def test_optimizations_keep_the_results(family: str, number: int, case: dict[str, Any]) -> None:
-    kept = recorded(family)
-    inputs = [kept[f"{number}_in{i}"] for i in range(len(case["inputs"]))]
-    wanted = [kept[f"{number}_out{i}"] for i in range(sum(key.startswith(f"{number}_out") for key in kept))]
+    inputs, wanted = recorded_inputs(family, number), recorded_outputs(family, number)
     data = export_operator(case["op"], case["attrs"], inputs, len(wanted))
     if isinstance(data, RefusedError) or len(onnx.load_from_string(data).graph.node) < 2:
         return  # nothing to join

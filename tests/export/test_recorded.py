@@ -14,7 +14,7 @@ from graphshare.ops.translation import Translator
 from tests.elementwise import Tolerance, describe_mismatch
 from tests.export.judge import export_operator, run_onnx
 from tests.export.known_differences import KNOWN
-from tests.kernels.test_recorded import FAMILIES, cases_of, recorded, tolerance_of
+from tests.kernels.recordings import FAMILIES, cases_of, recorded_inputs, recorded_outputs, tolerance_of
 
 EVERYDAY = 10
 """One in so many cases of a family is tried in an everyday run."""
@@ -34,9 +34,7 @@ def exported_cases() -> list[Any]:
 
 @pytest.mark.parametrize(("family", "number", "case"), exported_cases())
 def test_onnx_computes_what_mxnet_computed(family: str, number: int, case: dict[str, Any]) -> None:
-    kept = recorded(family)
-    inputs = [kept[f"{number}_in{i}"] for i in range(len(case["inputs"]))]
-    wanted = [kept[f"{number}_out{i}"] for i in range(sum(key.startswith(f"{number}_out") for key in kept))]
+    inputs, wanted = recorded_inputs(family, number), recorded_outputs(family, number)
     translator = find_translation(case["op"])
     assert isinstance(translator, Translator)
     data = export_operator(case["op"], case["attrs"], inputs, len(wanted))

@@ -31,7 +31,7 @@ from tests.export.judge import export_graph, export_operator, run_onnx
 from tests.fuzz.sandbox import Case, run_numbers
 from tests.generate.grow import Grower, Model
 from tests.generate.known_exports import known_reason
-from tests.kernels.test_recorded import tolerance_of
+from tests.kernels.recordings import tolerance_of
 
 SECONDS = 60.0
 """What a graph may take."""

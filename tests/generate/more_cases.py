@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 
-from tests.oracle.probing import RECORDED, Probe
+from tests.kernels.recordings import cases_of, recorded_inputs
+from tests.oracle.probing import Probe
 
 BEFORE = {"_sparse_retain": ("cast_storage", {"stype": "row_sparse"})}
 """The operator that computes the first input: rows are retained of row-sparse arrays, which no variable is."""
@@ -25,9 +24,8 @@ def more_cases() -> dict[str, list[Probe]]:
         "_copyto": [_case("_copyto", {}, rows + shift) for shift in (0, 0.5)],
         "_sparse_retain": [_case("_sparse_retain", {}, rows, np.array(kept, np.int64)) for kept in ([1, 3], [3, 0], [2, 2])],
     }
-    kept = dict(np.load(RECORDED / "joined.npz"))
-    for number, case in enumerate(json.loads(str(kept["cases"]))):
-        inputs = [_quarter(kept[f"{number}_in{i}"]) for i in range(len(case["inputs"]))]
+    for number, case in enumerate(cases_of("joined")):
+        inputs = [_quarter(x) for x in recorded_inputs("joined", number)]
         if inputs[0].dtype == np.int8 and inputs[1].dtype == np.float32 and inputs[1].size > 1:
             continue  # weights that become int8 inside, up to 127: sums of signed data times those are not exact
         if "quantized" in case["attrs"] and "with_sum" in case["attrs"]:

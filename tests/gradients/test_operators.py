@@ -6,7 +6,6 @@ import json
 from ast import literal_eval
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,10 @@ from tests.gradients.checker import STEP, Check, check, slightly_wrong
 from tests.gradients.more_cases import CHECKED, drawn
 from tests.gradients.numpy_cases import REFUSED, SMOOTH
 from tests.gradients.one_operator import gradients_of, graph_of
+from tests.kernels.recordings import FAMILIES, WITH_BODIES, cases_of, recorded_inputs, recorded_outputs
 from tests.kernels.unrecorded import UNRECORDED
 from tests.symbols import document, operator, variable
 
-RECORDED = Path(__file__).parents[1] / "kernels" / "recorded"
 LIMIT = 1e-5
 GRADIENTS = known_gradients()
 
@@ -116,25 +115,21 @@ def sound(case: dict[str, Any]) -> bool:
 def cases() -> dict[str, list[tuple[dict[str, Any], list[Any], int, int]]]:
     """By operator: the case, its inputs, the number of its outputs, and its number."""
     found: dict[str, list[tuple[dict[str, Any], list[Any], int, int]]] = {}
-    for case, kept, number in _all():
-        if case in CHECKED or case in SMOOTH or case in UNRECORDED or sound(case):
-            inputs = [kept[f"{number}_in{i}"] for i in range(len(case["inputs"]))]
-            outputs = sum(key.startswith(f"{number}_out") for key in kept)
-            op = canonical(case["op"])
-            found.setdefault(op, []).append((case, inputs, 1 if op in FIRST_ONLY else outputs, number))
+    for case, inputs, outputs, number in _all():
+        op = canonical(case["op"])
+        found.setdefault(op, []).append((case, inputs, 1 if op in FIRST_ONLY else outputs, number))
     return found
 
 
-def _all() -> Iterator[tuple[dict[str, Any], dict[str, Any], int]]:
-    for path in sorted(RECORDED.glob("*.npz")):
-        with np.load(path, allow_pickle=False) as file:
-            kept = dict(file)
-        for number, case in enumerate(json.loads(str(kept["cases"]))):
-            yield case, kept, number
+def _all() -> Iterator[tuple[dict[str, Any], list[Any], int, int]]:
+    for family in sorted((*FAMILIES, *WITH_BODIES)):
+        for number, case in enumerate(cases_of(family)):
+            if sound(case):
+                yield case, recorded_inputs(family, number), len(recorded_outputs(family, number)), number
     for known in (CHECKED, SMOOTH, UNRECORDED):
         kept = drawn(known)
         for number, case in enumerate(known):
-            yield case, kept, number
+            yield case, [kept[f"{number}_in{i}"] for i in range(len(case["inputs"]))], 1, number
 
 
 def checked(op: str, *, small: bool = False) -> Iterator[tuple[dict[str, Any], int, Check]]:

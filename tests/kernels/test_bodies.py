@@ -16,7 +16,7 @@ from graphshare.execute.plan import make_plan, missing_kernels
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from tests.elementwise import describe_mismatch
-from tests.kernels.test_recorded import WITH_BODIES, cases, recorded, tolerance_of
+from tests.kernels.recordings import WITH_BODIES, cases, recorded, recorded_outputs, tolerance_of
 from tests.symbols import document, operator, variable
 
 
@@ -30,7 +30,7 @@ def graph_of(case: dict[str, Any], outputs: int) -> Graph:
 @pytest.mark.parametrize(("family", "number", "case"), cases(WITH_BODIES))
 def test_a_node_with_bodies(family: str, number: int, case: dict[str, Any]) -> None:
     kept = recorded(family)
-    wanted = [kept[f"{number}_out{i}"] for i in range(sum(key.startswith(f"{number}_out") for key in kept))]
+    wanted = recorded_outputs(family, number)
     graph = graph_of(case, len(wanted))
     values = {node: kept[f"{number}_{node.name}"] for node in graph.variables()}
     node = graph.nodes[-1]

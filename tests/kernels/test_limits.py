@@ -9,18 +9,19 @@ import numpy as np
 import pytest
 
 from graphshare.ops.limits import FLOATS, Limits
+from tests.kernels.recordings import FAMILIES, cases_of
 from tests.oracle.probed import Refusal, backward, forward
 from tests.oracle.probing import probes, recorded_cases
+from tests.surroundings import size_of_day
 
-SEED, EACH = 31, 8
-RECORDED = recorded_cases()
+SEED, EACH = 31, size_of_day(3, 8)
 
 
-@pytest.mark.parametrize("op", sorted(RECORDED))
+@pytest.mark.parametrize("op", sorted({case["op"] for family in FAMILIES for case in cases_of(family)}))
 def test_what_a_kernel_does_not_compute_is_refused(op: str) -> None:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        for case, inputs in probes(op, RECORDED[op], EACH, SEED):
+        for case, inputs in probes(op, recorded_cases()[op], EACH, SEED):
             for compute in (forward, lambda case, inputs: backward(case, inputs, 0)):
                 # An AssertionError says that inference differs, which is checked elsewhere.
                 with suppress(Refusal, AssertionError):

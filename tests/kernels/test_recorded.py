@@ -3,68 +3,43 @@
 from __future__ import annotations
 
 import datetime
-import importlib
 import json
-from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from graphshare.ops.kernel import Context, Result
+from graphshare.ops.kernel import Context, Kernel, Result
 from graphshare.ops.registry import find_kernel, lookup
 from graphshare.ops.unification import unify
-from tests.elementwise import EXACT, TOLERANCE, Tolerance, describe_mismatch
+from tests.elementwise import describe_mismatch
 from tests.kernels.cases import INT8
-
-HERE = Path(__file__).parent
-WITH_BODIES = ("flow", "joined")  # their nodes carry subgraphs: test_bodies.py
-FAMILIES = sorted({path.stem for path in (HERE / "recorded").glob("*.npz")} - set(WITH_BODIES))
-
-
-@cache
-def recorded(family: str) -> dict[str, Any]:
-    with np.load(HERE / "recorded" / f"{family}.npz", allow_pickle=False) as file:
-        return dict(file)
-
-
-@cache
-def cases_of(family: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(json.dumps(importlib.import_module(f"tests.kernels.cases.{family}").CASES))
-    return found
-
-
-def cases(families: Sequence[str] = FAMILIES) -> list[Any]:
-    return [
-        pytest.param(family, number, case, id=f"{family}-{number}-{case['op']}")
-        for family in families
-        for number, case in enumerate(cases_of(family))
-    ]
-
-
-def tolerance_of(case: dict[str, Any], expected: Any) -> Tolerance:
-    """Return by what an element of an output may differ: as the case says, else as its dtype allows."""
-    default = TOLERANCE.get(str(expected.dtype), EXACT)
-    return Tolerance(case.get("atol", default.atol), case.get("rtol", default.rtol))
+from tests.kernels.recordings import (
+    FAMILIES,
+    WITH_BODIES,
+    cases,
+    cases_of,
+    recorded,
+    recorded_inputs,
+    recorded_outputs,
+    tolerance_of,
+)
 
 
 @pytest.mark.parametrize(("family", "number", "case"), cases())
-def test_kernel_computes_what_mxnet_computed(family: str, number: int, case: dict[str, Any]) -> None:
-    kept = recorded(family)
-    inputs = [kept[f"{number}_in{i}"].copy() for i in range(len(case["inputs"]))]
-    wanted = [kept[f"{number}_out{i}"] for i in range(sum(key.startswith(f"{number}_out") for key in kept))]
+def test_kernel_infers_and_computes_what_mxnet_did(family: str, number: int, case: dict[str, Any]) -> None:
+    inputs, wanted = recorded_inputs(family, number), recorded_outputs(family, number)
     signature, kernel = lookup(case["op"]), find_kernel(case["op"])
     assert signature is not None
     assert kernel is not None, f"no kernel for {case['op']}"
     attrs, faults = signature.parse(case["attrs"])
     assert not faults
+    compare_inference(kernel, attrs, inputs, wanted, is_dynamic=case.get("dynamic", False))
     context = Context(training=case.get("train", False), reusable=(False,) * len(inputs), num_outputs=len(wanted))
-    before = [x.copy() for x in inputs]
-    result = kernel.forward(context, attrs, *inputs)
+    given = [x.copy() for x in inputs]
+    result = kernel.forward(context, attrs, *given)
     outputs = result.outputs if isinstance(result, Result) else result if isinstance(result, tuple) else (result,)
-    for x, y in zip(inputs, before, strict=True):
+    for x, y in zip(given, inputs, strict=True):
         assert np.array_equal(x, y, equal_nan=x.dtype.kind == "f"), "an input that is still needed was changed"
     for got, want in zip(outputs, wanted, strict=False):
         mismatch = describe_mismatch(got, want, tolerance_of(case, want), zero_signs=family == "unary")
@@ -78,17 +53,10 @@ def test_kernel_computes_what_mxnet_computed(family: str, number: int, case: dic
         assert np.array_equal(got, want, equal_nan=want.dtype.kind == "f")
 
 
-@pytest.mark.parametrize(("family", "number", "case"), cases())
-def test_kernel_infers_what_mxnet_gave(family: str, number: int, case: dict[str, Any]) -> None:
-    kept = recorded(family)
-    inputs = [kept[f"{number}_in{i}"] for i in range(len(case["inputs"]))]
-    wanted = [kept[f"{number}_out{i}"] for i in range(sum(key.startswith(f"{number}_out") for key in kept))]
-    signature, kernel = lookup(case["op"]), find_kernel(case["op"])
-    assert signature is not None
-    assert kernel is not None
-    attrs, _ = signature.parse(case["attrs"])
+def compare_inference(kernel: Kernel, attrs: dict[str, Any], inputs: list[Any], wanted: list[Any], *, is_dynamic: bool) -> None:
+    """Check the inferred shapes and dtypes; what is dynamic is inferred as far as it goes."""
     _, shapes = kernel.shapes(attrs, [x.shape for x in inputs], [None] * len(wanted))
-    if case.get("dynamic"):  # as far as it goes
+    if is_dynamic:
         for shape, x in zip(shapes, wanted, strict=True):
             assert unify(shape, x.shape) == x.shape
     else:

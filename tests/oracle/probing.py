@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,8 @@ import numpy as np
 
 from graphshare.ops.notation import Parameter
 from graphshare.ops.registry import lookup
+from tests.kernels.recordings import FAMILIES, cases_of, recorded_inputs
 
-RECORDED = Path(__file__).parents[1] / "kernels" / "recorded"
-WITH_BODIES = ("flow", "joined")
 DTYPES = ("float32", "float64", "float16", "int32", "int64", "int8", "uint8", "bool")
 ODD = (float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 1.0, -1.0)
 FEW_NUMBERS = (-3, -2, -1, 0, 0, 1, 1, 2, 3, 4)
@@ -21,28 +21,23 @@ FEW_NUMBERS = (-3, -2, -1, 0, 0, 1, 1, 2, 3, 4)
 Probe = tuple[dict[str, Any], list[Any]]
 
 
+@cache
 def recorded_cases() -> dict[str, list[Probe]]:
     """All recorded cases by operator, with their inputs."""
     found: dict[str, list[Probe]] = {}
-    for path in sorted(RECORDED.glob("*.npz")):
-        if path.stem in WITH_BODIES:
-            continue
-        kept = dict(np.load(path))
-        for number, case in enumerate(json.loads(str(kept["cases"]))):
-            inputs = [kept[f"{number}_in{i}"] for i in range(len(case["inputs"]))]
-            one = {"op": case["op"], "attrs": case["attrs"], "family": path.stem}
-            found.setdefault(case["op"], []).append((one, inputs))
+    for family in FAMILIES:
+        for number, case in enumerate(cases_of(family)):
+            one = {"op": case["op"], "attrs": case["attrs"], "family": family}
+            found.setdefault(case["op"], []).append((one, recorded_inputs(family, number)))
     return found
 
 
 def cases_with_bodies() -> dict[str, list[Probe]]:
     """The recorded cases of control flow by operator: cases with ``subgraphs``."""
-    kept = dict(np.load(RECORDED / "flow.npz"))
     found: dict[str, list[Probe]] = {}
-    for number, case in enumerate(json.loads(str(kept["cases"]))):
+    for number, case in enumerate(cases_of("flow")):
         one = {key: case[key] for key in ("op", "attrs", "subgraphs")}
-        inputs = [kept[f"{number}_in{i}"] for i in range(len(case["inputs"]))]
-        found.setdefault(case["op"], []).append(({**one, "family": "flow"}, inputs))
+        found.setdefault(case["op"], []).append(({**one, "family": "flow"}, recorded_inputs("flow", number)))
     return found
 
 
