@@ -16,7 +16,7 @@ from graphshare.analysis.roles import Kind, Role
 from graphshare.analysis.shapes import Inference, infer
 from graphshare.ir.graph import Graph, Node
 from graphshare.ops.kernel import Shape
-from graphshare.ops.registry import find_kernel, signature_of
+from graphshare.ops.registry import kernel_of, signature_of
 from graphshare.ops.unification import size_of
 
 
@@ -58,7 +58,7 @@ class Totals(msgspec.Struct, frozen=True):
 
 def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int | None:
     """Return the multiply-adds of one node; 0 for an operator without a cost, None where a shape is unknown."""
-    kernel, signature = find_kernel(node.op), signature_of(node)
+    kernel, signature = kernel_of(node), signature_of(node)
     if kernel is None or signature is None:
         return 0
     if kernel.body_cost is not None and node.subgraphs:

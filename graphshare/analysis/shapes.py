@@ -20,7 +20,7 @@ from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import NP_SHAPE, Kernel, KernelError, Shape, Shapes, Types
 from graphshare.ops.limits import impossible_shape
-from graphshare.ops.registry import find_kernel, signature_of
+from graphshare.ops.registry import kernel_of, signature_of
 from graphshare.ops.signature import MAX_COUNT
 from graphshare.ops.unification import unify
 from graphshare.text.format import format_count, format_shape
@@ -143,7 +143,7 @@ class _Rules:
         self._excesses: dict[Node, str] = {}
         self._bodies = {node: bodies_of(node, np_shape=np_shape) for node in order if node.subgraphs}
         for node in order:
-            kernel = find_kernel(node.op) if not node.is_variable else None
+            kernel = kernel_of(node) if not node.is_variable else None
             signature = signature_of(node)
             if kernel is not None:
                 attrs = signature.parse(node.attrs)[0] if signature is not None else dict(node.attrs)

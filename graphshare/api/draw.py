@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Literal
 
+from graphshare.analysis.operator_facts import require_operator_facts
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.map_file import read_map
@@ -37,6 +38,8 @@ def draw(
         GraphvizError: ``png`` or ``pdf`` without Graphviz.
     """
     source = as_checkpoint(model)
+    if shapes:
+        require_operator_facts(source.graph, "the inference of shapes", where=source.where)
     map_file = read_map(highlight) if highlight else None
     with locate_refusals(source):
         return draw_graph(

@@ -56,8 +56,11 @@ def duplicate(
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
         if mode == "batch":  # imported where it is asked for: starting is most of the time that a usual graph takes
+            from graphshare.analysis.operator_facts import require_operator_facts
             from graphshare.rewrite.batch import plan_batch
 
+            hint = "--mode tie runs every branch by itself, on the same weights"
+            require_operator_facts(source.graph, "--mode batch", hint=hint)
             report = plan_batch(source.graph, as_names(prefixes), axes=batch_axes, force=force, **common)
         else:
             chosen = [Choice(how, pattern) for how, pattern in choices]

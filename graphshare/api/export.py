@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from graphshare.analysis.bodies import draws_numbers
+from graphshare.analysis.operator_facts import require_operator_facts
 from graphshare.api.fold import fold as fold_model
 from graphshare.api.models import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.api.onnx_translation import (
@@ -105,6 +106,7 @@ def export(
         OutputError: the file could not be written; what it held before is still there.
     """
     source = as_checkpoint(model)
+    require_operator_facts(source.graph, "an export", where=source.where, hint="it is an ONNX model already")
     path = place_model(os.fspath(out), source)
     check_opset(opset)
     if verify:

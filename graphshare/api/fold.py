@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphshare.analysis.operator_facts import require_operator_facts
 from graphshare.api.models import Model, as_checkpoint
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
@@ -24,6 +25,7 @@ def fold(model: Model) -> Checkpoint:
         InputError: the parameter file cannot be read.
     """
     source = as_checkpoint(model)
+    require_operator_facts(source.graph, "a fold", where=source.where)
     if source.parameter_file is None:
         hint = "name the parameter file with --params"
         raise UsageError(Fault("there are no parameters to fold into", where=source.where, hint=hint))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from graphshare.analysis.operator_facts import require_operator_facts
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.checkpoint.folder import find_models
 from graphshare.checkpoint.load import StrPath, locate_refusals
@@ -35,9 +36,10 @@ def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (),
     source = as_checkpoint(model)
     found = inspect_graph(source.graph, held=source.held, as_input=as_names(as_input), as_parameter=as_names(as_parameter))
     if shapes:
+        require_operator_facts(source.graph, "the inference of shapes", where=source.where)
         return msgspec.structs.replace(found, shaped=infer_shapes(source, shapes, as_input=as_input, as_parameter=as_parameter))
     declared = any("__shape__" in node.attrs for node in source.graph.variables())
-    if shapes is None or not (declared or source.parameter_file is not None):
+    if shapes is None or not (declared or source.parameter_file is not None) or source.graph.source.holds_parameters:
         return found  # without any shape there is nothing to infer, and numpy stays out
     try:
         shaped = _infer_shapes(source, {}, as_names(as_input), as_names(as_parameter), one_sample=True)

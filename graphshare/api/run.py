@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from graphshare.analysis.operator_facts import require_operator_facts
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.errors import Fault, UsageError
@@ -61,6 +62,7 @@ def run(
     source = as_checkpoint(model)
     if profile and engine != NUMPY:
         raise UsageError(Fault(f"--profile measures numpy's kernels and does not go with --engine {engine}"))
+    require_operator_facts(source.graph, "a run", where=source.where)
     executor = create_executor(engine, strict=strict_engine, repeated=batch is not None)
     if batch is not None:
         _check_batch(batch, profile=profile, all_outputs=all_outputs)
@@ -121,6 +123,7 @@ def bind(
     """
     executor = create_executor(engine, strict=strict_engine, repeated=True)
     source = as_checkpoint(model)
+    require_operator_facts(source.graph, "a run", where=source.where)
     size = parse_size(max_memory) if isinstance(max_memory, str) else max_memory
     with locate_refusals(source):
         return bind_graph(
@@ -160,6 +163,7 @@ def train(
         RefusedError: an operator has no gradient, there is nothing to train, or what :func:`run` refuses.
     """
     source = as_checkpoint(model)
+    require_operator_facts(source.graph, "training", where=source.where)
     limits = resource_limits(max_memory, time_limit)
     with locate_refusals(source), suggest_preparation(feeds or {}), limits:
         trained = train_graph(

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
+from graphshare.analysis.operator_facts import require_operator_facts
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_path, as_shapes
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
@@ -84,15 +85,17 @@ def verify(
         train_step=train_step,
         expect_tied=expect_tied,
     )
-    if is_onnx(model):
+    other = None if against is None else as_checkpoint(against)
+    if is_onnx(model) and other is not None and other.graph.source.format == "mxnet":
         with resource_limits(max_memory, time_limit):
-            return _verify_onnx(os.fspath(model), against, settings, by_branch or recorded is not None)
+            return _verify_onnx(os.fspath(model), other, settings)
     source = as_checkpoint(model)
+    _refuse_for_onnx(source, recorded is not None, settings)
     with locate_refusals(source), resource_limits(max_memory, time_limit):
         arrays = read_arrays(os.fspath(recorded)) if isinstance(recorded, (str, os.PathLike)) else recorded
         return verify_sides(
             _side(source),
-            None if against is None else _side(as_checkpoint(against)),
+            None if other is None else _side(other),
             settings,
             recorded=None if arrays is None else as_arrays(arrays),
             recorded_name=os.fspath(recorded) if isinstance(recorded, (str, os.PathLike)) else "the recorded arrays",
@@ -107,22 +110,22 @@ def is_onnx(model: Model) -> TypeGuard[StrPath]:
     return isinstance(model, (str, os.PathLike)) and os.fspath(model).endswith(".onnx")
 
 
-def _verify_onnx(path: str, against: Model | None, settings: Settings, has_branches: bool) -> Report:
-    """Compare an ONNX model with a graph. Raises UsageError for what has no meaning there."""
-    faults = []
-    if against is None:
-        hint = "name the graph that it should compute the same as with --against"
-        faults.append(Fault("an ONNX model is compared with a graph, and none is given", where=path, hint=hint))
-    if has_branches or settings.train_step or settings.layers:
-        message = "an ONNX model is compared output by output: --prefix, --map, --recorded, --train-step and --layers"
-        faults.append(Fault(f"{message} do not go with it", where=path))
-    if faults or against is None:
-        raise UsageError(faults)
+def _verify_onnx(path: str, source: Checkpoint, settings: Settings) -> Report:
+    """Compare an ONNX model with a graph of MXNet. Raises UsageError for what has no meaning there."""
+    if settings.train_step or settings.layers:
+        message = "an ONNX model is compared with a graph output by output: --train-step and --layers do not go with it"
+        raise UsageError(Fault(message, where=path))
     from graphshare.verification.onnx_against import verify_onnx  # start-up: few proofs are of ONNX models
 
-    source = as_checkpoint(against)
     with locate_refusals(source):
         return verify_onnx(path, _side(source), settings)
+
+
+def _refuse_for_onnx(source: Checkpoint, by_record: bool, settings: Settings) -> None:
+    """Refuse what needs facts about operators. Raises RefusedError."""
+    options = {"--recorded": by_record, "--train-step": settings.train_step, "--layers": settings.layers}
+    for option in (option for option, is_given in options.items() if is_given):
+        require_operator_facts(source.graph, option, where=source.where)
 
 
 def _check_options(

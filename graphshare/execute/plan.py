@@ -14,7 +14,7 @@ from graphshare.execute.step import Step
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array, KernelError
-from graphshare.ops.registry import find_kernel, lookup
+from graphshare.ops.registry import kernel_of, signature_of
 
 
 class UnsupportedError(RefusedError):
@@ -39,8 +39,8 @@ def missing_kernels(nodes: Sequence[Node]) -> list[Fault]:
     """Return a fault for each operator without a kernel, those in subgraphs too."""
     faults = []
     for node in nodes:
-        if not node.is_variable and find_kernel(node.op) is None:
-            signature = lookup(node.op)
+        if not node.is_variable and kernel_of(node) is None:
+            signature = signature_of(node)
             reason = signature.no_kernel if signature is not None else ""
             hint = "register a kernel for it (entry point graphshare.kernels), or compare structure and parameters only"
             hint = f"{reason}; {hint}" if reason else hint
@@ -56,7 +56,7 @@ def missing_kernels(nodes: Sequence[Node]) -> list[Fault]:
 
 def _refusal(node: Node) -> str | None:
     """Return why the kernel cannot run this node, None where it can."""
-    kernel, signature = find_kernel(node.op), lookup(node.op)
+    kernel, signature = kernel_of(node), signature_of(node)
     if kernel is None or kernel.refuses is None or signature is None:
         return None
     attrs, faults = signature.parse(node.attrs)
@@ -72,8 +72,8 @@ def unsupported_operators(nodes: Sequence[Node]) -> list[Fault]:
     """Return a fault for each operator without a kernel, and for attributes that cannot be read."""
     faults = missing_kernels(nodes)
     for node in nodes:
-        signature = lookup(node.op) if not node.is_variable else None
-        if signature is not None and find_kernel(node.op) is not None:
+        signature = signature_of(node) if not node.is_variable else None
+        if signature is not None and kernel_of(node) is not None:
             faults += [Fault(fault.message, node=node.name) for fault in signature.parse(node.attrs)[1]]
     return faults
 
@@ -128,7 +128,7 @@ def _last_uses(nodes: Sequence[Node], slots: Mapping[tuple[Node, int], int], wan
 
 
 def _step(node: Node, slots: Mapping[tuple[Node, int], int], counts: Mapping[Node, int], last: Mapping[Node, set[int]]) -> Step:
-    kernel, signature = find_kernel(node.op), lookup(node.op)
+    kernel, signature = kernel_of(node), signature_of(node)
     assert kernel is not None
     count = counts.get(node, 1)
     outputs = tuple(slots.get((node, index), -1) for index in range(count))

@@ -190,6 +190,8 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
     """
     nodes = post_order(entry.node for entry in wanted)
     part = Graph(tuple(nodes), tuple(wanted), graph.attrs, graph.source.after_rewrite())
+    if graph.source.format != "mxnet":
+        return part, {}, 0
     implied = sum(1 for _ in implied_variables(part))
     if missing_kernels(nodes) or (not implied and (graph.version or 0) >= UPGRADED_BEFORE and not unsupported_operators(nodes)):
         return part, {}, 0

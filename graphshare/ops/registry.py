@@ -49,6 +49,11 @@ def signature_of(node: Node) -> Signature | None:
     return lookup(node.op) if node.details is None else None
 
 
+def kernel_of(node: Node) -> Kernel | None:
+    """Return the kernel of a node's operator; None where there is none, and for every node of an ONNX file."""
+    return find_kernel(node.op) if node.details is None else None
+
+
 def known_names() -> Iterable[str]:
     """Return every name that :func:`lookup` answers: canonical names, foreign ones included, then aliases."""
     return (*FAMILY_OF, *ALIASES)

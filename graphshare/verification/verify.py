@@ -166,6 +166,9 @@ def _verify_branch(
     values = BranchInputs(pair, variables, compared, sides, twins, settings)
     stages.append(parameter_stage(values.parameters, sides.records[0] is None))
     parameters = tuple(ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in values.parameters)
+    if sides.graphs[0].source.format != "mxnet":
+        stages.append(Stage("values", "skipped", "not run"))
+        return BranchReport(pair.reference, pair.label, tuple(stages), parameters=parameters)
     faults = unsupported_operators([a for a, _ in pairing.pairs])
     if faults and not settings.allow_unsupported:
         raise UnsupportedError(faults)

@@ -16,7 +16,7 @@ from graphshare.analysis.implied import implied_inputs, implies_variables
 from graphshare.analysis.name_lists import auxiliary_slots
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
-from graphshare.ops.registry import find_kernel, signature_of
+from graphshare.ops.registry import kernel_of, signature_of
 from graphshare.text.format import format_count
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def plan_folding(graph: Graph) -> FoldPlan:
     pairs: dict[Node, Pair] = {}
     left: dict[Node, str] = {}
     for node in graph.nodes:
-        kernel = find_kernel(node.op) if node.op else None
+        kernel = kernel_of(node) if node.op else None
         if kernel is not None and kernel.scaling is not None:
             found = _pair_up(node, kernel.scaling, surroundings)
             if isinstance(found, Pair):
@@ -99,7 +99,7 @@ def _pair_up(norm: Node, scaling: ChannelScaling, around: _Surroundings) -> Pair
     if attrs is None or not norm.inputs:
         return "has attributes or inputs that cannot be read"
     layer = norm.inputs[0].node
-    kernel = find_kernel(layer.op) if layer.op else None
+    kernel = kernel_of(layer) if layer.op else None
     if kernel is None or kernel.linear is None:
         return f"is after {layer.op}" if layer.op else "is after a variable"
     layer_attrs = _read_attributes(layer)
@@ -153,7 +153,7 @@ def _unsuitable_variable(variables: list[Node], around: _Surroundings) -> str:
         if around.names[node.name] > 1:
             return f"depends on {node.name!r}, a name that {around.names[node.name]} variables have"
         for user, position in around.uses_of(node):
-            kernel = find_kernel(user.op)
+            kernel = kernel_of(user)
             if position in auxiliary_slots(user) and (kernel is None or kernel.scaling is None):
                 return f"depends on {node.name!r}, which {user.name!r} changes"
     return ""
