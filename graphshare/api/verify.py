@@ -11,6 +11,7 @@ from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names,
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, UsageError
+from graphshare.execute.engines.registry import NUMPY
 from graphshare.execute.variable_values import as_arrays
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.resources import resource_limits
@@ -40,6 +41,8 @@ def verify(
     layers: bool = False,
     values_only: bool = False,
     allow_unsupported: bool = False,
+    engine: Names = NUMPY,
+    strict_engine: bool = False,
     max_memory: int | str | None = None,
     time_limit: float | None = None,
 ) -> Report:
@@ -58,12 +61,13 @@ def verify(
     the sizes of either. Other inputs are drawn with ``seed``, ``rounds`` times, and with ``params_seed`` so are parameters that
     no file holds. ``as_input`` are variables that are inputs, whatever they look like. ``layers`` compares every inner output
     too. ``expect_tied`` makes a copied parameter a failure. ``allow_unsupported`` accepts structure and parameters alone where
-    an operator has no kernel. ``max_memory`` and ``time_limit`` are those of :func:`run`.
+    an operator has no kernel. ``engine`` computes both branches, each for itself, as in :func:`run`; several engines compute
+    everything and are compared with the first. ``max_memory`` and ``time_limit`` are those of :func:`run`.
 
     The report is true if all holds; ``report.verdict`` is one line.
 
     Raises:
-        UsageError: options that exclude each other.
+        UsageError: options that exclude each other, engines that are not installed.
         InputError: the map cannot be read or is of another graph.
         RefusedError: the branches cannot be told apart; shapes, values or parameters are missing.
         UnsupportedError: operators without a kernel, unless they are allowed; all are listed.
@@ -84,6 +88,8 @@ def verify(
         values_only=values_only,
         train_step=train_step,
         expect_tied=expect_tied,
+        engines=tuple(name for text in as_names(engine) for name in text.split(",")),
+        strict_engine=strict_engine,
     )
     other = None if against is None else as_checkpoint(against)
     if is_onnx(model) and other is not None and other.graph.source.format == "mxnet":

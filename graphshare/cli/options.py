@@ -71,6 +71,12 @@ time_limit = _option(
 engine = _option(
     "--engine", default="numpy", metavar="[numpy|onnxruntime|auto]", help="What computes: numpy is the reference [numpy]."
 )
+engines = _option(
+    "--engine",
+    default="numpy",
+    metavar="NAME,...",
+    help="What computes, as in numpy,onnxruntime for both [numpy].",
+)
 strict_engine = _option("--strict-engine", is_flag=True, help="Refuse nodes that the engine cannot take.")
 upgrade_first = _option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade to MXNet 1.9.1 before anything else.")
 branch_prefixes = _option(

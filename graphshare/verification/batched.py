@@ -14,9 +14,10 @@ from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.analysis.shapes import infer
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import Fault, RefusedError
+from graphshare.execute.engines.executor import Executor
 from graphshare.execute.feeds import GivenShape, parameter_values
-from graphshare.execute.interpreter import run_plan
-from graphshare.execute.plan import UnsupportedError, make_plan, unsupported_operators
+from graphshare.execute.interpreter import Run
+from graphshare.execute.plan import UnsupportedError, unsupported_operators
 from graphshare.execute.prepare import assign_values
 from graphshare.formats.params.comparison import compare_arrays
 from graphshare.ir.compare import compare_structure
@@ -66,7 +67,10 @@ def verify_batched(batch: Batched, side: Side, settings: Settings, notes: dict[s
     rounds: list[tuple[Values, ...]] = [()] * len(graphs)
     if not faults and all(stage.verdict == "holds" for stage in stages):
         runs = _Runs(batch, graphs, side, roles, settings, notes)
-        rounds = list(zip(*(runs.round(number) for number in range(settings.rounds)), strict=True))
+        executors = settings.create_executors()
+        done = [runs.round(number, *of) for number in range(settings.rounds) for of in executors.items()]
+        rounds = list(zip(*done, strict=True))
+        notes.update({note: None for executor in executors.values() for note in executor.notes})
     reports = []
     for label, stage, values in zip(batch.labels, stages, rounds, strict=True):
         last = value_stage(values) if values else skipped
@@ -152,7 +156,7 @@ class _Runs:
                 chosen[node] = given[name]
         return chosen
 
-    def round(self, number: int) -> list[Values]:
+    def round(self, number: int, engine: str, executor: Executor) -> list[Values]:
         """Return the comparison of every branch, on one set of inputs."""
         everything: dict[Node, Array] = {}
         first: dict[Node, tuple[int, ...]] = {}
@@ -174,13 +178,12 @@ class _Runs:
             self._parameters.update({node: assigned.values[node] for node in assigned.parameters})
             first = first or {node: assigned.values[node].shape for node in self._inputs[0]}
             everything.update(assigned.values)
-            plan = make_plan(graph.heads)
-            alone.append(run_plan(plan, assigned.values, shapes=assigned.inference.shapes).outputs)
+            alone.append(executor.run(graph.heads, assigned.values, assigned.inference, self._roles).outputs)
         self._refuse_unequal({node: everything[node].shape for nodes in self._inputs for node in nodes})
         graph = self._batch.graph
         whole = infer(graph, {n: a.shape for n, a in everything.items()}, {n: str(a.dtype) for n, a in everything.items()})
-        run = run_plan(make_plan(graph.heads), everything, shapes=whole.shapes)
-        return [self._compare(i, run.outputs, outputs, run.peak_bytes) for i, outputs in enumerate(alone)]
+        run = executor.run(graph.heads, everything, whole, self._roles)
+        return [self._compare(i, run, outputs, engine) for i, outputs in enumerate(alone)]
 
     def _describe(self, number: int, node: Node) -> str:
         """Return the name of an input with the branch that it belongs to."""
@@ -197,13 +200,13 @@ class _Runs:
         if faults:
             raise RefusedError(faults)
 
-    def _compare(self, number: int, whole: Sequence[Array], alone: Sequence[Array], peak: int) -> Values:
+    def _compare(self, number: int, whole: Run, alone: Sequence[Array], engine: str) -> Values:
         start = number * len(alone)
         heads = self._batch.graph.heads[start : start + len(alone)]
         outputs = []
-        for head, reference, got in zip(heads, alone, whole[start : start + len(alone)], strict=True):
+        for head, reference, got in zip(heads, alone, whole.outputs[start : start + len(alone)], strict=True):
             atol = max(self._settings.atol, _OF_LARGEST * largest(reference))
             result = compare_arrays(got, reference, atol=atol, rtol=self._settings.rtol)
             name = output_name(head)
             outputs.append(OutputComparison(f"{name} alone", name, got.shape, str(got.dtype), result))
-        return Values(tuple(outputs), None, peak)
+        return Values(tuple(outputs), None, whole.peak_bytes, engine=engine)

@@ -16,6 +16,8 @@ from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.roles import Role
 from graphshare.analysis.shapes import Inference, infer
 from graphshare.errors import Fault, RefusedError
+from graphshare.execute.engines.executor import Executor
+from graphshare.execute.engines.registry import NUMPY, create_executor
 from graphshare.execute.feeds import GivenShape
 from graphshare.execute.prepare import (
     Assignment,
@@ -46,7 +48,8 @@ class Settings(msgspec.Struct, frozen=True):
     holds, equal ones for twins; ``as_input`` are variables that are inputs, whatever they look like. ``allow_unsupported``
     accepts structure and parameters alone where an operator has no kernel. ``layers`` compares every inner output too.
     ``values_only`` compares outputs by name, whatever the structure.
-    ``train_step`` adds the training stage, which with ``expect_tied`` fails where any pair will drift.
+    ``train_step`` adds the training stage, which with ``expect_tied`` fails where any pair will drift. ``engines`` compute
+    everything, each for itself; with ``strict_engine`` they leave no node to numpy.
     """
 
     seed: int
@@ -62,6 +65,12 @@ class Settings(msgspec.Struct, frozen=True):
     values_only: bool
     train_step: bool
     expect_tied: bool
+    engines: tuple[str, ...] = (NUMPY,)
+    strict_engine: bool = False
+
+    def create_executors(self) -> dict[str, Executor]:
+        """Return what computes, by the names of the engines. Raises UsageError where one is not installed."""
+        return {name: create_executor(name, strict=self.strict_engine, alone=False) for name in self.engines}
 
 
 class Setup(msgspec.Struct, frozen=True, eq=False):

@@ -9,8 +9,8 @@ import msgspec
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import internals, output_name
 from graphshare.checkpoint.parameter_plan import list_parameter_names
-from graphshare.execute.interpreter import run_plan
-from graphshare.execute.plan import make_plan
+from graphshare.execute.engines.executor import Executor
+from graphshare.execute.engines.registry import create_executor
 from graphshare.execute.prepare import Prepared, prepare
 from graphshare.execute.variable_values import random_stream
 from graphshare.formats.mxnet.document import operator_text
@@ -46,7 +46,25 @@ def verify_recorded(side: Side, recorded: Mapping[str, Array], settings: Setting
     variables = _list_variables(side.graph)
     inputs = {key: array for key, array in recorded.items() if key in variables and key not in held}
     fed = inputs.keys() - settings.feeds.keys()
-    ready, outputs, peak = _run(side, {**inputs, **settings.feeds}, settings)
+    executors = settings.create_executors()
+    ready = _prepare(side, {**inputs, **settings.feeds}, settings)
+    branches = [_compare_run(ready, recorded, fed, settings, name, *of) for of in executors.items()]
+    rest = [key for key in recorded if key not in {*ready.names, *variables}]
+    left = (note for executor in executors.values() for note in executor.notes)
+    return Report(tuple(branches), (*ready.notes, *left, *_describe_rest(rest, settings, name)))
+
+
+def _compare_run(
+    ready: Prepared,
+    recorded: Mapping[str, Array],
+    fed: Collection[str],
+    settings: Settings,
+    name: str,
+    engine: str,
+    executor: Executor,
+) -> BranchReport:
+    """Return the comparison of one engine's outputs with what was recorded; ``fed`` are recorded inputs."""
+    outputs, peak = _run(ready, settings, executor)
     comparer = _Comparer(recorded, settings, name)
     layers = list(comparer.compare_variables(ready, fed))
     heads = []
@@ -56,12 +74,12 @@ def verify_recorded(side: Side, recorded: Mapping[str, Array], settings: Setting
         if output not in fed:
             layers += comparer.compare_output(output, entry, array)
     first = next((layer for layer in layers if not layer.comparison), None)
-    values = Values(tuple(heads), first, peak, None, tuple(layers) if settings.layers else ())
+    values = Values(tuple(heads), first, peak, None, tuple(layers) if settings.layers else (), engine)
     stages = [value_stage([values])]
     if settings.layers:
         stages.append(layer_stage([values], missing=comparer.missing))
-    notes = [*ready.notes, *_describe_rest([key for key in recorded if key not in {*ready.names, *variables}], settings, name)]
-    return Report((BranchReport(name, THIS, tuple(stages), (values,)),), tuple(notes))
+    this = THIS if len(settings.engines) == 1 else f"{THIS} in {engine}"
+    return BranchReport(name, this, tuple(stages), (values,))
 
 
 def compare_by_name(left: Side, right: Side, settings: Settings, *, name: str = "the original") -> Report:
@@ -83,7 +101,8 @@ def compare_by_name(left: Side, right: Side, settings: Settings, *, name: str = 
     )
     heads = [output_name(entry) for entry in right.graph.heads]
     known = {output for output, _ in internals(left.graph.nodes)}
-    ready, outputs, _ = _run(left, own.feeds, own, () if settings.layers else [head for head in heads if head in known])
+    ready = _prepare(left, own.feeds, own, () if settings.layers else [head for head in heads if head in known])
+    outputs, _ = _run(ready, own, create_executor(settings.engines[0]))
     held = list_parameter_names(left.params) or ()
     values = {node.name: array for node, array in ready.values.items() if node.name not in held}
     report = verify_recorded(right, {**values, **dict(zip(ready.names, outputs, strict=True))}, other, name=name)
@@ -92,14 +111,9 @@ def compare_by_name(left: Side, right: Side, settings: Settings, *, name: str = 
     return msgspec.structs.replace(report, notes=tuple(dict.fromkeys((*ready.notes, *report.notes, *more))))
 
 
-def _run(
-    side: Side, feeds: Mapping[str, Array], settings: Settings, targets: Sequence[str] = ()
-) -> tuple[Prepared, list[Array], int]:
-    """Compute ``targets`` or the heads, with ``layers`` every output.
-
-    Return the prepared graph, the outputs and the peak memory in bytes.
-    """
-    ready = prepare(
+def _prepare(side: Side, feeds: Mapping[str, Array], settings: Settings, targets: Sequence[str] = ()) -> Prepared:
+    """Return the graph of ``targets`` or the heads, with ``layers`` of every output."""
+    return prepare(
         side.graph,
         params=side.params,
         feeds=feeds,
@@ -110,8 +124,13 @@ def _run(
         all_outputs=settings.layers,
         as_input=settings.as_input,
     )
-    run = run_plan(make_plan(ready.part.heads), ready.values, shapes=ready.inference.shapes, rng=random_stream(settings.seed))
-    return ready, run.outputs, run.peak_bytes
+
+
+def _run(ready: Prepared, settings: Settings, executor: Executor) -> tuple[list[Array], int]:
+    """Return the outputs and the peak memory in bytes."""
+    rng = random_stream(settings.seed)
+    done = executor.run(ready.part.heads, ready.values, ready.inference, ready.roles, rng=rng)
+    return done.outputs, done.peak_bytes
 
 
 def _list_variables(graph: Graph) -> set[str]:

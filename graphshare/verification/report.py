@@ -12,7 +12,7 @@ from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
 from graphshare.verification.stages import Stage
 from graphshare.verification.training import Training
-from graphshare.verification.values import Values
+from graphshare.verification.values import EngineComparison, Values
 
 _RULES = {
     stage: RuleInfo(f"verify-{stage}", f"verify-{stage}", Level.ERROR, summary)
@@ -21,6 +21,7 @@ _RULES = {
         ("parameters", "Parameters of the branches are neither tied nor equal"),
         ("values", "Equal inputs give different outputs"),
         ("layers", "Inner outputs depart"),
+        ("engines", "Engines give different outputs"),
         ("training", "A step of training takes the branches apart"),
         ("verdict", "The branches are not proved to be equal"),
     )
@@ -37,7 +38,10 @@ class ParameterResult(msgspec.Struct, frozen=True):
 
 
 class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
-    """What was found of one branch beside the reference; ``rounds`` has the values of each run, ``training`` the step's."""
+    """What was found of one branch beside the reference; ``rounds`` has the values of each run, ``training`` the step's.
+
+    ``rounds`` of several engines are those of the first, then of the others; ``engines`` compares them with the first.
+    """
 
     reference: str
     branch: str
@@ -45,6 +49,7 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
     rounds: tuple[Values, ...] = ()
     training: Training | None = None
     parameters: tuple[ParameterResult, ...] = ()
+    engines: tuple[EngineComparison, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.stages) and all(stage.verdict != "fails" for stage in self.stages)

@@ -7,13 +7,14 @@ from typing import Literal
 
 import msgspec
 
+from graphshare.execute.engines.registry import NUMPY
 from graphshare.formats.mxnet.document import VARIABLE_OP
 from graphshare.formats.params.comparison import Comparison
 from graphshare.formats.params.lookup import ParameterPair
 from graphshare.ir.compare import Pairing
 from graphshare.text.format import format_count
 from graphshare.verification.training import TrainedPair, Training
-from graphshare.verification.values import InnerComparison, Values
+from graphshare.verification.values import EngineComparison, InnerComparison, Values
 
 _LISTED = 20
 Verdict = Literal["holds", "fails", "skipped"]
@@ -75,6 +76,22 @@ def value_stage(rounds: Sequence[Values]) -> Stage:
     return Stage("values", "fails", summary, tuple(details))
 
 
+def engine_stage(compared: Sequence[EngineComparison]) -> Stage:
+    """Return the stage of engine against engine, over all rounds."""
+    outputs = [(of, output) for of in compared for output in of.outputs]
+    details = [
+        f"{o.output} in {of.engine} and {of.reference}: {_difference(o.comparison)}" for of, o in outputs if not o.comparison
+    ]
+    names = " and ".join(dict.fromkeys(name for of in compared for name in (of.reference, of.engine)))
+    if not details:
+        return Stage("engines", "holds", f"{names}: {_summarize([output.comparison for _, output in outputs], 'output')}")
+    summary = f"{names}: {format_count(len(details), 'difference')} in {format_count(len(outputs), 'output')}"
+    first = next((of.first for of in compared if of.first is not None), None)
+    if first is not None:
+        details.append(f"first at {first.op} {first.node!r}, output {first.output}: {_difference(first.comparison)}")
+    return Stage("engines", "fails", summary, tuple(details))
+
+
 def layer_stage(rounds: Sequence[Values], *, missing: int = 0) -> Stage:
     """Return the stage of the inner outputs of all rounds; the first that departs is named, in topological order.
 
@@ -109,8 +126,9 @@ def _place(inner: InnerComparison) -> str:
 
 
 def _sizes(values: Values) -> str:
-    """Return at whose sizes these values are, where branches have different ones."""
-    return "" if values.sizes_of is None else f", at the sizes of {values.sizes_of or 'the original'}"
+    """Return at whose sizes these values are, where branches have different ones, and in which engine other than numpy."""
+    engine = "" if values.engine == NUMPY else f", in {values.engine}"
+    return engine if values.sizes_of is None else f"{engine}, at the sizes of {values.sizes_of or 'the original'}"
 
 
 def _difference(comparison: Comparison) -> str:

@@ -9,6 +9,7 @@ import msgspec
 from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.implied import implied_variables
 from graphshare.errors import Fault, RefusedError, UsageError
+from graphshare.execute.engines.executor import Executor
 from graphshare.execute.plan import UnsupportedError, unsupported_operators
 from graphshare.execute.prepare import describe_upgrade, upgrade_part
 from graphshare.formats.params.lookup import compare_parameters
@@ -24,9 +25,17 @@ from graphshare.verification.pairs import pair_branches, pair_by_rewrite, pair_f
 from graphshare.verification.recorded import compare_by_name, verify_recorded
 from graphshare.verification.report import BranchReport, ParameterResult, Report
 from graphshare.verification.sides import Side, Sides, Twins
-from graphshare.verification.stages import Stage, layer_stage, parameter_stage, structure_stage, training_stage, value_stage
+from graphshare.verification.stages import (
+    Stage,
+    engine_stage,
+    layer_stage,
+    parameter_stage,
+    structure_stage,
+    training_stage,
+    value_stage,
+)
 from graphshare.verification.training import Training, train_branches
-from graphshare.verification.values import Values, compare_values
+from graphshare.verification.values import EngineComparison, Values, compare_engines, compare_values
 
 
 def verify(
@@ -102,12 +111,14 @@ def _verify_pairs(heads: Sequence[HeadPairs], left: Side, right: Side, settings:
         notes["the structures differ, so outputs are not compared; --values-only compares them by name"] = None
     twins = Twins((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))
     sides = Sides(left, right, twins.expand(settings.as_input))
+    executors = settings.create_executors()
     reports = []
     for pair, pairing in zip(heads, pairings, strict=True):
-        report = _verify_branch(pair, pairing, sides, twins, settings, notes)
+        report = _verify_branch(pair, pairing, sides, twins, settings, executors, notes)
         if settings.layers and not pairing and left is not right:
             report = _add_layers_by_name(report, left, right, settings, notes)
         reports.append(report)
+    notes.update({note: None for executor in executors.values() for note in executor.notes})
     return Report(tuple(reports), tuple(notes))
 
 
@@ -121,8 +132,9 @@ def _add_layers_by_name(
         stage = Stage("layers", "skipped", "not run", tuple(str(fault) for fault in error.faults))
         return msgspec.structs.replace(report, stages=(*report.stages, stage))
     notes.update(dict.fromkeys(by_name.notes))
-    (found,) = by_name.branches
-    return msgspec.structs.replace(report, stages=(*report.stages, *found.stages), rounds=found.rounds)
+    stages = [stage for branch in by_name.branches for stage in branch.stages]
+    rounds = tuple(values for branch in by_name.branches for values in branch.rounds)
+    return msgspec.structs.replace(report, stages=(*report.stages, *stages), rounds=rounds)
 
 
 def _upgrade_pairs(
@@ -155,7 +167,13 @@ def _upgrade(side: Side, wanted: Sequence[Entry], notes: dict[str, None]) -> tup
 
 
 def _verify_branch(
-    pair: HeadPairs, pairing: Pairing, sides: Sides, twins: Twins, settings: Settings, notes: dict[str, None]
+    pair: HeadPairs,
+    pairing: Pairing,
+    sides: Sides,
+    twins: Twins,
+    settings: Settings,
+    executors: Mapping[str, Executor],
+    notes: dict[str, None],
 ) -> BranchReport:
     stages = [structure_stage(pairing)]
     if not pairing:
@@ -182,18 +200,43 @@ def _verify_branch(
             raise
         stages.append(Stage("values", "skipped", "not run", tuple(str(fault) for fault in error.faults)))
         return BranchReport(pair.reference, pair.label, tuple(stages), parameters=parameters)
-    more, rounds, training = _run_branches(pairing, values, assigned)
-    return BranchReport(pair.reference, pair.label, (*stages, *more), rounds, training, parameters)
+    done = _run_branches(pairing, values, assigned, executors, notes)
+    stages += done.stages
+    return BranchReport(pair.reference, pair.label, tuple(stages), done.rounds, done.training, parameters, done.engines)
+
+
+class Compared(msgspec.Struct, frozen=True, eq=False):
+    """The last stages of a branch, and what they rest on."""
+
+    stages: list[Stage]
+    rounds: tuple[Values, ...]
+    training: Training | None
+    engines: tuple[EngineComparison, ...]
 
 
 def _run_branches(
-    pairing: Pairing, values: BranchInputs, assigned: Sequence[RoundValues]
-) -> tuple[list[Stage], tuple[Values, ...], Training | None]:
+    pairing: Pairing,
+    values: BranchInputs,
+    assigned: Sequence[RoundValues],
+    executors: Mapping[str, Executor],
+    notes: dict[str, None],
+) -> Compared:
     """Compare the values of all rounds and, if asked for, a step of training; return the stages with what they rest on."""
     pair, settings, sides = values.pair, values.settings, values.sides
-    tolerances = {"atol": settings.atol, "rtol": settings.rtol}
-    rounds = tuple(compare_values(pair, pairing, each, layers=settings.layers, **tolerances) for each in assigned)
-    stages = [value_stage(rounds), *([layer_stage(rounds)] if settings.layers else [])]
+    by_engine: dict[str, list[Values]] = {name: [] for name in executors}
+    across: list[EngineComparison] = []
+    for each in assigned:
+        computed = {}
+        for name, executor in executors.items():
+            compared, computed[name] = compare_values(pair, pairing, each, executor, sides.roles, settings, name)
+            by_engine[name].append(compared)
+        across += compare_engines(pair, each, computed, executors, sides.roles, settings)
+    rounds = tuple(compared for of in by_engine.values() for compared in of)
+    stages = [
+        value_stage(rounds),
+        *([layer_stage(rounds)] if settings.layers else []),
+        *([engine_stage(across)] if across else []),
+    ]
     training = None
     if settings.train_step and any(stage.verdict == "fails" for stage in stages):
         stages.append(Stage("training", "skipped", "the branches differ before they are trained"))
@@ -202,4 +245,6 @@ def _run_branches(
         first = assigned[: len(values.setups)]
         training = train_branches(pair, pairing, inputs, values.parameters, first, sides.roles, settings)
         stages.append(training_stage(training, expect_tied=settings.expect_tied))
-    return stages, rounds, training
+        if any(executor.engine is not None for executor in executors.values()):
+            notes["training is computed with numpy"] = None
+    return Compared(stages, rounds, training, tuple(across))

@@ -57,6 +57,8 @@ EXAMPLES = {
 @click.option("--layers", is_flag=True, help="Compare every inner output too, and name the first that departs.")
 @click.option("--values-only", is_flag=True, help="With --against: compare outputs by name, whatever the structure.")
 @click.option("--allow-unsupported", is_flag=True, help="Accept structure and parameters alone where an operator cannot run.")
+@options.engines
+@options.strict_engine
 @image_options.options
 @options.max_memory
 @options.time_limit
@@ -83,6 +85,8 @@ def command(
     layers: bool,
     values_only: bool,
     allow_unsupported: bool,
+    engine: str,
+    strict_engine: bool,
     images: ImageSettings | None,
     format_: str | None,
 ) -> int:
@@ -103,6 +107,10 @@ def command(
 
     Two files of different structure, such as a folded model and its source, are compared with --against and --values-only: only
     the outputs, by their names, with the tolerance of --recorded.
+
+    --engine onnxruntime computes both branches there, each in a session of its own. With numpy,onnxruntime both engines compute
+    everything and are compared with each other too, so that none checks itself alone: numbers may differ by --rtol of the
+    largest in their output.
 
     GRAPH may be an ONNX model: with --against it is run in onnxruntime on the same inputs as that graph, and numbers may differ
     by --rtol of the largest in their output.
@@ -133,6 +141,8 @@ def command(
         layers=layers,
         values_only=values_only,
         allow_unsupported=allow_unsupported,
+        engine=engine,
+        strict_engine=strict_engine,
     )
     for note in describe_images(values):
         say(note)
