@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from graphshare.analysis.bodies import inner_operators
 from graphshare.analysis.node_errors import explain_failure
 from graphshare.analysis.shapes import ShapeTable
 from graphshare.errors import Fault, RefusedError
@@ -99,6 +100,7 @@ class Tape:
             reusable=(False,) * len(inputs),
             num_outputs=len(step.outputs),
             shapes=self._shapes.get(step.node, ()),
+            inner=inner_operators(step.node.subgraphs[0]) if step.node.subgraphs else (),
             run_subgraph=self._subgraphs(step.node, subruns) if step.node.subgraphs else None,
         )
         result = run_kernel(step, context, inputs)

@@ -119,10 +119,11 @@ class Campaign:
     def _isolate(self, model: Model, found: Disagreement, folder: Path) -> set[str]:
         """Return the nodes that a difference of the whole graph needs; report it unless it is listed."""
         listed = needed_operators(self.oracle_python, model, found, folder)
+        smallest = model if listed else isolate(self.oracle_python, model, found.what, folder)
+        listed = listed or needed_operators(self.oracle_python, smallest, found, folder)  # a graph may have two causes
         if listed:
             self.counts["differences known in graphs"] += 1
             return listed
-        smallest = isolate(self.oracle_python, model, found.what, folder)
         nodes = [smallest.document["nodes"][number] for number in smallest.cases]
         self._report(found._replace(node=" ".join(record["op"] for record in nodes)))
         self._keep(smallest, found.what)

@@ -30,7 +30,11 @@ def blame(oracle_python: str, models: list[tuple[Model, bool]], folder: Path) ->
             if how is None and model.seed in backward:
                 how = compared_backward(case, arrays, answer["backward"], place)
                 how = None if how is not None and how.startswith("MXNet refuses") else how
-        if how is not None:
+        ends = isinstance(answer["forward"], dict) and "crash" in answer["forward"]
+        if how is None and ends and model.refused is not None and number == len(model.document["nodes"]) - 1:
+            name = model.document["nodes"][number]["name"]
+            found.append(Disagreement(model.seed, name, describe_case(case, arrays), "MXNet ends, where it is refused", True))
+        elif how is not None:
             name, known = model.document["nodes"][number]["name"], is_listed(case, arrays, how)
             found.append(Disagreement(model.seed, name, describe_case(case, arrays), how, known))
     return found
@@ -52,7 +56,7 @@ def is_listed(case: dict[str, Any], arrays: list[Any], how: str) -> bool:
     if lacks_elements(case, arrays, how):
         return True
     if how.startswith("MXNet ends"):
-        return may_crash(case)
+        return may_crash(case, arrays)
     return is_wider(case, how) or has_wider_dtype(case, arrays, how) or is_known(case, arrays, how)
 
 

@@ -86,11 +86,12 @@ def cut_all(model: Model, numbers: Collection[int]) -> Model:
                 nodes.append(variable(f"{record['name']}_out{k}"))
     used = {(i, k) for record in nodes for i, k, _ in record["inputs"]}
     heads = [[i, k, 0] for i, k in values if i in cases and (i, k) not in used]
-    if model.refused is not None:
+    refused = None if len(model.document["nodes"]) - 1 in numbers else model.refused
+    if refused is not None:
         heads = [[len(nodes) - 1, 0, 0]]
     document = {**model.document, "nodes": nodes, "heads": heads}
     document["arg_nodes"] = [i for i, record in enumerate(nodes) if record["op"] == "null"]
-    return _prune(model._replace(document=document, feeds=feeds, cases=cases, values=values))
+    return _prune(model._replace(document=document, feeds=feeds, cases=cases, values=values, refused=refused))
 
 
 def _with(model: Model, **changes: Any) -> Model:

@@ -13,6 +13,8 @@ from graphshare.execute.tape import Tape
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ops.kernel import KernelError
 from graphshare.ops.onednn.convolution import per_unit
+from graphshare.ops.registry import find_kernel, lookup
+from tests.generate.more_cases import more_cases
 from tests.oracle.probed import Refusal, backward, forward
 from tests.symbols import document, operator, variable
 
@@ -152,6 +154,23 @@ ANSWERS: list[tuple[str, dict[str, str], bool, list[Any], list[Any]]] = [
         ],
         [np.array([[[0.0, 0.5, 0.25, 0.25, 0.5, 0.5], [-1.0] * 6]], "float32")],
     ),
+    ("_npx_sigmoid", {}, False, [np.array([0, 1, 200], "uint8")], [np.array([0, 0, 1], "uint8")]),
+    ("_npi_tanh", {}, False, [np.array([0, 1, 30], "int32")], [np.array([0, 0, 1], "int32")]),
+    (
+        "_npi_percentile",
+        {"q_scalar": "30", "interpolation": "nearest"},
+        False,
+        [np.arange(36, dtype="float32")],
+        [np.array(11, "float32")],
+    ),
+    (
+        "_npi_logspace",
+        {"start": "nan", "stop": "2", "num": "2", "base": "2"},
+        False,
+        [],
+        [np.array([np.nan, np.nan], "float32")],
+    ),
+    ("_linspace", {"start": "2", "stop": "inf", "num": "1"}, False, [], [np.array([2], "float32")]),
 ]
 
 X = np.ones((2, 3, 4, 5), np.float32)
@@ -207,6 +226,23 @@ REFUSALS: list[tuple[str, dict[str, str], list[Any]]] = [
     ),
     ("CTCLoss", {"use_data_lengths": "True"}, [CUBE, np.ones((4, 1), np.float32), np.full(4, 9, np.float32)]),
     ("CTCLoss", {"use_label_lengths": "True"}, [CUBE, np.ones((4, 1), np.float32), np.full(4, 2, np.float32)]),
+    ("scatter_nd", {"shape": "(3, 4)"}, [np.arange(4, dtype=np.float32), np.zeros(1, np.float32)]),
+    ("_npi_norm", {"flag": "-2", "axis": "(0, -3)"}, [CUBE]),
+    ("_npi_tensorsolve", {"a_axes": "(1, 1, 2)"}, [np.ones((2, 6, 3), np.float32), np.ones((3, 6), np.float32)]),
+    (
+        "_contrib_ROIAlign",
+        {"pooled_size": "(2, 3)", "spatial_scale": "0.0", "aligned": "True", "sample_ratio": "3"},
+        [X, np.array([[0, 0, 0, 3, 3]], np.float32)],
+    ),
+    (
+        "_contrib_MultiBoxTarget",
+        {},
+        [
+            np.array([[[0, 0, 1, 1]]], np.float32),
+            np.array([[[1, 0, 0, 1, 1], [-1, -1, -1, -1, 0]]], np.float32),
+            np.ones((1, 2, 1), np.float32),
+        ],
+    ),
 ]
 
 
@@ -314,3 +350,34 @@ def test_a_quantized_convolution_with_the_channels_last_is_refused() -> None:
 def test_fused_integer_layers_refuse_other_dtypes() -> None:
     with pytest.raises(KernelError, match="bool is not supported, expected int8 or uint8"):
         per_unit("bool", np.zeros(1), np.ones(1))
+
+
+def test_a_gradient_goes_past_fused_integers() -> None:
+    nodes = [variable("x"), operator("_npi_multiply_scalar", "twice", [0], attrs={"scalar": "2"})]
+    case, arrays = next((c, a) for c, a in more_cases()["_sg_mkldnn_conv"] if c["attrs"].get("quantized") == "true")
+    for number, _ in enumerate(arrays):
+        nodes.append(variable(f"v{number}"))
+    inputs = range(2, 2 + len(arrays))
+    nodes.append(operator(case["op"], "conv", inputs, attrs=case["attrs"], subgraphs=case["subgraphs"]))
+    graph = read_symbol(json.dumps(document(nodes, [1, len(nodes) - 1], row_ptr=False)).encode())
+    x, *others = graph.variables()
+    values = {x: np.ones(3, np.float32), **dict(zip(others, arrays, strict=True))}
+    tape = Tape(make_plan(graph.heads), values, [x], streams=lambda node: np.random.default_rng(0))
+    assert tape.backward([np.ones(3, np.float32), None]).gradients[x].tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "outputs", "inputs"),
+    [
+        ("_npi_eigvals", {}, [(2, 3)], [(2, 3, 3)]),
+        ("_npi_eigh", {"UPLO": "L"}, [None, (3, 3)], [(3, 3)]),
+        ("_rnn_param_concat", {"num_args": "3", "dim": "0"}, [(10,)], [(4,), (3,), (3,)]),
+    ],
+)
+def test_inputs_follow_from_outputs(op: str, attrs: dict[str, str], outputs: list[Any], inputs: list[Any]) -> None:
+    kernel, signature = find_kernel(op), lookup(op)
+    assert kernel is not None
+    assert signature is not None
+    known = [(4,), (None,), (None,)] if op == "_rnn_param_concat" else [None]
+    found, _ = kernel.shapes(signature.parse(attrs)[0], known, outputs)
+    assert found == inputs

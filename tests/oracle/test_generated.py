@@ -15,6 +15,7 @@ from tests.generate.__main__ import BATCH, Campaign
 from tests.generate.grow import Grower
 from tests.oracle.known_differences import CRASHES, KNOWN, WIDER
 from tests.oracle.known_in_graphs import IN_GRAPHS
+from tests.oracle.known_inputs import WHERE
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 
@@ -63,7 +64,7 @@ def test_a_regular_matrix_excuses_nothing() -> None:
 
 def test_the_tables_name_operators_that_there_are() -> None:
     pool = Grower().pool
-    patterns = [entry[0] for entry in (*WIDER, *CRASHES, *KNOWN, *IN_GRAPHS)]
+    patterns = [entry[0] for entry in (*WIDER, *CRASHES, *KNOWN, *IN_GRAPHS, *WHERE)]
     assert [p for p in patterns if not any(re.fullmatch(p, op) for op in pool)] == []
 
 

@@ -13,7 +13,7 @@ MESSAGES = (
     "Unknown type enum|support floating point types|does not support boolean|does not support float16|Unsupported (data )?type|"
     "data type do not match specified type|get_with_shape|unknown type for MKLDNN|FP16 gemm|float16 fully connected|"
     "Other DTypes|Only FP32|[Nn]ot impl|dot only supports|only supports|Type inconsistent|should be int type|"
-    "could not create a (primitive )?descriptor|== mshadow::kFloat32 "
+    "Binary function only support|could not create a (primitive )?descriptor|== mshadow::kFloat32 "
 )
 OPERATORS: dict[str, frozenset[str]] = {
     "bool": frozenset(
@@ -42,8 +42,8 @@ OPERATORS: dict[str, frozenset[str]] = {
         _npi_eigvals _npi_eigvalsh _npi_exp _npi_expm1 _npi_fix _npi_flip _npi_floor _npi_hsplit _npi_hstack
         _npi_insert_scalar _npi_insert_slice _npi_insert_tensor _npi_ldexp _npi_log _npi_log10 _npi_log1p _npi_log2
         _npi_matmul _npi_percentile _npi_polyval _npi_radians _npi_reciprocal _npi_rint _npi_rot90 _npi_sign
-        _npi_sin _npi_sinh _npi_sqrt _npi_std _npi_tan _npi_tensordot _npi_tensordot_int_axes _npi_tril _npi_trunc
-        _npi_unique _npi_var _npi_vstack _npx_relu _power _random_pdf_dirichlet _random_pdf_exponential
+        _npi_sin _npi_sinh _npi_sqrt _npi_std _npi_tan _npi_tanh _npi_tensordot _npi_tensordot_int_axes _npi_tril _npi_trunc
+        _npi_unique _npi_var _npi_vstack _npx_relu _npx_sigmoid _power _random_pdf_dirichlet _random_pdf_exponential
         _random_pdf_gamma _random_pdf_generalized_negative_binomial _random_pdf_negative_binomial _random_pdf_normal
         _random_pdf_poisson _random_pdf_uniform _ravel_multi_index _rnn_param_concat _slice_assign
         _slice_assign_scalar _split_v2 _unravel_index abs add_n arccos arccosh arcsin arcsinh arctan arctanh argmax

@@ -65,10 +65,12 @@ _BY_TYPE: dict[str, Callable[[Context, Attrs, Array], Array]] = {
 
 def activation(context: Context, attrs: Attrs, x: Array) -> Any:
     """Return the function that ``act_type`` names; for integers the fraction is truncated."""
-    return _accept_integers(_BY_TYPE[attrs["act_type"]])(context, attrs, x)
+    return accept_integers(_BY_TYPE[attrs["act_type"]])(context, attrs, x)
 
 
-def _accept_integers(forward: Callable[[Context, Attrs, Array], Array]) -> Forward:
+def accept_integers(forward: Callable[[Context, Attrs, Array], Array]) -> Forward:
+    """Return a kernel that also takes integers: it computes in float64 and truncates the fraction."""
+
     def compute(context: Context, attrs: Attrs, x: Array) -> Array:
         if x.dtype.kind == "f" or forward is relu or (forward is tanh and x.dtype.kind in "iu"):
             return forward(context, attrs, x)
@@ -78,7 +80,7 @@ def _accept_integers(forward: Callable[[Context, Attrs, Array], Array]) -> Forwa
 
 
 def _elementwise(operator: str, forward: Any, epilogue: Epilogue | None = None) -> Kernel:
-    return Kernel(operator, _accept_integers(forward), same_shapes, same_dtypes, epilogue=epilogue)
+    return Kernel(operator, accept_integers(forward), same_shapes, same_dtypes, epilogue=epilogue)
 
 
 def _clip_by_type(attrs: Attrs) -> Operation | None:

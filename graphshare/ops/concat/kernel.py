@@ -41,6 +41,20 @@ def _infer_concat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     return _infer_along(attrs["dim"], inputs, outputs[0])
 
 
+def _infer_parameter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+    """Infer as for Concat; two unknown sizes are equal, as those of the weights of an RNN in both directions."""
+    shapes, (output,) = _infer_concat_shapes(attrs, inputs, outputs)
+    if output is None or any(shape is None for shape in shapes):
+        return shapes, [output]
+    at = axis_of(attrs["dim"], len(output))
+    sizes = [shape[at] for shape in shapes if shape is not None]
+    whole = output[at]
+    if whole is None or sizes.count(None) != 2:
+        return shapes, [output]
+    share = (whole - sum(size for size in sizes if size is not None)) // 2
+    return [shape if shape is None or shape[at] is not None else with_dim(shape, at, share) for shape in shapes], [output]
+
+
 def concat(context: Context, attrs: Attrs, *inputs: Array) -> Array:
     """Return the inputs concatenated along the axis ``dim``."""
     axis, shape = attrs["dim"], list(inputs[0].shape)
@@ -214,7 +228,7 @@ def _infer_crop_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 
 KERNELS = (
     Kernel("Concat", concat, _infer_concat_shapes, same_dtypes),
-    Kernel("_rnn_param_concat", concat, _infer_concat_shapes, same_dtypes),
+    Kernel("_rnn_param_concat", concat, _infer_parameter_shapes, same_dtypes),
     Kernel("_npi_concatenate", concatenate, concatenate_shapes, same_dtypes),
     Kernel("stack", stack, stack_shapes, same_dtypes),
     Kernel("SliceChannel", slice_channel, _infer_slice_channel_shapes, same_dtypes),

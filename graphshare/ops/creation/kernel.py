@@ -146,8 +146,16 @@ def _linspace_shape(attrs: Attrs) -> Shape:
     return (attrs["num"],)
 
 
+def _even_steps(attrs: Attrs, count: int) -> Array:
+    """Return ``count`` numbers from ``start`` on in float64, as MXNet computes them: each is ``start`` plus whole steps."""
+    steps = count - 1 if attrs["endpoint"] else count
+    step = (attrs["stop"] - attrs["start"]) / steps if steps > 0 else 0.0
+    with np.errstate(all="ignore"):
+        return np.asarray(attrs["start"] + step * np.arange(count))
+
+
 def _linspace(attrs: Attrs, shape: tuple[int, ...]) -> Array:
-    return np.linspace(attrs["start"], attrs["stop"], shape[0], endpoint=attrs["endpoint"]).astype(type_of(attrs))
+    return _even_steps(attrs, shape[0]).astype(type_of(attrs))
 
 
 def _eye_shape(attrs: Attrs) -> Shape:
@@ -169,8 +177,7 @@ def _identity(attrs: Attrs, shape: tuple[int, ...]) -> Array:
 
 
 def _logspace(attrs: Attrs, shape: tuple[int, ...]) -> Array:
-    powers = np.linspace(attrs["start"], attrs["stop"], shape[0], endpoint=attrs["endpoint"])
-    return np.asarray(np.power(float(attrs["base"]), powers).astype(type_of(attrs)))
+    return np.asarray(np.power(float(attrs["base"]), _even_steps(attrs, shape[0])).astype(type_of(attrs)))
 
 
 def _window(function: Callable[[int], Any]) -> Values:

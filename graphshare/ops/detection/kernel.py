@@ -86,7 +86,11 @@ def multi_box_target(context: Context, attrs: Attrs, anchors: Array, labels: Arr
     classes: Array = np.full((batch, len(boxes)), attrs["ignore_label"], anchors.dtype)
     for sample, rows in enumerate(labels):
         ends = np.flatnonzero(rows[:, 0] == -1)
-        rows = rows[: ends[0]] if len(ends) else rows
+        if len(ends):
+            require(
+                (rows[ends[0], 1:5] == -1).all(), "a label of the class -1 ends the labels, and its box must be -1 throughout"
+            )
+            rows = rows[: ends[0]]
         if not len(rows):
             continue
         require_memory(6 * boxes.itemsize * len(boxes) * len(rows))

@@ -146,6 +146,8 @@ def scatter_nd(context: Context, attrs: Attrs, data: Array, indices: Array) -> A
 
 def _infer_scatter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     indices, result = inputs[1], unify(attrs["shape"], outputs[0])
+    if indices is not None and len(indices) < 2:
+        raise KernelError("expected indices of at least 2 axes: coordinates along the first")
     if indices is None or indices[0] is None or result is None:
         return inputs, [result]
     if indices[0] > len(result):

@@ -128,9 +128,9 @@ KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
     *(Kernel(f"_npi_{name}", unary.FORWARD[name], same_shapes, same_dtypes) for name in UNARY.split()),
     Kernel("_npi_absolute", unary.FORWARD["abs"], same_shapes, same_dtypes),
-    Kernel("_npi_tanh", activation.tanh, same_shapes, _float_types),
+    Kernel("_npi_tanh", activation.accept_integers(activation.tanh), same_shapes, same_dtypes),
     Kernel("_npx_relu", activation.relu, same_shapes, same_dtypes),
-    Kernel("_npx_sigmoid", activation.sigmoid, same_shapes, _float_types),
+    Kernel("_npx_sigmoid", activation.accept_integers(activation.sigmoid), same_shapes, same_dtypes),
     *(Kernel(f"_npi_{name}", _plain(f), same_shapes, _boolean) for name, f in _TESTS.items()),
     *(
         Kernel(f"_npi_{name}", _arithmetic(binary.ARITHMETIC[word]), broadcast_shapes, _arithmetic_types)

@@ -226,7 +226,11 @@ def _transpose_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
 
 
 def _values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    a = _square_shape(inputs[0])
+    values, vectors = outputs[0], outputs[1] if len(outputs) > 1 else None
+    a = inputs[0]
+    if a is None:
+        a = vectors if vectors is not None or not values else (*values, values[-1])
+    a = _square_shape(a)
     if a is None:
         return inputs, outputs
     return [a], [unify(x, y) for x, y in zip((a[:-1], a), outputs, strict=False)]
@@ -276,6 +280,8 @@ def _tensorsolve_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     if a is None or b is None:
         return inputs, outputs
     last = [axis_of(axis, len(a)) for axis in attrs["a_axes"] or ()]
+    if len(set(last)) < len(last):
+        raise KernelError(f"a_axes is {attrs['a_axes']}, which names an axis twice")
     order = [*(d for i, d in enumerate(a) if i not in last), *(a[i] for i in last)]
     rows, columns = size_of(tuple(order[: len(b)])), size_of(tuple(order[len(b) :]))
     if rows is not None and columns is not None and rows != columns:

@@ -121,9 +121,8 @@ def interpolation_matrix(size: int, count: int, corners: bool) -> Array:
         scale = np.float32(size - 1) / np.float32(count - 1)
         place = scale * np.arange(count, dtype=np.float32)
     else:
-        place = np.maximum(
-            (np.arange(count, dtype=np.float32) + np.float32(0.5)) * np.float32(size / count) - np.float32(0.5), 0
-        )
+        scale = np.float32(size) / np.float32(count)
+        place = np.maximum(np.float64(scale) * (np.arange(count) + 0.5) - 0.5, 0).astype(np.float32)
     lower = np.minimum(place.astype(np.int64), size - 1)
     part = place - lower
     weights = np.zeros((count, size))

@@ -129,8 +129,8 @@ def align_axes(attrs: Attrs, size: tuple[int, ...], region: Array, dtype: Any) -
     ).tolist()
     size_x, size_y = end_x - start_x, end_y - start_y
     if attrs["aligned"]:
-        if size_x < 0 or size_y < 0:
-            raise KernelError("a region has a negative size")
+        if not (size_x > 0 and size_y > 0):
+            raise KernelError("an aligned region is empty, or ends before it begins")
     else:
         size_x, size_y = max(size_x, 1.0), max(size_y, 1.0)
     height, width = attrs["pooled_size"]

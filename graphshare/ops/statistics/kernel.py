@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import inf, isinf
+from collections.abc import Callable
+from math import inf, isinf, prod
 from typing import Any
 
 import numpy as np
@@ -97,11 +98,12 @@ def _average_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 def norm_axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
     """Return the axes of a norm: all for flag -2, else those of ``axis``, or the last two, or the only one."""
     axis = attrs["axis"]
+    named = tuple(axis_of(i, rank) for i in axis or ())
+    if len(set(named)) < len(named):
+        raise KernelError(f"axis is {axis}, which names an axis twice")
     if attrs["flag"] == -2:
-        for i in axis or ():
-            axis_of(i, rank)
         return tuple(range(rank))
-    return tuple(range(max(0, rank - 2), rank)) if axis is None else tuple(axis_of(i, rank) for i in axis)
+    return tuple(range(max(0, rank - 2), rank)) if axis is None else named
 
 
 def matrix_order(order: float) -> float:
@@ -138,11 +140,19 @@ def norm(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     return convert(np.asarray(result), x.dtype), empty, empty, empty
 
 
+_TO_ELEMENTS: dict[str, Callable[[Any], Any]] = {"lower": np.floor, "higher": np.ceil, "nearest": lambda x: np.floor(x + 0.5)}
+"""How a place between two elements, which MXNet computes in float32, is rounded to one of them: halves up."""
+
+
 def percentile(context: Context, attrs: Attrs, x: Array, q: Array | None = None) -> Array:
     """Return the value that ``q`` percent of the elements do not exceed; float32 for all dtypes but float64."""
-    percent: Any = attrs["q_scalar"] if q is None else q
+    percent, axes, method = attrs["q_scalar"] if q is None else q, np_axes_of(attrs, x.ndim), attrs["interpolation"]
+    steps = prod(x.shape[axis] for axis in axes) - 1
+    if method in _TO_ELEMENTS and steps > 0:
+        place = (np.asarray(percent) * np.float64(steps) / 100).astype(np.float32).astype(np.float64)
+        percent, method = _TO_ELEMENTS[method](place) * 100 / steps, "nearest"
     with refuse_invalid_call():
-        result = np.percentile(x, percent, np_axes_of(attrs, x.ndim), method=attrs["interpolation"], keepdims=attrs["keepdims"])
+        result = np.percentile(x, percent, axes, method=method, keepdims=attrs["keepdims"])
     return np.asarray(result).astype(x.dtype if x.dtype == np.float64 else np.float32)
 
 

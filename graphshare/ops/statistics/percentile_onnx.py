@@ -19,7 +19,8 @@ def translate_percentile(t: Translation) -> str:
     wide = Term(t, rows, x.dtype).cast("float64")
     ordered, _ = t.emit_several("TopK", 2, wide.name, t.integers([count]), axis=1, largest=0)
     percent = term(t, 1).cast("float64") if len(t.inputs) > 1 else wide.number(t.attrs["q_scalar"])
-    places = percent.reshape((-1 if len(t.inputs) > 1 else 1,)) / 100 * float(count - 1)
+    places = percent.reshape((-1 if len(t.inputs) > 1 else 1,)) * float(count - 1) / 100
+    places = places.cast("float32").cast("float64")  # as in MXNet: 10.5 behind the point decides between two elements
     result = _interpolate(Term(t, ordered, "float64"), places, t.attrs["interpolation"])
     if x.dtype.startswith("float"):
         has_nan = wide.is_nan().cast("int32").reduce("ReduceMax", [1], keepdims=True).cast("bool")
@@ -36,7 +37,7 @@ def _interpolate(ordered: Term, places: Term, method: str) -> Term:
     if method == "higher":
         return _at(ordered, high)
     if method == "nearest":
-        return _at(ordered, places.apply("Round"))
+        return _at(ordered, (places + 0.5).apply("Floor"))
     first, second = _at(ordered, low), _at(ordered, high)
     weight = places - low if method == "linear" else (~low.equals(high)).cast("float64") * 0.5
     return weight.equals(0).choose(first, first + (second - first) * weight)

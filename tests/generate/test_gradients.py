@@ -1,0 +1,38 @@
+"""A gradient that differs by rounding is excused, one that differs otherwise is found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.generate.gradients import compare_gradients
+from tests.generate.grow import Model
+from tests.symbols import document, operator, variable
+
+
+def _model(op: str, attrs: dict[str, str], feeds: dict[str, Any]) -> Model:
+    nodes = [*map(variable, feeds), operator(op, "node", range(len(feeds)), attrs=attrs)]
+    values = {(number, 0): x for number, x in enumerate(feeds.values())}
+    return Model(0, document(nodes, [len(feeds)], row_ptr=False), feeds, {}, values, None, ())
+
+
+def _answer(**gradients: Any) -> dict[str, Any]:
+    return {name: (str(x.dtype), x.shape, x.tobytes()) for name, x in gradients.items()}
+
+
+def test_a_wrong_gradient_is_found() -> None:
+    model = _model("_mul_scalar", {"scalar": "2"}, {"x": np.ones(3, np.float32)})
+    head = np.random.RandomState(0).standard_normal(3).astype(np.float32)
+    assert compare_gradients(model, _answer(x=2 * head)) == ("gradients compared", [])
+    word, found = compare_gradients(model, _answer(x=2.01 * head))
+    assert word == "gradients compared"
+    assert [(each.node, each.what) for each in found] == [("x", "gradient")]
+
+
+def test_what_rounding_leaves_of_a_gradient_is_excused() -> None:
+    model = _model("radians", {}, {"x": np.array([1.0, 2.0, 3.0])})
+    model.document["nodes"].append(operator("broadcast_div", "ratio", [0, 1]))  # the same for all x: both gradients cancel
+    model.document["heads"] = [[2, 0, 0]]
+    assert compare_gradients(model, _answer(x=np.full(3, 1e-6))) == ("gradients that differ by rounding", [])
+    assert len(compare_gradients(model, _answer(x=np.full(3, 1e-3)))[1]) == 1
