@@ -78,7 +78,7 @@ def foreach(
         RefusedError: two models would be written to one place, or one in place of an input.
         UsageError: the command does not name the model, or options contradict each other.
     """
-    _refuse_settings(settings)
+    _refuse_settings(settings, patterns)
     refuse_template(template, settings.out)
     size = parse_size(settings.max_memory) if isinstance(settings.max_memory, str) else settings.max_memory
     models = list_models(patterns)
@@ -95,7 +95,7 @@ def foreach(
     return FleetRun(len(models), _run(map(make, models), run, prepare, settings, manifest), manifest)
 
 
-def _refuse_settings(settings: Settings) -> None:
+def _refuse_settings(settings: Settings, patterns: Sequence[str]) -> None:
     faults = []
     if settings.retry and not settings.manifest:
         faults.append(Fault("--retry reads which models have failed from a manifest", hint="name it with --manifest FILE"))
@@ -103,6 +103,12 @@ def _refuse_settings(settings: Settings) -> None:
         faults.append(Fault("--retry runs what has failed, --force everything", hint="leave out one of them"))
     if settings.shared_filesystem and not settings.scheduler:
         faults.append(Fault("--shared-filesystem is about a cluster", hint="add --scheduler tcp://HOST:8786, or leave it out"))
+    if settings.scheduler and not settings.shared_filesystem:
+        local = [path for path in (*patterns, settings.out) if path and "://" not in path]
+        hint = "add --shared-filesystem if they see the same files under the same paths, or name URLs"
+        faults += [
+            Fault("is a local path, which the workers of a cluster may not see", where=path, hint=hint) for path in local
+        ]
     if faults:
         raise UsageError(faults)
 
@@ -168,4 +174,8 @@ def _run_alone(
 def _start(
     tasks: Iterator[Task], run: Run, prepare: Callable[[], None], settings: Settings, jobs: int
 ) -> Generator[tuple[Task, Result | Killed], None, None]:
+    if settings.scheduler:
+        from graphshare.fleet.cluster import run_on_cluster  # few runs need a cluster
+
+        return run_on_cluster(tasks, run, settings.scheduler)
     return run_in_slots(tasks, run, prepare, jobs)

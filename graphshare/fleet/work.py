@@ -14,7 +14,8 @@ from graphshare.errors import GraphshareError
 from graphshare.fleet.listing import LocalFiles
 from graphshare.fleet.records import Answer, Captured, FileState, Result, Run, Task
 from graphshare.fleet.redact import redact, redact_urls
-from graphshare.resources import resource_limits
+from graphshare.fleet.thread_limit import any_time_limit
+from graphshare.resources import memory_limit
 
 _LONGEST_ERROR = 2000  # characters
 _MOST_FIGURES = 32  # an object of more numbers is a list by name, not a count of something
@@ -112,7 +113,7 @@ def _find_error(stderr: str) -> str:
 
 @contextmanager
 def _limits(task: Task) -> Iterator[None]:
-    with resource_limits(task.max_memory, task.time_limit), _bounded_data(task.max_memory):
+    with any_time_limit(task.time_limit), memory_limit(task.max_memory), _bounded_data(task.max_memory):
         yield
 
 

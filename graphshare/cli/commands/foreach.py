@@ -38,6 +38,8 @@ EXAMPLES = {
 @click.argument("patterns", metavar="PATTERN...", nargs=-1, required=True)
 @click.option("-o", "--out", metavar="DEST", help="The folder of all outputs; each keeps its relative path and file name.")
 @click.option("--jobs", type=click.IntRange(min=1, max=1024), default=1, metavar="N", help="Run N models at a time [1].")
+@click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of a Dask cluster, as tcp://HOST:8786.")
+@click.option("--shared-filesystem", is_flag=True, help="The workers of the cluster see the same files under the same paths.")
 @click.option("--manifest", metavar="FILE", help="Append a line for each model; run again, finished ones are skipped.")
 @click.option("--retry", is_flag=True, help="Run only what has failed, by the manifest.")
 @click.option("--force", is_flag=True, help="Run every model, whatever the manifest says.")
@@ -52,6 +54,8 @@ def command(
     patterns: tuple[str, ...],
     out: str | None,
     jobs: int,
+    scheduler: str | None,
+    shared_filesystem: bool,
     manifest: str | None,
     retry: bool,
     force: bool,
@@ -74,6 +78,8 @@ def command(
         ctx.meta[_COMMAND],
         out=out,
         jobs=jobs,
+        scheduler=scheduler or "",
+        shared_filesystem=shared_filesystem,
         manifest=manifest,
         retry=retry,
         force=force,

@@ -1,0 +1,177 @@
+"""A Dask cluster runs the same tasks with the same results; what it cannot do right is refused before the first task."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import graphshare as gs
+from graphshare.errors import RefusedError, UsageError
+from graphshare.fleet.cluster import Installation, compare_workers, describe_installation
+from graphshare.fleet.foreach import FleetRun, Settings, foreach
+from graphshare.fleet.records import Captured, SchedulerError
+from graphshare.fleet.tasks import Template
+from graphshare.fleet.thread_limit import any_time_limit
+from tests.processes import ROOT
+
+HERE = Installation("1.0", "3.11", {"numpy": "2.0", "onnx": "1.16"})
+
+
+def test_workers_of_another_kind_are_named() -> None:
+    other = msgspec.structs.replace(HERE, graphshare="0.9", python="3.10", packages={"numpy": "1.26", "Pillow": "11"})
+    workers = {"tcp://a:1": HERE, "tcp://b:1": other, "tcp://c:1": "No module named 'graphshare'", "tcp://d:1": HERE}
+    faults = compare_workers(HERE, workers, {"tcp://d:1": 4})
+    assert [str(fault) for fault in faults] == [
+        "worker tcp://b:1: has graphshare 0.9, and here is 1.0",
+        "worker tcp://b:1: has Python 3.10, and here is 3.11",
+        "worker tcp://b:1: has Pillow 11, and here is none",
+        "worker tcp://b:1: has numpy 1.26, and here is 2.0",
+        "worker tcp://b:1: does not have onnx, and here is 1.16",
+        "worker tcp://c:1: cannot run graphshare: No module named 'graphshare'",
+        "worker tcp://d:1: has several threads, and one model at a time is run in a process",
+    ]
+    assert compare_workers(HERE, {"tcp://a:1": HERE}, {"tcp://a:1": 1}) == []
+    assert describe_installation().graphshare == gs.__version__
+
+
+def test_local_paths_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as raised:
+        gs.foreach(f"{tmp_path}/*", ["upgrade", "{}"], out="out", scheduler="tcp://127.0.0.1:1")
+    assert [fault.where for fault in raised.value.faults] == [f"{tmp_path}/*", "out"]
+    assert "is a local path, which the workers of a cluster may not see" in str(raised.value)
+
+
+def test_without_the_package_the_error_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphshare.fleet.cluster.find_spec", lambda name: None)
+    (tmp_path / "a.json").write_text("{}")
+    run = gs.foreach(f"{tmp_path}/a.json", ["check", "{}"], scheduler="tcp://127.0.0.1:1", shared_filesystem=True)
+    with pytest.raises(UsageError) as raised:
+        next(run)
+    assert "graphshare[dask]" in raised.value.faults[0].hint
+
+
+def test_a_time_limit_in_a_thread() -> None:
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            with any_time_limit(0.05):
+                while True:
+                    pass
+        except RefusedError as error:
+            errors.append(error)
+        with any_time_limit(10):
+            errors.append(ValueError("done in time"))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(20)
+    assert [str(error) for error in errors] == ["the time limit of 0.05 s has passed; nothing was written", "done in time"]
+
+
+def run(words: Sequence[str]) -> Captured:
+    """Do what the name of the file says, beside the file."""
+    path = Path(words[0])
+    tries = Path(f"{path}.tries")
+    with open(tries, "a", encoding="utf-8") as file:
+        file.write("x")
+    if path.name.startswith("dies") or (path.name.startswith("once") and tries.stat().st_size == 1):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if path.name.startswith("sleeps"):
+        time.sleep(0.2)
+    return Captured(0, b"", "")
+
+
+def prepare() -> None:
+    """Workers need nothing."""
+
+
+def fleet(folder: Path, address: str, manifest: str = "") -> FleetRun:
+    settings = Settings(scheduler=address, shared_filesystem=True, manifest=manifest)
+    return foreach([f"{folder}/*.json"], Template(("{}",)), run, settings, prepare=prepare)
+
+
+@contextlib.contextmanager
+def cluster(workers: int) -> Iterator[str]:
+    """The address of a scheduler with worker processes, of which it gives up none before its task."""
+    distributed = pytest.importorskip("distributed")
+    import dask
+
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50, host="127.0.0.1"
+        ) as found,
+    ):
+        yield found.scheduler_address
+
+
+@pytest.mark.large
+def test_a_cluster_gives_the_same_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    models, outputs = tmp_path / "models", []
+    models.mkdir()
+    for i in range(4):
+        for path in (ROOT / "fixtures").glob("*-*.*"):
+            if path.suffix in (".json", ".params"):
+                (models / f"{i}{path.name}").write_bytes(path.read_bytes())
+    with cluster(1) as address:
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard"]
+        joined = subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=ROOT)  # joined by address, and it starts elsewhere
+        try:
+            _wait_for_workers(address, 2)
+            for out, settings in (("here", {}), ("there", {"scheduler": address, "shared_filesystem": True})):
+                found = list(gs.foreach("models/*", ["duplicate", "{}", "--prefix", "b-"], out=out, time_limit=60, **settings))
+                assert len(found) == 12
+                assert all(found)
+                outputs.append({path.name: path.read_bytes() for path in (tmp_path / out).iterdir()})
+            assert outputs[0] == outputs[1]
+            for names in (("a", "dies", "z"), ("once",)):
+                folder = tmp_path / names[0]
+                folder.mkdir()
+                for name in names:
+                    (folder / f"{name}.json").write_text("{}")
+                results = {Path(r.source).stem: r.result for r in fleet(folder, address, str(folder / "run.jsonl"))}
+                assert results == {name: "failed" if name == "dies" else "done" for name in names}
+                assert '"result":"killed"' in (folder / "run.jsonl").read_text()
+        finally:
+            joined.send_signal(signal.SIGINT)
+            joined.wait(30)
+
+
+def _wait_for_workers(address: str, count: int) -> None:
+    from distributed import Client
+
+    with Client(address, set_as_default=False) as client:
+        client.wait_for_workers(count, timeout=30)
+
+
+@pytest.mark.large
+def test_a_run_whose_scheduler_ends_goes_on_with_another_one(tmp_path: Path) -> None:
+    for i in range(20):
+        (tmp_path / f"sleeps{i:02}.json").write_text("{}")
+    manifest = str(tmp_path / "run.jsonl")
+    first = []
+    with pytest.raises(SchedulerError, match="the scheduler is gone"):  # noqa: PT012
+        with cluster(1) as address:
+            results = fleet(tmp_path, address, manifest)
+            first += [next(results), next(results)]
+        first += list(results)
+    results.close()
+    with cluster(1) as address:
+        second = list(fleet(tmp_path, address, manifest))
+    assert len(second) == 20
+    assert all(second)
+    assert {result.source for result in second if result.was_skipped} == {result.source for result in first}
+    with pytest.raises(SchedulerError, match="cannot be reached"):
+        next(fleet(tmp_path, "nowhere:xyz", manifest))
