@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -94,8 +94,6 @@ def describe_rewrite(model: Checkpoint) -> dict[str, Any]:
     ``how`` is ``kept`` (the same node), ``renamed``, ``copied`` (several images), ``tied`` (one node for several branches),
     ``dropped`` (a connected input too) or ``implied`` (a name without a node).
     """
-    from hashlib import sha256  # takes time to import
-
     rewrite, sources = _rewrite_of(model)
     numbers = {source.graph: i for i, source in enumerate(sources)}
     new_ids = {node: i for i, node in enumerate(rewrite.graph.nodes)}
@@ -125,8 +123,28 @@ def describe_rewrite(model: Checkpoint) -> dict[str, Any]:
                 "how": "implied",
             }
         )
-    files = [{"file": _readable(source.where), "sha256": sha256(source.data).hexdigest()} for source in sources]
+    files = [{"file": _readable(source.where), "sha256": _hash(source)} for source in sources]
     return {"version": MAP_VERSION, "sources": files, "entries": entries}
+
+
+def _hash(source: Checkpoint) -> str:
+    """Return the sha256 of a model's file in hexadecimal digits."""
+    from hashlib import sha256  # takes time to import
+
+    if not source.graph.source.holds_parameters:
+        return sha256(source.data).hexdigest()
+    from graphshare.formats.onnx.write import encode_graph_file  # start-up: symbol files need no other format
+
+    return _digest(encode_graph_file(source.graph).pieces())
+
+
+def _digest(pieces: Iterable[bytes | memoryview]) -> str:
+    from hashlib import sha256  # takes time to import
+
+    digest = sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def _rewrite_of(model: Checkpoint) -> tuple[Rewrite, tuple[Checkpoint, ...]]:
@@ -184,17 +202,16 @@ def restore_escapes(rewrite: Rewrite, map_file: MapFile) -> Rewrite | None:
 
     A rename writes strings as MXNet does, so how its source escaped them can only be found by trying.
     """
-    from hashlib import sha256  # takes time to import
-
     if len(map_file.sources) != 1:
         return None
     graph = rewrite.graph
+    if graph.source.holds_parameters:
+        from graphshare.formats.onnx.write import encode_graph_file  # start-up: symbol files need no other format
+
+        return rewrite if _digest(encode_graph_file(graph).pieces()) == map_file.sources[0].sha256 else None
     for escapes in (None, "mxnet", "json", "ascii"):
         tried = graph if escapes is None else restyle(graph, escapes=escapes)
-        digest = sha256()
-        for piece in write_symbol(tried):
-            digest.update(piece)
-        if digest.hexdigest() == map_file.sources[0].sha256:
+        if _digest(write_symbol(tried)) == map_file.sources[0].sha256:
             return msgspec.structs.replace(rewrite, graph=tried)
     return None
 

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from mmap import ACCESS_READ, mmap
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
@@ -35,6 +35,8 @@ def save(
     map: StrPath | None = None,
     in_place: bool = False,
     verify_bytes: bool = False,
+    weights: Literal["share", "copy"] = "share",
+    no_copy: bool = False,
 ) -> Outputs:
     """Write a model to ``out`` with its parameters and the map of its rewrites; all of them or none.
 
@@ -43,6 +45,10 @@ def save(
     map: which node became which. With ``in_place`` the files that the model was loaded from may be replaced. With
     ``verify_bytes`` the written parameters are read again and compared with their source. Returns where everything went.
 
+    An ONNX model holds its parameters itself. External data stays in its files where these are in or below the directory of
+    ``out``; else what is needed is copied into one file beside it, or refused with ``no_copy``. With ``weights`` ``"copy"``
+    copies of an initializer get external data of their own; they share one range otherwise.
+
     Raises:
         UsageError: the parameters have new names and no file to go to, or there are none to write.
         RefusedError: an output is an input, or a parameter has no place in the format; all are listed.
@@ -50,12 +56,18 @@ def save(
         SelfCheckError: the result does not read back as it should.
     """
     outputs = resolve_outputs(model, out, params, map, in_place=in_place)
-    write_outputs(outputs, model, verify_bytes=verify_bytes)
+    write_outputs(outputs, model, verify_bytes=verify_bytes, weights=weights, no_copy=no_copy)
     return outputs
 
 
 def write_outputs(
-    outputs: Outputs, model: Checkpoint, *, arrays: Mapping[str, Any] | None = None, verify_bytes: bool = False
+    outputs: Outputs,
+    model: Checkpoint,
+    *,
+    arrays: Mapping[str, Any] | None = None,
+    verify_bytes: bool = False,
+    weights: Literal["share", "copy"] = "share",
+    no_copy: bool = False,
 ) -> None:
     """Write what ``outputs`` names of ``model``, and ``arrays`` by name, in one transaction.
 
@@ -72,9 +84,10 @@ def write_outputs(
             stage.claim_stdout()
         to_stdout: list[bytes] = []
         if outputs.graph and model.graph.source.holds_parameters:
-            from graphshare.checkpoint.save_onnx import stage_onnx  # start-up: symbol files need no other format
+            from graphshare.checkpoint.save_onnx import Settings, stage_onnx  # start-up: symbol files need no other format
 
-            to_stdout = stage_onnx(model, outputs.graph, stage)
+            settings = Settings(weights, no_copy, verify_bytes)
+            to_stdout = stage_onnx(model, outputs.graph, stage, settings)
         elif outputs.graph:
             to_stdout = _stage_graph(model.graph, outputs.graph, stage)
         if model.parameter_file is not None and outputs.params:

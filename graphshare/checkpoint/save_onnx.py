@@ -1,18 +1,28 @@
-"""Save a model that was read from ONNX files: the file itself, checked before it is in place."""
+"""Save a model that was read from ONNX files: the file itself and data that has to move, checked before they are in place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from itertools import islice
+
+import msgspec
 
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
 from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.byte_source import open_source
+from graphshare.formats.byte_source import ByteSource, open_source
 from graphshare.formats.onnx.differences import find_differences
+from graphshare.formats.onnx.encode import encode_tensor
+from graphshare.formats.onnx.external import Placement, Weights
+from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.write import encode_graph_file
-from graphshare.formats.params.byte_ranges import write_all
-from graphshare.ir.graph import Graph
+from graphshare.formats.output_paths import UsedFile, refuse_inputs_as_outputs
+from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.byte_ranges import copy_ranges, first_difference, write_all
+from graphshare.formats.params.records import Record
+from graphshare.ir.graph import Graph, Node
+from graphshare.ir.onnx import Bytes, Data, Tensor
+from graphshare.progress import task
 from graphshare.text.format import format_bytes
 
 LARGEST = (1 << 31) - 1
@@ -21,43 +31,109 @@ _REPORTED = 20
 _BUG = "this is a bug of graphshare; nothing was written, please report it"
 
 
-def stage_onnx(model: Checkpoint, target: str, stage: OutputTransaction) -> list[bytes]:
-    """Write the model's file beside its target and check it; what goes to stdout is returned instead.
+class Settings(msgspec.Struct, frozen=True):
+    """How external data is written: ``weights`` of copies, ``no_copy`` refuses to copy it, ``verify_bytes`` compares copies."""
+
+    weights: Weights = "share"
+    no_copy: bool = False
+    verify_bytes: bool = False
+
+
+def stage_onnx(model: Checkpoint, target: str, stage: OutputTransaction, settings: Settings) -> list[bytes]:
+    """Write the model's file, and data that it cannot reach where it is, beside their targets; check the file.
+
+    What goes to stdout is returned instead.
 
     Raises:
-        RefusedError: the file would be larger than protobuf allows.
+        RefusedError: the file would be larger than protobuf allows; external data would have to be copied and must not, or
+            would replace an input.
         SelfCheckError: it does not read back as the graph that it was made from.
     """
     graph = model.graph
-    data = encode_graph_file(graph)
+    placement = Placement(graph, "" if target == "-" else target, settings.weights, no_copy=settings.no_copy)
+    if target == "-" and placement.ranges:
+        hint = "name a file with -o; the data goes beside it"
+        raise RefusedError(Fault("the model has external data, which stdout has no place for", hint=hint))
+    arrays = _list_arrays(model)
+
+    def encode(node: Node, name: str) -> Message | None:
+        record = arrays.get(node.name) if arrays else None
+        return placement.encode(node, name) if record is None else _encode_array(model, record, name)
+
+    data = encode_graph_file(graph, encode)
     if data.size > LARGEST:
-        hint = "keep the weights of one branch only (--mode tie), or move them to external data first"
+        hint = "--mode tie keeps one copy of the weights; onnx.save_model moves them to external data"
         raise RefusedError(Fault(f"the model would take {format_bytes(data.size)}, and 2 GiB is the most", hint=hint))
     if target == "-":
         return [bytes(piece) for piece in data.pieces()]
-    out = stage.open(target)
-    for piece in data.pieces():
-        write_all(out, piece)
-    out.flush()
-    if not out.direct:
-        check_written(out.name, graph, where=target)
+    _write_model(data, graph, target, stage, arrays)
+    if placement.ranges:
+        _write_data(model, placement, stage, verify_bytes=settings.verify_bytes)
     return []
 
 
-def check_written(path: str, graph: Graph, *, where: str) -> None:
-    """Compare a written file with the graph that it came from.
+def _write_model(data: Data, graph: Graph, target: str, stage: OutputTransaction, changed: Collection[str]) -> None:
+    out = stage.open(target)
+    with task("writing", data.size, "B") as advance:
+        for piece in data.pieces():
+            write_all(out, piece)
+            advance(len(piece))
+    out.flush()
+    if not out.direct:
+        check_written(out.name, graph, where=target, changed=changed)
+
+
+def _list_arrays(model: Checkpoint) -> dict[str, Record]:
+    """Return the parameters that were given as arrays since the model was loaded, by name."""
+    records = model.parameter_file.records if model.parameter_file is not None else ()
+    return {r.key or "": r for r in records if r.origin is not None and r.origin.array is not None}
+
+
+def _encode_array(model: Checkpoint, record: Record, name: str) -> Message:
+    assert model.parameter_file is not None
+    shape, dtype = record.shape_and_dtype()
+    with ArrayReader(model.parameter_file) as reader:
+        content = b"".join(reader.chunks(record))
+    return encode_tensor(Tensor(name, dtype, shape, Bytes(content)))
+
+
+def _write_data(model: Checkpoint, placement: Placement, stage: OutputTransaction, *, verify_bytes: bool) -> None:
+    """Copy ranges of external data into the one file beside the model."""
+    sources = {path: UsedFile(path, "parameters") for (path, _, _), _ in placement.ranges}
+    refuse_inputs_as_outputs([UsedFile(placement.beside, "parameters")], sources.values())
+    out = stage.open(placement.beside)
+    end = 0
+    with task("copying", placement.size, "B") as advance:
+        for (path, start, stop), offset in placement.ranges:
+            write_all(out, bytes(offset - end))
+            with open_source(path) as source:
+                copy_ranges(source, [(start, stop - start)], out, advance=advance)
+            end = offset + stop - start
+    out.flush()
+    if verify_bytes and not out.direct:
+        with open_source(out.name) as written:
+            _compare_data(placement, written)
+
+
+def _compare_data(placement: Placement, written: ByteSource) -> None:
+    for (path, start, stop), offset in placement.ranges:
+        with open_source(path) as source:
+            place = first_difference(source, start, written, offset, stop - start)
+        if place is not None:
+            message = f"differs from byte {start + place:,} of {path}"
+            raise SelfCheckError(Fault(message, where=placement.beside, path=f"byte {offset + place}", hint=_BUG))
+
+
+def check_written(path: str, graph: Graph, *, where: str, changed: Collection[str] = ()) -> None:
+    """Compare a written file with the graph that it came from; initializers ``changed`` have other values.
 
     Raises:
         SelfCheckError: it does not read back as that graph.
     """
     try:
-        faults = list(islice(_compare(path, graph), _REPORTED))
+        with open_source(path) as source:
+            faults = list(islice(find_differences(source, graph, changed), _REPORTED))
     except InputError as error:
         faults = list(error.faults)
     if faults:
         raise SelfCheckError([Fault(f.message, where=where, path=f.path, node=f.node, hint=_BUG) for f in faults])
-
-
-def _compare(path: str, graph: Graph) -> Iterator[Fault]:
-    with open_source(path) as source:
-        yield from find_differences(source, graph)

@@ -40,6 +40,13 @@ dry_run = _option("--dry-run", is_flag=True, help="Print the plan on stdout and 
 as_input = _option("--as-input", metavar="NAME", multiple=True, help="This variable is an input, whatever it looks like.")
 as_parameter = _option("--as-parameter", metavar="NAME", multiple=True, help="This variable is a parameter.")
 verify_bytes = _option("--verify-bytes", is_flag=True, help="Compare the written parameters with their source, byte by byte.")
+weights = _option(
+    "--weights",
+    type=click.Choice(["share", "copy"]),
+    default="share",
+    help="ONNX: copies of external data share one range of it, or each gets its own [share].",
+)
+no_copy = _option("--no-copy", is_flag=True, help="ONNX: refuse to copy external data into another directory.")
 strict = _option("--strict", is_flag=True, help="Refuse where there would be a warning.")
 format_ = _option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="How to print [text].")
 
@@ -86,7 +93,9 @@ branch_prefixes = _option(
 
 def rewriting(command: F) -> F:
     """Add the options of every command that reads a graph and writes another."""
-    for option in reversed((GRAPH, epoch, params, out, params_out, map_out, in_place, dry_run, format_, verify_bytes, strict)):
+    for option in reversed(
+        (GRAPH, epoch, params, out, params_out, map_out, in_place, dry_run, format_, verify_bytes, weights, no_copy, strict)
+    ):
         command = option(command)
     return command
 
@@ -95,6 +104,8 @@ def grouping(command: F) -> F:
     """Add the options of a command that reads several graphs and writes one."""
     graphs = click.argument("graphs", metavar="GRAPH...", nargs=-1)
     many = _option("--params", metavar="FILE", multiple=True, help="Once for each GRAPH, in order: its parameters; may be ''.")
-    for option in reversed((graphs, epoch, many, out, params_out, map_out, in_place, dry_run, format_, verify_bytes, strict)):
+    for option in reversed(
+        (graphs, epoch, many, out, params_out, map_out, in_place, dry_run, format_, verify_bytes, weights, no_copy, strict)
+    ):
         command = option(command)
     return command

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -26,6 +26,8 @@ class OutputOptions(msgspec.Struct, frozen=True):
     dry_run: bool
     format: str
     verify_bytes: bool
+    weights: Literal["share", "copy"]
+    no_copy: bool
     strict: bool
 
 
@@ -62,7 +64,7 @@ def write_result(
         return None
     if outputs.graph == "-":
         refuse_terminal()
-    write_outputs(outputs, model, verify_bytes=options.verify_bytes)
+    write_outputs(outputs, model, verify_bytes=options.verify_bytes, weights=options.weights, no_copy=options.no_copy)
     return outputs
 
 

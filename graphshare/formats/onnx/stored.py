@@ -19,11 +19,12 @@ _LARGE = 1 << 24  # bytes from which on a file is not read as a whole
 class OnnxFile:
     """The bytes of an ONNX file. A small file is in memory; of a large one only what is looked at.
 
-    ``folder`` is the directory in which external data lies, that of the file unless another is given.
+    ``folder`` is the directory in which external data lies; without ``seeks_data`` it need not be there.
     """
 
-    def __init__(self, source: ByteSource, *, folder: str = "") -> None:
-        self.folder = folder or os.path.dirname(source.name) or "."
+    def __init__(self, source: ByteSource, *, seeks_data: bool = True) -> None:
+        self.folder = os.path.dirname(source.name) or "."
+        self.seeks_data = seeks_data
         self.path = source.name
         self.size = source.size
         self.identity: Identity = source.identity
@@ -172,11 +173,6 @@ class OnnxSource(Source, frozen=True, eq=False):
     heads: tuple[Entry, ...] = ()
     ir_version: int = 0
     opsets: Mapping[str, int] = EMPTY
-
-    @property
-    def folder(self) -> str:
-        """The directory in which the external data of the model lies."""
-        return self.file.folder
 
     def describe(self) -> str:
         """Return what a table says of the format."""

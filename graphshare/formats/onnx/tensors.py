@@ -106,6 +106,9 @@ def _locate_outside(file: OnnxFile, place: TensorPlace, pairs: tuple[tuple[str, 
         raise WireError(f"external data in {location!r} has the dtype {dtype_name(place.code)}", at)
     if length is not None and length != size:
         raise WireError(f"external data in {location!r} has {length:,} bytes; its shape and dtype need {size:,}", at)
+    outside = TensorPlace(place.shape, place.code, EXTERNAL, offset, offset + size, 1, path, pairs)
+    if not file.seeks_data:
+        return outside
     try:
         status = os.stat(path)
     except (OSError, ValueError) as error:
@@ -116,7 +119,7 @@ def _locate_outside(file: OnnxFile, place: TensorPlace, pairs: tuple[tuple[str, 
     if offset < 0 or offset + size > status.st_size:
         message = f"external data is at byte {offset:,} of {location!r} with {size:,} bytes; that file has {status.st_size:,}"
         raise WireError(message, at)
-    return TensorPlace(place.shape, place.code, EXTERNAL, offset, offset + size, 1, path, pairs)
+    return outside
 
 
 def check_location(folder: str, location: str, at: int) -> str:

@@ -17,16 +17,20 @@ from graphshare.formats.onnx.wire import encode_text, scan, text_at
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.onnx import Data
 
-TensorEncoder = Callable[[Node], Message | None]
-"""Returns the TensorProto of an initializer whose data is not where its file had it; None where the file's own holds."""
+TensorEncoder = Callable[[Node, str], Message | None]
+"""Returns the TensorProto, under a name, of an initializer with data elsewhere; None where that of its file holds."""
 
 
-def encode_graph_file(graph: Graph, encode_tensor: TensorEncoder = lambda node: None) -> Data:
+def keep_tensor(node: Node, name: str) -> None:
+    """Say that the TensorProto of the file holds."""
+
+
+def encode_graph_file(graph: Graph, encode_tensor: TensorEncoder = keep_tensor) -> Data:
     """Return the bytes of the model file of ``graph``; of one that is as it was read, those of its file."""
     source = graph.source
     if not isinstance(source, OnnxSource):
         raise RefusedError(Fault("the graph was not read from an ONNX file", hint="`graphshare export` writes it as ONNX"))
-    if is_untouched(graph) and all(encode_tensor(node) is None for node in graph.variables()):
+    if _GraphWriter(graph, encode_tensor).is_as_read():
         return source.span
     return _EncodedFile(encode_model(graph, encode_tensor))
 
@@ -52,7 +56,7 @@ class _EncodedFile:
         return self._message.pieces()
 
 
-def encode_model(graph: Graph, encode_tensor: TensorEncoder = lambda node: None) -> Message:
+def encode_model(graph: Graph, encode_tensor: TensorEncoder = keep_tensor) -> Message:
     """Return the ModelProto of ``graph``, each part from its own bytes where these still hold."""
     source = graph.source
     assert isinstance(source, OnnxSource)
@@ -123,6 +127,7 @@ class _GraphWriter:
         return (
             is_untouched(self._graph)
             and not self._renamed
+            and all(self._encode_tensor(node, node.name) is None for node in self._nodes if not node.op)
             and all(outputs_of(node) == (name,) for node, name in self._captured.items())
             and all(writer.is_as_read() for node in self._nodes if node.subgraphs for writer in self._bodies(node))
         )
@@ -196,7 +201,7 @@ class _GraphWriter:
             if stored.tensor is not None and stored.is_sparse:
                 yield SPARSE, stored.tensor.rank, _rename_sparse(stored.tensor, name)
             elif stored.tensor is not None:
-                yield INITIALIZER, stored.tensor.rank, self._encode_tensor(node) or rename_message(stored.tensor, name)
+                yield INITIALIZER, stored.tensor.rank, self._encode_tensor(node, name) or rename_message(stored.tensor, name)
 
     def _encode_input(self, node: Node) -> Data | Message:
         (name,), declared = self._own_names(node), stored_of(node.details).input

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
-from graphshare.errors import RefusedError
+from graphshare.errors import InputError, RefusedError
 
 FLOAT = TensorProto.FLOAT
 
@@ -121,3 +121,77 @@ def test_what_needs_operators_is_refused_by_name(path: Path, tmp_path: Path) -> 
     ):
         with pytest.raises(RefusedError, match="not those of ONNX"):
             refused()
+
+
+@pytest.fixture
+def with_data(path: Path) -> Path:
+    """The model with its weights in a file beside it."""
+    target = path.with_name("outside.onnx")
+    onnx.save_model(
+        onnx.load(path), target, save_as_external_data=True, location="outside.bin", size_threshold=0, convert_attribute=False
+    )
+    return target
+
+
+def list_places(path: Path) -> dict[str, dict[str, str]]:
+    tensors = onnx.load(path, load_external_data=False).graph.initializer
+    return {tensor.name: {pair.key: pair.value for pair in tensor.external_data} for tensor in tensors}
+
+
+def test_external_data_stays_in_its_directory(with_data: Path) -> None:
+    x = np.random.default_rng(1).uniform(0.1, 1, (2, 4)).astype("f")
+    expected = run(with_data, x)
+    for mode in ("tie", "copy"):
+        out = with_data.with_name(f"{mode}.onnx")
+        gs.save(gs.duplicate(gs.load(with_data), "b-", mode=mode), out, no_copy=True)
+        assert not out.with_name(f"{mode}.onnx.data").exists()
+        places = list_places(out)
+        assert all(places.get(f"b-{name}", place) == place for name, place in list_places(with_data).items())
+        assert all(np.array_equal(a, b) for a, b in zip(expected * 2, run(out, x), strict=True))
+
+
+def test_external_data_is_copied_by_ranges_into_another_directory(with_data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "other" / "copy.onnx"
+    out.parent.mkdir()
+    model = gs.duplicate(gs.load(with_data), "b-", mode="copy")
+    with pytest.raises(RefusedError, match="--no-copy"):
+        gs.save(model, out, no_copy=True)
+    assert not list(out.parent.iterdir())
+    gs.save(model, out, verify_bytes=True)
+    places = list_places(out)
+    assert places["fc.weight"] == places["b-fc.weight"]  # one range for both
+    assert places["fc.weight"]["location"] == "copy.onnx.data"
+    x = np.random.default_rng(1).uniform(0.1, 1, (2, 4)).astype("f")
+    assert all(np.array_equal(a, b) for a, b in zip(run(with_data, x) * 2, run(out, x), strict=True))
+
+
+def test_copies_get_data_of_their_own_on_request(with_data: Path) -> None:
+    out = with_data.with_name("own.onnx")
+    gs.save(gs.duplicate(gs.load(with_data), "b-", mode="copy"), out, weights="copy")
+    places = list_places(out)
+    assert places["fc.weight"]["location"] == "outside.bin"
+    assert places["b-fc.weight"]["location"] == "own.onnx.data"
+    assert gs.verify(gs.load(out), prefixes="b-")
+
+
+@pytest.mark.parametrize("location", ["../outside.bin", "/etc/passwd", "link/outside.bin", "", "a\\..\\..\\b"])
+def test_external_data_outside_of_the_directory_is_refused(with_data: Path, tmp_path: Path, location: str) -> None:
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path)
+    model = onnx.load(with_data, load_external_data=False)
+    for pair in model.graph.initializer[0].external_data:
+        pair.value = location if pair.key == "location" else pair.value
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(InputError, match=r"fc\.weight.*not in the model's directory"):
+        gs.load(folder / "model.onnx")
+
+
+def test_arrays_replace_initializers(path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.onnx"
+    bias = np.arange(4, dtype="f")
+    gs.save(gs.duplicate(gs.load(path), "b-").with_params({"b-fc.bias": bias}), out)
+    held = {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(out).graph.initializer}
+    assert np.array_equal(held["b-fc.bias"], bias)
+    assert not np.array_equal(held["fc.bias"], bias)
+    assert np.array_equal(gs.load(out).params["b-fc.bias"], bias)
