@@ -10,12 +10,15 @@ from collections.abc import Iterable
 
 import msgspec
 
+from graphshare.text.urls import redact
+
 
 class Fault(msgspec.Struct, frozen=True):
     """One thing that is wrong.
 
     ``where`` is the file (or ``<stdin>``), ``path`` a place in it (a JSON path such as ``$.nodes[12].inputs[0]``, a byte offset
-    or a record name), ``node`` the name of the node. Any of them may be empty. ``hint`` says how to fix it.
+    or a record name), ``node`` the name of the node. Any of them may be empty. ``hint`` says how to fix it. URLs in the texts
+    lose their credentials and queries.
     """
 
     message: str
@@ -23,6 +26,11 @@ class Fault(msgspec.Struct, frozen=True):
     path: str = ""
     node: str | None = None
     hint: str = ""
+
+    def __post_init__(self) -> None:
+        if "://" in self.where or "://" in self.message or "://" in self.hint:
+            for name in ("where", "message", "hint"):
+                msgspec.structs.force_setattr(self, name, redact(getattr(self, name)))
 
     def __str__(self) -> str:
         place = ": ".join(part for part in (self.where, self.path) if part)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Literal
 
 from graphshare.analysis.operator_facts import require_operator_facts
@@ -11,6 +10,7 @@ from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.map_file import read_map
 from graphshare.drawing.draw import Drawing
 from graphshare.drawing.draw import draw as draw_graph
+from graphshare.formats.paths import base_name
 
 
 def draw(
@@ -54,5 +54,5 @@ def draw(
             separator=separator,
             theme=theme,
             direction=direction,
-            title=os.path.basename(source.stem or source.where) or "graph",
+            title=base_name(source.stem or source.where) or "graph",
         )

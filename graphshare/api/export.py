@@ -34,6 +34,7 @@ from graphshare.export_onnx.weights import Weights
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.output_paths import UsedFile, is_directory, is_stem, name_of_file, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.paths import base_name, extend
 from graphshare.resources import resource_limits
 from graphshare.text.format import format_names
 from graphshare.text.short_repr import ShortRepr
@@ -187,8 +188,8 @@ def place_model(out: str, source: Checkpoint) -> str:
     """
     if out == "-":
         raise UsageError(Fault("a model is proved from its file, so it cannot go to stdout", hint="name a file with -o"))
-    path = f"{out}.onnx" if is_stem(out) and not is_directory(out) else place_result(out, source, ".onnx")
-    refuse_inputs_as_outputs([UsedFile(path, "graph"), UsedFile(f"{path}.data", "parameters")], input_files(source))
+    path = extend(out, ".onnx") if is_stem(out) and not is_directory(out) else place_result(out, source, ".onnx")
+    refuse_inputs_as_outputs([UsedFile(path, "graph"), UsedFile(extend(path, ".data"), "parameters")], input_files(source))
     return path
 
 
@@ -202,13 +203,13 @@ def _open_weights(source: Checkpoint) -> Iterator[ArrayReader | None]:
 
 
 def _name(source: Checkpoint) -> str:
-    return os.path.basename(source.stem) or name_of_file(source.where) or "graph"
+    return base_name(source.stem) or name_of_file(source.where) or "graph"
 
 
 def _describe_source(source: Checkpoint) -> dict[str, str]:
     """Return the metadata of a model: the source's file, its hash and the version that wrote it."""
     version = source.graph.version
-    metadata = {"source": os.path.basename(source.where)} if source.where else {}
+    metadata = {"source": base_name(source.where)} if source.where else {}
     if source.data:
         metadata["source.sha256"] = sha256(source.data).hexdigest()
     if version is not None:

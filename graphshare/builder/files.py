@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from graphshare.analysis.roles import Kind
@@ -14,7 +13,9 @@ from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.output_paths import is_directory
 from graphshare.formats.params.array_files import write_arrays
 from graphshare.formats.params.registry import FORMATS
+from graphshare.formats.paths import extend, join
 from graphshare.text.names import join_key
+from graphshare.text.urls import local_path
 
 
 def save(session: Session, targets: Target | Sequence[Target], stem: str, *, epoch: int = 0) -> tuple[str, str]:
@@ -28,8 +29,9 @@ def save(session: Session, targets: Target | Sequence[Target], stem: str, *, epo
         OutputError: a file could not be written; the earlier files are unchanged.
         SelfCheckError: the written graph does not read back equal.
     """
+    stem = local_path(stem)
     if is_directory(stem):
-        raise UsageError(Fault("is a directory", where=stem, hint=f"name the model in it: {os.path.join(stem, 'NAME')}"))
+        raise UsageError(Fault("is a directory", where=stem, hint=f"name the model in it: {join(stem, 'NAME')}"))
     if epoch < 0:
         raise RefusedError(Fault(f"there is no epoch {epoch}", hint="epochs count from 0"))
     graph = session.graph(targets)
@@ -43,7 +45,7 @@ def save(session: Session, targets: Target | Sequence[Target], stem: str, *, epo
         variable = session.registry.variables[node.name]
         if variable.kind in kinds:
             arrays[join_key(kinds[variable.kind], node.name)] = session.value(variable.var)
-    paths = f"{stem}-symbol.json", f"{stem}-{epoch:04d}.params"
+    paths = extend(stem, "-symbol.json"), extend(stem, f"-{epoch:04d}.params")
     with OutputTransaction() as stage:
         stage.open(paths[0]).write(text)
         write_arrays(arrays, stage.open(paths[1]), FORMATS["params"])

@@ -1,4 +1,4 @@
-"""Load a model from what GRAPH means on a command line: a path, ``-`` for stdin, or the stem of a checkpoint.
+"""Load a model from what GRAPH means on a command line: a path or URL, ``-`` for stdin, or the stem of a checkpoint.
 
 A checkpoint is a pair of files as MXNet's ``save_checkpoint`` names them: ``STEM-symbol.json`` and ``STEM-0007.params``.
 """
@@ -15,24 +15,32 @@ from typing import BinaryIO
 
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, UsageError
+from graphshare.formats.byte_source import read_whole
 from graphshare.formats.gzip_file import MAGIC as GZIP
 from graphshare.formats.gzip_file import MAX_UNPACKED, unpack, unpack_start
 from graphshare.formats.mxnet.document import SAMPLE, begins_like_json
 from graphshare.formats.mxnet.symbol import read_symbol
-from graphshare.formats.nearby import GRAPHS, refuse_missing, suggest_files, suggest_graph
+from graphshare.formats.nearby import GRAPHS, STEM_END, refuse_missing, suggest_files, suggest_graph
+from graphshare.formats.open_source import suggest_others
 from graphshare.formats.output_paths import STDIN
-from graphshare.text.format import format_count
+from graphshare.formats.paths import base_name, exists, extend, is_file, is_folder, join, list_names, split
+from graphshare.text.format import format_bytes, format_count
+from graphshare.text.urls import is_url, local_path, redact
 
 _EPOCH = r"-(\d{4,})\.params$"
 # A symbol file of a million nodes takes 0.2 GB. A pipe or a device (/dev/zero) may have no end at all.
 MAX_STREAM = 1 << 30
 _PIECE = 1 << 20
+_FIRST = 1 << 18  # bytes of the first request for a graph: most have less
+_SURE = (*GRAPHS, ".params", ".npz", ".safetensors", ".onnx")  # a URL that ends so is not a stem
 
 StrPath = str | os.PathLike[str]
 
 
 def load(source: StrPath, *, epoch: int | None = None, params: StrPath | None = None) -> Checkpoint:
     """Load the model that ``source`` names: a symbol file, an ONNX model, the stem of a checkpoint, or ``-`` for stdin.
+
+    Paths may be URLs.
 
     The parameters are those in ``params``, or for a stem those in ``STEM-NNNN.params`` (of ``epoch``, if there are several);
     only their names, shapes and places are read.
@@ -41,7 +49,7 @@ def load(source: StrPath, *, epoch: int | None = None, params: StrPath | None = 
         InputError: a file cannot be read or is broken.
         UsageError: a stem has several parameter files and ``epoch`` does not choose one.
     """
-    source, params = os.fspath(source), os.fspath(params) if params else None
+    source, params = local_path(os.fspath(source)), local_path(os.fspath(params)) if params else None
     path, stem = graph_path(source)
     if path == STDIN and params == "-":
         raise UsageError(Fault("the graph and its parameters cannot both come from stdin"))
@@ -59,7 +67,7 @@ def load(source: StrPath, *, epoch: int | None = None, params: StrPath | None = 
     if params:
         from graphshare.formats.params.registry import read_index  # start-up: graphs alone need no parameter format
     file = read_index(params) if params else None
-    return Checkpoint(graph, file, path, data, stem, int(number[1]) if number else epoch or 0)
+    return Checkpoint(graph, file, redact(path), data, redact(stem), int(number[1]) if number else epoch or 0)
 
 
 def is_onnx_file(path: str, data: bytes) -> bool:
@@ -83,27 +91,34 @@ def _load_onnx(path: str, stem: str, epoch: int | None, params: str | None) -> C
             Fault("is an ONNX model from a pipe, and one is read by seeking", where=path, hint="save it to a file first")
         )
     graph = read_model("-" if path == STDIN else path)
-    return Checkpoint(graph, index_parameters(graph), path, b"", stem)
+    return Checkpoint(graph, index_parameters(graph), redact(path), b"", redact(stem))
 
 
 def graph_path(source: str) -> tuple[str, str]:
     """Return the file that GRAPH means, and the stem if it is one (else ``""``). Raises InputError if there is no such file."""
     if source == "-":
         return STDIN, ""
-    if os.path.exists(source) and not os.path.isdir(source):
+    if is_url(source) and base_name(source).lower().endswith(_SURE):
+        return source, ""  # one request less: the one that reads the file tells whether it is there
+    if not is_url(source) and is_file(source):
         return source, ""
-    symbol = f"{source}-symbol.json"
-    for path in (symbol, f"{source}.onnx"):
-        if os.path.exists(path):
-            return path, source
-    if os.path.isdir(source):
+    symbol = extend(source, STEM_END)
+    if not is_url(source) or base_name(source):
+        for path in (symbol, extend(source, ".onnx")):
+            if exists(path):
+                return path, source
+    if is_url(source) and is_file(source):
+        return source, ""
+    if is_folder(source):
         raise InputError(Fault("is a directory", where=source, hint="give a symbol file or the stem of a checkpoint"))
     hint = suggest_files(source, GRAPHS, stems=True) or suggest_graph(source) or f"neither this file nor {symbol} is there"
     raise InputError(refuse_missing(source, hint))
 
 
 def read_source(path: str) -> bytes:
-    """Return the bytes of a graph file, or of stdin. Raises InputError."""
+    """Return the bytes of a graph file, of one at a URL, or of stdin. Raises InputError."""
+    if is_url(path):
+        return _read_url(path)
     try:
         if path == STDIN:
             if sys.stdin is None:
@@ -118,6 +133,27 @@ def read_source(path: str) -> bytes:
         raise InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)) from error
     except MemoryError:
         raise InputError(Fault("does not fit in memory", where=path, hint="is this a symbol file?")) from None
+
+
+def _read_url(url: str) -> bytes:
+    """Return the bytes of the graph file at a URL, unpacked if gzip packed it."""
+    from graphshare.formats.remote.source import open_url  # start-up: only URLs need it
+
+    try:
+        opened = open_url(url, first=_FIRST)
+    except InputError as error:
+        raise suggest_others(error, url, GRAPHS) from error.__cause__
+    with opened as source:
+        if source.size > MAX_STREAM:
+            message = f"has {format_bytes(source.size)}, and graphs of up to {MAX_STREAM >> 20} MiB are read from a URL"
+            raise InputError(Fault(message, where=url, hint="is it a symbol file?"))
+        start = source.read_at(0, min(SAMPLE, source.size))
+        is_packed = start.startswith(GZIP) and begins_like_json(unpack_start(start, SAMPLE))
+        if not is_packed and not begins_like_json(start):
+            rest = min(SAMPLE, source.size - len(start))
+            return start + source.read_at(source.size - rest, rest)
+        data = read_whole(source)
+    return unpack(data, where=url) if is_packed else data
 
 
 def _read_to_end(file: BinaryIO, path: str) -> bytes:
@@ -168,7 +204,7 @@ def sibling_params(stem: str, epoch: int | None) -> str | None:
     """Return the parameter file beside a stem's graph; None if there is none and ``epoch`` is None."""
     if epoch is not None:
         path = params_path(stem, epoch)
-        if not os.path.exists(path):
+        if not exists(path):
             raise InputError(Fault("does not exist", where=path, hint=_epochs_hint(stem)))
         return path
     paths = _siblings(stem)
@@ -184,29 +220,31 @@ def find_params(source: StrPath, *, epoch: int | None = None) -> str:
         InputError: a stem has no parameter file of ``epoch``.
         UsageError: a stem has several parameter files and ``epoch`` does not choose one; ``epoch`` is given with a path.
     """
-    path = os.fspath(source)
-    is_file = path == "-" or (os.path.exists(path) and not os.path.isdir(path))
-    if is_file and epoch is not None:
+    path = local_path(os.fspath(source))
+    is_named = path == "-" or (is_url(path) and base_name(path).lower().endswith(_SURE)) or is_file(path)
+    if is_named and epoch is not None:
         raise UsageError(Fault(f"--epoch {epoch} needs a stem, but {path!r} is a file"))
-    return path if is_file else sibling_params(path, epoch) or path
+    return path if is_named else sibling_params(path, epoch) or path
 
 
 def _siblings(stem: str) -> list[str]:
-    folder, name = os.path.split(stem)
+    folder, name = split(stem)
     try:
-        entries = sorted(os.listdir(folder or "."))
+        entries = list_names(folder, prefix=f"{name}-")
     except OSError:
         return []
-    return [os.path.join(folder, e) for e in entries if e.startswith(f"{name}-") and re.fullmatch(_EPOCH, e[len(name) :])]
+    except InputError:  # a web server that lists no folders: the first epoch is where MXNet puts it
+        entries = [name for path in (params_path(stem, 0),) if exists(path) for name in (base_name(path),)]
+    return [join(folder, entry) for entry in entries if re.fullmatch(_EPOCH, entry[len(name) :])]
 
 
 def _epochs_hint(stem: str) -> str:
     paths = _siblings(stem)
     epochs = [str(int(match[1])) for path in paths if (match := re.search(_EPOCH, path))]
     choice = f"choose with --epoch, or name a file, such as {paths[0]}" if paths else ""
-    return f"there are epochs {', '.join(epochs)}: {choice}" if epochs else f"no {stem}-NNNN.params is there"
+    return f"there are epochs {', '.join(epochs)}: {choice}" if epochs else f"no {extend(stem, '-NNNN.params')} is there"
 
 
 def params_path(stem: str, epoch: int) -> str:
     """Return the path of a checkpoint's parameter file, as MXNet names it."""
-    return f"{stem}-{epoch:04d}.params"
+    return extend(stem, f"-{epoch:04d}.params")

@@ -14,11 +14,13 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.source import restyle
+from graphshare.formats.open_source import read_file
 from graphshare.ir.graph import Branch, Graph, Kept, Node, Rewrite
 from graphshare.text.format import format_count
 from graphshare.text.json_text import encode_json
 from graphshare.text.names import did_you_mean
 from graphshare.text.short_repr import ShortRepr, quote_name
+from graphshare.text.urls import local_path
 
 MAP_VERSION = 1
 
@@ -63,10 +65,9 @@ def read_map(path: str | os.PathLike[str]) -> MapFile:
     Raises:
         InputError: the file cannot be read or is neither; a plain object gives a name twice.
     """
-    where = os.fspath(path)
+    where = local_path(os.fspath(path))
     try:
-        with open(where, "rb") as file:
-            data = file.read()
+        data = read_file(where)
     except OSError as error:
         raise InputError(Fault(f"cannot be read: {error.strerror}", where=where)) from error
     return parse_map(data, where)

@@ -71,7 +71,7 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
             records = [record for record in self.parameter_file.records if record.tied_to is None]
             weights = sum(math.prod(record.shape) for record in records if record.shape is not None)
             size = format_bytes(sum(record.data_size for record in records))
-            facts.append(("parameter file", f"{self.parameter_file.path}: {format_count(weights, 'weight')}, {size}"))
+            facts.append(("parameter file", f"{self.parameter_file.shown_path}: {format_count(weights, 'weight')}, {size}"))
         if self.rewrite is not None:
             facts.append(("branches", format_names(branch.label or "(original)" for branch in self.rewrite.branches)))
         return [*facts, *(("note", note) for note in self.notes)]

@@ -19,6 +19,8 @@ from graphshare.formats.output_paths import (
     name_of_file,
     refuse_inputs_as_outputs,
 )
+from graphshare.formats.paths import base_name, extend, find_identity, join
+from graphshare.text.urls import local_path
 
 _CONTENTS: dict[str, Content] = {"graph": "graph", "params": "parameters", "map": "map", "arrays": "arrays"}
 
@@ -60,16 +62,16 @@ def resolve_outputs(
         UsageError: see :func:`graphshare.save`; a ``dry_run`` needs no place for the parameters.
         RefusedError: an output is an input, and ``in_place`` does not say that this is meant; all are listed.
     """
-    out, params, map = ("" if path is None else os.fspath(path) for path in (out, params, map))
+    out, params, map = ("" if path is None else local_path(os.fspath(path)) for path in (out, params, map))
     has_params = model.parameter_file is not None
     if in_place and (not out or _is_own_graph(out, model)):
         graph, params = _own_files(model, params)
         out = out or graph
-    stem = os.path.join(out, _name(model, out)) if is_directory(out) else out if is_stem(out) else ""
+    stem = join(out, _name(model, out)) if is_directory(out) else out if is_stem(out) else ""
     if stem:
         in_model = model.graph.source.holds_parameters
         params = params or (params_path(stem, model.epoch) if has_params and not in_model else "")
-        out = f"{stem}{model.graph.source.suffix}"
+        out = extend(stem, model.graph.source.suffix)
     params, map = _place_params(params, model), place_result(map, model, "-map.json")
     _check_places(model, params, map, dry_run=dry_run)
     outputs = Outputs(out or "-", params, map, in_place=in_place, inputs=tuple(inputs))
@@ -138,15 +140,15 @@ def input_files(model: Checkpoint) -> Iterator[UsedFile]:
 
 def place_result(path: str, model: Checkpoint, ending: str) -> str:
     """Return ``path``, or if it is a directory the path in it that has the model's name and ``ending``."""
-    return os.path.join(path, _name(model, path) + ending) if is_directory(path) else path
+    return join(path, _name(model, path) + ending) if is_directory(path) else path
 
 
 def _name(model: Checkpoint, folder: str) -> str:
     """Return the name under which a model goes into a directory. Raises UsageError for a model without one."""
-    name = os.path.basename(model.stem) or name_of_file(model.where)
+    name = base_name(model.stem) or name_of_file(model.where)
     if not name:
         source = "the graph comes from stdin" if model.where == STDIN else "the graph comes from no file"
-        hint = f"name it: {os.path.join(folder, 'NAME')}"
+        hint = f"name it: {join(folder, 'NAME')}"
         raise UsageError(Fault(f"{source}, so it has no name in this directory", where=folder, hint=hint))
     return name
 
@@ -154,17 +156,13 @@ def _name(model: Checkpoint, folder: str) -> str:
 def _place_params(path: str, model: Checkpoint) -> str:
     """Return ``path``, or if it is a directory the path in it for the model's parameters, in their own format."""
     source = model.parameter_file.path if model.parameter_file is not None else ""
-    return place_result(path, model, f"-{model.epoch:04d}{os.path.splitext(source)[1] or '.params'}")
+    return place_result(path, model, f"-{model.epoch:04d}{os.path.splitext(base_name(source))[1] or '.params'}")
 
 
 def _is_own_graph(out: str, model: Checkpoint) -> bool:
     sources = model.sources or (model,)
-    return (
-        len(sources) == 1
-        and os.path.isfile(out)
-        and os.path.isfile(sources[0].where)
-        and os.path.samefile(out, sources[0].where)
-    )
+    identity = find_identity(out) if out not in ("", "-") else None
+    return len(sources) == 1 and identity is not None and identity == find_identity(sources[0].where)
 
 
 def _own_files(model: Checkpoint, params: str) -> tuple[str, str]:

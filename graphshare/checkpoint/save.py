@@ -22,6 +22,7 @@ from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.mxnet.layout import reuse_text, write_symbol
 from graphshare.formats.output_paths import STDOUT, Content, UsedFile, refuse_inputs_as_outputs
 from graphshare.formats.params.records import ParameterFile
+from graphshare.formats.paths import base_name
 from graphshare.formats.staged_file import output_error
 from graphshare.ir.graph import Graph
 from graphshare.progress import task
@@ -135,7 +136,9 @@ def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputT
     in_memory = any(record.origin is not None for _, plan in parts for record, _ in plan)
     np_shape = (len(parts) > 1 or in_memory) and any(record.layout == "V3" for record in file.records)
     np_shape |= in_memory and graph.attrs.get("is_np_shape", ("int", 0))[1] == 1
-    format_ = next((format_.name for suffix, format_ in SUFFIXES.items() if target.lower().endswith(suffix)), file.format)
+    format_ = next(
+        (format_.name for suffix, format_ in SUFFIXES.items() if base_name(target).lower().endswith(suffix)), file.format
+    )
     stage_params(parts, stage, target, to=format_, densify=in_memory, np_shape=np_shape, verify_bytes=verify_bytes)
 
 

@@ -10,12 +10,13 @@ import msgspec
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
 from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.byte_source import ByteSource, open_source
+from graphshare.formats.byte_source import ByteSource
 from graphshare.formats.onnx.differences import find_differences
 from graphshare.formats.onnx.encode import encode_tensor
 from graphshare.formats.onnx.external import Placement, Weights
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.write import encode_graph_file
+from graphshare.formats.open_source import open_source
 from graphshare.formats.output_paths import UsedFile, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.byte_ranges import copy_ranges, first_difference, write_all

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from graphshare.errors import Fault, InputError
+from graphshare.formats.open_source import read_file
 from graphshare.formats.schema import explain
 from graphshare.reports.model import Finding
 from graphshare.text.format import escape_surrogates
@@ -38,8 +39,7 @@ def read_baseline(path: str) -> Counter[Key]:
         InputError: the file cannot be read or is not a baseline; every fault is listed.
     """
     try:
-        with open(path, "rb") as file:
-            document: Any = msgspec.json.decode(file.read())
+        document: Any = msgspec.json.decode(read_file(path))
     except OSError as error:
         hint = "write one with --write-baseline"
         raise InputError(Fault(f"cannot be read: {error.strerror or error}", where=path, hint=hint)) from error

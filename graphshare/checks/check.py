@@ -21,6 +21,7 @@ from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.output_paths import STDIN
 from graphshare.progress import task
 from graphshare.reports.model import Finding, Report
+from graphshare.text.urls import redact
 
 _CHUNK = 16  # files that a process gets at once
 
@@ -131,7 +132,7 @@ def check(
         findings, known = drop_known(findings, read_baseline(baseline), baseline)
     return Report(
         command="check",
-        files=tuple(STDIN if result.target.graph == "-" else result.target.graph for result in results),
+        files=tuple(STDIN if result.target.graph == "-" else redact(result.target.graph) for result in results),
         findings=tuple(findings),
         rules=tuple(rule.info for rule in RULES.values()),
         ignored=sum(result.suppressed for result in results),

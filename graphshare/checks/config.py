@@ -14,6 +14,7 @@ import msgspec
 
 from graphshare.checks.registry import select_codes
 from graphshare.errors import Fault, InputError, UsageError
+from graphshare.formats.open_source import read_file
 from graphshare.formats.schema import explain
 from graphshare.formats.toml import read_toml
 
@@ -117,7 +118,6 @@ def _check_codes(config: CheckConfig) -> None:
 
 def _read_bytes(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_file(path)
     except OSError as error:
         raise InputError(Fault(f"cannot be read: {error.strerror or error}", where=path)) from error

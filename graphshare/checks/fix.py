@@ -5,7 +5,6 @@ Outputs, their order and everything they need stay unchanged; the new bytes are 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Sequence
 from difflib import unified_diff
 
@@ -24,6 +23,7 @@ from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.source import MxnetSource, source_of
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.params.records import Record
+from graphshare.formats.paths import real_path
 from graphshare.ir.compare import compare_structure
 from graphshare.ir.graph import EMPTY, Graph
 from graphshare.ir.rebuild import rebuild, relink_all
@@ -76,8 +76,8 @@ def drop_repeated(fixes: Sequence[Fix]) -> list[Fix]:
     changes: set[tuple[str, object]] = set()
     rest = []
     for fix in fixes:
-        graph = (os.path.realpath(fix.target.graph), fix.graph)
-        records = (os.path.realpath(fix.target.params or ""), tuple(key for _, key in fix.records or ()))
+        graph = (real_path(fix.target.graph), fix.graph)
+        records = (real_path(fix.target.params or ""), tuple(key for _, key in fix.records or ()))
         rest.append(
             msgspec.structs.replace(
                 fix, graph=None if graph in changes else fix.graph, records=None if records in changes else fix.records

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterable
 
 import msgspec
 
-from graphshare.checkpoint.folder import find_models
+from graphshare.checkpoint.folder import find_models, is_folder_of_models
 from graphshare.checkpoint.load import graph_path, read_source, sibling_params
 from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
 from graphshare.errors import Fault, GraphshareError, InputError, UsageError
 from graphshare.formats.output_paths import STDIN
+from graphshare.formats.path_matches import is_pattern, match_paths
+from graphshare.text.urls import is_url, local_path
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -37,7 +38,7 @@ def find_targets(arguments: Iterable[str], *, params: str | None = None, epoch: 
     for argument in arguments:
         try:
             for target in _find_targets(argument, params, epoch):
-                targets.setdefault(os.path.normpath(target.graph), target)
+                targets.setdefault(target.graph if is_url(target.graph) else os.path.normpath(target.graph), target)
         except UsageError:
             raise
         except GraphshareError as error:
@@ -51,13 +52,11 @@ def find_targets(arguments: Iterable[str], *, params: str | None = None, epoch: 
 
 
 def _find_targets(argument: str, params: str | None, epoch: int | None) -> list[Target]:
-    if os.path.isdir(argument) and not os.path.exists(f"{argument}-symbol.json"):
+    argument = local_path(argument)
+    if is_pattern(argument):
+        return [Target(path) for path in match_paths(argument)]
+    if is_folder_of_models(argument):
         return [Target(model.graph) for model in find_models(argument)]
-    if glob.has_magic(argument) and not os.path.exists(argument) and not os.path.exists(f"{argument}-symbol.json"):
-        files = sorted(path for path in glob.glob(argument, recursive=True) if not os.path.isdir(path))
-        if not files:
-            raise InputError(Fault("matches no file", where=argument, hint="name symbol files, stems, folders or globs"))
-        return [Target(path) for path in files]
     path, stem = graph_path(argument)
     if path == STDIN:
         return [Target("-", params or "")]

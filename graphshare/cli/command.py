@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from graphshare.cli.console import choose_quiet
+from graphshare.text.urls import local_path
 
 READS, DOES, WRITES, RARE = "What it reads", "What it does", "What it writes", "Rarely needed"
 IMAGES, TRAINING = "How it prepares images", "How it trains"
@@ -62,6 +63,7 @@ class Command(click.Command):
         self.params.append(_make_quiet())
 
     def invoke(self, ctx: click.Context) -> Any:
+        ctx.params = {name: _localize(value) for name, value in ctx.params.items()}
         with ctx.meta.get(LIMITS) or nullcontext():
             return super().invoke(ctx)
 
@@ -69,6 +71,13 @@ class Command(click.Command):
         for title, options in list_sections(self, ctx).items():
             with formatter.section(title):
                 formatter.write_dl([describe_option(option, ctx) for option in options])
+
+
+def _localize(value: Any) -> Any:
+    """Return the value of an option or argument with ``file://`` URLs as the paths that they name."""
+    if isinstance(value, tuple):
+        return tuple(map(_localize, value))
+    return local_path(value) if isinstance(value, str) else value
 
 
 def list_sections(command: click.Command, ctx: click.Context) -> dict[str, list[click.Option]]:

@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from graphshare.errors import GraphshareError
 from graphshare.ir.graph import Graph
+from graphshare.text.urls import is_url
 
 _MOST = 500  # names that a person could still choose from
 _OUTPUTS = ("--target", "--cut", "--upto")
@@ -107,5 +108,7 @@ def _graph(source: str | None) -> Graph | None:
     from graphshare.checkpoint.load import read_source  # start-up: only this path needs it
     from graphshare.formats.mxnet.symbol import read_symbol
 
+    if is_url(source):
+        return None  # a request for each press of the key would be slow
     path = source if os.path.isfile(source) else f"{source}-symbol.json"
     return read_symbol(read_source(path), where=path)

@@ -13,6 +13,7 @@ import msgspec
 
 from graphshare.text.format import escape_control
 from graphshare.text.json_text import encode_json, escape_json
+from graphshare.text.urls import redact
 
 _COLORS = {"error": "red", "warning": "yellow", "hint": "cyan", "note": None}
 _PREFIXES = {"error": "error: ", "warning": "warning: ", "hint": "  hint: ", "note": ""}
@@ -30,7 +31,7 @@ def say(message: str, *, style: str = "note") -> None:
     if prefix and color and is_colored(sys.stderr):
         prefix = click.style(prefix, fg=color, bold=style == "error")
     with contextlib.suppress(OSError):  # stderr is closed: the exit code remains
-        click.echo(prefix + escape_message(message), err=True, color=True)
+        click.echo(prefix + escape_message(redact(message)), err=True, color=True)
 
 
 def put(lines: Iterable[str], *, keep: str = "") -> None:

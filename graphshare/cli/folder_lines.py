@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from graphshare.checkpoint.folder import find_models
+from graphshare.checkpoint.folder import find_models, is_folder_of_models
 from graphshare.cli.console import put, put_json, say
 from graphshare.cli.output import warn
 from graphshare.errors import Fault, UsageError
@@ -21,7 +20,7 @@ _WIDEST = 60
 
 def is_folder(graph: str) -> bool:
     """Return whether GRAPH means a folder of models, and not the stem of a model beside a folder of its name."""
-    return os.path.isdir(graph) and not os.path.exists(f"{graph}{STEM_END}")
+    return is_folder_of_models(graph)
 
 
 def refuse_options(given: Sequence[str], folder: str) -> None:

@@ -40,7 +40,7 @@ def format_summary(found: Inspection, model: Checkpoint, *, with_layers: bool) -
     """Yield inputs, outputs, parameters, multiply-adds, and what the file is; operators unless the layers follow."""
     file = model.parameter_file
     shapes = {} if found.shaped is None else {output.name: output.shape for output in found.shaped.outputs}
-    yield _line("model", model.where + ("" if file is None else f", {file.path} ({format_bytes(file.size)})"))
+    yield _line("model", model.where + ("" if file is None else f", {file.shown_path} ({format_bytes(file.size)})"))
     yield _line("inputs", _name_with_shapes(found.inputs, shapes))
     yield _line("outputs", _name_with_shapes(found.outputs, shapes))
     yield _format_parameters(found)

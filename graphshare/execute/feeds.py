@@ -21,8 +21,10 @@ from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.formats.params.registry import ARRAY_ENDINGS
+from graphshare.formats.paths import is_folder
 from graphshare.ir.graph import Node
 from graphshare.text.names import did_you_mean, split_pair
+from graphshare.text.urls import is_url
 
 T = TypeVar("T")
 GivenShape = tuple[int | None, ...]
@@ -79,7 +81,7 @@ def parse_feeds(texts: Iterable[str]) -> list[tuple[str, str]]:
     """Parse ``NAME=FILE`` into ``(name, path)``; a text without ``=``, or the path of an existing file, into ``("", path)``."""
     pairs = []
     for text in texts:
-        pair = None if os.path.exists(text) else split_pair(text)
+        pair = None if is_url(text) or os.path.exists(text) else split_pair(text)
         pairs.append(pair or ("", text))
     return pairs
 
@@ -123,7 +125,7 @@ def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = 
 
 def _read_images(path: str, settings: ImageSettings) -> dict[str, Any]:
     """Return the images of a file or folder under an empty name; nothing where the path is neither."""
-    if os.path.isdir(path) or path.lower().endswith(IMAGE_ENDINGS) or is_image(read_start(path, endings=_ENDINGS)):
+    if is_folder(path) or path.lower().endswith(IMAGE_ENDINGS) or is_image(read_start(path, endings=_ENDINGS)):
         return {"": open_image_files([path], settings)}
     return {}
 

@@ -12,8 +12,8 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.export_onnx.opsets import IR_VERSIONS, list_versions, refuse_versions
 from graphshare.export_onnx.weights import Placed, Weights, place_in_parameter_files, place_outside
 from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.byte_source import open_source
 from graphshare.formats.onnx.encode import encode_model
+from graphshare.formats.open_source import open_source
 from graphshare.formats.params.byte_ranges import write_all
 from graphshare.formats.staged_file import StagedFile
 from graphshare.ir.onnx import ExternalData, OnnxGraph, OnnxModel

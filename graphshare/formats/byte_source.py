@@ -1,6 +1,6 @@
 """Where bytes are read from. A format sees no path: it reads ranges of a :class:`ByteSource`.
 
-A local file is the one kind of source today; another (a URL) is one class more and one branch in :func:`open_source`.
+A source is a local file (:mod:`graphshare.formats.open_source`), or a file at a URL (:mod:`graphshare.formats.remote.source`).
 """
 
 from __future__ import annotations
@@ -8,33 +8,33 @@ from __future__ import annotations
 import errno
 import io
 import os
-import stat
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, overload
 
+import msgspec
+
 from graphshare.errors import Fault, InputError
-from graphshare.formats.nearby import refuse_missing, suggest_files
-from graphshare.formats.output_paths import STDIN
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-Identity = tuple[int, ...]
+Identity = tuple[int | str, ...]
 """Equal for as long as the content of a source is the same."""
 
 BUSY = "another process is writing this file"
 _BLOCK = 1 << 16
+_PIECE = 8 << 20
 
 
 class ByteSource(ABC):
     """Bytes that are read by ranges. A context manager.
 
     ``name`` is what messages call the source (the path of a file), ``size`` its number of bytes, ``identity`` what changes with
-    its content.
+    its content. ``window`` is how many bytes of headers are worth reading at once.
     """
 
+    window = 16 * 1024  # many small headers at once, little waste where records are large
     name: str
     size: int
     identity: Identity
@@ -62,54 +62,12 @@ class ByteSource(ABC):
         self.close()
 
 
-class LocalFile(ByteSource):
-    """A regular file. Its identity is its size and the time of its last change."""
+class ListedFile(msgspec.Struct, frozen=True):
+    """A file in a listing: its path or URL, its bytes (-1: unknown) and what changes with its content (may be empty)."""
 
-    def __init__(self, path: str, *, endings: tuple[str, ...] = (), descriptor: int | None = None) -> None:
-        self.name = path
-        try:
-            self._file = io.FileIO(path, opener=_open_without_waiting) if descriptor is None else io.FileIO(descriptor)
-        except FileNotFoundError as error:
-            raise InputError(refuse_missing(path, suggest_files(path, endings) if endings else "")) from error
-        except IsADirectoryError as error:
-            raise self._irregular("a directory") from error
-        except (OSError, ValueError) as error:
-            raise _unreadable(path, error) from error
-        status = os.fstat(self._file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            self.close()
-            raise self._irregular("not a regular file")
-        self.size = status.st_size
-        self.identity = _identity(status)
-
-    def _irregular(self, kind: str) -> InputError:
-        hint = "name a file in it" if kind == "a directory" else "this file is read by seeking: give a regular file"
-        return InputError(Fault(f"is {kind}", where=self.name, hint=hint))
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        parts: list[bytes] = []
-        left = length
-        try:
-            self._file.seek(offset)
-            while left:  # the system may return fewer bytes than there are
-                part = self._file.read(left)
-                if not part:
-                    raise_shrunk(self.name, offset + length - left)
-                parts.append(part)
-                left -= len(part)
-        except OSError as error:
-            raise _unreadable(self.name, error) from error
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def descriptor(self) -> int | None:
-        return self._file.fileno()
-
-    def check_unchanged(self) -> None:
-        if _identity(os.fstat(self._file.fileno())) != self.identity:
-            raise InputError(Fault("changed while it was being read", where=self.name, hint=BUSY))
-
-    def close(self) -> None:
-        self._file.close()
+    path: str
+    size: int
+    version: str
 
 
 class SourceBytes:
@@ -186,45 +144,14 @@ class SourceFile(io.RawIOBase):
         return count
 
 
-def open_source(
-    path: str | os.PathLike[str], *, endings: tuple[str, ...] = (), accepts: Callable[[bytes], bool] | None = None
-) -> ByteSource:
-    """Open the bytes at ``path``, those of stdin for ``-``; a path that does not exist suggests files that end in ``endings``.
-
-    ``accepts`` tells from its start whether a pipe is worth reading to its end.
-
-    Raises InputError when the file does not exist, is not a regular file or cannot be read.
-    """
-    name = os.fspath(path)
-    if name in ("-", STDIN):
-        from graphshare.formats.standard_input import open_stdin  # start-up: only this path needs temporary files
-
-        return LocalFile(STDIN, descriptor=open_stdin(accepts))
-    return LocalFile(name, endings=endings)
-
-
-def reopen_source(path: str, identity: Identity) -> ByteSource:
-    """Open a source that was read before. Raises InputError when it is gone or has another identity now."""
-    source = open_source(path)
-    if source.identity != identity:
-        source.close()
-        raise InputError(Fault("changed since it was indexed", where=path, hint=BUSY))
-    return source
+def read_whole(source: ByteSource) -> bytes:
+    """Return all bytes of a source, which is known to be small enough. Raises InputError when it changes meanwhile."""
+    starts = range(0, source.size, _PIECE)
+    data = b"".join([source.read_at(start, min(_PIECE, source.size - start)) for start in starts])
+    source.check_unchanged()
+    return data
 
 
 def raise_shrunk(name: str, at: int) -> NoReturn:
     """Raise InputError for a source that ends at byte ``at`` and was longer when it was opened."""
     raise InputError(Fault("shrank while it was being read", where=name, path=f"byte {at}", hint=BUSY))
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file; a pipe without a writer is not waited for."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
-def _identity(status: os.stat_result) -> Identity:
-    return status.st_size, status.st_mtime_ns
-
-
-def _unreadable(path: str, error: Exception) -> InputError:
-    return InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphshare.errors import Fault, InputError
+from graphshare.formats.open_source import read_file
 
 _AGAIN = "fetch or save it again"
 MAGIC = b"\x1f\x8b"
@@ -45,5 +46,4 @@ def unpack(data: bytes, *, where: str) -> bytes:
 
 def is_gzip(path: str) -> bool:
     """Return whether the file at ``path`` is compressed with gzip."""
-    with open(path, "rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
+    return read_file(path, most=len(MAGIC)) == MAGIC

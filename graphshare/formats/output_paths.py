@@ -1,20 +1,21 @@
 """Where an output goes, and the refusal of an output that is an input.
 
 A path that ends in a separator, or that is a directory, is a directory: the output gets a name in it, as with cp and mv.
-An output is an input if both are one regular file, whatever their paths: links lead to the same device and inode.
+An output is an input if both are one regular file, whatever their paths: links lead to the same device and inode. URLs are the
+same where their texts are.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
 from graphshare.errors import Fault, RefusedError
+from graphshare.formats.paths import Identity, base_name, exists, find_identity, is_folder, join, split
 
 STDIN = "<stdin>"
 STDOUT = "<stdout>"
@@ -33,22 +34,22 @@ class UsedFile(msgspec.Struct, frozen=True):
 
 def is_directory(path: str) -> bool:
     """Return whether an output goes into ``path`` under a name of its own: it ends in a separator, or is a directory."""
-    return path.endswith(("/", os.sep)) or os.path.isdir(path)
+    return path.endswith(("/", os.sep)) or is_folder(path)
 
 
 def is_stem(path: str) -> bool:
     """Return whether an output names a checkpoint rather than a file: it has no suffix, and nothing has this path."""
-    return path not in ("", "-") and _SUFFIX.search(path) is None and not os.path.exists(path)
+    return path not in ("", "-") and _SUFFIX.search(split(path)[1]) is None and not exists(path)
 
 
 def place_output(path: str, name: str) -> str:
     """Return ``path``, or the path of ``name`` in it if it is a directory."""
-    return os.path.join(path, name) if is_directory(path) else path
+    return join(path, name) if is_directory(path) else path
 
 
 def name_of_file(path: str) -> str:
     """Return the name of a file without its directory, ``-symbol.json`` and suffixes; empty for stdin and for no file."""
-    name = "" if path == STDIN else os.path.basename(path).removesuffix(".gz")
+    name = "" if path == STDIN else base_name(path).removesuffix(".gz")
     if name.endswith(_SYMBOL):
         return name.removesuffix(_SYMBOL)
     while (shorter := _SUFFIX.sub("", name)) not in ("", name):
@@ -62,28 +63,24 @@ def refuse_inputs_as_outputs(outputs: Iterable[UsedFile], inputs: Iterable[UsedF
     Raises:
         RefusedError: an output is an input; all are listed.
     """
-    known: dict[tuple[int, int], UsedFile] = {}
+    known: dict[Identity, UsedFile] = {}
     for file in inputs:
-        status = _status(file, descriptor=0)
-        if status is not None:
-            known.setdefault((status.st_dev, status.st_ino), file)
+        identity = _find_identity(file, descriptor=0)
+        if identity is not None:
+            known.setdefault(identity, file)
     faults = []
     for file in outputs:
-        status = _status(file, descriptor=1)
-        source = known.get((status.st_dev, status.st_ino)) if status is not None else None
+        identity = _find_identity(file, descriptor=1)
+        source = known.get(identity) if identity is not None else None
         if source is not None and not (in_place and file.content == source.content and file.path != "-"):
             faults.append(_explain(file, source))
     if faults:
         raise RefusedError(faults)
 
 
-def _status(file: UsedFile, *, descriptor: int) -> os.stat_result | None:
-    """Return the status of a regular file; None for any other and for one that is not there."""
-    try:
-        status = os.fstat(descriptor) if file.path in ("-", STDIN) else os.stat(file.path)
-    except (OSError, ValueError):  # a NUL in the path
-        return None
-    return status if stat.S_ISREG(status.st_mode) else None
+def _find_identity(file: UsedFile, *, descriptor: int) -> Identity | None:
+    """Return what the paths of one regular file have in common; None for any other and for one that is not there."""
+    return find_identity(descriptor if file.path in ("-", STDIN) else file.path)
 
 
 def _explain(output: UsedFile, source: UsedFile) -> Fault:

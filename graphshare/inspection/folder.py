@@ -16,6 +16,7 @@ from graphshare.inspection.graph import inspect
 from graphshare.progress import item_progress
 from graphshare.text.names import split_key
 from graphshare.text.short_repr import ShortRepr
+from graphshare.text.urls import redact
 
 
 class ModelFacts(ShortRepr, msgspec.Struct, frozen=True):
@@ -47,9 +48,10 @@ def inspect_models(models: list[ModelFiles]) -> Iterator[ModelFacts]:
 
 def _inspect_model(files: ModelFiles) -> ModelFacts:
     epochs = tuple(files.params)
-    facts = ModelFacts(files.graph, files.params[epochs[-1]] if epochs else None, epochs)
+    params = files.params[epochs[-1]] if epochs else None
+    facts = ModelFacts(redact(files.graph), params and redact(params), epochs)
     try:
-        model = load(files.graph, params=facts.params)
+        model = load(files.graph, params=params)
         found = inspect(model.graph, held=model.held)
         remarks = notes_on(model.parameter_file, model.graph)
     except GraphshareError as error:

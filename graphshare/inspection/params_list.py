@@ -59,7 +59,7 @@ def list_params(path: StrPath, *, epoch: int | None = None) -> ParameterListing:
     """
     file = read_index(find_params(path, epoch=epoch))
     return ParameterListing(
-        path=file.path,
+        path=file.shown_path,
         format=file.format,
         size=file.size,
         named=file.named,

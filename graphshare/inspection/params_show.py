@@ -102,7 +102,7 @@ def show_params(path: StrPath, *, select: Sequence[str] = (), epoch: int | None 
     equal = {key: kept for kept, others in find_equal_arrays(file, records) for key in others}
     arrays = tuple(_describe(record, equal) for record in records)
     repeated = sum(array.size for array in arrays if array.equal_to is not None)
-    return ParameterDetails(file.path, file.format, arrays, sum(a.size for a in arrays if a.tied_to is None), repeated)
+    return ParameterDetails(file.shown_path, file.format, arrays, sum(a.size for a in arrays if a.tied_to is None), repeated)
 
 
 def _select_records(file: ParameterFile, select: Sequence[str]) -> list[Record]:
@@ -136,4 +136,4 @@ def measure_params(path: StrPath, *, select: Sequence[str] = (), epoch: int | No
         for record in records:
             numbers = None if record.shape is None else measure_array(reader, record, advance)
             arrays.append(ArrayStatistics(record.key, record.shape, record.dtype, record.storage, numbers))
-    return ParameterStatistics(file.path, file.format, tuple(arrays))
+    return ParameterStatistics(file.shown_path, file.format, tuple(arrays))

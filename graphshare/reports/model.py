@@ -15,6 +15,7 @@ import msgspec
 from graphshare.text.format import format_count
 from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
+from graphshare.text.urls import redact
 
 Step = str | int
 Steps = tuple[Step, ...]
@@ -61,6 +62,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     fixable: bool = False
     excerpt: str = ""
     excerpt_column: int = 0
+
+    def __post_init__(self) -> None:
+        if "://" in self.where:
+            msgspec.structs.force_setattr(self, "where", redact(self.where))
 
     @property
     def place(self) -> str:

@@ -18,6 +18,7 @@ from graphshare.cli.output import list_inputs
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.feeds import parse_shapes
 from graphshare.formats.output_paths import is_directory
+from graphshare.formats.paths import base_name
 from graphshare.text.format import format_count
 
 _LANGUAGES: dict[str, Any] = {
@@ -74,7 +75,7 @@ def command(
     html is one file that needs nothing else: search by name, fold scopes, click a node for its attributes, shapes and
     the statistics of its parameters. png and pdf need Graphviz.
     """
-    suffix = os.path.splitext(out or "")[1].lower()
+    suffix = os.path.splitext(base_name(out or ""))[1].lower()
     if to is None and out not in (None, "-") and suffix not in _LANGUAGES and not is_directory(out or ""):
         hint = f"end it in {', '.join(_LANGUAGES)}, or give --to"
         raise UsageError(Fault(f"the suffix {suffix!r} names no format of pictures", where=out or "", hint=hint))

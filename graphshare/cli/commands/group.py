@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from graphshare.cli.console import say
 from graphshare.cli.output import say_written, write_result
 from graphshare.cli.summary import format_name_list
 from graphshare.errors import Fault, UsageError
+from graphshare.formats.paths import is_file
 from graphshare.rewrite.group.connections import name_output
 from graphshare.rewrite.group.plan import Grouping
 from graphshare.text.format import escape_control, format_count
@@ -132,7 +132,7 @@ def _check_counts(graphs: Sequence[str], prefixes: Sequence[str], params: Sequen
 
 
 def _is_stem(graph: str) -> bool:
-    return graph != "-" and not os.path.isfile(graph)
+    return graph != "-" and not is_file(graph)
 
 
 def _say_group(report: Grouping) -> None:

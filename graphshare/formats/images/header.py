@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
-from graphshare.formats.byte_source import ByteSource, SourceFile, open_source
+from graphshare.formats.byte_source import ByteSource, SourceFile
+from graphshare.formats.open_source import open_source
 from graphshare.text.format import format_dims
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from graphshare.formats.content_tests import is_image
 from graphshare.formats.images.header import ENDINGS, ImageHeader, read_header, read_start
 from graphshare.formats.images.settings import COLORS, ImageSettings
 from graphshare.formats.images.sizes import crop_corner, size_before_crop, size_of_result
+from graphshare.formats.paths import base_name, is_folder, is_listed_file, join, list_names
 from graphshare.formats.wrong_file import refuse_file
 from graphshare.resources import describe_excess
 from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
@@ -133,7 +134,7 @@ def open_image_files(paths: Iterable[str], settings: ImageSettings) -> Images:
     headers: list[ImageHeader] = []
     faults: list[Fault] = []
     for path in paths:
-        files += _list_folder(path, notes) if os.path.isdir(path) else [path]
+        files += _list_folder(path, notes) if is_folder(path) else [path]
     for file in files:
         try:
             if not is_image(read_start(file)):
@@ -160,14 +161,13 @@ def _list_folder(path: str, notes: list[str]) -> list[str]:
         InputError: the folder cannot be read, or holds no image.
     """
     try:
-        with os.scandir(path) as entries:
-            names = sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_file())
+        names = [name for name in list_names(path) if not name.startswith(".") and is_listed_file(path, name)]
     except OSError as error:
         raise InputError(Fault(f"cannot be read: {error.strerror or error}", where=path)) from error
     images: list[str] = []
     others: list[str] = []
     for name in names:
-        file = os.path.join(path, name)
+        file = join(path, name)
         try:
             (images if is_image(read_start(file)) or name.lower().endswith(ENDINGS) else others).append(file)
         except GraphshareError:
@@ -176,7 +176,7 @@ def _list_folder(path: str, notes: list[str]) -> list[str]:
         hint = "a folder is fed as a batch of images; give an array by the path of its file"
         raise InputError(Fault("is a folder without images", where=path, hint=hint))
     if others:
-        notes.append(_SKIPPED.format(path, format_names(map(os.path.basename, others), _LISTED)))
+        notes.append(_SKIPPED.format(path, format_names(map(base_name, others), _LISTED)))
     return images
 
 

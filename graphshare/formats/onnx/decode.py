@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.byte_source import open_source
 from graphshare.formats.onnx.attributes import AttributeReader, ReadGraph
 from graphshare.formats.onnx.stored import (
     NO_MESSAGES,
@@ -22,6 +21,7 @@ from graphshare.formats.onnx.stored import (
 )
 from graphshare.formats.onnx.tensors import locate_tensor
 from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, integer_at, scan, text_at
+from graphshare.formats.open_source import open_source
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails
 
 MAX_NESTING = 64

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.byte_source import ByteSource, open_source
+from graphshare.formats.byte_source import ByteSource
 from graphshare.formats.onnx.stored import OnnxSource, TensorPlace, stored_of
 from graphshare.formats.onnx.tensors import DTYPE_NAMES, EXTERNAL, RAW
 from graphshare.formats.onnx.wire import BYTES, WireError, integers_at, scan
+from graphshare.formats.open_source import open_source
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, element_count, format_record
 from graphshare.ir.graph import Graph, Node
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import msgspec
 
-from graphshare.formats.byte_source import ByteSource, Identity, SourceBytes, reopen_source
+from graphshare.formats.byte_source import ByteSource, Identity, SourceBytes
 from graphshare.formats.onnx.wire import Data
+from graphshare.formats.open_source import reopen_source
+from graphshare.formats.paths import split
 from graphshare.ir.graph import EMPTY, Entry, Node, NodeDetails, Source
 
 _CHUNK = 1 << 20
@@ -23,13 +24,13 @@ class OnnxFile:
     """
 
     def __init__(self, source: ByteSource, *, seeks_data: bool = True) -> None:
-        self.folder = os.path.dirname(source.name) or "."
+        self.folder = split(source.name)[0] or "."
         self.seeks_data = seeks_data
         self.path = source.name
         self.size = source.size
         self.identity: Identity = source.identity
         self.data: Data
-        if source.size < _LARGE or source.descriptor() is None:
+        if source.size < _LARGE:
             self.data = source.read_at(0, source.size)
         else:
             self.data = SourceBytes(reopen_source(source.name, source.identity))

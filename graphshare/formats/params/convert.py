@@ -16,7 +16,7 @@ import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError, UsageError
 from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.byte_source import open_source
+from graphshare.formats.open_source import open_source
 from graphshare.formats.output_paths import UsedFile, name_of_file, place_output, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.cast import FLOATS, Cast
@@ -24,8 +24,10 @@ from graphshare.formats.params.format import ParameterFormat, Parts, Plan, Write
 from graphshare.formats.params.records import ParameterFile, Record, format_record
 from graphshare.formats.params.registry import FORMATS, choose_format, find_format, read_index
 from graphshare.formats.params.select import select_keys
+from graphshare.formats.paths import base_name
 from graphshare.progress import task
 from graphshare.text.short_repr import ShortRepr
+from graphshare.text.urls import local_path
 
 
 class Conversion(ShortRepr, msgspec.Struct, frozen=True):
@@ -74,8 +76,8 @@ def convert_params(
     Streams one array at a time. Raises InputError, RefusedError (naming every record that the target cannot hold),
     OutputError or SelfCheckError; ``target`` is then as it was.
     """
-    source, target = os.fspath(source), os.fspath(target)
-    target = place_output(target, os.path.basename(source) if to is None else name_of_file(source) + FORMATS[to].suffix)
+    source, target = local_path(os.fspath(source)), local_path(os.fspath(target))
+    target = place_output(target, base_name(source) if to is None else name_of_file(source) + FORMATS[to].suffix)
     format_ = choose_format(target) if to is None else FORMATS[to]
     refuse_inputs_as_outputs([UsedFile(target, "parameters")], [UsedFile(source, "parameters")], in_place=in_place)
     file = read_index(source)

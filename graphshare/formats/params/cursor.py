@@ -10,7 +10,6 @@ from graphshare.formats.byte_source import ByteSource
 from graphshare.text.format import format_count
 
 DAMAGED = "the file is damaged or cut short; get or save it again"
-_WINDOW = 16 * 1024  # bytes per read: many small headers at once, little waste where records are large
 
 
 class Cursor:
@@ -56,7 +55,7 @@ class Cursor:
         left = self.size - self.position
         if count > left:
             self.cut_short(count, what)
-        self.buffer = self.source.read_at(self.position, min(left, max(count, _WINDOW)))
+        self.buffer = self.source.read_at(self.position, min(left, max(count, self.source.window)))
         self.start = self.position
         return 0
 

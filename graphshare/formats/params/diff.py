@@ -119,7 +119,7 @@ def diff_parameters(
                 equal += 1
             else:
                 changes.append(change)
-    return ParameterDiff(left.path, right.path, equal, tuple(changes))
+    return ParameterDiff(left.shown_path, right.shown_path, equal, tuple(changes))
 
 
 def _pairs(

@@ -14,7 +14,8 @@ from typing import BinaryIO
 import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
-from graphshare.formats.byte_source import ByteSource, reopen_source
+from graphshare.formats.byte_source import ByteSource
+from graphshare.formats.open_source import reopen_source
 from graphshare.formats.params.byte_ranges import copy_ranges, first_difference, write_all
 from graphshare.formats.params.format import Chunks, Parts, Plan
 from graphshare.formats.params.mxnet_index import (

@@ -13,6 +13,7 @@ from graphshare.errors import RefusedError
 from graphshare.formats.byte_source import Identity
 from graphshare.text.format import escape_surrogates, format_count, shorten
 from graphshare.text.short_repr import ShortRepr, quote_name
+from graphshare.text.urls import redact
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,7 +63,7 @@ class Origin(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     array: NDArray[Any] | None = None
 
     def _summary(self) -> str:
-        return f"{quote_name(self.key or '')} in {self.file.path if self.file is not None else 'memory'}"
+        return f"{quote_name(self.key or '')} in {self.file.shown_path if self.file is not None else 'memory'}"
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -130,7 +131,12 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
     identity: Identity = ()
 
     def _summary(self) -> str:
-        return f"{quote_name(self.path)}, {format_count(len(self.records), 'array')}"
+        return f"{quote_name(self.shown_path)}, {format_count(len(self.records), 'array')}"
+
+    @property
+    def shown_path(self) -> str:
+        """The path as messages and reports show it: of a URL without credentials."""
+        return redact(self.path)
 
     def by_key(self) -> dict[str, Record]:
         """Return the records by name; of records with one name the last, as ``mx.nd.load`` does."""

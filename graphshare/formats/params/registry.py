@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from graphshare.errors import Fault, InputError, RefusedError
-from graphshare.formats.byte_source import ByteSource, open_source
+from graphshare.formats.byte_source import ByteSource
+from graphshare.formats.open_source import open_source
 from graphshare.formats.params.cursor import DAMAGED
 from graphshare.formats.params.format import ParameterFormat
 from graphshare.formats.params.mxnet_params import MxnetParams
@@ -14,6 +15,7 @@ from graphshare.formats.params.npz import Npz
 from graphshare.formats.params.onnx import OnnxModel
 from graphshare.formats.params.records import ParameterFile
 from graphshare.formats.params.safetensors import Safetensors
+from graphshare.formats.paths import base_name
 from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
 
@@ -79,7 +81,7 @@ def recognize_format(source: ByteSource, *, wanted: Wanted = "parameters") -> Pa
 
 def choose_format(path: str) -> ParameterFormat:
     """Return the format that a file of this name is written in. Raises RefusedError for a suffix of no format."""
-    suffix = os.path.splitext(path)[1].lower()
+    suffix = os.path.splitext(base_name(path))[1].lower()
     if suffix in SUFFIXES:
         return SUFFIXES[suffix]
     hint = did_you_mean(suffix, SUFFIXES) or f"end it in {', '.join(SUFFIXES)} or give the format"

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from graphshare.errors import Fault, GraphshareError, InputError
+from graphshare.formats.open_source import read_file as read_bytes
 from graphshare.formats.toml import toml_reader
 from graphshare.rewrite.rules.model import MAX_RULES, REUSE, Kind, Only, Reuse, Rule, Ruleset
 from graphshare.rewrite.rules.scopes import SEPARATOR, make_overrides
@@ -59,8 +60,7 @@ def read_file(path: str) -> bytes:
         InputError: it cannot be read.
     """
     try:
-        with open(path, "rb") as file:
-            return file.read(MAX_BYTES + 1)
+        return read_bytes(path, most=MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)) from error
 

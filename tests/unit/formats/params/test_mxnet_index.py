@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from graphshare.errors import InputError
-from graphshare.formats.byte_source import open_source
+from graphshare.formats.open_source import open_source
 from graphshare.formats.params.mxnet_params import MxnetParams
 from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build

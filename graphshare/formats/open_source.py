@@ -1,0 +1,133 @@
+"""Open what a path or a URL names: a local file, a file on a server, or standard input."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Callable
+
+from graphshare.errors import Fault, InputError
+from graphshare.formats.byte_source import BUSY, ByteSource, Identity, raise_shrunk
+from graphshare.formats.nearby import refuse_missing, suggest_files
+from graphshare.formats.output_paths import STDIN
+from graphshare.text.urls import is_url, local_path
+
+
+class LocalFile(ByteSource):
+    """A regular file. Its identity is its size and the time of its last change."""
+
+    def __init__(self, path: str, *, endings: tuple[str, ...] = (), descriptor: int | None = None) -> None:
+        self.name = path
+        try:
+            self._file = io.FileIO(path, opener=_open_without_waiting) if descriptor is None else io.FileIO(descriptor)
+        except FileNotFoundError as error:
+            raise InputError(refuse_missing(path, suggest_files(path, endings) if endings else "")) from error
+        except IsADirectoryError as error:
+            raise self._irregular("a directory") from error
+        except (OSError, ValueError) as error:
+            raise _unreadable(path, error) from error
+        status = os.fstat(self._file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            self.close()
+            raise self._irregular("not a regular file")
+        self.size = status.st_size
+        self.identity = _identity(status)
+
+    def _irregular(self, kind: str) -> InputError:
+        hint = "name a file in it" if kind == "a directory" else "this file is read by seeking: give a regular file"
+        return InputError(Fault(f"is {kind}", where=self.name, hint=hint))
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        parts: list[bytes] = []
+        left = length
+        try:
+            self._file.seek(offset)
+            while left:  # the system may return fewer bytes than there are
+                part = self._file.read(left)
+                if not part:
+                    raise_shrunk(self.name, offset + length - left)
+                parts.append(part)
+                left -= len(part)
+        except OSError as error:
+            raise _unreadable(self.name, error) from error
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def descriptor(self) -> int | None:
+        return self._file.fileno()
+
+    def check_unchanged(self) -> None:
+        if _identity(os.fstat(self._file.fileno())) != self.identity:
+            raise InputError(Fault("changed while it was being read", where=self.name, hint=BUSY))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def open_source(
+    path: str | os.PathLike[str], *, endings: tuple[str, ...] = (), accepts: Callable[[bytes], bool] | None = None
+) -> ByteSource:
+    """Open the bytes at ``path``, which may be a URL, or those of stdin for ``-``.
+
+    A path that does not exist suggests files that end in ``endings``.
+
+    ``accepts`` tells from its start whether a pipe is worth reading to its end.
+
+    Raises InputError when the file does not exist, is not a regular file or cannot be read.
+    """
+    name = local_path(os.fspath(path))
+    if name in ("-", STDIN):
+        from graphshare.formats.standard_input import open_stdin  # start-up: only this path needs temporary files
+
+        return LocalFile(STDIN, descriptor=open_stdin(accepts))
+    if is_url(name):
+        from graphshare.formats.remote.source import open_url  # start-up: only URLs need it
+
+        try:
+            return open_url(name)
+        except InputError as error:
+            raise suggest_others(error, name, endings) from error.__cause__
+    return LocalFile(name, endings=endings)
+
+
+def suggest_others(error: InputError, path: str, endings: tuple[str, ...]) -> InputError:
+    """Return an error of a URL; of one that does not exist with a hint on files near it that end in ``endings``."""
+    if not endings or not isinstance(error.__cause__, FileNotFoundError):
+        return error
+    return InputError(refuse_missing(path, suggest_files(path, endings)))
+
+
+def read_file(path: str, *, most: int = 1 << 30) -> bytes:
+    """Return the bytes of a small file, or of one at a URL, at most ``most`` of them.
+
+    Raises:
+        OSError: a local file cannot be read.
+        InputError: a file at a URL cannot be read.
+    """
+    if not is_url(path):
+        with open(local_path(path), "rb") as file:
+            return file.read(most)
+    with open_source(path) as source:
+        return source.read_at(0, min(source.size, most))
+
+
+def reopen_source(path: str, identity: Identity) -> ByteSource:
+    """Open a source that was read before. Raises InputError when it is gone or has another identity now."""
+    source = open_source(path)
+    if source.identity != identity:
+        source.close()
+        raise InputError(Fault("changed since it was indexed", where=path, hint=BUSY))
+    return source
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe without a writer is not waited for."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _identity(status: os.stat_result) -> Identity:
+    return status.st_size, status.st_mtime_ns
+
+
+def _unreadable(path: str, error: Exception) -> InputError:
+    return InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path))

@@ -1,0 +1,136 @@
+"""What lies at a URL: a file, a folder, and the files below a folder.
+
+Folders of ``http`` are pages of links, as web servers make them for a directory; links to elsewhere do not count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from html import unescape
+from typing import Any, Literal
+from urllib.parse import urljoin
+
+from graphshare.errors import Fault, InputError
+from graphshare.formats.byte_source import ListedFile
+from graphshare.formats.remote.filesystem import Place, explained
+from graphshare.formats.remote.ranges import choose_fetch
+from graphshare.formats.remote.source import RemoteFile, describe_version, read_url
+from graphshare.text.urls import join_url, split_url
+
+_LINK = re.compile(rb"""<a\s[^>]*?href\s*=\s*["']([^"'?#]+)["']""", re.IGNORECASE)
+_MAX_PAGE = 16 << 20  # bytes of a page of links
+_MAX_PAGES = 1000
+_MODEL_ENDINGS = (".json", ".json.gz", ".params", ".npz", ".npy", ".safetensors", ".onnx", ".data")
+
+
+def find_kind(url: str) -> Literal["file", "folder", ""]:
+    """Return what is at a URL; an empty text for nothing. Raises InputError when that cannot be known."""
+    place = Place(url)
+    if place.is_web:
+        if split_url(url)[1] == "":
+            return "folder"
+        fetch = choose_fetch(place)
+        assert fetch is not None
+        try:
+            RemoteFile(url, fetch)
+        except InputError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return ""
+            raise
+        return "file"
+    try:
+        place.filesystem.invalidate_cache()
+        kind = place.filesystem.info(place.path).get("type")
+    except (FileNotFoundError, KeyError):
+        return ""
+    except Exception:
+        with explained(url):
+            raise
+    return "folder" if kind == "directory" else "file"
+
+
+def is_remote_folder(url: str) -> bool:
+    """Return whether a URL is a folder; one that ends as files of models do is not asked for."""
+    name = split_url(url)[1]
+    return name == "" or (not name.endswith(_MODEL_ENDINGS) and find_kind(url) == "folder")
+
+
+def list_folder(folder: str, *, prefix: str = "") -> list[ListedFile]:
+    """Return the files right in a folder whose names begin with ``prefix``, by name. Raises InputError when it is not there."""
+    place = Place(folder)
+    if place.is_web:
+        files = [ListedFile(url, -1, "") for url in _list_links(folder) if not url.endswith("/")]
+        return sorted((file for file in files if split_url(file.path)[1].startswith(prefix)), key=_by_path)
+    with explained(folder):
+        place.filesystem.invalidate_cache()
+        if prefix and place.is_s3:  # of a million objects only those are listed
+            found: Iterable[Mapping[str, Any]] = place.filesystem.find(place.path, detail=True, prefix=prefix).values()
+        else:
+            found = place.filesystem.ls(place.path, detail=True)
+    depth = len(_parts(place.path)) + 1
+    files = [_describe(folder, _parts(facts["name"])[-1], facts) for facts in found if _is_file(facts, depth)]
+    return sorted((file for file in files if split_url(file.path)[1].startswith(prefix)), key=_by_path)
+
+
+def find_files(folder: str, *, depth: int | None = None) -> list[ListedFile]:
+    """Return the files below a folder, at most ``depth`` levels down, by path. Raises InputError when it is not there."""
+    place = Place(folder)
+    if place.is_web:
+        return sorted(_follow_links(folder, depth), key=_by_path)
+    with explained(folder):
+        place.filesystem.invalidate_cache()
+        found = place.filesystem.find(place.path, detail=True, maxdepth=depth)
+    start = len(_parts(place.path))
+    files = [_describe(folder, "/".join(_parts(name)[start:]), facts) for name, facts in found.items() if _is_file(facts)]
+    return sorted(files, key=_by_path)
+
+
+def _by_path(file: ListedFile) -> str:
+    return file.path
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]
+
+
+def _is_file(facts: Mapping[str, Any], depth: int | None = None) -> bool:
+    parts = _parts(facts["name"])
+    return facts.get("type") != "directory" and bool(parts) and (depth is None or len(parts) == depth)
+
+
+def _describe(folder: str, name: str, facts: Mapping[str, Any]) -> ListedFile:
+    size = facts.get("size")
+    return ListedFile(join_url(folder, name), -1 if size is None else int(size), describe_version(facts))
+
+
+def _list_links(folder: str) -> list[str]:
+    """Return the files and the folders (with a slash at their end) to which the page of a folder links."""
+    head, name, tail = split_url(folder)
+    base = f"{head}{name}/" if name else head
+    page = read_url(f"{base}{tail}", _MAX_PAGE)
+    found = dict.fromkeys(urljoin(base, unescape(link.decode("utf-8", "replace"))) for link in _LINK.findall(page))
+    names = [url[len(base) :] for url in found if url.startswith(base)]
+    return [f"{base}{name}{tail}" for name in names if name and "/" not in name[:-1]]
+
+
+def _follow_links(folder: str, depth: int | None) -> list[ListedFile]:
+    """Return the files below a folder of a web server. Raises InputError when there are too many folders."""
+    files: list[ListedFile] = []
+    level, pages = [folder], 0
+    for _ in range(depth if depth is not None else _MAX_PAGES):
+        below: list[str] = []
+        for url in level:
+            pages += 1
+            if pages > _MAX_PAGES:
+                hint = "name a folder further down"
+                raise InputError(Fault(f"has more than {_MAX_PAGES:,} folders below it", where=folder, hint=hint))
+            for found in _list_links(url):
+                if split_url(found)[1] == "":
+                    below.append(found)
+                else:
+                    files.append(ListedFile(found, -1, ""))
+        if not below:
+            break
+        level = below
+    return files

@@ -1,0 +1,75 @@
+"""URLs as texts: which paths are URLs, their parts, and the removal of credentials from what people read.
+
+A chain such as ``zip://nin-symbol.json::s3://models/nin.zip`` names a file in an archive; its name and its folder are those of
+the first link. The query of an ``http`` URL (``?signature=...``) belongs to no name and stays at the end.
+"""
+
+from __future__ import annotations
+
+import re
+
+_URL = re.compile(r"(?:[A-Za-z][\w+.-]+::)*([A-Za-z][\w+.-]+)://")
+_LINK = re.compile(r"((?:[A-Za-z][\w+.-]+::)*[A-Za-z][\w+.-]+://)(.*?)((?:::.*)?)", re.DOTALL)
+_CREDENTIALS = re.compile(r"(://)[^/@\s'\"]*@")
+_SLASH_IN_PASSWORD = re.compile(r"(://)[^/\s'\"@:]*:(?!\d*(?:[/?#:\s'\"]|$))[^\s'\"]*@")
+_WEB_QUERY = re.compile(r"(https?://[^\s'\"?#]*)[?#](?!\.\.\.)(?:(?!::)[^\s'\"])*", re.IGNORECASE)
+_OTHER_QUERY = re.compile(r"(://[^\s'\"?]*)\?(?!\.\.\.)(?=[^\s'\"]*=)(?:(?!::)[^\s'\"])*")
+
+
+def is_url(path: str) -> bool:
+    """Return whether a path is a URL: a scheme of two letters or more, then ``://``. What begins ``file://`` is one too."""
+    return "://" in path and _URL.match(path) is not None
+
+
+def find_scheme(url: str) -> str:
+    """Return the scheme of a URL in lower case, of a chain that of the first link with ``://``; empty for a path."""
+    match = _URL.match(url)
+    return match[1].lower() if match else ""
+
+
+def redact(text: str) -> str:
+    """Return a text without the credentials and the queries of the URLs in it."""
+    if "://" not in text:
+        return text
+    text = _CREDENTIALS.sub(r"\1", _SLASH_IN_PASSWORD.sub(r"\1", text))
+    return _OTHER_QUERY.sub(r"\1?...", _WEB_QUERY.sub(r"\1?...", text))
+
+
+def split_url(url: str) -> tuple[str, str, str]:
+    """Return what precedes the last name of a URL, with its slash, that name, and what follows: a query, further links."""
+    match = _LINK.fullmatch(url)
+    if match is None:
+        raise ValueError(f"{redact(url)!r} is not a URL")
+    scheme, path, tail = match.groups()
+    if scheme.lower().endswith(("http://", "https://")):
+        bare = re.split(r"[?#]", path, maxsplit=1)[0]
+        path, tail = bare, path[len(bare) :] + tail
+    folder, slash, name = path.rpartition("/")
+    return f"{scheme}{folder}{slash}", name, tail
+
+
+def join_url(folder: str, name: str) -> str:
+    """Return the URL of ``name`` in a folder."""
+    head, last, tail = split_url(folder)
+    if last:
+        head += f"{last}/"
+    return f"{head}{name}{tail}"
+
+
+def extend_url(url: str, ending: str) -> str:
+    """Return a URL whose name has a further ending."""
+    head, name, tail = split_url(url)
+    return f"{head}{name}{ending}{tail}"
+
+
+def local_path(path: str) -> str:
+    """Return the path of a ``file://`` URL on this machine; any other path as it is."""
+    if path[:7].lower() != "file://" or "::" in path:
+        return path
+    from urllib.parse import unquote, urlsplit  # start-up: only such URLs need it
+
+    parts = urlsplit(path)
+    if parts.netloc not in ("", "localhost"):
+        return path
+    found = unquote(parts.path)
+    return found[1:] if re.match(r"/[A-Za-z]:/", found) else found  # a drive of Windows

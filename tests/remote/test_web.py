@@ -1,0 +1,187 @@
+"""Models on a web server: what is requested, and what is said when a request fails."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import graphshare as gs
+from graphshare.cli import main
+from graphshare.errors import InputError
+from graphshare.formats.params.convert import convert_params
+from graphshare.formats.params.registry import read_index
+from graphshare.formats.remote import ranges
+from tests import params_bytes as build
+from tests.processes import ROOT, environment
+from tests.remote import web_server
+from tests.remote.web_server import WebServer
+
+LENET = ROOT / "fixtures" / "lenet-symbol.json"
+
+
+@pytest.fixture
+def lenet(tmp_path: Path) -> Path:
+    for name in ("lenet-symbol.json", "lenet-0000.params"):
+        shutil.copy(ROOT / "fixtures" / name, tmp_path)
+    return tmp_path
+
+
+def inspect(*words: str) -> int:
+    return main.run(["inspect", *words])
+
+
+def test_a_graph_is_one_request(site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert inspect(f"{site.url}/lenet-symbol.json") == 0
+    remote = capsys.readouterr().out.replace(f"{site.url}/", f"{lenet}{os.sep}")
+    assert [path for _, path, _ in site.requests] == ["/lenet-symbol.json"]
+    assert inspect(str(lenet / "lenet-symbol.json")) == 0
+    assert capsys.readouterr().out == remote
+
+
+def test_a_stem_takes_its_parameters_along(site: WebServer, lenet: Path) -> None:
+    here, there = gs.load(lenet / "lenet"), gs.load(f"{site.url}/lenet")
+    assert there.params["conv1_weight"].tobytes() == here.params["conv1_weight"].tobytes()
+    assert there.stem == f"{site.url}/lenet"
+    site.listing = False  # without a page of links the first epoch is tried
+    assert gs.load(f"{site.url}/lenet").parameter_file is not None
+    assert gs.load(f"{site.url}/lenet", epoch=0).parameter_file is not None
+
+
+def test_the_query_stays_behind_the_name_and_out_of_messages(
+    site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = site.url.replace("http://", "http://me:secret@")
+    assert inspect(f"{address}/lenet?token=hidden", "--epoch", "0") == 0
+    assert {path for _, path, _ in site.requests} == {"/lenet-symbol.json?token=hidden", "/lenet-0000.params?token=hidden"}
+    assert inspect(f"{address}/lenot-symbol.json?token=hidden") == 2
+    site.faults += [lambda handler: handler.answer(403, b"") or True] * 2
+    assert inspect(f"{address}/lenet-symbol.json?token=hidden") == 2
+    out, said = capsys.readouterr()
+    assert "hidden" not in out + said
+    assert "secret" not in out + said
+    assert "/lenot-symbol.json?...: does not exist" in said
+    assert "refuses access (403)" in said
+
+
+def test_a_missing_file_suggests_others(site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert inspect(f"{site.url}/lenett") == 2
+    assert f"did you mean '{site.url}/lenet'?" in capsys.readouterr().err
+    assert inspect(f"{site.url}/lenet", "--epoch", "3") == 2
+    assert "there are epochs 0" in capsys.readouterr().err
+
+
+def _write_large(path: Path, records: int, size: int) -> None:
+    """Write a parameter file of ``records`` arrays of ``size`` bytes each, whose data takes no room on the disk."""
+    with path.open("wb") as file:
+        file.write(struct.pack("<QQQ", 0x112, 0, records))
+        for _ in range(records):
+            file.write(struct.pack("<Iii", build.V2, 0, 1) + struct.pack("<q", size // 4) + struct.pack("<iii", 1, 0, 0))
+            file.seek(size, os.SEEK_CUR)
+        file.write(struct.pack("<Q", records))
+        for number in range(records):
+            name = f"arg:stage{number}_weight".encode()
+            file.write(struct.pack("<Q", len(name)) + name)
+
+
+def test_inspect_of_a_gigabyte_reads_little(site: WebServer, lenet: Path) -> None:
+    shutil.move(lenet / "lenet-symbol.json", lenet / "large-symbol.json")
+    _write_large(lenet / "large-0000.params", 100, 10 << 20)
+    assert (lenet / "large-0000.params").stat().st_size > 1e9
+    found = gs.load(f"{site.url}/large", epoch=0).parameter_file
+    assert found is not None
+    assert len(found.records) == 100
+    requests = [wanted for _, path, wanted in site.requests if path.endswith(".params")]
+    assert len(requests) <= 100 + 3
+    bounds = [wanted.removeprefix("bytes=").split("-") for wanted in requests]
+    assert all(int(last) - int(first) < 4096 for first, last in bounds)
+    assert sum(site.sent) < 1_000_000
+
+
+@pytest.mark.parametrize("format_", ["npz", "safetensors"])
+def test_other_formats_take_few_requests(site: WebServer, lenet: Path, format_: str) -> None:
+    convert_params(lenet / "lenet-0000.params", lenet / f"lenet.{format_}")
+    here = read_index(lenet / f"lenet.{format_}")
+    there = read_index(f"{site.url}/lenet.{format_}")
+    assert there.records == here.records
+    assert len(site.requests) <= 3
+
+
+def test_requests_that_fail_are_repeated(site: WebServer, lenet: Path) -> None:
+    site.faults += [web_server.unavailable, web_server.reset_in_body]
+    assert gs.load(f"{site.url}/lenet-symbol.json").graph.nodes
+    assert len(site.requests) == 3
+
+
+def test_a_server_that_stays_unavailable_is_named(site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    site.faults += [web_server.unavailable] * (len(ranges.DELAYS) + 1)
+    assert inspect(f"{site.url}/lenet-symbol.json") == 2
+    assert "the server answered 503" in capsys.readouterr().err
+    site.faults.clear()
+    assert inspect("http://127.0.0.1:9/lenet-symbol.json") == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("tags", [True, False])
+def test_an_object_that_changes_while_it_is_read(site: WebServer, lenet: Path, tags: bool) -> None:
+    path = lenet / "lenet-0000.params"
+
+    def replace(handler: web_server.Handler) -> bool:
+        if "bytes=0-" in handler.headers["Range"]:
+            return False
+        path.write_bytes(path.read_bytes()[:-9] if not tags else bytes(path.stat().st_size))
+        return False
+
+    def change(handler: web_server.Handler) -> bool:
+        replace(handler)
+        return False
+
+    site.tags = tags
+    site.faults.append(change)
+    with pytest.raises(InputError, match="changed while it was being read"):
+        read_index(f"{site.url}/lenet-0000.params")
+
+
+def test_an_object_that_changes_after_it_was_indexed(site: WebServer, lenet: Path) -> None:
+    model = gs.load(f"{site.url}/lenet")
+    os.utime(lenet / "lenet-0000.params", ns=(1, 1))
+    with pytest.raises(InputError, match="changed since it was indexed"):
+        model.params["conv1_weight"]
+
+
+def test_a_server_without_ranges(site: WebServer, lenet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.ranges = False
+    assert len(read_index(f"{site.url}/lenet-0000.params").records) == 16
+    assert len(site.requests) == 1
+    monkeypatch.setattr(ranges, "MAX_WITHOUT_RANGES", 40_000)
+    with pytest.raises(InputError, match=r"has 49.3 kB, and the server does not send ranges"):
+        read_index(f"{site.url}/lenet-0000.params")
+    assert site.sent[-1] < 49_000 or len(site.requests) == 2  # refused by its length
+
+
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    assert inspect("s3://models/nin") == 2
+    assert "pip install 'graphshare[remote]'" in capsys.readouterr().err
+
+
+def test_paths_do_not_import_fsspec() -> None:
+    code = f"""
+import sys
+from graphshare.cli.main import run
+run(['inspect', {str(LENET)!r}])
+print([name for name in sys.modules if name.split('.')[0] in ('fsspec', 'aiohttp', 's3fs') or '.remote' in name])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(), check=True)
+    assert done.stdout.splitlines()[-1] == b"[]"
+
+
+def test_a_file_url_is_a_path(lenet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    assert inspect(f"file://{lenet}/lenet") == 0
+    assert str(lenet / "lenet-0000.params") in capsys.readouterr().out
