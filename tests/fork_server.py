@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -46,21 +47,14 @@ class ForkServer:
         self, arguments: list[str], *, data: bytes, cwd: str, environment: dict[str, str], timeout: float
     ) -> subprocess.CompletedProcess[bytes]:
         """One run to its end. Raises TimeoutExpired, and ends the run, when it takes longer."""
-        with self._lock, contextlib.ExitStack() as held:
-            request = held.enter_context(tempfile.TemporaryFile())
-            request.write(json.dumps([arguments, cwd, environment]).encode())
-            request.flush()
-            given, out, said = (os.pipe() for _ in range(3))
-            socket.send_fds(self._socket, [b"r"], [given[0], out[1], said[1], request.fileno()])
-            for end in (given[0], out[1], said[1]):
-                os.close(end)
+        given, out, said = (os.pipe() for _ in range(3))
+        with self.start(arguments, ends=(given[0], out[1], said[1]), cwd=cwd, environment=environment) as pid:
             read = [_Reader(out[0]), _Reader(said[0])]
             writer = threading.Thread(target=_write, args=(given[1], data))
             writer.start()
-            pid = self._word()
             late = threading.Timer(timeout, os.kill, (pid, signal.SIGKILL))
             late.start()
-            status = self._word()
+            status = self.wait()
             on_time = late.is_alive()
             late.cancel()
             writer.join()
@@ -68,6 +62,26 @@ class ForkServer:
         if not on_time and os.WIFSIGNALED(status):
             raise subprocess.TimeoutExpired(arguments, timeout, *texts)
         return subprocess.CompletedProcess(arguments, os.waitstatus_to_exitcode(status), *texts)
+
+    @contextlib.contextmanager
+    def start(
+        self, arguments: list[str], *, ends: tuple[int, int, int], cwd: str, environment: dict[str, str]
+    ) -> Iterator[int]:
+        """Yield the process id of a run that has ``ends`` as its streams; the caller waits for it inside of the block.
+
+        The ends are closed here: the run alone has them.
+        """
+        with self._lock, tempfile.TemporaryFile() as request:
+            request.write(json.dumps([arguments, cwd, environment]).encode())
+            request.flush()
+            socket.send_fds(self._socket, [b"r"], [*ends, request.fileno()])
+            for end in ends:
+                os.close(end)
+            yield self._word()
+
+    def wait(self) -> int:
+        """Return the status of the run that was started, when it has ended."""
+        return self._word()
 
     def _word(self) -> int:
         found = self._socket.recv(_WORD.size, socket.MSG_WAITALL)

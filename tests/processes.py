@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -39,6 +41,37 @@ def graphshare(
     return subprocess.run(
         [*COMMAND, *arguments], input=data, capture_output=True, timeout=120, cwd=cwd, env=environment(**more), check=False
     )
+
+
+def on_terminal(*arguments: str, cwd: Path, **more: str) -> tuple[int, str, str]:
+    """A run whose standard output and error are terminals: exit code and what each showed.
+
+    With variables of its own it gets an interpreter of its own.
+    """
+    (out, slave_of_out), (said, slave_of_said) = pty.openpty(), pty.openpty()
+    ends = (os.open(os.devnull, os.O_RDONLY), slave_of_out, slave_of_said)
+    if not more:
+        with _server().start(list(arguments), ends=ends, cwd=os.fspath(cwd), environment=environment()):
+            shown = [_read_terminal(master) for master in (out, said)]
+            status = os.waitstatus_to_exitcode(_server().wait())
+        return status, shown[0], shown[1]
+    run = subprocess.Popen(
+        [*COMMAND, *arguments], stdin=ends[0], stdout=ends[1], stderr=ends[2], cwd=cwd, env=environment(**more)
+    )
+    for end in ends:
+        os.close(end)
+    shown = [_read_terminal(master) for master in (out, said)]
+    return run.wait(60), shown[0], shown[1]
+
+
+def _read_terminal(master: int) -> str:
+    """Return what a terminal shows, to its end."""
+    data = b""
+    with contextlib.suppress(OSError):  # the end of a terminal
+        while piece := os.read(master, 65536):
+            data += piece
+    os.close(master)
+    return data.decode()
 
 
 @cache

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_pipes_and_outputs import on_terminal
-from tests.processes import ROOT, graphshare, write_json, write_params
+from tests.processes import ROOT, graphshare, on_terminal, write_json, write_params
 from tests.symbols import two_layers
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="file names of any bytes")

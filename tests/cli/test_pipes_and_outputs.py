@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import resource
 import signal
 import subprocess
@@ -13,7 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import COMMAND, ROOT, done, environment, files_in, graphshare, keys_of, refused, write_json, write_params
+from tests.processes import (
+    COMMAND,
+    ROOT,
+    done,
+    environment,
+    files_in,
+    graphshare,
+    keys_of,
+    on_terminal,
+    refused,
+    write_json,
+    write_params,
+)
 from tests.symbols import document, mxnet_text, operator, siamese, two_layers, variable
 
 
@@ -70,29 +80,6 @@ def test_a_closed_standard_input_and_output(tmp_path: Path) -> None:
         assert run.returncode in (0, 2)
         assert b"Traceback" not in run.stderr
         assert b"bug" not in run.stderr
-
-
-def on_terminal(*arguments: str, cwd: Path, **more: str) -> tuple[int, str, str]:
-    """A run whose standard output and error are terminals: exit code and what each showed."""
-    ends = [pty.openpty(), pty.openpty()]
-    run = subprocess.Popen(
-        [*COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=ends[0][1], stderr=ends[1][1], cwd=cwd, env=environment(**more)
-    )
-    shown = []
-    for master, slave in ends:
-        os.close(slave)
-        data = b""
-        while True:
-            try:
-                piece = os.read(master, 65536)
-            except OSError:
-                break
-            if not piece:
-                break
-            data += piece
-        os.close(master)
-        shown.append(data.decode())
-    return run.wait(60), shown[0], shown[1]
 
 
 def test_a_graph_does_not_go_to_a_terminal(tmp_path: Path) -> None:

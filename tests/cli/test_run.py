@@ -12,8 +12,7 @@ import pytest
 
 from graphshare.formats.schema import explain
 from tests import params_bytes
-from tests.cli.test_pipes_and_outputs import on_terminal
-from tests.processes import ROOT, done, files_in, graphshare, refused, write_json, write_params
+from tests.processes import ROOT, done, files_in, graphshare, on_terminal, refused, write_json, write_params
 from tests.symbols import document, old_batch_norm, operator, siamese, two_layers, variable
 
 IMAGE = np.array([[1, 2, 3]] * 3, "float32").reshape(1, 1, 3, 3)
