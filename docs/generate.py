@@ -64,7 +64,7 @@ def list_examples() -> dict[str, list[tuple[str, str]]]:
 
 def format_usage(path: str, command: click.Command) -> str:
     """Return ``graphshare params show [OPTIONS] FILE``."""
-    context = click.Context(command, info_name=f"graphshare {path}")
+    context = click.Context(command, info_name=f"graphshare {path}", help_option_names=[])
     return " ".join([context.command_path, *command.collect_usage_pieces(context)])
 
 

@@ -25,7 +25,7 @@ COMMANDS = {
     "upgrade": "Write what MXNet 1.9.1 would write after loading the file.",
     "format": "Lay the file out anew, or check its layout.",
     "inspect": "Sum up inputs, outputs, parameters, costs and layers.",
-    "run": "Compute a graph's outputs with numpy.",
+    "run": "Compute a graph's outputs.",
     "verify": "Prove that branches compute the same.",
     "rules": "Explain and check sharing and naming rules.",
     "check": "Find faults in graphs and their parameter files.",

@@ -7,7 +7,7 @@ from typing import Literal
 
 import click
 
-from graphshare.cli.app import cli
+from graphshare.cli.app import CONTEXT, cli
 from graphshare.errors import Fault, UsageError
 from graphshare.fleet.tasks import Template
 
@@ -33,7 +33,7 @@ def make_template(words: Sequence[str]) -> Template:
             gives; all of the latter are listed.
     """
     command, name, rest = _find_command(words)
-    context = click.Context(command, info_name=name)
+    context = click.Context(command, info_name=name, **CONTEXT)
     used = {flag for parameter in _given(command, context, rest) for flag in parameter.opts}
     options = {
         flag: parameter for parameter in command.params for flag in parameter.opts if isinstance(parameter, click.Option)
@@ -65,7 +65,7 @@ def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
     command: click.Command = cli
     name, rest = "", list(words)
     while isinstance(command, click.Group):
-        context = click.Context(command, info_name=name)
+        context = click.Context(command, info_name=name, **CONTEXT)
         if not rest:
             raise UsageError(Fault(f"{name} needs one of its commands", hint=f"see `graphshare {name} --help`"))
         word = rest.pop(0)

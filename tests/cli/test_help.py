@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from graphshare.cli.app import COMMANDS, cli
+from graphshare.cli.app import COMMANDS, CONTEXT, cli
 from graphshare.cli.command import DOES, IMAGES, RARE, READS, SECTIONS, TRAINING, WRITES, Command, list_sections
 from tests.processes import ROOT, done, graphshare
 
@@ -31,7 +31,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 @pytest.mark.parametrize(("path", "command"), [pytest.param(*item, id=item[0]) for item in commands()])
 def test_options_are_in_sections(path: str, command: click.Command) -> None:
     assert isinstance(command, Command)
-    context = click.Context(command, help_option_names=["-h", "--help"])
+    context = click.Context(command, **CONTEXT)
     sections = list_sections(command, context)
     assert list(sections) == [title for title in (READS, DOES, WRITES, IMAGES, TRAINING, RARE) if title in sections]
     listed = [option for options in sections.values() for option in options]
@@ -46,7 +46,7 @@ def test_options_are_in_sections(path: str, command: click.Command) -> None:
 
 def test_an_option_that_names_a_file_is_what_is_read_or_written() -> None:
     for path, command in commands():
-        for option in list_sections(command, click.Context(command)).get(DOES, []):
+        for option in list_sections(command, click.Context(command, **CONTEXT)).get(DOES, []):
             assert option.metavar not in ("FILE", "OUT", "GRAPH", "NAME=FILE"), (path, option.opts)
 
 
