@@ -6,11 +6,11 @@ Fields stand in the order of their numbers, as protobuf's own libraries write th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS
-from graphshare.formats.onnx.decode import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
+from graphshare.formats.onnx.decode import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, TENSOR_NAME, VALUE_INFO
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.stored import NamedMessage, OnnxSource, Span, stored_of
 from graphshare.formats.onnx.wire import encode_text, scan, text_at
@@ -95,9 +95,10 @@ def _rename_sparse(message: NamedMessage, name: str) -> Data | Message:
             continue
         values = Message()
         for inner in scan(span.file.data, field[3], field[4]):
-            if inner[0] != 8:
+            if inner[0] != TENSOR_NAME:
                 values.add_encoded(Span(span.file, inner[2], inner[4]))
-        values.add_bytes(8, encode_text(name))
+            elif text_at(span.file.data, inner) == message.name:
+                values.add_bytes(TENSOR_NAME, encode_text(name))
         renamed.add_message(1, values)
     return renamed
 
@@ -226,10 +227,21 @@ class _GraphWriter:
                 if (node, index) not in self._heads and index not in stored.values.infos and node.op:
                     yield VALUE_INFO, _LAST, rename_message(message, names[index])
             for index, message in stored.values.annotations.items():
-                yield ANNOTATION, message.rank, _rename_annotation(message, names[index], self._around[-1])
+                yield ANNOTATION, message.rank, _rename_annotation(message, names[index], self._new_names())
         for number, message in _source(self._graph).orphans:
             if not any(message.name in names for names in self._around):
                 yield number, message.rank, message.span
+
+    def _new_names(self) -> dict[str, list[str]]:
+        """Return the names that values of the file have now, several where it has copies."""
+        found: dict[str, list[str]] = {}
+        for node in self._nodes:
+            stored = stored_of(node.details)
+            declared = stored.tensor or stored.input
+            read = stored.outputs if node.op else (declared.name if declared is not None else node.name,)
+            for old, new in zip(read, self._own_names(node), strict=True):
+                found.setdefault(old, []).append(new)
+        return found
 
     def _order(self, items: Iterable[tuple[int, int, Data | Message]]) -> list[tuple[int, Data | Message]]:
         """Return messages list by list in the order of their file, those of copies after those of the originals."""
@@ -298,8 +310,11 @@ def _encode_attribute(span: Span, bodies: Iterator[_GraphWriter]) -> Message:
     return message
 
 
-def _rename_annotation(message: NamedMessage, name: str, known: Set[str]) -> Data | Message:
-    """Return a TensorAnnotation for the value ``name``; the values that it refers to get the same prefix where they have it."""
+def _rename_annotation(message: NamedMessage, name: str, new_names: Mapping[str, Sequence[str]]) -> Data | Message:
+    """Return a TensorAnnotation for the value ``name``.
+
+    The values that it refers to have their new names; of several that with the prefix of ``name``.
+    """
     if message.name == name:
         return message.span
     prefix = name.removesuffix(message.name) if name.endswith(message.name) else ""
@@ -310,8 +325,9 @@ def _rename_annotation(message: NamedMessage, name: str, known: Set[str]) -> Dat
             pair = Message()
             for inner in scan(span.file.data, start, end):
                 text = text_at(span.file.data, inner)
-                follows = inner[0] == 2 and prefix + text in known
-                pair.add_bytes(inner[0], encode_text(prefix + text if follows else text))
+                names = new_names.get(text, ()) if inner[0] == 2 else ()
+                new = names[0] if len(names) == 1 else prefix + text if prefix + text in names else text
+                pair.add_bytes(inner[0], encode_text(new))
             renamed.add_message(2, pair)
         elif number != 1:
             renamed.add_encoded(Span(span.file, begin, end))
