@@ -15,6 +15,7 @@ from graphshare.formats.onnx.differences import find_differences
 from graphshare.formats.onnx.encode import encode_tensor
 from graphshare.formats.onnx.external import Placement, Weights
 from graphshare.formats.onnx.protobuf import Message
+from graphshare.formats.onnx.value_types import infer_types, list_untyped
 from graphshare.formats.onnx.write import encode_graph_file
 from graphshare.formats.open_source import open_source
 from graphshare.formats.output_paths import UsedFile, refuse_inputs_as_outputs
@@ -61,7 +62,7 @@ def stage_onnx(model: Checkpoint, target: str, stage: OutputTransaction, setting
         record = arrays.get(node.name) if arrays else None
         return placement.encode(node, name) if record is None else _encode_array(model, record, name)
 
-    data = encode_graph_file(graph, encode)
+    data = encode_graph_file(graph, encode, infer_types(graph, list_untyped(graph)))
     if data.size > LARGEST:
         hint = "--mode tie keeps one copy of the weights; onnx.save_model moves them to external data"
         raise RefusedError(Fault(f"the model would take {format_bytes(data.size)}, and 2 GiB is the most", hint=hint))

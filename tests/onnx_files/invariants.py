@@ -138,7 +138,12 @@ def check_extract(subject: Subject, chance: random.Random, count: int = 2) -> st
 def _list_inner(subject: Subject) -> dict[str, onnx.ValueInfoProto]:
     model = onnx.shape_inference.infer_shapes(onnx.load_from_string(subject.source.data))
     made = {name for node in model.graph.node for name in node.output} - {value.name for value in model.graph.output}
-    return {value.name: value for value in model.graph.value_info if value.name in made and value.type.ByteSize()}
+    return {value.name: value for value in model.graph.value_info if value.name in made and _has_shape(value.type)}
+
+
+def _has_shape(kind: onnx.TypeProto) -> bool:
+    """Whether a type is complete: the checker wants the rank of a tensor."""
+    return kind.tensor_type.HasField("shape") if kind.HasField("tensor_type") else bool(kind.ByteSize())
 
 
 CHECKS: dict[str, Callable[[Subject, random.Random], str]] = {

@@ -38,19 +38,19 @@ def test_made_models(name: str, check: str, tmp_path: Path) -> None:
 
 
 def test_a_few_models_of_the_wheel() -> None:
-    _check([read_wheel(path) for path in list_wheel()[::50]])
+    _check([read_wheel(path) for path in list_wheel() if path.parent.name in ("test_Embedding", "test_expand_shape_model1")])
 
 
 @pytest.mark.large
 def test_models_of_the_wheel() -> None:
     assert len(list_wheel()) == 149
-    _check([read_wheel(path) for path in list_wheel()[::6]])
+    _check([read_wheel(path) for path in list_wheel() if path.parent.name != "light"][::6])  # weights of 500 MB take seconds
 
 
 @pytest.mark.large
 def test_models_of_the_tests_of_operators() -> None:
     cases = list_cases(CASES)
-    _check(cases[:: max(1, len(cases) // 60)])
+    _check(cases[:: len(cases) // 40])
 
 
 @pytest.mark.large

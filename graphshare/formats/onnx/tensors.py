@@ -25,6 +25,8 @@ _BITS = {
 # fmt: on
 RAW, EXTERNAL = 9, 13
 _DATA = (4, 5, 6, 7, 9, 10, 11)
+DATA_FIELDS = frozenset((*_DATA, EXTERNAL, 14))
+"""The fields of a TensorProto that are its data, or say where it is."""
 _LARGEST = 1 << 62
 
 

@@ -25,14 +25,17 @@ def keep_tensor(node: Node, name: str) -> None:
     """Say that the TensorProto of the file holds."""
 
 
-def encode_graph_file(graph: Graph, encode_tensor: TensorEncoder = keep_tensor) -> Data:
-    """Return the bytes of the model file of ``graph``; of one that is as it was read, those of its file."""
+def encode_graph_file(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types: Mapping[str, bytes] = EMPTY) -> Data:
+    """Return the bytes of the model file of ``graph``; of one that is as it was read, those of its file.
+
+    ``types`` are TypeProtos for the outputs, by name, whose types no file states.
+    """
     source = graph.source
     if not isinstance(source, OnnxSource):
         raise RefusedError(Fault("the graph was not read from an ONNX file", hint="`graphshare export` writes it as ONNX"))
     if _GraphWriter(graph, encode_tensor).is_as_read():
         return source.span
-    return _EncodedFile(encode_model(graph, encode_tensor))
+    return _EncodedFile(encode_model(graph, encode_tensor, types))
 
 
 def is_untouched(graph: Graph) -> bool:
@@ -56,7 +59,7 @@ class _EncodedFile:
         return self._message.pieces()
 
 
-def encode_model(graph: Graph, encode_tensor: TensorEncoder = keep_tensor) -> Message:
+def encode_model(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types: Mapping[str, bytes] = EMPTY) -> Message:
     """Return the ModelProto of ``graph``, each part from its own bytes where these still hold."""
     source = graph.source
     assert isinstance(source, OnnxSource)
@@ -65,7 +68,7 @@ def encode_model(graph: Graph, encode_tensor: TensorEncoder = keep_tensor) -> Me
     for number, span in fields:
         if number < 7:
             message.add_encoded(span)
-    message.add_message(7, _GraphWriter(graph, encode_tensor).encode())
+    message.add_message(7, _GraphWriter(graph, encode_tensor, types=types).encode())
     for number, span in fields:
         if number > 7:
             message.add_encoded(span)
@@ -112,10 +115,12 @@ class _GraphWriter:
         encode_tensor: TensorEncoder,
         captured: Mapping[Node, str] = EMPTY,
         around: tuple[Set[str], ...] = (),
+        types: Mapping[str, bytes] = EMPTY,
     ) -> None:
         self._graph = graph
         self._encode_tensor = encode_tensor
         self._captured = captured
+        self._types = types
         self._nodes = [node for node in graph.nodes if node not in captured]
         names = {name for node in self._nodes for name in outputs_of(node) if name}
         self._renamed = _find_free_names(names, around)
@@ -212,7 +217,7 @@ class _GraphWriter:
     def _encode_output(self, head: Entry) -> Data | Message:
         name, stored = self._name(head), stored_of(head.node.details)
         known = stored.values.results.get(head.index) or stored.values.infos.get(head.index) or stored.input
-        return _describe_value(name) if known is None else rename_message(known, name)
+        return _describe_value(name, self._types.get(name)) if known is None else rename_message(known, name)
 
     def _list_infos(self) -> Iterator[tuple[int, int, Data | Message]]:
         for node in self._nodes:
@@ -292,10 +297,12 @@ def _find_free_names(names: Set[str], around: tuple[Set[str], ...]) -> dict[str,
     return renamed
 
 
-def _describe_value(name: str) -> Message:
-    """Return a ValueInfoProto without a type."""
+def _describe_value(name: str, type_bytes: bytes | None = None) -> Message:
+    """Return a ValueInfoProto; without a type where none is known."""
     message = Message()
     message.add_bytes(1, encode_text(name))
+    if type_bytes is not None:
+        message.add_bytes(2, type_bytes)
     return message
 
 
