@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from graphshare.ops.box.kernel import overlaps
 from graphshare.ops.box.suppression import find_neighbours, suppress_overlaps
+from graphshare.ops.creation import kernel as creation
 from graphshare.ops.rnn import kernel as rnn
 from tests.oracle.probed import Refusal, backward, forward
 
@@ -267,3 +268,21 @@ def test_shifts_for_no_class_or_more_classes_than_channels(channels: int) -> Non
     inputs = array("float32", 1, 18, 4, 9), array("float32", 3, 5), array("float32", 3, channels, 3, 3)
     with pytest.raises(Refusal, match="expected two for each class"):
         ask("_contrib_DeformablePSROIPooling", attrs, *inputs)
+
+
+class _Written(np.ndarray[Any, Any]):
+    """An array that keeps how many elements are written at once."""
+
+    sizes: ClassVar[list[int]] = []
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.sizes.append(self[key].size)
+        super().__setitem__(key, value)
+
+
+def test_arrays_of_one_number_are_written_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = np.empty
+    monkeypatch.setattr(creation, "_BLOCK", 4)
+    monkeypatch.setattr(creation.np, "empty", lambda *given: empty(*given).view(_Written))
+    ones = creation.fill((2, 5), 1, np.float32)
+    assert (_Written.sizes, ones.tolist()) == ([4, 4, 2], [[1.0] * 5] * 2)

@@ -101,12 +101,25 @@ def _infer_undetermined_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> t
     return inputs, outputs if attrs["dtype"] == -1 else [_name_dtype(attrs)["dtype"]]
 
 
+_BLOCK = 1 << 22  # elements, at most 32 MB: a time limit ends the run between two blocks
+
+
+def fill(shape: tuple[int, ...], value: Any, dtype: Any) -> Array:
+    """Return an array of one number, written in blocks."""
+    result: Array = np.empty(shape, dtype)
+    flat = result.reshape(-1)
+    for begin in range(0, flat.size, _BLOCK):
+        flat[begin : begin + _BLOCK] = value
+    return result
+
+
 def _ones(attrs: Attrs, shape: tuple[int, ...]) -> Array:
-    return np.ones(shape, type_of(attrs))
+    return fill(shape, 1, type_of(attrs))
 
 
 def _full(attrs: Attrs, shape: tuple[int, ...]) -> Array:
-    return np.full(shape, np.asarray(attrs["value"]).astype(type_of(attrs)))
+    dtype = type_of(attrs)
+    return fill(shape, np.asarray(attrs["value"]).astype(dtype), dtype)
 
 
 def _arange_shape(attrs: Attrs) -> Shape:
@@ -232,7 +245,7 @@ def _infer_arange_like_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> 
 def full_like(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return ``fill_value`` in the shape of ``x``, and in its dtype unless ``dtype`` names one."""
     dtype = x.dtype if attrs["dtype"] is None else type_of(attrs)
-    return np.full(x.shape, np.asarray(attrs["fill_value"]).astype(dtype))
+    return fill(x.shape, np.asarray(attrs["fill_value"]).astype(dtype), dtype)
 
 
 def _infer_full_like_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
