@@ -101,6 +101,11 @@ class Translation:
         """Raise TranslationError: the node cannot be exported because it ``reason`` (``"has the mode bicubic"``)."""
         raise TranslationError(reason)
 
+    def require_floats(self) -> None:
+        """Refuse the node unless its data is of floating point: ONNX has the operators that it needs for nothing else."""
+        if not self.inputs[0].dtype.startswith("float"):
+            self.refuse(f"its data is {self.inputs[0].dtype}")
+
     def emit(self, op_type: str, *inputs: Value | str, domain: str = "", **attributes: AttributeValue) -> str:
         """Emit an ONNX node with one output and return the output's name; an empty input is left out."""
         return self.emit_several(op_type, 1, *inputs, domain=domain, **attributes)[0]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from importlib.util import find_spec
 
-from graphshare.errors import BugError, Fault, UsageError
+from graphshare.errors import BugError, Fault, RefusedError, UsageError
 from graphshare.execute.engines.onnx_session import EXTRA
 
 
@@ -17,11 +19,32 @@ def require_judges() -> None:
         raise UsageError(Fault(f"{' and '.join(missing)} {are} not installed, so nothing can be proved", hint=hint))
 
 
-def check_model(model: bytes) -> None:
-    """Check a model with ONNX's checker, its inference of shapes included. Raises BugError where it finds a fault."""
+_PLACE = re.compile(r"node name: ([^)]*)\)")
+_DTYPE = re.compile(r"(?:has unsupported type|typestr|inconsistent type|expected to have type)[^\n]*")
+
+
+def check_model(model: bytes, nodes: Collection[str]) -> None:
+    """Check a model with ONNX's checker, its inference of shapes included; ``nodes`` are the names of the graph's operators.
+
+    Raises:
+        RefusedError: an operator of ONNX does not take a dtype; the node that it was written for is named.
+        BugError: the checker finds another fault.
+    """
     import onnx  # optional, and slow to import
 
     try:
         onnx.checker.check_model(onnx.load_from_string(model), full_check=True)
     except Exception as error:  # it raises errors of the checker, of inference and of protobuf
-        raise BugError(f"ONNX's checker refuses the model: {error}") from error
+        place, complaint = _PLACE.search(str(error)), _DTYPE.search(str(error))
+        node = _find_node(place[1], nodes) if place is not None and complaint is not None else None
+        if node is None:
+            raise BugError(f"ONNX's checker refuses the model: {error}") from error
+        hint = "give the data another dtype, or export only what comes before it"
+        raise RefusedError(Fault(f"it cannot be exported with these dtypes: {error}", node=node, hint=hint)) from error
+
+
+def _find_node(place: str, nodes: Collection[str]) -> str | None:
+    """Return the operator that an ONNX node was written for: its name begins the other, before a slash."""
+    parts = place.split("/")
+    names = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((name for name in names if name in nodes), None)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
+import pytest
+from onnx import helper
 
-from graphshare.errors import RefusedError
+from graphshare.errors import BugError, RefusedError
+from graphshare.verification.onnx_checker import check_model
 from tests.elementwise import Tolerance
 from tests.export.judge import export_operator
 from tests.export.kernel_judge import compare, refusal
@@ -108,3 +112,49 @@ def test_the_least_of_booleans() -> None:
     a, b = np.array([True, True, False]), np.array([True, False, False])
     compare("broadcast_minimum", {}, a, b)
     compare("broadcast_maximum", {}, a, b)
+
+
+def test_integers_where_onnx_has_floats() -> None:
+    whole = zeros(2, 3, 4, 5, dtype="int32")
+    vector = zeros(3, dtype="int32")
+    assert "its data is int32" in refusal("L2Normalization", {}, whole)
+    assert "its data is int32" in refusal("SoftmaxActivation", {}, whole)
+    assert "its data is int32" in refusal("InstanceNorm", {}, whole, vector, vector)
+    assert "its data is int32" in refusal("BatchNorm", {}, whole, vector, vector, vector, vector)
+    attrs = {"pooled_size": "(2, 2)", "spatial_scale": "1.0"}
+    assert "its data is bool" in refusal("_contrib_ROIAlign", attrs, whole.astype(bool), zeros(4, 5, dtype="bool"))
+
+
+def test_a_negative_eps() -> None:
+    assert "its eps is -1.5" in refusal("InstanceNorm", {"eps": "-1.5"}, zeros(1, 2, 3), zeros(2), zeros(2))
+
+
+def test_what_the_checker_says_of_a_dtype_is_a_refusal_of_its_node() -> None:
+    def model(op_type: str, dtype: int, shape: tuple[int, ...]) -> bytes:
+        node = helper.make_node(op_type, ["x"], ["y"], name="layer/norm/Sqrt")
+        values = [helper.make_tensor_value_info("x", dtype, (2,)), helper.make_tensor_value_info("y", dtype, shape)]
+        graph = helper.make_graph([node], "test", values[:1], values[1:])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+    check_model(model("Sqrt", onnx.TensorProto.FLOAT, (2,)), {"layer/norm"})
+    with pytest.raises(RefusedError, match="it cannot be exported with these dtypes") as refused:
+        check_model(model("Sqrt", onnx.TensorProto.INT64, (2,)), {"layer", "layer/norm"})
+    assert [fault.node for fault in refused.value.faults] == ["layer/norm"]
+    with pytest.raises(BugError, match="ONNX's checker refuses the model"):
+        check_model(model("Sqrt", onnx.TensorProto.FLOAT, (3, 2)), {"layer/norm"})
+
+
+def test_sums_of_single_integers_keep_their_axes() -> None:
+    one, ends = np.array(3, np.int8), [np.ones(1, np.float32)] * 4
+    compare("_contrib_quantized_elemwise_add", {}, one, np.array(4, np.int8), *ends, count=1)
+
+
+def test_a_threshold_below_every_score() -> None:
+    scores = np.array([[[0.1, 0.2], [-1.2, 0.5], [-1.3, 0.4]]], np.float32)
+    anchors = np.array([[[0, 0, 0.5, 0.5], [0.5, 0.5, 1, 1]]], np.float32)
+    compare("_contrib_MultiBoxDetection", {"threshold": "-1.5"}, scores, zeros(1, 8), anchors)
+
+
+def test_activations_of_booleans() -> None:
+    for op in ("sigmoid", "tanh"):
+        compare(op, {}, np.array([True, False]))

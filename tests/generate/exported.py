@@ -32,6 +32,7 @@ from tests.fuzz.sandbox import Case, run_numbers
 from tests.generate.grow import Grower, Model
 from tests.generate.known_exports import known_reason
 from tests.kernels.recordings import tolerance_of
+from tests.oracle.probed import forward
 
 SECONDS = 60.0
 """What a graph may take."""
@@ -147,7 +148,11 @@ def _compare_alone(model: Model, node: Node, place: tuple[int, int], numbers: Ma
     mismatch = describe_mismatch(np.asarray(found[place[1]]), want, tolerance)
     if mismatch is None:
         return None, judge
-    reason = known_reason(canonical(node.op), node.attrs, inputs, np.asarray(found[place[1]]), want)
+
+    def compute(arrays: Sequence[Any]) -> Any:
+        return forward(case, list(arrays))[place[1]]
+
+    reason = known_reason(canonical(node.op), node.attrs, inputs, np.asarray(found[place[1]]), want, compute)
     return Known(reason) if reason else f"{text}: {mismatch}", judge
 
 

@@ -59,6 +59,21 @@ def test_known_differences_are_narrow() -> None:
     assert not known_reason("sigmoid", {}, [number], np.array([0.5], np.float32), np.array([0.51], np.float32))
 
 
+def test_only_what_depends_on_a_nan_may_differ() -> None:
+    rows = np.array([[np.nan, 1], [2, 3]], np.float32)
+    compute, want = lambda arrays: arrays[0].max(axis=1), np.array([np.nan, 3], np.float32)
+    assert known_reason("max", {}, [rows], np.array([1, 3], np.float32), want, compute)
+    assert not known_reason("max", {}, [rows], np.array([np.nan, 2], np.float32), want, compute)
+
+
+def test_only_as_much_as_a_last_digit_moves_may_be_rounding() -> None:
+    x = np.array([1234.567, 0.1], np.float32)
+    compute = lambda arrays: (arrays[0][:1] - np.float32(1234.5)) * 100  # noqa: E731
+    want = compute([x])
+    assert known_reason("_minus_scalar", {}, [x], want + np.float32(1e-2), want, compute)
+    assert not known_reason("_minus_scalar", {}, [x], want + np.float32(1), want, compute)
+
+
 @pytest.mark.large
 def test_thirty_graphs_agree() -> None:
     campaign = Campaign(judge_seed(exporting_grower()))

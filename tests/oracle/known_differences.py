@@ -79,6 +79,7 @@ KNOWN: tuple[tuple[str, str, str], ...] = (
     ("_contrib_quantized_rnn", "(nan|inf)\\) instead of np.float32\\((nan|-?inf)", "overflows in another order of operations"),
     ("_random_pdf_.*negative_binomial", "values", "differences of logarithms of the gamma function, in float32"),
     ("_contrib_quantized_elemwise_add", "values", "sums of about 2**24 are rounded to float32 before they are added"),
+    (".*", "refused .*bfloat16 is not supported; float32 holds", "bfloat16 is read from files, and computed as float32"),
     # --- drawn, or in an order that is none
     ("Dropout|RNN", "", "it draws, and nobody can draw the same again"),
     ("LeakyReLU", "output 1", "the slopes of rrelu, likewise"),

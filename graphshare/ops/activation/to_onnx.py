@@ -26,7 +26,7 @@ def activate(x: Term, name: str) -> Term:
     if name == "softrelu" and x.dtype == "float16":  # a function of Exp from opset 18 on, which is infinite in float16
         return activate(x.cast("float32"), name).cast(x.dtype)
     wide = x if x.is_float else x.cast("float64")
-    if not x.is_float and name in _FIRST_ONE:
+    if not x.is_float and x.dtype != "bool" and name in _FIRST_ONE:
         size = wide.apply("Abs") if name == "tanh" else wide
         return (size >= _FIRST_ONE[name]).choose(wide.apply("Sign"), 0.0).convert(x.dtype)
     if wide.dtype == "float64" and name in _OF_DOUBLE:

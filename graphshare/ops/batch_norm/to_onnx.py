@@ -15,6 +15,7 @@ def translate_batch_norm(t: Translation) -> list[str]:
     Data with one axis, a negative eps or one that float32 cannot hold beside float64 data, and means far from 0 need plain
     arithmetic.
     """
+    t.require_floats()
     x, mean = t.inputs[0], t.inputs[3]
     axis, eps = axis_of(t.attrs.get("axis", 1), x.rank), t.attrs["eps"]
     inexact = x.dtype == "float64" and float(np.float32(eps)) != eps
@@ -80,6 +81,6 @@ def _swap(rank: int, axis: int) -> list[int]:
 
 
 TRANSLATIONS = tuple(
-    Translator(name, translate_batch_norm)
+    Translator(name, translate_batch_norm, "its data is floating point")
     for name in ("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "_contrib_BatchNormWithReLU")
 )

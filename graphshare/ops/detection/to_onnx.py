@@ -32,7 +32,10 @@ def translate_multi_box_detection(t: Translation) -> str:
     objects = t.slice(scores, [1], [1], [scores.shape[1]])
     best = t.cast(t.emit("ArgMax", objects, axis=1, keepdims=0), dtype, "int64")
     score = t.reduce("ReduceMax", objects, (1,))
-    valid = t.emit("GreaterOrEqual", score, t.number(t.attrs["threshold"], dtype))
+    if t.attrs["threshold"] > -1:
+        valid = t.emit("GreaterOrEqual", score, t.number(t.attrs["threshold"], dtype))
+    else:  # the best class is looked for from a score of -1 on
+        valid = t.emit("Greater", score, t.number(-1, dtype))
     order, is_row = emit_compact_order(t, valid, count)
     suppresses = 0 < t.attrs["nms_threshold"] <= 1
     if suppresses:

@@ -14,6 +14,9 @@ from graphshare.ops.unification import axis_of
 
 def translate_instance_norm(t: Translation) -> str:
     """Emit ``InstanceNormalization``, or what it stands for where onnxruntime has none."""
+    t.require_floats()
+    if t.attrs["eps"] < 0:
+        t.refuse(f"its eps is {t.attrs['eps']}")
     x, gamma, beta = t.inputs
     if x.dtype == "float32":
         return t.emit("InstanceNormalization", x, gamma, beta, epsilon=float(t.attrs["eps"]))
@@ -23,6 +26,7 @@ def translate_instance_norm(t: Translation) -> str:
 
 def translate_layer_norm(t: Translation) -> list[str]:
     """Emit ``LayerNormalization`` for the last axis, arithmetic for another; the mean and the deviation keep it as 1."""
+    t.require_floats()
     x = t.inputs[0]
     if 0 in x.shape:
         t.refuse("its data has no elements")
@@ -36,6 +40,7 @@ def translate_layer_norm(t: Translation) -> list[str]:
 
 def translate_group_norm(t: Translation) -> list[str]:
     """Emit a normalization of groups of channels as rows, with one gamma and beta for each."""
+    t.require_floats()
     x, groups = t.inputs[0], t.attrs["num_groups"]
     if 0 in x.shape[1:]:
         t.refuse("its data has no elements")
@@ -73,6 +78,7 @@ def translate_local_response_norm(t: Translation) -> str:
 
 def translate_l2_normalization(t: Translation) -> str:
     """Emit x / sqrt(sum of squares + eps) by sample, across its channels, or by channel."""
+    t.require_floats()
     x, wide = t.inputs[0], _compute_dtype(t)
     axes = {"instance": range(1, x.rank), "channel": (1,), "spatial": range(2, x.rank)}[t.attrs["mode"]]
     data = t.cast(x, wide)
@@ -118,11 +124,11 @@ def _scale(t: Translation, x: str, axes: int) -> str:
 
 
 TRANSLATIONS = (
-    Translator("InstanceNorm", translate_instance_norm),
-    Translator("LayerNorm", translate_layer_norm, "its data has elements"),
-    Translator("GroupNorm", translate_group_norm, "its data has elements"),
+    Translator("InstanceNorm", translate_instance_norm, "its data is floating point, its eps not negative"),
+    Translator("LayerNorm", translate_layer_norm, "its data is floating point and has elements"),
+    Translator("GroupNorm", translate_group_norm, "its data is floating point and has elements"),
     Translator("LRN", translate_local_response_norm, "its nsize is not 0"),
-    Translator("L2Normalization", translate_l2_normalization),
+    Translator("L2Normalization", translate_l2_normalization, "its data is floating point"),
     Translator("Dropout", translate_dropout, "its mode is not always"),
     Translator("IdentityAttachKLSparseReg", translate_identity),
 )

@@ -53,7 +53,8 @@ def translate_add(t: Translation) -> list[str]:
     for x, reach in zip(t.inputs, (first, second), strict=False):
         scaled = term(t, x).cast("float32") * (unit * reach / _LEVELS[x.dtype])
         parts.append(round_to(scaled, "int8").cast("float32") if mixed and x.dtype == "uint8" else scaled)
-    return [round_to(parts[0] + parts[1], dtype).name, *ends]
+    whole = round_to(parts[0] + parts[1], dtype)
+    return [whole.name if t.outputs[0].rank else whole.reshape(()).name, *ends]  # ranges have one axis
 
 
 def translate_multiply(t: Translation) -> str | list[str]:

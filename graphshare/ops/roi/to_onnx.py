@@ -38,6 +38,7 @@ def translate_roi_align(t: Translation) -> str:
 
     Before opset 16 it has no mode and is never aligned.
     """
+    t.require_floats()
     x, rois = t.inputs
     height, width = t.attrs["pooled_size"]
     mode = {"coordinate_transformation_mode": "half_pixel" if t.attrs["aligned"] else "output_half_pixel"}
@@ -130,6 +131,6 @@ TRANSLATIONS = (
         "ROIPooling", translate_roi_pooling, "its data has samples, and its spatial_scale is positive or the data float64"
     ),
     Translator("_contrib_PSROIPooling", translate_sensitive_pooling),
-    Translator("_contrib_ROIAlign", translate_roi_align),
+    Translator("_contrib_ROIAlign", translate_roi_align, "its data is floating point"),
     Translator("_contrib_RROIAlign", translate_rotated),
 )
