@@ -134,27 +134,45 @@ def align_axes(attrs: Attrs, size: tuple[int, ...], region: Array, dtype: Any) -
     else:
         size_x, size_y = max(size_x, 1.0), max(size_y, 1.0)
     height, width = attrs["pooled_size"]
-    rows = _samples(start_y, size_y, height, attrs["sample_ratio"])
-    columns = _samples(start_x, size_x, width, attrs["sample_ratio"])
+    real = np.float64 if dtype == np.float64 else np.float32
+    rows = _samples(real(start_y), real(size_y), height, attrs["sample_ratio"])
+    columns = _samples(real(start_x), real(size_x), width, attrs["sample_ratio"])
     return _interpolation(rows, size[0], dtype), _interpolation(columns, size[1], dtype)
 
 
 def _align_region(attrs: Attrs, sample: Array, region: Array) -> Array:
-    """Return all bins of one region: ``(C, h, w)``."""
+    """Return all bins of one region: ``(C, h, w)``, as two products of matrices over all channels at once, in float64."""
     (down, top), (along, left) = align_axes(attrs, sample.shape[1:], region, sample.dtype)
     height, width = attrs["pooled_size"]
-    samples = down @ sample[:, top : top + down.shape[1], left : left + along.shape[1]] @ along.T
-    bins = samples.reshape(sample.shape[0], height, len(down) // height, width, len(along) // width)
-    return np.asarray(bins.mean(axis=(2, 4), dtype=np.float64).astype(sample.dtype))
+    down, rows = _mean_by_bin(down, height)
+    along, columns = _mean_by_bin(along, width)
+    window = sample[:, top : top + len(rows), left : left + len(columns)]
+    if not (rows.all() and columns.all()):
+        window = window[:, rows][:, :, columns]
+    cells = np.ascontiguousarray(window, np.float64)
+    channels, count = cells.shape[:2]
+    means = cells.reshape(channels * count, -1) @ along.T
+    by_row = means.reshape(channels, count, width).transpose(1, 0, 2).reshape(count, channels * width)
+    bins: Array = (down @ by_row).reshape(height, channels, width)
+    return bins.transpose(1, 0, 2)
 
 
-def _samples(start: float, size: float, count: int, ratio: int) -> Array:
+def _mean_by_bin(matrix: Array, count: int) -> tuple[Array, Array]:
+    """Return the means of the rows (samples, pixels) of each of ``count`` bins for the pixels in use, and which those are."""
+    samples = len(matrix) // count
+    total = matrix.reshape(count, samples, matrix.shape[1]).sum(axis=1, dtype=np.float64)
+    used = total.any(axis=0)
+    return total[:, used] / samples, used
+
+
+def _samples(start: Any, size: Any, count: int, ratio: int) -> Array:
     """Return the coordinates of all samples along one axis, ``ratio`` in each bin (else one for each pixel, rounded up)."""
-    each = size / count
+    real = type(size)
+    each = size / real(count)
     number = ratio if ratio > 0 else int(np.ceil(each))
     require_memory(8 * 8 * count * number)  # with the coordinates and rows of the matrix
-    starts = start + np.arange(count * number).reshape(count, number) // number * each
-    inner = (np.arange(number) + 0.5) * each / max(number, 1)
+    starts = start + np.arange(count, dtype=real)[:, None] * each
+    inner = (np.arange(number, dtype=real) + real(0.5)) * each / real(max(number, 1))
     return np.asarray((starts + inner).reshape(-1))
 
 
