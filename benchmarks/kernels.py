@@ -65,9 +65,8 @@ def ours(repeat: int) -> list[float]:
     """Each layer by the kernel of this package."""
     import numpy as np
 
-    from graphshare.ops import lookup
     from graphshare.ops.kernel import Context
-    from graphshare.ops.registry import find_kernel
+    from graphshare.ops.registry import find_kernel, lookup
 
     kernel, signature = find_kernel("Convolution"), lookup("Convolution")
     assert kernel is not None
@@ -124,9 +123,8 @@ def our_network(repeat: int) -> float:
     """The whole network by the kernels of this package."""
     import numpy as np
 
-    from graphshare.ops import lookup
     from graphshare.ops.kernel import Context
-    from graphshare.ops.registry import find_kernel
+    from graphshare.ops.registry import find_kernel, lookup
 
     rng = np.random.default_rng(0)
     image = rng.standard_normal((1, 3, 224, 224), dtype=np.float32)

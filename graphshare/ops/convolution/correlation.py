@@ -8,7 +8,9 @@ are reshaped to three spatial axes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
+from math import prod
 
 import numpy as np
 
@@ -27,6 +29,12 @@ _SPARSE = 2
 _FEW = 2
 """Number of channels per filter from which products by tap are cheaper than copied windows."""
 
+_SMALL = 256
+"""Largest number of cells of a result that is computed together with those of other images or planes."""
+
+_WIDE = 1024
+"""Number of columns with which a matrix product runs at full speed."""
+
 
 def correlate(x: Array, weight: Array, epilogue: Epilogue, window: Window, groups: int, empty: Empty = np.empty) -> Array:
     """Return the convolution (N, C, spatial) in the dtype of ``x``, with ``epilogue`` applied."""
@@ -42,6 +50,10 @@ def correlate(x: Array, weight: Array, epilogue: Epilogue, window: Window, group
     result = empty((len(x), filters, *grid.out), x.dtype)
     is_depthwise = weight.shape[1] == 1 and filters == groups
     matrix = np.ascontiguousarray(weight).reshape(filters, -1) if is_depthwise else _group_filters(weight, groups)
+    together = 1 if is_depthwise else _count_together(len(x), prod(grid.out))
+    if lift and together > 1:
+        _images_together(lifted[:, :, 0], matrix, window, result[:, :, 0], epilogue, together, empty)
+        return result.reshape(len(x), filters, *grid.out[lift:])
     for number, image in enumerate(lifted):
         if is_depthwise:
             depthwise(image, matrix, grid, result[number], epilogue, number, empty)
@@ -49,7 +61,7 @@ def correlate(x: Array, weight: Array, epilogue: Epilogue, window: Window, group
             _by_shifted_sums(image, weight, grid, result[number], empty)
             epilogue.apply(number, result[number])
         else:
-            _by_columns(image, matrix, grid, result[number], epilogue, number, empty)
+            _one_image(image, matrix, grid, result[number], epilogue, number, empty)
     return result.reshape(len(x), filters, *grid.out[lift:])
 
 
@@ -58,9 +70,19 @@ def _is_sparse(grid: Grid) -> bool:
     return grid.pitch > _SPARSE * grid.out[2]
 
 
+def _has_wide_windows(grid: Grid) -> bool:
+    """Return whether the taps of a window's row are more than the positions of a row, as for text."""
+    return _is_sparse(grid) and grid.window.dilate[2] == 1 and grid.window.kernel[2] > grid.out[2]
+
+
 def _group_filters(weight: Array, groups: int) -> Array:
     """Return the filters (groups, filters of a group, C of a group * taps)."""
     return np.ascontiguousarray(weight).reshape(groups, len(weight) // groups, -1)
+
+
+def _count_together(count: int, cells: int) -> int:
+    """Return how many of ``count`` planes with results of so many cells are computed in one product."""
+    return max(1, min(count, _WIDE // max(1, cells))) if cells <= _SMALL else 1
 
 
 def _pointwise(x: Array, weight: Array, epilogue: Epilogue, stride: tuple[int, ...], groups: int, empty: Empty) -> Array:
@@ -72,10 +94,13 @@ def _pointwise(x: Array, weight: Array, epilogue: Epilogue, stride: tuple[int, .
         x = picked
     count, channels, *spatial = x.shape
     filters = weight.shape[0]
-    size = int(np.prod(spatial))
+    size = prod(spatial)
     flat = np.ascontiguousarray(x).reshape(count, groups, channels // groups, size)
     matrix = _group_filters(weight, groups)
     out = empty((count, filters, size), x.dtype)
+    if groups == 1 and (together := _count_together(count, size)) > 1:
+        _pointwise_together(flat[:, 0], matrix[0], out, epilogue, together, empty)
+        return out.reshape(count, filters, *spatial)
     if groups == 1:
         np.matmul(matrix[0], flat[:, 0], out=out)
     elif channels == filters == groups:
@@ -88,37 +113,96 @@ def _pointwise(x: Array, weight: Array, epilogue: Epilogue, stride: tuple[int, .
     return shaped
 
 
-def _by_columns(image: Array, matrix: Array, grid: Grid, result: Array, epilogue: Epilogue, number: int, empty: Empty) -> None:
-    """Correlate image ``number`` (C, D, H, W) with ``matrix`` (groups, filters, C of a group * taps) into ``result``."""
-    phases = phases_of(image, grid, empty)
-    channels, groups = len(image), len(matrix)
-    depth, height, width = grid.out
-    pitch = width if _is_sparse(grid) else grid.pitch
-    step = max(1, min(height, _BLOCK // (channels * len(grid.taps) * pitch)))
-    whole = step >= height and depth == 1
-    for plane, first in product(range(depth), range(0, height, step)):
-        count = min(step, height - first)
-        columns = empty((channels, len(grid.taps), count, pitch), image.dtype)
-        for t, (phase, deeper, offset) in enumerate(grid.taps):
-            columns[:, t] = _cells(phases[phase], plane + deeper, first * grid.pitch + offset, (count, pitch), grid.pitch)
-        windows = columns.reshape(groups, -1, count * pitch)
-        target = result[:, plane, first : first + count]
-        if whole and pitch == width:
-            np.matmul(matrix, windows, out=target.reshape(groups, -1, count * width))
-        else:
-            wide = np.matmul(matrix, windows, out=empty((groups, matrix.shape[1], count * pitch), image.dtype))
-            rows = wide.reshape(-1, count, pitch)[:, :, :width]
-            if whole:
-                epilogue.apply(number, target, rows)
-                return
-            target[...] = rows
+def _pointwise_together(images: Array, matrix: Array, out: Array, epilogue: Epilogue, together: int, empty: Empty) -> None:
+    """Multiply ``images`` (N, C, cells) by ``matrix`` (filters, C) into ``out`` (N, filters, cells), several in one product."""
+    for first in range(0, len(images), together):
+        block = images[first : first + together].swapaxes(0, 1)
+        cells = empty(block.shape, block.dtype)
+        cells[...] = block
+        wide = empty((len(matrix), *block.shape[1:]), block.dtype)
+        np.matmul(matrix, cells.reshape(len(cells), -1), out=wide.reshape(len(wide), -1))
+        for i in range(block.shape[1]):
+            epilogue.apply(first + i, out[first + i], wide[:, i])
+
+
+def _images_together(
+    images: Array, matrix: Array, window: Window, result: Array, epilogue: Epilogue, together: int, empty: Empty
+) -> None:
+    """Correlate ``images`` (N, C, H, W) into ``result`` (N, filters, H, W): several as the planes of one image."""
+    for first in range(0, len(images), together):
+        planes = images[first : first + together].swapaxes(0, 1)
+        grid = grid_of(planes.shape[1:], window)
+        for plane, _, rows in _by_columns(planes, matrix, grid, empty):
+            for i in range(rows.shape[1]):
+                epilogue.apply(first + plane + i, result[first + plane + i], rows[:, i])
+
+
+def _one_image(image: Array, matrix: Array, grid: Grid, result: Array, epilogue: Epilogue, number: int, empty: Empty) -> None:
+    """Correlate image ``number`` (C, D, H, W) into ``result``."""
+    for plane, first, rows in _by_columns(image, matrix, grid, empty):
+        if rows.shape == result.shape:
+            epilogue.apply(number, result, rows)
+            return
+        result[:, plane : plane + rows.shape[1], first : first + rows.shape[2]] = rows
     epilogue.apply(number, result)
 
 
-def _cells(phase: Array, plane: int, start: int, shape: tuple[int, int], pitch: int) -> Array:
+def _by_columns(image: Array, matrix: Array, grid: Grid, empty: Empty) -> Iterator[tuple[int, int, Array]]:
+    """Yield the correlation of ``image`` (C, D, H, W) with ``matrix`` (groups, filters, C of a group * taps) in parts.
+
+    A part has its first plane and row, and the cells (filters, planes, rows, W): rows of one plane, or several whole planes.
+    """
+    is_sparse, by_window = _is_sparse(grid), _has_wide_windows(grid)
+    phases = {} if by_window else phases_of(image, grid, empty)
+    padded = np.pad(image, [(0, 0), *((p, p) for p in grid.window.pad)]) if by_window else image
+    channels, groups = len(image), len(matrix)
+    depth, height, width = grid.out
+    pitch = width if is_sparse else grid.pitch
+    most = max(1, _BLOCK // (channels * len(grid.taps) * pitch))
+    planes = min(max(1, most // max(1, height)), _count_together(depth, height * width))
+    step = min(height, most)
+    for plane, first in product(range(0, depth, planes), range(0, height, step)):
+        shape = (min(planes, depth - plane), min(step, height - first), pitch)
+        if by_window:
+            windows = _copy_windows(padded, grid.window, (plane, first), shape, groups, empty)
+        else:
+            columns = empty((channels, len(grid.taps), *shape), image.dtype)
+            for t, (phase, deeper, offset) in enumerate(grid.taps):
+                columns[:, t] = _cells(phases[phase], plane + deeper, first * grid.pitch + offset, shape, grid.pitch)
+            windows = columns.reshape(groups, -1, prod(shape))
+        wide = np.matmul(matrix, windows, out=empty((groups, matrix.shape[1], prod(shape)), image.dtype))
+        yield plane, first, wide.reshape(-1, *shape)[..., :width]
+
+
+def _copy_windows(
+    padded: Array, window: Window, begin: tuple[int, int], shape: tuple[int, int, int], groups: int, empty: Empty
+) -> Array:
+    """Return the windows (groups, C of a group * taps, positions) of ``shape`` positions from plane and row ``begin``.
+
+    Each is copied as a whole, row by row of its taps, which are contiguous.
+    """
+    channel_stride, *strides = padded.strides
+    steps = [stride * step for stride, step in zip(strides, window.stride, strict=True)]
+    reach = [stride * step for stride, step in zip(strides, window.dilate, strict=True)]
+    share = len(padded) // groups
+    start = sum(n * step for n, step in zip(begin, steps, strict=False))
+    cells: Array = np.ndarray(
+        (groups, *shape, share, *window.kernel),
+        padded.dtype,
+        padded,
+        start,
+        (share * channel_stride, *steps, channel_stride, *reach),
+    )
+    rows = empty(cells.shape, padded.dtype)
+    rows[...] = cells
+    windows: Array = rows.reshape(groups, prod(shape), -1).swapaxes(1, 2)
+    return windows
+
+
+def _cells(phase: Array, plane: int, start: int, shape: tuple[int, int, int], pitch: int) -> Array:
     """Return a view of ``shape`` cells of each channel from ``start``, in rows of ``pitch``; rows may overlap."""
     channel_stride, plane_stride, item = phase.strides
-    strides = (channel_stride, pitch * item, item)
+    strides = (channel_stride, plane_stride, pitch * item, item)
     cells: Array = np.ndarray((len(phase), *shape), phase.dtype, phase, plane * plane_stride + start * item, strides)
     return cells
 
