@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -113,16 +113,21 @@ def _seconds(call: Callable[[], Any], clock: str) -> float:
 class Side:
     """A process that binds graphs and times them; one that ended is started again for the next graph."""
 
-    def __init__(self, python: str, name: str, threads: str, clock: str) -> None:
+    def __init__(self, python: str, name: str, threads: str, clock: str, messages: IO[str]) -> None:
         self._command = [python, __file__, "--serve", name, clock]
         self.environment = {**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
         self._process: subprocess.Popen[str] | None = None
-        self._messages = tempfile.TemporaryFile("w+")  # MXNet reports each upgrade and each subgraph backend
+        self._messages = messages  # MXNet's on upgrades and backends, and of failures
 
     def ask(self, request: Any) -> list[float]:
         """Return the milliseconds of each pass, none where the process ended."""
         if self._process is None:
-            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._messages, "text": True}
+            pipes: dict[str, Any] = {
+                "stdin": subprocess.PIPE,
+                "stdout": subprocess.PIPE,
+                "stderr": self._messages,
+                "text": True,
+            }
             self._process = subprocess.Popen(self._command, env=self.environment, **pipes)
         process = self._process
         assert process.stdin is not None
@@ -134,7 +139,7 @@ class Side:
                 return [float(seconds) * 1e3 for seconds in line[1:].split()]
             print(line, end="")
         self._messages.seek(0)
-        print(self._messages.read().strip().splitlines()[-1:], file=sys.stderr)
+        print(*self._messages.read().strip().splitlines()[-1:], file=sys.stderr)
         self.end()
         return []
 
@@ -172,6 +177,22 @@ def compare(stem: str, corpus: Path, sides: tuple[Side, Side], options: argparse
     return Row(stem, median(mine for mine, _ in rounds), median(other for _, other in rounds), ratio)
 
 
+def _measure(options: argparse.Namespace, sides: tuple[Side, Side]) -> list[Row]:
+    """Return the row of each graph, which is printed to stderr as soon as it is there."""
+    rows = []
+    stems = list(_stems(options.corpus, options.names))
+    if not stems:
+        raise SystemExit(f"{options.corpus} has no recorded forward of such a name")
+    for stem in stems:
+        row = compare(stem, options.corpus, sides, options)
+        if row is not None:
+            rows.append(row)
+            print(f"{row.ours:10.2f}{row.theirs:10.2f}{row.ratio:8.2f}  {row.name}", file=sys.stderr, flush=True)
+    for side in sides:
+        side.end()
+    return rows
+
+
 def _without_backend(side: Side, request: Any) -> list[float]:
     """Ask MXNet again without the backend that fuses its operators, which fails for a few graphs."""
     side.environment["MXNET_SUBGRAPH_BACKEND"] = "NONE"
@@ -199,20 +220,14 @@ def main() -> None:
     parser.add_argument("--over", type=float, default=0.0, metavar="MS", help="only graphs that take us at least so long [all]")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", default="2")
-    parser.add_argument("--clock", choices=("wall", "processor"), default="wall", help="processor: for a busy machine, 1 thread")
+    parser.add_argument(
+        "--clock", choices=("wall", "processor"), default="wall", help="processor: for a busy machine, 1 thread"
+    )
     parser.add_argument("--nodes", type=int, default=0, help="list so many of the slowest nodes")
     options = parser.parse_args()
-    sides = tuple(
-        Side(python, name, options.threads, options.clock) for python, name in ((sys.executable, "ours"), (options.oracle, "theirs"))
-    )
-    rows = []
-    for stem in _stems(options.corpus, options.names):
-        row = compare(stem, options.corpus, sides, options)
-        if row is not None:
-            rows.append(row)
-            print(f"{row.ours:10.2f}{row.theirs:10.2f}{row.ratio:8.2f}  {row.name}", file=sys.stderr, flush=True)
-    for side in sides:
-        side.end()
+    with tempfile.TemporaryFile("w+") as messages:
+        common = (options.threads, options.clock, messages)
+        rows = _measure(options, (Side(sys.executable, "ours", *common), Side(options.oracle, "theirs", *common)))
     print(f"{'ours ms':>10}{'MXNet ms':>10}{'ratio':>8}  graph")
     for row in sorted(rows, key=lambda row: -row.ratio):
         print(f"{row.ours:10.2f}{row.theirs:10.2f}{row.ratio:8.2f}  {row.name}")

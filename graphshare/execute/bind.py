@@ -15,6 +15,7 @@ from graphshare.execute.engines.executor import Executor
 from graphshare.execute.feeds import for_variables, parameter_values
 from graphshare.execute.folding import fold_batch_norm
 from graphshare.execute.interpreter import run_plan
+from graphshare.execute.memo import Memo
 from graphshare.execute.plan import make_plan
 from graphshare.execute.pool import Pool
 from graphshare.execute.prepare import assign_values, refuse_missing, runnable_part, unique_names
@@ -83,6 +84,8 @@ class Bound:
         self._plan = make_plan(part.heads)
         if self._executor is None:
             self._plan = fold_batch_norm(self._plan, parameters)
+        constant = {slot for node, slot in self._plan.variables.items() if node in parameters}
+        self._memo = Memo(constant | self._plan.constants.keys())
         self._pool, self._rng = Pool(), random_stream(seed)
         self._known: dict[Any, tuple[Inference, dict[Node, Any]]] = {}
 
@@ -114,7 +117,7 @@ class Bound:
         if self._executor is not None:
             done = self._executor.run(self._part.heads, values, inference, self._roles, rng=self._rng)
         else:
-            done = run_plan(self._plan, values, shapes=inference.shapes, rng=self._rng, pool=self._pool)
+            done = run_plan(self._plan, values, shapes=inference.shapes, rng=self._rng, pool=self._pool, memo=self._memo)
         return dict(zip(self.outputs, done.outputs, strict=True))
 
     def _settle(self, fed: Mapping[Node, Any]) -> tuple[Inference, dict[Node, Any]]:

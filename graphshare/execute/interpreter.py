@@ -9,16 +9,17 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from graphshare.analysis.bodies import inner_operators, inner_variables
+from graphshare.analysis.bodies import inner_variables
 from graphshare.analysis.node_errors import explain_failure, refuse_inputs
 from graphshare.analysis.shapes import Inference, ShapeTable, infer
 from graphshare.errors import Fault, RefusedError
+from graphshare.execute.memo import Memo
 from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.pool import Pool
 from graphshare.execute.step import Step
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ops.kernel import Array, Context, KernelError, Result, Shape
+from graphshare.ops.kernel import Array, Context, KernelError, Result, Shape, compute_now
 from graphshare.progress import item_progress
 from graphshare.text.format import format_count, format_shape
 
@@ -50,11 +51,13 @@ def run_plan(
     profile: bool = False,
     watch: Callable[[Node, Sequence[Array]], None] | None = None,
     pool: Pool | None = None,
+    memo: Memo | None = None,
 ) -> Run:
     """Run ``plan`` on the values of its variables, which are never written to.
 
     ``shapes`` are the inferred shapes of outputs, which operators without inputs may depend on. ``watch`` is called with each
-    node and its outputs; with it, or ``profile``, every node runs by itself. ``pool`` keeps buffers from one run to the next.
+    node and its outputs; with it, or ``profile``, every node runs by itself. ``pool`` keeps buffers from one run to the next,
+    ``memo`` what is computed from parameters alone.
 
     Raises:
         RefusedError: a kernel cannot take its inputs; node and shapes are named.
@@ -73,9 +76,10 @@ def run_plan(
             reusable=state.dead(step),
             num_outputs=len(step.outputs),
             shapes=shapes.get(step.node, ()) if shapes else (),
-            inner=inner_operators(step.node.subgraphs[0]) if step.node.subgraphs else (),
+            inner=step.inner,
             run_subgraph=_subgraph_runner(step.node, training, rng, np_shape) if step.node.subgraphs else None,
             empty=pool.empty,
+            once=memo.of(step) if memo is not None else compute_now,
         )
         started = perf_counter() if profile else 0.0
         result = run_kernel(step, context, inputs)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from graphshare.analysis.bodies import inner_operators
 from graphshare.analysis.malformed import find_missing_outputs
 from graphshare.analysis.shapes import bodies_of
 from graphshare.errors import Fault, RefusedError
@@ -134,4 +135,5 @@ def _step(node: Node, slots: Mapping[tuple[Node, int], int], counts: Mapping[Nod
     outputs = tuple(slots.get((node, index), -1) for index in range(count))
     inputs = tuple(slots[entry.node, entry.index] for entry in node.inputs)
     attrs = signature.parse(node.attrs)[0] if signature is not None else node.attrs  # only a registered kernel knows it
-    return Step(node, kernel, attrs, inputs, outputs, frozenset(last[node]))
+    inner = inner_operators(node.subgraphs[0]) if node.subgraphs else ()
+    return Step(node, kernel, attrs, inputs, outputs, frozenset(last[node]), inner)

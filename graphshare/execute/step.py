@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +13,10 @@ from graphshare.ops.kernel import Array, Kernel
 
 
 class Step(msgspec.Struct, frozen=True, eq=False):
-    """One operator. ``inputs`` and ``outputs`` are slots, -1 for an unused output; ``last`` are slots that it uses last."""
+    """One operator. ``inputs`` and ``outputs`` are slots, -1 for an unused output; ``last`` are slots that it uses last.
+
+    ``inner`` are the operators of the node's first subgraph with their attributes.
+    """
 
     node: Node
     kernel: Kernel
@@ -21,6 +24,7 @@ class Step(msgspec.Struct, frozen=True, eq=False):
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     last: frozenset[int]
+    inner: Sequence[tuple[str, Mapping[str, Any]]] = ()
 
 
 class RecordedStep(msgspec.Struct, eq=False):

@@ -48,6 +48,14 @@ class KernelError(Exception):
     """A kernel refuses its attributes or inputs; the message says why. The interpreter adds the node and the shapes."""
 
 
+Once = Callable[[Sequence[int], Any, Callable[[], Any]], Any]
+
+
+def compute_now(positions: Sequence[int], key: Any, compute: Callable[[], Any]) -> Any:
+    """Return the result of ``compute()``, which is not kept."""
+    return compute()
+
+
 class Context(msgspec.Struct):
     """What a run provides to a kernel.
 
@@ -56,7 +64,9 @@ class Context(msgspec.Struct):
     their own order, and returns its heads. ``shapes`` are the inferred shapes of the outputs, for operators whose shape only
     inference knows (``_zeros`` of shape ``(2, 0, 200)``, or without axes under NumPy shapes); empty without inference.
     ``empty(shape, dtype)`` allocates large arrays, results and scratch, in buffers that the run reuses. ``inner`` are the
-    operators of the node's first subgraph with their attributes, inputs before users.
+    operators of the node's first subgraph with their attributes, inputs before users. ``once(positions, key, compute)`` is the
+    result of ``compute()``, which must depend on the inputs at ``positions`` and on ``key`` alone: where those inputs are
+    parameters of a bound graph, it is computed in the first call only.
     """
 
     training: bool = False
@@ -67,6 +77,7 @@ class Context(msgspec.Struct):
     shapes: Shapes = ()
     empty: Callable[[Sequence[int], Any], Array] = np.empty
     inner: Sequence[tuple[str, Attrs]] = ()
+    once: Once = compute_now
 
 
 class Bodies(Protocol):

@@ -40,13 +40,18 @@ def summed(x: Array, weight: Array, window: Window, groups: int) -> Array:
     return result
 
 
-@pytest.mark.parametrize("block", [correlation._BLOCK, 200], ids=["whole", "tiles"])
+@pytest.mark.parametrize(
+    ("block", "small"),
+    [(correlation._BLOCK, correlation._SMALL), (200, correlation._SMALL), (correlation._BLOCK, 0)],
+    ids=["whole", "tiles", "one by one"],
+)
 @pytest.mark.parametrize("channels", CHANNELS.values(), ids=CHANNELS)
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
 def test_every_form_is_the_sum_over_taps(
-    window: Window, channels: tuple[int, int, int], block: int, monkeypatch: pytest.MonkeyPatch
+    window: Window, channels: tuple[int, int, int], block: int, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(correlation, "_BLOCK", block)
+    monkeypatch.setattr(correlation, "_SMALL", small)
     given, filters, groups = channels
     rng = np.random.default_rng(3)
     x = rng.standard_normal((2, given, *(11, 9, 8)[: len(window.kernel)])).astype(np.float32)

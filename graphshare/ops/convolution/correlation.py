@@ -132,9 +132,14 @@ def _images_together(
     for first in range(0, len(images), together):
         planes = images[first : first + together].swapaxes(0, 1)
         grid = grid_of(planes.shape[1:], window)
-        for plane, _, rows in _by_columns(planes, matrix, grid, empty):
+        for plane, top, rows in _by_columns(planes, matrix, grid, empty):
+            whole = rows.shape[2] == result.shape[2]
             for i in range(rows.shape[1]):
-                epilogue.apply(first + plane + i, result[first + plane + i], rows[:, i])
+                number = first + plane + i
+                if not whole:
+                    result[number, :, top : top + rows.shape[2]] = rows[:, i]
+                if whole or top + rows.shape[2] == result.shape[2]:
+                    epilogue.apply(number, result[number], rows[:, i] if whole else None)
 
 
 def _one_image(image: Array, matrix: Array, grid: Grid, result: Array, epilogue: Epilogue, number: int, empty: Empty) -> None:

@@ -18,41 +18,10 @@ from graphshare.ops.activation.leaky import leaky_relu
 from graphshare.ops.convolution.forward import convolution
 from graphshare.ops.convolution.kernel import convolution_cost
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelError, Shapes, Types
-from graphshare.ops.limits import require
+from graphshare.ops.onednn.filters import Filters, Inner, attributes_of, per_unit, quantize_filters
 from graphshare.ops.quantization.ranges import range_end, round_to, with_ranges
 
-LEVELS = {"int8": np.float32(127.5), "uint8": np.float32(255.5)}
-
-
-_LARGEST = np.float32(2147483647)
-
-
 _ACTIVATIONS = ("Activation", "LeakyReLU", "clip")
-
-
-_ROOM = np.float32(1 << 30)  # the largest bias that oneDNN adds
-
-
-Inner = Sequence[tuple[str, Attrs]]
-
-
-def attributes_of(inner: Inner, operator: str) -> Attrs:
-    """Return the attributes of the first ``operator`` among ``inner``.
-
-    Raises:
-        KernelError: there is none.
-    """
-    for name, attrs in inner:
-        if name == operator:
-            return attrs
-    raise KernelError(f"its subgraph has no {operator}")
-
-
-def per_unit(dtype: str, low: Any, high: Any) -> Any:
-    """Return how many integer steps represent 1.0, in a range from ``low`` to ``high``."""
-    require(dtype in LEVELS, f"{dtype} is not supported, expected {' or '.join(LEVELS)}")
-    reach = np.float32(max(abs(float(np.ravel(low)[0])), abs(float(np.ravel(high)[0]))))
-    return LEVELS[dtype] / reach if reach else _LARGEST
 
 
 def is_calibrated(attrs: Attrs) -> bool:
@@ -86,7 +55,7 @@ def _output_dtype(attrs: Attrs, inner: Inner) -> str:
 def fused_convolution(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:
     """Compute the convolution, then BatchNorm, activation, sum and second activation as the flags state."""
     if attrs["quantized"]:
-        return _convolution_of_integers(attrs, context.inner, inputs)
+        return _convolution_of_integers(context, attrs, inputs)
     return run_body(context, inputs)
 
 
@@ -101,27 +70,28 @@ def run_body(context: Context, inputs: Sequence[Array]) -> Array:
     return context.run_subgraph(0, inputs)[0]
 
 
-def _convolution_of_integers(attrs: Attrs, inner: Inner, inputs: Sequence[Array]) -> tuple[Array, ...]:
+def _convolution_of_integers(context: Context, attrs: Attrs, inputs: Sequence[Array]) -> tuple[Array, ...]:
+    inner = context.inner
     conv = attributes_of(inner, "Convolution")
-    x, weight, *rest = inputs
-    bias = None if conv["no_bias"] else rest.pop(0)
-    if attrs["with_bn"]:
-        weight, bias = fold_batch_norm(weight, bias, attributes_of(inner, "BatchNorm"), [rest.pop(0) for _ in range(4)])
+    x, *rest = inputs
+    count = 1 + (not conv["no_bias"]) + 4 * bool(attrs["with_bn"])
+    weights, rest = rest[:count], rest[count:]
     other = rest.pop(0) if attrs["with_sum"] else None
     data_unit, dtype = per_unit(str(x.dtype), *rest[:2]), _output_dtype(attrs, inner)
-    units = weight_units(weight, bias, data_unit, by_filter=dtype != "int32")
-    whole = quantize_weight(weight, _units_by_group(units, conv["num_group"]))
-    wide = convolution(Context(), {**conv, "no_bias": True}, x.astype(np.float64), whole)
-    rows = wide.reshape(*wide.shape[:2], -1)
-    sums = add_bias(rows, x.dtype, None if bias is None else quantize_bias(bias, units, data_unit), whole)
+    filters = context.once(
+        range(1, 1 + count),
+        (float(data_unit), x.dtype),
+        lambda: quantize_filters(attrs, inner, weights, data_unit, x.dtype, by_filter=dtype != "int32"),
+    )
+    sums = _sum_products(context, conv, x, filters)
     if dtype == "int32":
-        low, high = _products_range(x.dtype, rest[:2], weight)
-        unit = data_unit * units[0]
+        low, high = _products_range(x.dtype, rest[:2], filters.reach)
+        unit = data_unit * filters.units[0]
     else:
         low, high = np.float32(attrs["min_calib_range"]), np.float32(attrs["max_calib_range"])
         unit = per_unit(dtype, low, high)
-        sums *= (unit / data_unit / units).reshape(-1, 1)
-    out = sums.reshape(wide.shape)
+        sums *= (unit / data_unit / filters.units).reshape(-1, *(1,) * (sums.ndim - 2))
+    out = sums
     before, after = split_activations(attrs, inner)
     if other is None and before and before[0][0] == "clip":
         before = []  # the limit of the dtype clips it
@@ -134,56 +104,25 @@ def _convolution_of_integers(attrs: Attrs, inner: Inner, inputs: Sequence[Array]
     return round_to(out, written).view(dtype), range_end(low), range_end(high)
 
 
-def fold_batch_norm(weight: Array, bias: Array | None, attrs: Attrs, statistics: Sequence[Array]) -> tuple[Array, Array]:
-    """Return the weight and bias of a convolution with a BatchNorm folded into them."""
-    gamma, beta, mean, variance = statistics
-    scale = np.ones_like(gamma) if attrs["fix_gamma"] else gamma
-    alpha = (scale / np.sqrt(variance.astype(np.float64) + attrs["eps"])).astype(np.float32)
-    shift = beta - alpha * mean if bias is None else beta + alpha * (bias - mean)
-    scaled: Array = weight * alpha.reshape(-1, *(1,) * (weight.ndim - 1))
-    return scaled, shift
-
-
-def weight_units(weight: Array, bias: Array | None, data_unit: Any, *, by_filter: bool) -> Array:
-    """Return the steps per 1.0 of each filter's weights, fewer where its bias would overflow; or one for all."""
-    rows = weight.reshape(len(weight), -1)
-    if not by_filter:
-        return np.array([per_unit("int8", rows.min(), rows.max())], np.float32)
-    reach = np.abs(rows).max(axis=1)
-    units = np.divide(LEVELS["int8"], reach, out=np.full_like(reach, _LARGEST), where=reach > 0)
-    if bias is not None:
-        with np.errstate(divide="ignore"):
-            units = np.where(bias != 0, np.minimum(units, _ROOM / np.abs(bias) / data_unit), units)
-    return np.asarray(units.astype(np.float32))
-
-
-def _units_by_group(units: Array, groups: int) -> Array:
-    """Return the steps that oneDNN uses for each filter's weights: filters of group g get those of filter g."""
-    if groups == 1 or len(units) == 1:
-        return units
-    return np.asarray(np.repeat(units[:groups], len(units) // groups))
-
-
-def quantize_weight(weight: Array, units: Array) -> Array:
-    """Return the weights as integers, in float64."""
-    return np.asarray(np.clip(np.rint(weight * units.reshape(-1, *(1,) * (weight.ndim - 1))), -128, 127).astype(np.float64))
-
-
-def quantize_bias(bias: Array, units: Array, data_unit: Any) -> Array:
-    """Return the bias in steps of the products."""
-    return np.asarray(np.rint(bias * (units * data_unit)))
-
-
-def add_bias(rows: Array, dtype: Any, bias: Array | None, whole: Array) -> Array:
-    """Return the sums of products ``rows`` (N, filters, cells) plus the bias, as float32.
+def _sum_products(context: Context, conv: Attrs, x: Array, filters: Filters) -> Array:
+    """Return the sums of products plus the bias, as float32, rounded once.
 
     oneDNN adds 128 to signed data, and subtracts its share of every sum in floats.
     """
-    shift = 128 * whole.reshape(len(whole), -1).sum(axis=1)[:, None] if dtype == np.int8 else np.zeros((1, 1))
-    sums: Array = (rows + shift).astype(np.float32)
-    sums -= shift.astype(np.float32)
-    if bias is not None:
-        sums += bias.astype(np.float32).reshape(-1, 1)
+    wide: Any = None
+    for span, weight in filters.parts:
+        cells = x if span == slice(None) else x[:, span]
+        part = convolution(context, {**conv, "no_bias": True}, cells.astype(weight.dtype), weight)
+        wide = part if wide is None else wide + part.astype(np.float64)
+    tail = (1,) * (wide.ndim - 2)
+    shift = filters.shift.reshape(-1, *tail)
+    if shift.any():
+        sums: Array = (wide + shift).astype(np.float32)
+        sums -= shift.astype(np.float32)
+    else:
+        sums = wide.astype(np.float32, copy=False)
+    if filters.bias is not None:
+        sums += filters.bias.reshape(-1, *tail)
     return sums
 
 
@@ -201,9 +140,9 @@ def activate(operators: Sequence[tuple[str, Attrs]], x: Array) -> Array:
     return x
 
 
-def _products_range(dtype: Any, ends: Sequence[Array], weight: Array) -> tuple[Any, Any]:
+def _products_range(dtype: Any, ends: Sequence[Array], reach: Any) -> tuple[Any, Any]:
     data = np.float32(max(abs(float(x.ravel()[0])) for x in ends)) / np.float32(127 if dtype == np.int8 else 255)
-    high = np.float32(np.abs(weight).max()) / np.float32(127) * data * np.float32(1 << 31)
+    high = reach / np.float32(127) * data * np.float32(1 << 31)
     return -high, high
 
 

@@ -13,19 +13,8 @@ import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, Shapes, Types
 from graphshare.ops.matmul.kernel import fully_connected_cost
-from graphshare.ops.onednn.convolution import (
-    Inner,
-    activate,
-    attributes_of,
-    infer_nothing,
-    is_calibrated,
-    per_unit,
-    quantize_bias,
-    quantize_weight,
-    refusal,
-    run_body,
-    weight_units,
-)
+from graphshare.ops.onednn.convolution import activate, infer_nothing, is_calibrated, refusal, run_body
+from graphshare.ops.onednn.filters import Inner, attributes_of, per_unit, quantize_bias, quantize_weight, weight_units
 from graphshare.ops.quantization.ranges import range_end, round_to, with_ranges
 from graphshare.ops.roi.kernel import round_half_away
 

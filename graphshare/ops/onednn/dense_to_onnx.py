@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from graphshare.ops.onednn.convolution import attributes_of, is_calibrated
+from graphshare.ops.onednn.convolution import is_calibrated
 from graphshare.ops.onednn.dense import ACTIVATIONS, ROOM, is_by_unit
+from graphshare.ops.onednn.filters import attributes_of
 from graphshare.ops.onednn.terms import (
     apply_activations,
     calibration_ends,

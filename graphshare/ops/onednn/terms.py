@@ -8,8 +8,8 @@ import numpy as np
 
 from graphshare.ops.activation.to_onnx import activate, translate_leaky_relu
 from graphshare.ops.kernel import Attrs
-from graphshare.ops.onednn.convolution import LEVELS
-from graphshare.ops.onednn.convolution import per_unit as kernel_per_unit
+from graphshare.ops.onednn.filters import LEVELS
+from graphshare.ops.onednn.filters import per_unit as kernel_per_unit
 from graphshare.ops.onnx_terms import Term
 from graphshare.ops.quantization.onnx_ranges import constant_end, largest, round_to
 from graphshare.ops.translation import Translation, Value

@@ -6,8 +6,9 @@ import numpy as np
 
 from graphshare.ops.attention.to_onnx import split_interleaved
 from graphshare.ops.kernel import Attrs
-from graphshare.ops.onednn.convolution import attributes_of, is_calibrated, split_activations
+from graphshare.ops.onednn.convolution import is_calibrated, split_activations
 from graphshare.ops.onednn.dense_to_onnx import translate_dense
+from graphshare.ops.onednn.filters import attributes_of
 from graphshare.ops.onednn.terms import (
     apply_activations,
     calibration_ends,

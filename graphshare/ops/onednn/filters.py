@@ -1,0 +1,150 @@
+"""Filters of integers, quantized from floats as oneDNN does.
+
+Weights and bias are rounded to integers, half to even; a BatchNorm is folded into them first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphshare.ops.kernel import Array, Attrs, KernelError
+from graphshare.ops.limits import require
+from graphshare.ops.windows import is_channels_last
+
+LEVELS = {"int8": np.float32(127.5), "uint8": np.float32(255.5)}
+
+
+_LARGEST = np.float32(2147483647)
+
+
+_ROOM = np.float32(1 << 30)  # the largest bias that oneDNN adds
+
+
+_EXACT = 1 << 24
+"""The largest number up to which float32 holds all integers."""
+
+
+Inner = Sequence[tuple[str, Attrs]]
+
+
+class Filters(NamedTuple):
+    """The integer weights of a convolution, in float32.
+
+    ``units`` are their steps per 1.0, ``reach`` is the largest absolute weight before. ``bias`` is in steps of the products,
+    ``shift`` what 128 added to all data adds to the sums of each filter. The products of each of ``parts``, channels of the
+    data with their weights, have sums that float32 holds exactly.
+    """
+
+    parts: list[tuple[slice, Array]]
+    units: Array
+    bias: Array | None
+    shift: Array
+    reach: Any
+
+
+def attributes_of(inner: Inner, operator: str) -> Attrs:
+    """Return the attributes of the first ``operator`` among ``inner``.
+
+    Raises:
+        KernelError: there is none.
+    """
+    for name, attrs in inner:
+        if name == operator:
+            return attrs
+    raise KernelError(f"its subgraph has no {operator}")
+
+
+def per_unit(dtype: str, low: Any, high: Any) -> Any:
+    """Return how many integer steps represent 1.0, in a range from ``low`` to ``high``."""
+    require(dtype in LEVELS, f"{dtype} is not supported, expected {' or '.join(LEVELS)}")
+    reach = np.float32(max(abs(float(np.ravel(low)[0])), abs(float(np.ravel(high)[0]))))
+    return LEVELS[dtype] / reach if reach else _LARGEST
+
+
+def quantize_filters(
+    attrs: Attrs, inner: Inner, weights: Sequence[Array], data_unit: Any, dtype: Any, *, by_filter: bool
+) -> Filters:
+    """Return the integer filters for data of ``dtype`` from weight, bias (if any) and BatchNorm's statistics (if any)."""
+    conv = attributes_of(inner, "Convolution")
+    weight, *rest = weights
+    bias = None if conv["no_bias"] else rest.pop(0)
+    if attrs["with_bn"]:
+        weight, bias = fold_batch_norm(weight, bias, attributes_of(inner, "BatchNorm"), rest)
+    units = weight_units(weight, bias, data_unit, by_filter=by_filter)
+    whole = quantize_weight(weight, _units_by_group(units, conv["num_group"]))
+    rows = whole.reshape(len(whole), -1)
+    shift = 128 * rows.sum(axis=1, dtype=np.float64) if dtype == np.int8 else np.zeros(len(whole))
+    return Filters(
+        _exact_parts(whole, conv, dtype),
+        units,
+        None if bias is None else quantize_bias(bias, units, data_unit).astype(np.float32),
+        shift,
+        np.float32(np.abs(weight).max()),
+    )
+
+
+def _exact_parts(whole: Array, conv: Attrs, dtype: Any) -> list[tuple[slice, Array]]:
+    """Return the channels of the data in parts, with weights (filters, C of a part, taps) for which float32 sums are exact.
+
+    The weights of more than one group stay in one part: in float64, where float32 is not exact.
+    """
+    largest = 128 if dtype == np.int8 else 255
+    sums = largest * np.abs(whole.reshape(*whole.shape[:2], -1)).sum(axis=2, dtype=np.float64)
+    if sums.sum(axis=1).max(initial=0) <= _EXACT:
+        return [(slice(None), whole)]
+    if conv["num_group"] > 1 or is_channels_last(conv["layout"]):
+        return [(slice(None), whole.astype(np.float64))]
+    ends, total = [0], np.zeros(len(whole))
+    for channel in range(whole.shape[1]):
+        total += sums[:, channel]
+        if total.max() > _EXACT:
+            ends.append(channel)
+            total = sums[:, channel].copy()
+    spans = [slice(first, last) for first, last in pairwise([*ends, whole.shape[1]])]
+    return [(span, np.ascontiguousarray(whole[:, span])) for span in spans]
+
+
+def fold_batch_norm(weight: Array, bias: Array | None, attrs: Attrs, statistics: Sequence[Array]) -> tuple[Array, Array]:
+    """Return the weight and bias of a convolution with a BatchNorm folded into them."""
+    gamma, beta, mean, variance = statistics
+    scale = np.ones_like(gamma) if attrs["fix_gamma"] else gamma
+    alpha = (scale / np.sqrt(variance.astype(np.float64) + attrs["eps"])).astype(np.float32)
+    shift = beta - alpha * mean if bias is None else beta + alpha * (bias - mean)
+    scaled: Array = weight * alpha.reshape(-1, *(1,) * (weight.ndim - 1))
+    return scaled, shift
+
+
+def weight_units(weight: Array, bias: Array | None, data_unit: Any, *, by_filter: bool) -> Array:
+    """Return the steps per 1.0 of each filter's weights, fewer where its bias would overflow; or one for all."""
+    rows = weight.reshape(len(weight), -1)
+    if not by_filter:
+        return np.array([per_unit("int8", rows.min(), rows.max())], np.float32)
+    reach = np.abs(rows).max(axis=1)
+    units = np.divide(LEVELS["int8"], reach, out=np.full_like(reach, _LARGEST), where=reach > 0)
+    if bias is not None:
+        with np.errstate(divide="ignore"):
+            units = np.where(bias != 0, np.minimum(units, _ROOM / np.abs(bias) / data_unit), units)
+    return np.asarray(units.astype(np.float32))
+
+
+def _units_by_group(units: Array, groups: int) -> Array:
+    """Return the steps that oneDNN uses for each filter's weights: filters of group g get those of filter g."""
+    if groups == 1 or len(units) == 1:
+        return units
+    return np.asarray(np.repeat(units[:groups], len(units) // groups))
+
+
+def quantize_weight(weight: Array, units: Array) -> Array:
+    """Return the weights as integers, in their own dtype of floats."""
+    whole: Array = weight * units.reshape(-1, *(1,) * (weight.ndim - 1))
+    np.rint(whole, out=whole)
+    return np.asarray(np.clip(whole, -128, 127, out=whole))
+
+
+def quantize_bias(bias: Array, units: Array, data_unit: Any) -> Array:
+    """Return the bias in steps of the products."""
+    return np.asarray(np.rint(bias * (units * data_unit)))
