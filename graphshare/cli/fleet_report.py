@@ -1,37 +1,96 @@
-"""The results of ``foreach``: progress while they come, then the summary."""
+"""The results of ``foreach``: progress while they come, then one report over all models."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from graphshare.cli.console import put
+from graphshare.cli.console import put, put_json_text, put_text, say
+from graphshare.cli.fleet_progress import FleetProgress
+from graphshare.cli.tables import align
 from graphshare.fleet.foreach import FleetRun
+from graphshare.fleet.page import describe_counts, write_page
+from graphshare.fleet.spool import Spool
 from graphshare.fleet.summary import Summary
-from graphshare.progress import task
-from graphshare.text.format import format_count
+from graphshare.fleet.tasks import Template
+from graphshare.text.format import escape_control, format_number
+from graphshare.text.json_text import encode_json
 
-FORMATS = ("text",)
+FORMATS = ("text", "json", "jsonl", "sarif", "junit", "github", "html")
+_MOST_FIGURES = 20
 
 
 def report_results(run: FleetRun, format_: str) -> int:
-    """Take the results of a run as they come, print the report, and return the exit code."""
-    summary = Summary()
+    """Take the results of a run as they come, print the report, and return the exit code.
+
+    A report as text is the summary; beside any other the summary goes to stderr.
+    """
+    summary, spool = Summary(), Spool() if format_ not in ("text", "jsonl") else None
+    progress = FleetProgress(run.total)
     try:
-        with task("running", run.total, "models") as advance:
-            for result in run:
-                summary.add(result)
-                advance(1)
+        for result in run:
+            progress.add(result)
+            summary.add(result)
+            if spool is not None:
+                spool.append(result)
+            elif format_ == "jsonl":
+                put_json_text(encode_json(result).decode() + "\n")
     finally:
+        progress.end()
         run.close()
-    put(_summary_lines(summary))
+    if format_ == "text":
+        put(_summary_lines(summary))
+        return summary.exit_code
+    for line in _result_lines(summary):
+        say(line, style="warning")
+    if spool is not None:
+        _put_report(format_, run.template, summary, spool)
+    say(describe_counts(summary))
     return summary.exit_code
 
 
-def _summary_lines(summary: Summary) -> Iterator[str]:
+def _put_report(format_: str, template: Template, summary: Summary, spool: Spool) -> None:
+    if format_ == "json":
+        _put_pieces(_json_pieces(template.words, summary, spool), put_json_text)
+        return
+    if format_ == "html":
+        _put_pieces(write_page(template.words, summary, spool), put_text)
+        return
+    from graphshare.cli.fleet_findings import collect_findings  # start-up: only these formats need it
+    from graphshare.cli.report import put_report
+
+    put_report(collect_findings(template.name, spool.results()), format_)
+
+
+def _put_pieces(pieces: Iterable[str], write: Callable[[str], None]) -> None:
+    for piece in pieces:
+        write(piece)
+
+
+def _json_pieces(command: Sequence[str], summary: Summary, spool: Spool) -> Iterator[str]:
+    """Yield the report as JSON, a model per line."""
+    counts = {key: getattr(summary, key) for key in ("done", "no", "failed", "skipped")}
+    head = encode_json({"version": 1, "command": list(command), "counts": counts, "figures": summary.figures}).decode()
+    yield f'{head[:-1]},"models":['
+    for i, line in enumerate(spool.lines()):
+        yield ("\n" if i == 0 else ",\n") + line.decode()
+    yield "\n]}\n"
+
+
+def _result_lines(summary: Summary) -> Iterator[str]:
+    """Yield a line for each of the first models that are not done."""
     for result in summary.first:
-        yield f"{result.result:6} {result.source}: {result.error or 'see the report'}"
-    parts = [f"{summary.done:,} done"]
-    parts += [f"{summary.no:,} answered no"] if summary.no else []
-    parts += [f"{summary.failed:,} failed"] if summary.failed else []
-    parts += [f"{summary.skipped:,} of them skipped, as before"] if summary.skipped else []
-    yield f"{format_count(summary.total, 'model')}: {', '.join(parts)}"
+        yield f"{result.result} {result.source}" + (f": {result.error}" if result.error else "")
+    if (rest := summary.no + summary.failed - len(summary.first)) > 0:
+        yield f"and {rest:,} more; --report json or a manifest has all of them"
+
+
+def _summary_lines(summary: Summary) -> Iterator[str]:
+    yield from _result_lines(summary)
+    figures = [(name, figure) for name, figure in summary.figures.items() if figure.max][:_MOST_FIGURES]
+    if figures:
+        rows = [
+            (name, format_number(f.min), format_number(f.sum / f.count), format_number(f.max), format_number(f.sum, 6))
+            for name, f in figures
+        ]
+        yield from align([("", "least", "mean", "most", "sum"), *rows], right=[False, True, True, True, True])
+    yield escape_control(describe_counts(summary))

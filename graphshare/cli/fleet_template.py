@@ -54,6 +54,7 @@ def make_template(words: Sequence[str]) -> Template:
         takes_params="--params" in options and not used & {"--params", "--epoch"},
         extra=("--format", "json") if is_aggregated else (),
         has_report=is_aggregated,
+        name=name,
     )
 
 

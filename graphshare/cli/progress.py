@@ -64,9 +64,14 @@ class Bar:
             return f"{self._title}  {self._amount(self._done)}  {self._amount(rate)}/s"
         share = min(self._done / self._total, 1.0)
         full = int(share * WIDTH)
-        left = _clock((self._total - self._done) / rate) if rate and self._done < self._total else "0:00"
         bar = "█" * full + "░" * (WIDTH - full)
-        return f"{self._title}  {bar} {share:4.0%}  {self._amount(rate)}/s  {left} left"
+        return f"{self._title}  {bar} {share:4.0%}  {self.rate_and_time_left(elapsed, '  ')}"
+
+    def rate_and_time_left(self, elapsed: float, separator: str = ", ") -> str:
+        """Return ``20 nodes/s, 0:05 left`` after ``elapsed`` seconds."""
+        rate = self._done / elapsed if elapsed else 0.0
+        left = _clock((self._total - self._done) / rate) if rate and self._done < self._total else "0:00"
+        return f"{self._amount(rate)}/s{separator}{left} left"
 
     def _amount(self, count: float) -> str:
         if self._unit != "B":

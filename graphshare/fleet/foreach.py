@@ -38,13 +38,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetRun:
-    """An iterator over the results of a run, in the order in which models finish; ``total`` is the number of models.
+    """An iterator over the results of a run, in the order in which models finish; ``total`` is their number.
+
+    ``template`` is the command that is run.
 
     Nothing runs before the first result is asked for. :meth:`close` ends the run before its end; models that run are left
     without outputs, and another run with the same manifest goes on with them.
     """
 
-    def __init__(self, total: int, results: Generator[Result, None, None], manifest: Manifest | None) -> None:
+    def __init__(
+        self, template: Template, total: int, results: Generator[Result, None, None], manifest: Manifest | None
+    ) -> None:
+        self.template = template
         self.total = total
         self._results = results
         self._manifest = manifest
@@ -92,7 +97,7 @@ def foreach(
 
     if settings.retry and manifest is not None:
         models = [model for model in models if manifest.has_failed(make(model))]
-    return FleetRun(len(models), _run(map(make, models), run, prepare, settings, manifest), manifest)
+    return FleetRun(template, len(models), _run(map(make, models), run, prepare, settings, manifest), manifest)
 
 
 def _refuse_settings(settings: Settings, patterns: Sequence[str]) -> None:

@@ -90,6 +90,20 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __bool__(self) -> bool:
         return self.result == "done"
 
+    @property
+    def verdict(self) -> str:
+        """The report's own verdict; empty where it has none."""
+        try:
+            return msgspec.json.decode(self.report, type=_Verdict).verdict or ""
+        except msgspec.DecodeError:
+            return ""
+
+
+class _Verdict(msgspec.Struct, frozen=True):
+    """The part of a report that sums it up."""
+
+    verdict: str | None = None
+
 
 class Killed(msgspec.Struct, frozen=True):
     """The worker of a task ended before the task did; ``timed_out`` if it was ended because of the time limit."""

@@ -17,7 +17,7 @@ _MOST = 5  # collisions that are listed
 
 
 class Template(msgspec.Struct, frozen=True):
-    """The command of every model.
+    """The command of every model; ``name`` is the command's name.
 
     ``outputs`` are the options that name outputs, each with what goes there: the graph, the parameters, the map, or a file with
     the model's name and this suffix. ``subject`` is what ``{}`` stands for. ``takes_params`` if the parameter file is given by
@@ -30,6 +30,7 @@ class Template(msgspec.Struct, frozen=True):
     takes_params: bool = False
     extra: tuple[str, ...] = ()
     has_report: bool = False
+    name: str = ""
 
     @property
     def holds_model(self) -> bool:
@@ -133,9 +134,9 @@ def refuse_template(template: Template, out: str) -> None:
         faults.append(Fault("the command does not say where the model stands", hint=hint))
     if template.outputs and not out:
         hint = "add -o DEST before --; each model's files get their places in it"
-        faults.append(Fault(f"{template.words[0]} writes files, and there is no folder for them", hint=hint))
+        faults.append(Fault(f"{template.name} writes files, and there is no folder for them", hint=hint))
     if out and not template.outputs:
         hint = "leave out -o; what it prints goes into --report and --manifest"
-        faults.append(Fault(f"{template.words[0]} writes no files, so it needs no folder for them", hint=hint))
+        faults.append(Fault(f"{template.name} writes no files, so it needs no folder for them", hint=hint))
     if faults:
         raise UsageError(faults)

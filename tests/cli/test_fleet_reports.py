@@ -1,0 +1,168 @@
+"""One report over all models of ``foreach``: text, JSON, SARIF, JUnit and a page; progress while they run."""
+
+from __future__ import annotations
+
+import io
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from graphshare.cli import fleet_progress
+from graphshare.cli.captured import run_captured
+from graphshare.fleet.records import Result, Task
+from graphshare.fleet.spool import Spool
+from graphshare.fleet.summary import Summary
+from graphshare.formats.schema import explain
+from tests.cli.test_foreach import inline, models
+
+__all__ = ["inline", "models"]  # fixtures
+
+
+@pytest.fixture
+def faulty(models: Path, inline: list[Task]) -> Path:
+    """Four models: one with errors, one that cannot be read."""
+    lenet = models / "lenet-symbol.json"
+    lenet.write_text(lenet.read_text().replace('"Pooling"', '"Polling"'))
+    (models / "broken-symbol.json").write_bytes(b"\x00\x01")
+    (models / "broken-0000.params").write_bytes(b"")
+    return models
+
+
+def report(format_: str, *words: str) -> tuple[int, str, str]:
+    captured = run_captured(["foreach", "models/*", "--report", format_, "--", *words])
+    return captured.code, captured.stdout.decode(), captured.stderr
+
+
+def test_json_has_every_model_in_order_with_its_report(faulty: Path) -> None:
+    code, text, messages = report("json", "inspect", "{}")
+    found: Any = json.loads(text)
+    assert explain(found, "foreach") == []
+    assert code == 2
+    assert found["counts"] == {"done": 3, "no": 0, "failed": 1, "skipped": 0}
+    assert [model["source"] for model in found["models"]] == [
+        f"models/{name}-symbol.json" for name in ("blog", "broken", "lenet", "nin")
+    ]
+    for model in found["models"]:
+        assert explain(model, "manifest") == []
+        assert model["result"] == "failed" or explain(model["report"], "inspect") == []
+    assert found["figures"]["nodes"] == {"count": 3, "sum": 92.0, "min": 4.0, "max": 57.0}
+    assert "failed models/broken-symbol.json: " in messages
+    assert "4 models: 3 done, 1 failed" in messages
+
+
+def test_findings_of_all_models_are_one_sarif_log(faulty: Path) -> None:
+    code, text, _ = report("sarif", "check", "{}")
+    assert code == 1  # the file that cannot be read is a finding of check
+    (run,) = json.loads(text)["runs"]
+    assert len(run["artifacts"]) == 4
+    codes = {(r["ruleId"], r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]) for r in run["results"]}
+    assert ("GS301", "models/lenet-symbol.json") in codes
+    assert ("GS001", "models/broken-symbol.json") in codes
+    rules = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+    assert {code for code, _ in codes} < rules
+
+
+def test_failures_and_answers_are_cases_of_junit(faulty: Path) -> None:
+    (faulty.parent / "copies").mkdir()
+    for name in ("blog", "lenet", "nin"):
+        (faulty.parent / "copies" / f"{name}-symbol.json").write_bytes((faulty / f"{name}-symbol.json").read_bytes())
+    nin = faulty.parent / "copies" / "nin-symbol.json"
+    nin.write_text(nin.read_text().replace("cccp1", "cccp9"))
+    code, text, _ = report("junit", "diff", "{}", "copies/{name}")
+    root = ElementTree.fromstring(text)
+    assert code == 2
+    assert (root.get("name"), root.get("failures")) == ("graphshare foreach diff", "2")
+    failures = {suite.get("name"): suite.find("testcase/failure") for suite in root}
+    assert failures["models/blog-symbol.json"] is None
+    changed, broken = failures["models/nin-symbol.json"], failures["models/broken-symbol.json"]
+    assert changed is not None
+    assert "DIFFERENT: 4 nodes renamed" in str(changed.get("message"))
+    assert broken is not None
+    assert "foreach-failed" in str(broken.text)
+
+
+def test_text_has_a_table_of_figures(faulty: Path) -> None:
+    _, text, _ = report("text", "check", "{}")
+    lines = text.splitlines()
+    assert "no models/lenet-symbol.json: 2 errors" in lines
+    assert [line.split()[i] for line in lines for i in (0, 1, 3) if "counts.error" in line] == ["counts.error", "0", "2"]
+    assert lines[-1] == "4 models: 2 done, 2 answered no"
+
+
+def test_jsonl_has_a_line_per_model(faulty: Path) -> None:
+    _, text, _ = report("jsonl", "check", "{}")
+    assert sorted(json.loads(line)["result"] for line in text.splitlines()) == ["done", "done", "no", "no"]
+
+
+class _Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        assert all(name not in ("src", "href", "onload", "onerror") for name, _ in attrs)
+
+
+def test_the_page_has_histograms_and_needs_nothing_else(faulty: Path) -> None:
+    (faulty / "a<script>-symbol.json").write_bytes((faulty / "nin-symbol.json").read_bytes())
+    _, text, _ = report("html", "inspect", "{}")
+    page = _Page()
+    page.feed(text)
+    assert page.tags.count("svg") >= 3
+    assert page.tags.count("table") == 2
+    assert "script" not in page.tags
+    assert "nodes: 4 to 57, mean 37.25, sum 149" in text
+    assert "models/a&lt;script&gt;-symbol.json" in text
+
+
+def result(i: int, answer: Any = "done", **more: Any) -> Result:
+    return Result(source=f"m{i:02}", command=("check", "{}"), result=answer, **more)
+
+
+def test_a_spool_sorts_by_source_and_goes_on() -> None:
+    spool = Spool()
+    for i in (3, 1, 2):
+        spool.append(result(i))
+    assert [found.source for found in spool.results()] == ["m01", "m02", "m03"]
+    spool.append(result(0))
+    assert [found.source for found in spool.results()] == ["m00", "m01", "m02", "m03"]
+
+
+def test_the_summary_keeps_the_first_failures_only() -> None:
+    summary = Summary()
+    for i in range(30):
+        summary.add(result(i, "failed" if i % 2 else "done", error="x", was_skipped=i < 4))
+    assert (summary.done, summary.failed, summary.skipped, summary.total, summary.exit_code) == (15, 15, 4, 30, 2)
+    assert len(summary.first) == 10
+
+
+def test_progress_on_a_terminal_and_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    messages: list[str] = []
+    monkeypatch.setattr(fleet_progress, "monotonic", lambda: clock[0])
+    monkeypatch.setattr("graphshare.cli.progress.monotonic", lambda: clock[0])
+    monkeypatch.setattr(fleet_progress, "say", messages.append)
+    monkeypatch.setattr(fleet_progress, "is_shown", lambda: False)
+    progress = fleet_progress.FleetProgress(1010)
+    for i in range(110):
+        clock[0] += 1.0 if i >= 10 else 0.0
+        progress.add(result(i, "failed" if i == 50 else "done", was_skipped=i < 10))
+    assert messages == [
+        "30 of 1,000 models, 1 models/s, 16:10 left",
+        "60 of 1,000 models, 1 models/s, 15:40 left, 1 failed",
+        "90 of 1,000 models, 1 models/s, 15:10 left, 1 failed",
+    ]
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setattr(fleet_progress, "is_shown", lambda: True)
+    progress = fleet_progress.FleetProgress(100)
+    for i in range(20):
+        clock[0] += 4.0
+        progress.add(result(i, "failed" if i == 5 else "done"))
+    progress.end()
+    assert "20%  0.2 models/s  5:20 left  1 failed" in stream.getvalue()
