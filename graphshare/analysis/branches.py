@@ -129,7 +129,7 @@ def find_prefixes(graph: Graph) -> list[str]:
         ]
         if prefixes and sorted(wanted) == sorted(names):
             return list(dict.fromkeys(prefixes))
-    hint = "name them with --prefix, or give the map file with --map"
+    hint = "name them with --prefix, or give the map file with --map; --against compares with another file"
     raise RefusedError(Fault("the branches cannot be told from the outputs' names", hint=hint))
 
 

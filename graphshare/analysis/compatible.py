@@ -22,6 +22,11 @@ def incompatibilities(members: Sequence[tuple[str, Graph, ParameterFile | None]]
     first, graph, _ = members[0]
     faults = []
     for where, other, _ in members[1:]:
+        if graph.source.format != other.source.format:
+            hint = "export the MXNet model first: graphshare export GRAPH -o model.onnx"
+            faults.append(Fault(f"{first} and {where} are of different formats, ONNX and MXNet", hint=hint))
+            continue
+        faults += [Fault(f"{first} and {where}: {what}", hint=hint) for what, hint in graph.source.mismatches(other.source)]
         for key, ours, theirs in _differences(graph.attrs, other.attrs):
             message = f"{key} is {_format_value(ours)} in {first} and {_format_value(theirs)} in {where}"
             faults.append(Fault(message, hint=_UPGRADE if key == "mxnet_version" else "graphs of one file have one such value"))

@@ -9,6 +9,7 @@ import msgspec
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import Plan, plan_records
 from graphshare.checkpoint.parameters import list_under
+from graphshare.errors import Fault, RefusedError
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Rewrite
 
@@ -30,6 +31,7 @@ def follow_rewrite(
     Raises:
         RefusedError: two records would get one name; all such names are listed.
     """
+    _check_names(rewrite)
     file = model.parameter_file
     if file is not None:
         file = list_under(file, plan_records(file, rewrite, drop_unused=drop_unused))
@@ -55,6 +57,7 @@ def follow_group(
     notes: Iterable[str] = (),
 ) -> Checkpoint:
     """Return the one model that a rewrite made of several; ``plans`` say which of their records it takes."""
+    _check_names(rewrite)
     lists = [list_under(file, plan) for file, plan in plans]
     records = tuple(record for part in lists for record in part.records)
     namesake = next((model for model in models if model.parameter_file is not None), models[0])
@@ -72,3 +75,11 @@ def follow_group(
         notes=tuple(notes),
         needs_params=True,
     )
+
+
+def _check_names(rewrite: Rewrite) -> None:
+    """Refuse names that the format of the graph forbids; all are listed."""
+    hint = "choose another prefix, or rename one of them first"
+    faults = [Fault(what, node=node.name, hint=hint) for what, node in rewrite.graph.source.name_faults(rewrite.graph)]
+    if faults:
+        raise RefusedError(faults)

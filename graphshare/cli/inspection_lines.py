@@ -40,18 +40,21 @@ def format_summary(found: Inspection, model: Checkpoint, *, with_layers: bool) -
     """Yield inputs, outputs, parameters, multiply-adds, and what the file is; operators unless the layers follow."""
     file = model.parameter_file
     shapes = {} if found.shaped is None else {output.name: output.shape for output in found.shaped.outputs}
-    yield _line("model", model.where + ("" if file is None else f", {file.shown_path} ({format_bytes(file.size)})"))
+    size = "" if file is None else f" ({format_bytes(file.size)})"
+    yield _line("model", model.where + ("" if file is None or file.path == model.where else f", {file.shown_path}") + size)
     yield _line("inputs", _name_with_shapes(found.inputs, shapes))
     yield _line("outputs", _name_with_shapes(found.outputs, shapes))
     yield _format_parameters(found)
-    labels = list_module_names(model.graph, held=model.held).label_names
-    yield _line("multiply-adds", _format_multiply_adds(found, labels, shapes))
+    if model.graph.source.format == "mxnet":
+        labels = list_module_names(model.graph, held=model.held).label_names
+        yield _line("multiply-adds", _format_multiply_adds(found, labels, shapes))
     if found.contradiction:
         yield _line("contradiction", found.contradiction)
     version = (
         "no mxnet_version (MXNet takes it for 0.8.0)" if found.mxnet_version is None else f"mxnet_version {found.mxnet_version}"
     )
-    yield _line("generation", f"{found.generation}, {version}")
+    version = f", {version}" if model.graph.source.format == "mxnet" else ""
+    yield _line("generation", f"{found.generation}{version}")
     if found.implied:
         yield _line("implied states", format_names(found.implied, _SHOWN))
     yield _line("nodes", f"{found.nodes:,}")

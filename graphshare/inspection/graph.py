@@ -84,7 +84,7 @@ def inspect(
     variables += [VariableRole(None, name, role.kind.value, role.reason, 1) for name, role in implied]
     named_roles = _pair_with_roles(lists, roles, dict(implied))
     return Inspection(
-        generation=recognize_generation(graph),
+        generation=graph.source.describe() or recognize_generation(graph),
         mxnet_version=graph.version,
         nodes=len(graph.nodes),
         arguments=lists.arguments,

@@ -9,7 +9,7 @@ tracked nodes would make every collection slow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -108,6 +108,22 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
     def after_rewrite(self, images: Mapping[Node, Node] | None = None, *, unchanged: int = 0) -> Source:
         """Return the source of a graph with other nodes, of which the first ``unchanged`` are as they were read."""
         return self
+
+    def after_join(self, others: Sequence[Source]) -> Source:
+        """Return the source of a graph that graphs of ``others`` were joined to."""
+        return self
+
+    def mismatches(self, other: Source) -> Iterator[tuple[str, str]]:
+        """Yield why graphs of this source and of another one do not fit into one file, each with what to do about it."""
+        return iter(())
+
+    def name_faults(self, graph: Graph) -> Iterator[tuple[str, Node]]:
+        """Yield names of ``graph`` that its format forbids, each in a sentence and with the node that has it."""
+        return iter(())
+
+    def describe(self) -> str:
+        """Return what wrote the file, for tables; empty where the nodes tell it."""
+        return ""
 
     def version(self, attrs: Mapping[str, Any]) -> int | None:
         """Return the version of the framework that wrote a graph with these attributes; None where the file has none."""

@@ -8,8 +8,7 @@ from itertools import zip_longest
 from graphshare.errors import Fault
 from graphshare.formats.byte_source import ByteSource
 from graphshare.formats.onnx.decode import decode_model
-from graphshare.formats.onnx.stored import OnnxFile, stored_of
-from graphshare.formats.onnx.write import outputs_of
+from graphshare.formats.onnx.stored import OnnxFile, outputs_of, stored_of
 from graphshare.ir.graph import Entry, Graph, Node
 
 _Facts = tuple[object, ...]

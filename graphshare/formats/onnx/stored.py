@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -11,7 +11,7 @@ from graphshare.formats.byte_source import ByteSource, Identity, SourceBytes
 from graphshare.formats.onnx.wire import Data
 from graphshare.formats.open_source import reopen_source
 from graphshare.formats.paths import split
-from graphshare.ir.graph import EMPTY, Entry, Node, NodeDetails, Source
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
 
 _CHUNK = 1 << 20
 _LARGE = 1 << 24  # bytes from which on a file is not read as a whole
@@ -152,6 +152,15 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     input: NamedMessage | None = None
 
 
+OPSET, FUNCTION = 8, 25
+"""Field numbers of a ModelProto."""
+
+
+def outputs_of(node: Node) -> tuple[str, ...]:
+    """Return the names of a node's outputs; a variable is its own output."""
+    return node.details.outputs if node.details is not None and node.op else (node.name,)
+
+
 class OnnxSource(Source, frozen=True, eq=False):
     """What a graph keeps of its ONNX file.
 
@@ -174,6 +183,42 @@ class OnnxSource(Source, frozen=True, eq=False):
     heads: tuple[Entry, ...] = ()
     ir_version: int = 0
     opsets: Mapping[str, int] = EMPTY
+
+    def after_join(self, others: Sequence[Source]) -> OnnxSource:
+        """Return the source with the operator sets and functions of ``others`` too, and the highest IR version of all."""
+        fields, opsets, version = list(self.fields), dict(self.opsets), self.ir_version
+        functions = {span.read() for number, span in fields if number == FUNCTION}
+        for other in others:
+            if not isinstance(other, OnnxSource):
+                continue
+            if other.ir_version > version:
+                version = other.ir_version
+                fields = [field for field in fields if field[0] != 1] + [field for field in other.fields if field[0] == 1]
+            sets = [field for field in other.fields if field[0] == OPSET]
+            missing = [domain not in opsets for domain in other.opsets]
+            if len(sets) == len(missing):
+                fields += [field for field, is_missing in zip(sets, missing, strict=True) if is_missing]
+            opsets = {**other.opsets, **opsets}
+            fields += [field for field in other.fields if field[0] == FUNCTION and field[1].read() not in functions]
+            functions |= {span.read() for number, span in other.fields if number == FUNCTION}
+        return msgspec.structs.replace(self, fields=tuple(fields), opsets=opsets, ir_version=version)
+
+    def mismatches(self, other: Source) -> Iterator[tuple[str, str]]:
+        """Yield the operator sets that both import in different versions."""
+        if isinstance(other, OnnxSource):
+            for domain, version in self.opsets.items():
+                theirs = other.opsets.get(domain, version)
+                if theirs != version:
+                    hint = "bring them to one version with onnx.version_converter first"
+                    yield f"operator set {domain or 'ai.onnx'} is {version} in one and {theirs} in the other", hint
+
+    def name_faults(self, graph: Graph) -> Iterator[tuple[str, Node]]:
+        """Yield the names that two values have."""
+        owners: dict[str, Node] = {}
+        for node in graph.nodes:
+            for name in outputs_of(node):
+                if name and owners.setdefault(name, node) is not node:
+                    yield f"two values would be called {name!r}, and a name stands for one value", node
 
     def describe(self) -> str:
         """Return what a table says of the format."""

@@ -12,7 +12,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS
 from graphshare.formats.onnx.decode import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, TENSOR_NAME, VALUE_INFO
 from graphshare.formats.onnx.protobuf import Message
-from graphshare.formats.onnx.stored import NamedMessage, OnnxSource, Span, stored_of
+from graphshare.formats.onnx.stored import NamedMessage, OnnxSource, Span, outputs_of, stored_of
 from graphshare.formats.onnx.wire import encode_text, scan, text_at
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.onnx import Data
@@ -259,11 +259,6 @@ class _GraphWriter:
 
 
 _LAST = 1 << 62
-
-
-def outputs_of(node: Node) -> tuple[str, ...]:
-    """Return the names of a node's outputs; a variable is its own output."""
-    return node.details.outputs if node.details is not None and node.op else (node.name,)
 
 
 def find_value_info(source: OnnxSource, name: str) -> NamedMessage | None:

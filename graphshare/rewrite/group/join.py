@@ -78,7 +78,8 @@ def join(parts: Sequence[Part], *, connect: Mapping[Place, Output] = _NONE, ties
     if not heads:
         raise RefusedError(Fault("no output is left: each of them feeds an input", hint="leave one of them unconnected"))
     first = parts[0].graph
-    source = first.source.after_rewrite(work.images[0], unchanged=len(first.nodes) if work.untouched else 0)
+    joined = first.source.after_join([part.graph.source for part in parts[1:]])
+    source = joined.after_rewrite(work.images[0], unchanged=len(first.nodes) if work.untouched else 0)
     extra: dict[str, Any] = {}  # of keys that several files have, the first one's
     for part in parts:
         extra = {**part.graph.extra, **extra}

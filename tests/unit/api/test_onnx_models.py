@@ -195,3 +195,40 @@ def test_arrays_replace_initializers(path: Path, tmp_path: Path) -> None:
     assert np.array_equal(held["b-fc.bias"], bias)
     assert not np.array_equal(held["fc.bias"], bias)
     assert np.array_equal(gs.load(out).params["b-fc.bias"], bias)
+
+
+def test_a_group_has_the_operator_sets_of_both_and_one_feeds_the_other(path: Path, tmp_path: Path) -> None:
+    head = helper.make_model(
+        helper.make_graph([helper.make_node("Twice", ["v"], ["w"], domain="own")], "head", [value("v")], [value("w")]),
+        opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("own", 1)],
+        ir_version=9,
+        functions=[
+            helper.make_function(
+                "own", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])], [helper.make_opsetid("", 18)]
+            )
+        ],
+    )
+    onnx.save(head, tmp_path / "head.onnx")
+    out = tmp_path / "joined.onnx"
+    gs.save(gs.group([path, tmp_path / "head.onnx"], connect=[("z", "v")]), out)
+    model = onnx.load(out)
+    assert (model.ir_version, {item.domain: item.version for item in model.opset_import}) == (9, {"": 18, "own": 1})
+    x = np.random.default_rng(1).uniform(0.1, 1, (2, 4)).astype("f")
+    assert np.array_equal(run(out, x)[1], 2 * run(path, x)[1])
+
+
+def test_models_of_two_operator_sets_are_not_grouped(path: Path, tmp_path: Path) -> None:
+    model = onnx.load(path)
+    model.opset_import[0].version = 17
+    onnx.save(model, tmp_path / "older.onnx")
+    with pytest.raises(RefusedError, match=r"operator set ai\.onnx is 18 in one and 17 in the other"):
+        gs.group([path, tmp_path / "older.onnx"], prefixes=["", "b-"])
+
+
+def test_names_of_two_values_are_all_listed(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Split", ["x"], ["a", "b"], axis=1, num_outputs=2),
+             helper.make_node("Split", ["x"], ["c", "p-b"], axis=1, num_outputs=2)]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", [value("x")], [value(name, ("n", 2)) for name in ("a", "b", "c", "p-b")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), tmp_path / "m.onnx")
+    with pytest.raises(RefusedError, match="two values would be called 'p-b'"):
+        gs.duplicate(tmp_path / "m.onnx", "p-")
