@@ -79,6 +79,12 @@ def _of_graph(graph: Graph, variables: Sequence[Shape]) -> int | None:
     return _sum([multiply_adds(node, _inputs_of(node, found), found.shapes[node]) for node in found.nodes])
 
 
+def count_multiply_adds(found: Inference) -> int:
+    """Return the multiply-adds of all that ``found`` covers; nodes of unknown shapes count nothing."""
+    operators = (node for node in found.nodes if not node.is_variable)
+    return sum(multiply_adds(node, _inputs_of(node, found), found.shapes[node]) or 0 for node in operators)
+
+
 def _inputs_of(node: Node, found: Inference) -> list[Shape]:
     return [row[e.index] if e.index < len(row) else None for e in node.inputs for row in (found.shapes[e.node],)]
 

@@ -20,8 +20,11 @@ from graphshare.execute.sgd import Sgd
 from graphshare.execute.train import Trained
 from graphshare.execute.train import train as train_graph
 from graphshare.execute.variable_values import as_arrays
-from graphshare.formats.images.images import describe_images, suggest_preparation
+from graphshare.formats.images.images import Images, describe_images, suggest_preparation
 from graphshare.resources import parse_size, resource_limits
+
+_CALLS = 100
+"""How often a bound graph is called, as ``auto`` estimates."""
 
 
 def run(
@@ -47,10 +50,11 @@ def run(
     computed that many at a time, and there is no ``profile``. ``seed`` draws the inputs that are not fed (random operators use
     it too), ``params_seed`` the parameters that the model does not hold. Labels and RNN states that are not fed are zeros.
     ``all_outputs`` returns every inner output that the targets need as well, in topological order, and the inputs: what
-    :func:`verify` takes as ``recorded``. ``engine`` is what computes: ``"numpy"``, the reference, ``"onnxruntime"``, or that of
-    an installed package. Nodes that it cannot take are computed with numpy, which a note says; with ``strict_engine`` they are
-    refused. What would take more than ``max_memory`` (bytes, or a text such as ``"2G"``; without
-    it what is available) is refused before it runs, and work ends with an error after ``time_limit`` seconds.
+    :func:`verify` takes as ``recorded``. ``engine`` is what computes: ``"numpy"``, the reference, ``"onnxruntime"``, ``"auto"``
+    (onnxruntime where that is faster, its opening included), or that of an installed package. Nodes that it cannot take are
+    computed with numpy, which a note says; with ``strict_engine`` they are refused. What would take more than ``max_memory``
+    (bytes, or a text such as ``"2G"``; without it what is available) is refused before it runs, and work ends with an error
+    after ``time_limit`` seconds.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed before anything runs.
@@ -63,7 +67,9 @@ def run(
     if profile and engine != NUMPY:
         raise UsageError(Fault(f"--profile measures numpy's kernels and does not go with --engine {engine}"))
     require_operator_facts(source.graph, "a run", where=source.where)
-    executor = create_executor(engine, strict=strict_engine, repeated=batch is not None)
+    executor = create_executor(
+        engine, strict=strict_engine, forwards=_count_batches(feeds or {}, batch), fixed=batch is not None
+    )
     if batch is not None:
         _check_batch(batch, profile=profile, all_outputs=all_outputs)
 
@@ -87,6 +93,13 @@ def run(
         computed = compute(given) if batch is None else run_batches(source.graph, batch, compute, feeds=given, targets=names)
     computed.notes[:0] = describe_images(feeds or {})
     return computed
+
+
+def _count_batches(feeds: Mapping[str, Any], batch: int | None) -> int:
+    """Return how often the graph is computed."""
+    if batch is None or batch < 1:
+        return 1
+    return max((-(-len(value) // batch) for value in feeds.values() if isinstance(value, Images)), default=1)
 
 
 def _check_batch(batch: int, *, profile: bool, all_outputs: bool) -> None:
@@ -115,13 +128,14 @@ def bind(
 
     The first passes are slower than later ones. ``seed`` is for random operators. ``engine``, ``strict_engine``
     and ``max_memory`` are those of :func:`run`; an engine compiles the graph once for each combination of input shapes.
+    ``"auto"`` counts on a hundred calls.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.
         RefusedError: parameters that the model does not hold, targets that are not in the graph; all of a kind are listed.
         UsageError: the engine is not installed.
     """
-    executor = create_executor(engine, strict=strict_engine, repeated=True)
+    executor = create_executor(engine, strict=strict_engine, forwards=_CALLS, fixed=True)
     source = as_checkpoint(model)
     require_operator_facts(source.graph, "a run", where=source.where)
     size = parse_size(max_memory) if isinstance(max_memory, str) else max_memory

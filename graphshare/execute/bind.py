@@ -12,11 +12,12 @@ from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
+from graphshare.execute.engines.program import Program
 from graphshare.execute.feeds import for_variables, parameter_values
 from graphshare.execute.folding import fold_batch_norm
 from graphshare.execute.interpreter import run_plan
 from graphshare.execute.memo import Memo
-from graphshare.execute.plan import make_plan
+from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.pool import Pool
 from graphshare.execute.prepare import assign_values, refuse_missing, runnable_part, unique_names
 from graphshare.execute.variable_values import as_array, convert_feed, random_stream
@@ -81,11 +82,7 @@ class Bound:
         self._nodes = post_order(entry.node for entry in part.heads)
         self._inputs = [node for node in self._nodes if node.is_variable and node not in parameters]
         self._executor = executor if executor is not None and executor.engine is not None else None
-        self._plan = make_plan(part.heads)
-        if self._executor is None:
-            self._plan = fold_batch_norm(self._plan, parameters)
-        constant = {slot for node, slot in self._plan.variables.items() if node in parameters}
-        self._memo = Memo(constant | self._plan.constants.keys())
+        self._numpy = self._prepare_numpy() if self._executor is None else None
         self._pool, self._rng = Pool(), random_stream(seed)
         self._known: dict[Any, tuple[Inference, dict[Node, Any]]] = {}
 
@@ -114,11 +111,25 @@ class Bound:
         inference, zeros = self._settle(fed)
         values = {**self._parameters, **zeros}
         values.update((node, convert_feed(node, array, inference.types[node][0])) for node, array in fed.items())
-        if self._executor is not None:
-            done = self._executor.run(self._part.heads, values, inference, self._roles, rng=self._rng)
+        program = self._find_program(values, inference)
+        if program is not None:
+            done = program.run(values, self._rng)
         else:
-            done = run_plan(self._plan, values, shapes=inference.shapes, rng=self._rng, pool=self._pool, memo=self._memo)
+            plan, memo = self._numpy = self._numpy or self._prepare_numpy()
+            done = run_plan(plan, values, shapes=inference.shapes, rng=self._rng, pool=self._pool, memo=memo)
         return dict(zip(self.outputs, done.outputs, strict=True))
+
+    def _prepare_numpy(self) -> tuple[Plan, Memo]:
+        """Return numpy's plan, and where what follows from parameters alone is kept."""
+        plan = fold_batch_norm(make_plan(self._part.heads), self._parameters)
+        constant = {slot for node, slot in plan.variables.items() if node in self._parameters}
+        return plan, Memo(constant | plan.constants.keys())
+
+    def _find_program(self, values: Mapping[Node, Any], inference: Inference) -> Program | None:
+        """Return the engine's program for these shapes; None where numpy computes."""
+        if self._executor is None:
+            return None
+        return self._executor.find_program(self._part.heads, values, inference, self._roles)
 
     def _settle(self, fed: Mapping[Node, Any]) -> tuple[Inference, dict[Node, Any]]:
         """Return the inference for inputs of these shapes and dtypes, and zeros for labels and states; cached."""

@@ -70,7 +70,10 @@ class Settings(msgspec.Struct, frozen=True):
 
     def create_executors(self) -> dict[str, Executor]:
         """Return what computes, by the names of the engines. Raises UsageError where one is not installed."""
-        return {name: create_executor(name, strict=self.strict_engine, alone=False) for name in self.engines}
+
+        return {
+            name: create_executor(name, strict=self.strict_engine, forwards=self.rounds, alone=False) for name in self.engines
+        }
 
 
 class Setup(msgspec.Struct, frozen=True, eq=False):

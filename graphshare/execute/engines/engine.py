@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -44,6 +44,15 @@ class Engine(Protocol):
 
     def compile(self, part: Part) -> Compiled:
         """Return ``part`` ready to compute. Raises NodesRefusedError where some of its nodes cannot be taken."""
+        ...
+
+
+@runtime_checkable
+class Selective(Protocol):
+    """An engine that takes a graph only where that pays."""
+
+    def takes(self, part: Part, forwards: int) -> bool:
+        """Whether it computes ``part`` ``forwards`` times in less time than numpy, its own opening included."""
         ...
 
 

@@ -34,7 +34,9 @@ class OnnxRuntime:
         """
         translated = translate_part(part)
         try:
-            session = Session(translated.data, arrays=translated.arrays, awake=part.alone and part.repeated)
+            session = Session(
+                translated.data, arrays=translated.arrays, optimize=part.repeated, awake=part.alone and part.repeated
+            )
         except InputError as error:
             raise NodesRefusedError(_blame(part, str(error))) from error
         return _CompiledSession(session, translated, part)

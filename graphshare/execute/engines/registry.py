@@ -19,9 +19,9 @@ def register_engine(name: str, create: Callable[[], Engine]) -> None:
     _registered[name] = create
 
 
-def create_executor(name: str, *, strict: bool = False, repeated: bool = False, alone: bool = True) -> Executor:
+def create_executor(name: str, *, strict: bool = False, forwards: int = 1, alone: bool = True, fixed: bool = False) -> Executor:
     """Return what computes with the engine ``name``; the arguments are those of :class:`Executor`. Raises UsageError."""
-    return Executor(create_engine(name), strict=strict, repeated=repeated, alone=alone)
+    return Executor(create_engine(name), strict=strict, forwards=forwards, alone=alone, fixed=fixed)
 
 
 def create_engine(name: str) -> Engine | None:
@@ -38,6 +38,10 @@ def create_engine(name: str) -> Engine | None:
         from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime  # start-up: it needs the translations
 
         return OnnxRuntime()
+    if name == AUTO:
+        from graphshare.execute.engines.auto import Auto  # start-up
+
+        return Auto()
     from importlib.metadata import entry_points  # start-up: only names that are not built in need it
 
     points = {point.name: point for point in entry_points(group=GROUP)}

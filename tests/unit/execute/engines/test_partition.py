@@ -31,7 +31,7 @@ def ancestors(nodes: list[Node]) -> dict[Node, set[Node]]:
 
 
 @given(chains())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_segments_are_convex_and_ordered(case: tuple[list[Node], list[Node], list[Node]]) -> None:
     nodes, apart, drawing = case
     segments = partition(nodes, apart, drawing)
@@ -49,7 +49,7 @@ def test_segments_are_convex_and_ordered(case: tuple[list[Node], list[Node], lis
 
 
 @given(chains())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_no_division_has_fewer_segments(case: tuple[list[Node], list[Node], list[Node]]) -> None:
     """A chain of nodes that change sides as often as there are segments but one needs that many."""
     nodes, apart, _ = case
