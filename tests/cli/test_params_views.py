@@ -141,6 +141,7 @@ def test_sparse_stays_sparse_or_is_said_to_be_densified(corpus: Path, tmp_path: 
         assert {**dense, "stored": 0} == pytest.approx({**found[key]["statistics"], "stored": 0})
 
 
+@pytest.mark.large
 def test_no_more_than_pieces_are_in_memory(tmp_path: Path) -> None:
     """Two files of 240 MB under a limit of 700 MB of address space, most of which numpy's libraries take."""
     array = np.zeros(60_000_000, "float32")

@@ -128,6 +128,7 @@ def test_long_work_shows_a_bar_that_goes_again(large: Path) -> None:
     assert shown.index("arg:w0") > shown.rindex("\r\x1b[K")  # the line is clear before the table comes
 
 
+@pytest.mark.large
 def test_no_bar_in_pipes_nor_on_dumb_terminals(large: Path) -> None:
     run = done(graphshare("params", "stats", "large.npz", cwd=large))
     assert run.stderr == b""
@@ -156,6 +157,7 @@ def test_a_large_graph_shows_how_far_it_is(tmp_path: Path) -> None:
     assert quiet.stderr == b""
 
 
+@pytest.mark.large
 def test_many_files_show_how_many_are_checked(folder: Path) -> None:
     for files in (400, 1600, 6400):  # a fast machine needs more work to take a second
         for number in range(files):
