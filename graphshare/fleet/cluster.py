@@ -20,8 +20,8 @@ import msgspec
 
 from graphshare.errors import Fault, UsageError
 from graphshare.fleet.records import Killed, Result, Run, SchedulerError, Task
-from graphshare.fleet.redact import redact_urls
 from graphshare.fleet.work import unfinished, work
+from graphshare.text.urls import redact
 from graphshare.version import __version__
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def compare_workers(here: Installation, workers: Mapping[str, Installation | str
     """Return what keeps workers from computing the same as this machine; a text in place of an installation is an error."""
     faults = []
     for address, there in workers.items():
-        where = f"worker {redact_urls(address)}"
+        where = f"worker {redact(address)}"
         if isinstance(there, str):
             hint = f"install graphshare {here.graphshare} there"
             faults.append(Fault(f"cannot run graphshare: {there}", where=where, hint=hint))
@@ -131,7 +131,7 @@ def _outcome(future: Future, task: Task, address: str) -> Result | Killed:
     except Exception as error:
         if future.status in ("cancelled", "lost"):
             hint = "run it again with the same --manifest to go on"
-            raise SchedulerError(Fault("the scheduler is gone", where=redact_urls(address), hint=hint)) from error
+            raise SchedulerError(Fault("the scheduler is gone", where=redact(address), hint=hint)) from error
         return unfinished(task, "failed", f"{type(error).__name__}: {error}")
 
 
@@ -146,9 +146,7 @@ def _connect(address: str) -> Client:
         return Client(address, timeout=_CONNECT, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         hint = "name a Dask scheduler as tcp://HOST:8786; `dask scheduler` starts one"
-        raise SchedulerError(
-            Fault(f"cannot be reached: {_first_line(error)}", where=redact_urls(address), hint=hint)
-        ) from error
+        raise SchedulerError(Fault(f"cannot be reached: {_first_line(error)}", where=redact(address), hint=hint)) from error
 
 
 def _first_line(error: Exception) -> str:
@@ -157,7 +155,7 @@ def _first_line(error: Exception) -> str:
 
 def _check_workers(client: Client) -> int:
     """Return the number of threads of all workers. Raises SchedulerError; all faults are listed."""
-    where = redact_urls(client.scheduler.address)
+    where = redact(client.scheduler.address)
     try:
         client.wait_for_workers(1, timeout=_PATIENCE)  # one that has ended starts again
     except TimeoutError:

@@ -15,6 +15,7 @@ from graphshare.fleet.slots import run_in_slots
 from graphshare.fleet.tasks import Template, make_task, refuse_collisions, refuse_template
 from graphshare.fleet.work import unfinished
 from graphshare.resources import parse_size
+from graphshare.text.urls import is_url, local_path
 
 Outcomes = Iterator[tuple[Task, Result | Killed]]
 
@@ -83,6 +84,7 @@ def foreach(
         RefusedError: two models would be written to one place, or one in place of an input.
         UsageError: the command does not name the model, or options contradict each other.
     """
+    settings = msgspec.structs.replace(settings, out=local_path(settings.out))
     _refuse_settings(settings, patterns)
     refuse_template(template, settings.out)
     size = parse_size(settings.max_memory) if isinstance(settings.max_memory, str) else settings.max_memory
@@ -109,7 +111,7 @@ def _refuse_settings(settings: Settings, patterns: Sequence[str]) -> None:
     if settings.shared_filesystem and not settings.scheduler:
         faults.append(Fault("--shared-filesystem is about a cluster", hint="add --scheduler tcp://HOST:8786, or leave it out"))
     if settings.scheduler and not settings.shared_filesystem:
-        local = [path for path in (*patterns, settings.out) if path and "://" not in path]
+        local = [path for path in (*patterns, settings.out) if path and not is_url(path)]
         hint = "add --shared-filesystem if they see the same files under the same paths, or name URLs"
         faults += [
             Fault("is a local path, which the workers of a cluster may not see", where=path, hint=hint) for path in local

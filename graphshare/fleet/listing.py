@@ -1,7 +1,7 @@
 """The models that patterns match: graph files, each with its newest parameter file.
 
-A pattern is a path, a stem, a folder or a glob (``*``, ``?``, ``[...]``, and ``**`` for any folders). The folder before its
-first wildcard is where relative paths begin. Files come from a :class:`Files`, which knows one kind of place.
+A pattern is a path, a stem, a folder or a glob (``*``, ``?``, ``[...]``, and ``**`` for any folders), on this machine or at a
+URL. The folder before its first wildcard is where relative paths begin. A folder is listed once, however many models are in it.
 """
 
 from __future__ import annotations
@@ -10,101 +10,39 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
 
 from graphshare.errors import Fault, InputError
-from graphshare.fleet.records import FileState, FleetModel
+from graphshare.fleet.records import FleetModel
+from graphshare.formats.byte_source import ListedFile
 from graphshare.formats.nearby import STEM_END
+from graphshare.formats.path_matches import fixed_folder, is_pattern, list_candidates
+from graphshare.formats.paths import base_name, is_file, is_folder, split
+from graphshare.text.path_globs import match_path
+from graphshare.text.urls import extend_url, is_url, local_path, split_url
 
 _PARAMS = re.compile(r"(.*)-(\d{4,})\.params", re.DOTALL)
-_ENDS = (STEM_END, f"{STEM_END}.gz", ".onnx")
+_SYMBOL_ENDS = (STEM_END, f"{STEM_END}.gz")
+_ENDS = (*_SYMBOL_ENDS, ".onnx")
 _SUFFIXES = (".json", ".json.gz", ".onnx")
 
 
-class Files(Protocol):
-    """The files of one kind of place: those of this machine, or the objects of a store."""
-
-    def match(self, pattern: str) -> Iterable[str]:
-        """Return the paths that match a glob, in any order."""
-
-    def is_file(self, path: str) -> bool:
-        """Return whether a file has this path."""
-
-    def is_folder(self, path: str) -> bool:
-        """Return whether a folder has this path."""
-
-    def list_names(self, folder: str) -> Sequence[str]:
-        """Return the names in a folder."""
-
-    def describe(self, path: str) -> FileState:
-        """Return the state of a file. Raises InputError."""
-
-
-class LocalFiles:
-    """The files of this machine."""
-
-    def match(self, pattern: str) -> Iterable[str]:
-        """Return the paths that match a glob, hidden ones not."""
-        return glob.iglob(pattern, recursive=True)
-
-    def is_file(self, path: str) -> bool:
-        """Return whether a file has this path."""
-        return os.path.isfile(path)
-
-    def is_folder(self, path: str) -> bool:
-        """Return whether a folder has this path."""
-        return os.path.isdir(path)
-
-    def list_names(self, folder: str) -> Sequence[str]:
-        """Return the names in a folder; none where it cannot be read."""
-        try:
-            return os.listdir(folder or ".")
-        except OSError:
-            return ()
-
-    def describe(self, path: str) -> FileState:
-        """Return size, time and SHA-256 of a file. Raises InputError."""
-        from hashlib import sha256  # takes time to import
-
-        try:
-            with open(path, "rb") as file:
-                status = os.fstat(file.fileno())
-                digest = sha256()
-                while piece := file.read(1 << 20):
-                    digest.update(piece)
-        except (OSError, ValueError) as error:
-            raise InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)) from error
-        return FileState(path, status.st_size, digest.hexdigest(), modified=status.st_mtime_ns)
-
-    def is_unchanged(self, state: FileState) -> bool:
-        """Return whether a file still has the content of ``state``; it is read only where its size or time is another."""
-        try:
-            status = os.stat(state.source)
-        except OSError:
-            return False
-        if status.st_size != state.size:
-            return False
-        return status.st_mtime_ns == state.modified or self.describe(state.source).sha256 == state.sha256
-
-
-def list_models(patterns: Iterable[str], files: LocalFiles | None = None) -> list[FleetModel]:
+def list_models(patterns: Iterable[str]) -> list[FleetModel]:
     """Return the models that match any of ``patterns``, in the order of the patterns and then of their paths, each once.
 
     Raises:
-        InputError: a pattern matches no model; all of these are listed.
+        InputError: a pattern matches no model, or a URL cannot be listed; all of these are listed.
     """
-    files = files or LocalFiles()
     models: dict[str, FleetModel] = {}
-    faults = []
-    folders: dict[str, dict[str, str]] = {}
-    for pattern in patterns:
-        count = 0
-        start = len(_fixed_folder(pattern, files))
-        for graph in sorted(_match_graphs(pattern, files)):
-            count += 1
-            if graph not in models:
-                models[graph] = FleetModel(graph, _find_params(graph, folders, files), graph[start:])
-        if not count:
+    faults: list[Fault] = []
+    for pattern in map(local_path, patterns):
+        try:
+            found = _list_remote(pattern) if is_url(pattern) else _list_local(pattern)
+        except InputError as error:
+            faults += error.faults
+            continue
+        for model in found:
+            models.setdefault(model.graph, model)
+        if not found:
             hint = "a pattern matches symbol files, .onnx files, stems or folders; quote it, so that the shell leaves it alone"
             faults.append(Fault("matches no model", where=pattern, hint=hint))
     if faults:
@@ -112,42 +50,114 @@ def list_models(patterns: Iterable[str], files: LocalFiles | None = None) -> lis
     return list(models.values())
 
 
-def _match_graphs(pattern: str, files: LocalFiles) -> set[str]:
+def _list_local(pattern: str) -> list[FleetModel]:
+    """Return the models of a pattern without a scheme."""
+    start = len(_fixed_folder(pattern))
+    models = []
+    last, params = None, dict[str, str]()
+    for graph in sorted(_match_graphs(pattern)):
+        folder, name = os.path.split(graph)
+        if folder != last:
+            last, params = folder, _newest_params(_list_names(folder))
+        found = params.get(stem_of(name)) if name.endswith(_SYMBOL_ENDS) else None
+        models.append(FleetModel(graph, os.path.join(folder, found) if found else "", graph[start:]))
+    return models
+
+
+def _match_graphs(pattern: str) -> set[str]:
     """Return the graph files of a pattern; of what a wildcard matches only those that have the name of a graph."""
     if not glob.has_magic(pattern):
-        if files.is_file(pattern):
+        if is_file(pattern):
             return {pattern}
-        if files.is_file(pattern + STEM_END):
+        if is_file(pattern + STEM_END):
             return {pattern + STEM_END}
-        if not files.is_folder(pattern):
+        if not is_folder(pattern):
             return set()
         pattern = os.path.join(glob.escape(pattern), "**", "*")
-    ends = _SUFFIXES if pattern.endswith(_SUFFIXES) else _ENDS
-    matches = {path for path in files.match(pattern) if path.endswith(ends)}
-    if not pattern.endswith((*_SUFFIXES, "*")):
-        matches.update(files.match(pattern + STEM_END))
-    return {path for path in matches if files.is_file(path)}
+    matches = {path for path in glob.iglob(pattern, recursive=True) if path.endswith(_ends_of(pattern))}
+    if _may_be_stem(pattern):
+        matches.update(glob.iglob(pattern + STEM_END, recursive=True))
+    return {path for path in matches if os.path.isfile(path)}
 
 
-def _fixed_folder(pattern: str, files: LocalFiles) -> str:
+def _ends_of(pattern: str) -> tuple[str, ...]:
+    """Return how the names of graphs end that a glob matches: any suffix of a graph only if the glob has one itself."""
+    return _SUFFIXES if pattern.endswith(_SUFFIXES) else _ENDS
+
+
+def _may_be_stem(pattern: str) -> bool:
+    return not pattern.endswith((*_SUFFIXES, "*"))
+
+
+def _fixed_folder(pattern: str) -> str:
     """Return the folder before the first wildcard with its separator, from which relative paths begin."""
-    if not glob.has_magic(pattern) and files.is_folder(pattern):
+    if not glob.has_magic(pattern) and is_folder(pattern):
         return os.path.join(pattern, "")
     match = re.search(r"[*?[]", pattern)
     before = pattern[: match.start()] if match is not None else pattern
     return before[: len(before) - len(os.path.basename(before))]
 
 
-def _find_params(graph: str, folders: dict[str, dict[str, str]], files: LocalFiles) -> str:
-    """Return the newest parameter file beside a symbol file; ``folders`` keeps those of the last folder."""
-    folder, name = os.path.split(graph)
-    if not name.endswith(_ENDS[:2]):
-        return ""
-    if folder not in folders:
-        folders.clear()
-        folders[folder] = _newest_params(files.list_names(folder))
-    found = folders[folder].get(stem_of(name))
-    return os.path.join(folder, found) if found else ""
+def _list_names(folder: str) -> Sequence[str]:
+    """Return the names in a folder; none where it cannot be read."""
+    try:
+        return os.listdir(folder or ".")
+    except OSError:
+        return ()
+
+
+def _list_remote(pattern: str) -> list[FleetModel]:
+    """Return the models of a URL: of a glob, a file, a stem or a folder. Raises InputError when it cannot be listed."""
+    if is_pattern(pattern):
+        start = len(_without_tail(fixed_folder(pattern)))
+        wanted = _without_tail(pattern)[start:]
+        globs = [wanted, wanted + STEM_END] if _may_be_stem(wanted) else [wanted]
+        return _select(list_candidates(pattern), globs, _ends_of(wanted), start)
+    from graphshare.formats.remote.listing import find_files, list_folder  # start-up: only URLs need it
+
+    folder, name = split(pattern)
+    start = len(_without_tail(folder))
+    if name:
+        try:
+            files = list_folder(folder, prefix=stem_of(name))
+        except InputError:  # a server without a list of its files
+            files = [ListedFile(pattern, -1, "")] if is_file(pattern) else []
+        for wanted in (pattern, extend_url(pattern, STEM_END)):
+            if any(file.path == wanted for file in files):
+                return _select([file for file in files if _is_of(file, wanted)], ["*"], _SUFFIXES, start)
+    if not is_folder(pattern):
+        return []
+    head, last, _ = split_url(pattern)
+    top = f"{head}{last}/" if last else head
+    return _select(find_files(pattern), ["**/*"], _ENDS, len(top))
+
+
+def _is_of(file: ListedFile, graph: str) -> bool:
+    """Return whether a listed file is a graph, or no other graph and so perhaps its parameters."""
+    return file.path == graph or not file.path.endswith(_SUFFIXES)
+
+
+def _select(files: Iterable[ListedFile], globs: Sequence[str], ends: tuple[str, ...], start: int) -> list[FleetModel]:
+    """Return the models among listed files that match one of ``globs``; relative paths begin at ``start``."""
+    by_folder: dict[str, dict[str, ListedFile]] = {}
+    for file in files:
+        folder, name = split(file.path)
+        by_folder.setdefault(folder, {})[name] = file
+    models = []
+    for members in by_folder.values():
+        params = _newest_params(members)
+        for name, file in members.items():
+            plain = _without_tail(file.path)
+            if name.endswith(ends) and any(match_path(plain[start:], wanted) for wanted in globs):
+                found = members.get(params.get(stem_of(name), "")) if name.endswith(_SYMBOL_ENDS) else None
+                models.append(FleetModel(file.path, found.path if found else "", plain[start:], file, found))
+    return sorted(models, key=lambda model: model.graph)
+
+
+def _without_tail(url: str) -> str:
+    """Return a URL without its query and further links."""
+    head, name, _ = split_url(url)
+    return head + name
 
 
 def _newest_params(names: Iterable[str]) -> dict[str, str]:
@@ -160,12 +170,20 @@ def _newest_params(names: Iterable[str]) -> dict[str, str]:
 
 
 def stem_of(graph: str) -> str:
-    """Return a graph's path without ``-symbol.json``, or without its suffix."""
+    """Return a graph's path without ``-symbol.json``, or without its suffix; the query of a URL stays behind it."""
+    if is_url(graph):
+        head, name, tail = split_url(graph)
+        return f"{head}{stem_of(name)}{tail}"
     path = graph.removesuffix(".gz")
     for end in (STEM_END, ".json", ".onnx"):
         if path.endswith(end):
             return path.removesuffix(end)
     return path
+
+
+def name_of(graph: str) -> str:
+    """Return the last name of a graph's stem."""
+    return base_name(stem_of(graph))
 
 
 def iter_sources(models: Iterable[FleetModel]) -> Iterator[str]:

@@ -12,12 +12,12 @@ from typing import BinaryIO
 import msgspec
 
 from graphshare.errors import Fault, InputError, OutputError, RefusedError
-from graphshare.fleet.listing import LocalFiles
+from graphshare.fleet.fingerprints import is_unchanged
 from graphshare.fleet.records import FileState, Result, Task
-from graphshare.fleet.redact import redact
 from graphshare.formats.staged_file import output_error
 from graphshare.text.format import escape_surrogates
 from graphshare.text.json_text import encode_json
+from graphshare.text.urls import is_url, redact
 
 try:
     import fcntl
@@ -100,14 +100,13 @@ class Manifest:
         result = self.find(task.model.graph)
         if result is None or result.result not in ("done", "no") or not _is_same_command(result, task):
             return None
-        files = LocalFiles()
-        graph = FileState(task.model.graph, result.size, result.sha256, result.etag, result.modified)
-        states = [graph]
-        if result.params is not None:
-            states.append(msgspec.structs.replace(result.params, source=task.model.params))
-        if bool(task.model.params) != (result.params is not None) or not all(map(files.is_unchanged, states)):
+        model, params = task.model, result.params
+        graph = FileState(result.source, result.size, result.sha256, result.etag, result.modified)
+        if bool(model.params) != (params is not None) or not is_unchanged(graph, model.graph, model.listed):
             return None
-        if not all(map(os.path.exists, task.outputs)):
+        if params is not None and not is_unchanged(params, model.params, model.listed_params):
+            return None
+        if not all(os.path.exists(path) for path in task.outputs if not is_url(path)):
             return None
         return msgspec.structs.replace(result, was_skipped=True)
 

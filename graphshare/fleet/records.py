@@ -8,17 +8,23 @@ from typing import Literal
 import msgspec
 
 from graphshare.errors import GraphshareError
+from graphshare.formats.byte_source import ListedFile
 
 Answer = Literal["done", "no", "failed", "killed"]
 """It is done or holds, the answer is no, it could not be answered, or the worker process ended meanwhile."""
 
 
 class FleetModel(msgspec.Struct, frozen=True):
-    """A graph file that matched, its parameter file (empty for none), and its path below the folder of the pattern."""
+    """A graph file that matched, its parameter file (empty for none), and its path below the folder of the pattern.
+
+    ``listed`` and ``listed_params`` are what a listing of URLs says of the files.
+    """
 
     graph: str
     params: str
     relative: str
+    listed: ListedFile | None = None
+    listed_params: ListedFile | None = None
 
 
 class Task(msgspec.Struct, frozen=True):

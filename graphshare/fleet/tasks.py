@@ -9,8 +9,9 @@ from typing import Literal
 import msgspec
 
 from graphshare.errors import Fault, RefusedError, UsageError
-from graphshare.fleet.listing import iter_sources, stem_of
+from graphshare.fleet.listing import iter_sources, name_of, stem_of
 from graphshare.fleet.records import FleetModel, Task
+from graphshare.formats.paths import base_name, join, real_path, split
 
 Content = Literal["graph", "params", "map"]
 _MOST = 5  # collisions that are listed
@@ -42,7 +43,7 @@ def make_task(template: Template, model: FleetModel, out: str) -> Task:
     """Return the task of one model; ``out`` is the folder of the outputs."""
     stem = stem_of(model.graph)
     subject = {"graph": model.graph, "params": model.params or model.graph, "stem": stem}[template.subject]
-    values = {"{}": subject, "{stem}": stem, "{name}": os.path.basename(stem)}
+    values = {"{}": subject, "{stem}": stem, "{name}": name_of(model.graph)}
     places = [(option, place) for option, content in template.outputs if (place := _place(content, model, out))]
     words = [
         *(_fill(word, values) for word in template.words),
@@ -66,10 +67,11 @@ def _place(content: str, model: FleetModel, out: str) -> str:
     """Return where an output of a model goes, empty for parameters of a model without any."""
     relative = model.relative.removesuffix(".gz")
     if content == "graph":
-        return os.path.join(out, relative)
+        return join(out, relative)
     if content == "params":
-        return os.path.join(out, os.path.dirname(relative), os.path.basename(model.params)) if model.params else ""
-    return os.path.join(out, stem_of(relative) + ("-map.json" if content == "map" else content))
+        folder = os.path.dirname(relative)
+        return join(out, os.path.join(folder, base_name(model.params))) if model.params else ""
+    return join(out, stem_of(relative) + ("-map.json" if content == "map" else content))
 
 
 def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str) -> None:
@@ -103,9 +105,9 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
 
 def _may_overlap(models: Iterable[FleetModel], out: str) -> bool:
     """Return whether an output could be a source: a source lies below ``out``."""
-    top = os.path.join(os.path.realpath(out), "")
-    folders = {os.path.dirname(model.graph) for model in models}
-    return any(os.path.join(os.path.realpath(folder), "").startswith(top) for folder in folders)
+    top = join(real_path(out), "")
+    folders = {split(model.graph)[0] for model in models}
+    return any(join(real_path(folder), "").startswith(top) for folder in folders)
 
 
 def _identifier() -> Callable[[str], tuple[str, str]]:
@@ -113,9 +115,9 @@ def _identifier() -> Callable[[str], tuple[str, str]]:
     known: dict[str, str] = {}
 
     def identify(path: str) -> tuple[str, str]:
-        folder, name = os.path.split(path)
+        folder, name = split(path)
         if folder not in known:
-            known[folder] = os.path.realpath(folder)
+            known[folder] = real_path(folder)
         return known[folder], name
 
     return identify

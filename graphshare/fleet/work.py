@@ -11,11 +11,11 @@ from contextlib import contextmanager
 import msgspec
 
 from graphshare.errors import GraphshareError
-from graphshare.fleet.listing import LocalFiles
+from graphshare.fleet.fingerprints import describe_state
 from graphshare.fleet.records import Answer, Captured, FileState, Result, Run, Task
-from graphshare.fleet.redact import redact, redact_urls
 from graphshare.fleet.thread_limit import any_time_limit
 from graphshare.resources import memory_limit
+from graphshare.text.urls import is_url, redact
 
 _LONGEST_ERROR = 2000  # characters
 _MOST_FIGURES = 32  # an object of more numbers is a list by name, not a count of something
@@ -27,9 +27,9 @@ def work(run: Run, task: Task) -> Result:
     graph = params = None
     try:
         with _limits(task):
-            graph = LocalFiles().describe(task.model.graph)
-            params = LocalFiles().describe(task.model.params) if task.model.params else None
-            for folder in {os.path.dirname(path) for path in task.outputs}:
+            graph = describe_state(task.model.graph, task.model.listed)
+            params = describe_state(task.model.params, task.model.listed_params) if task.model.params else None
+            for folder in {os.path.dirname(path) for path in task.outputs if not is_url(path)}:
                 os.makedirs(folder or ".", exist_ok=True)
             captured = run(task.words)
     except GraphshareError as error:  # a file that is gone, or a limit
@@ -81,7 +81,7 @@ def unfinished(task: Task, answer: Answer, error: str, seconds: float = 0.0) -> 
         outputs=tuple(map(redact, task.outputs)),
         result=answer,
         seconds=seconds,
-        error=redact_urls(error),
+        error=redact(error),
     )
 
 
@@ -107,7 +107,7 @@ def _find_figures(report: object) -> dict[str, float]:
 def _find_error(stderr: str) -> str:
     """Return the errors that a command printed, without URLs' secrets; where there are none, what it printed."""
     lines = [line.removeprefix("error: ") for line in stderr.splitlines() if line.startswith("error: ")]
-    text = redact_urls("; ".join(lines) or " ".join(stderr.split()))
+    text = redact("; ".join(lines) or " ".join(stderr.split()))
     return text if len(text) <= _LONGEST_ERROR else text[: _LONGEST_ERROR - 3] + "..."
 
 

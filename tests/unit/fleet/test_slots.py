@@ -95,7 +95,7 @@ def test_no_exception_of_a_command_ends_the_run(tmp_path: Path) -> None:
     path.write_text("{}")
     task = Task(FleetModel(str(path), "", "a.json"), ("x",), (), ("x",))
     result: Result = work(raise_refusal, task)
-    assert (result.result, result.error) == ("failed", "refused: https://host/a is gone")
+    assert (result.result, result.error) == ("failed", "refused: https://host/a?... is gone")
     result = work(raise_bug, task)
     assert (result.result, result.error) == ("failed", "this is a bug of graphshare: ZeroDivisionError: by zero")
     path.unlink()

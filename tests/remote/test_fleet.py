@@ -1,0 +1,74 @@
+"""``foreach`` on URLs: the same patterns, one listing, tags in place of hashes, and no secret in the manifest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import graphshare as gs
+from graphshare.fleet.listing import list_models
+from graphshare.fleet.records import Task
+from tests.cli.test_foreach import inline
+from tests.processes import ROOT
+from tests.remote.web_server import WebServer
+
+__all__ = ["inline"]  # a fixture
+fsspec = pytest.importorskip("fsspec")
+FILES = sorted(path for path in (ROOT / "fixtures").glob("*-*.*") if path.suffix in (".json", ".params"))
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A folder of an object store with the fixtures in two folders."""
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    for path in FILES:
+        for folder in ("a", "b/c"):
+            memory.pipe_file(f"/{tmp_path.name}/{folder}/{path.name}", path.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    return f"memory://{tmp_path.name}"
+
+
+def relatives(*patterns: str) -> list[str]:
+    return [model.relative for model in list_models(patterns)]
+
+
+def test_what_a_url_matches(store: str) -> None:
+    assert relatives(f"{store}/a/*") == ["blog-symbol.json", "lenet-symbol.json", "nin-symbol.json"]
+    assert relatives(f"{store}/**/l*") == ["a/lenet-symbol.json", "b/c/lenet-symbol.json"]
+    assert relatives(f"{store}/b") == [f"c/{name}-symbol.json" for name in ("blog", "lenet", "nin")]
+    assert relatives(f"{store}/a/lenet", f"{store}/a/nin-symbol.json") == ["lenet-symbol.json", "nin-symbol.json"]
+    (lenet,) = list_models([f"{store}/a/lenet"])
+    assert lenet.params == f"{store}/a/lenet-0000.params"
+    with pytest.raises(gs.GraphshareError, match="matches no model"):
+        list_models([f"{store}/a/none*"])
+
+
+def test_a_second_run_does_what_has_changed_in_the_store(store: str, inline: list[Task], tmp_path: Path) -> None:
+    words = ["duplicate", "{}", "--prefix", "b-"]
+    assert all(gs.foreach(f"{store}/a/*", words, out="out", manifest="run.jsonl"))
+    for name in ("blog", "lenet", "nin"):
+        gs.save(gs.duplicate(gs.load(ROOT / "fixtures" / name), "b-"), tmp_path / f"{name}-alone")
+        assert (tmp_path / "out" / f"{name}-symbol.json").read_bytes() == (tmp_path / f"{name}-alone-symbol.json").read_bytes()
+    memory = fsspec.filesystem("memory")
+    path = f"/{tmp_path.name}/a/nin-symbol.json"
+    memory.pipe_file(path, memory.cat_file(path) + b"\n")
+    inline.clear()
+    results = list(gs.foreach(f"{store}/a/*", words, out="out", manifest="run.jsonl"))
+    assert [task.model.relative for task in inline] == ["nin-symbol.json"]
+    assert [result.was_skipped for result in results] == [True, True, False]
+
+
+def test_neither_credentials_nor_queries_reach_the_manifest(site: WebServer, inline: list[Task], tmp_path: Path) -> None:
+    for path in FILES:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    url = f"{site.url}/lenet-symbol.json?token=secret".replace("://", "://user:secret@")
+    manifest = tmp_path / "run.jsonl"
+    for _ in range(2):
+        results = list(gs.foreach([url], ["inspect", "{}"], manifest=manifest))
+        assert len(results) == 1
+    assert "secret" not in manifest.read_text()
+    assert "secret" not in repr(results)
+    assert all(json.loads(line)["source"].startswith("http://") for line in manifest.read_text().splitlines())
