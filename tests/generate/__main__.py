@@ -22,7 +22,7 @@ import numpy as np
 from tests.generate.blame import blame
 from tests.generate.grow import Coverage, Grower, Model
 from tests.generate.invariants import INVARIANTS
-from tests.generate.isolate import isolate, needed_operators
+from tests.generate.isolate import find_difference, isolate, needed_operators
 from tests.generate.judge import ask_mxnet, judge
 from tests.generate.shrink import cut_all, shrink, single_node
 from tests.generate.verdict import Disagreement, Verdict
@@ -120,7 +120,9 @@ class Campaign:
         """Return the nodes that a difference of the whole graph needs; report it unless it is listed."""
         listed = needed_operators(self.oracle_python, model, found, folder)
         smallest = model if listed else isolate(self.oracle_python, model, found.what, folder)
-        listed = listed or needed_operators(self.oracle_python, smallest, found, folder)  # a graph may have two causes
+        if not listed:  # a graph may have two causes: what is listed of the smallest is its own
+            shown = find_difference(self.oracle_python, smallest, found.what, folder) or found
+            listed = needed_operators(self.oracle_python, smallest, shown, folder)
         if listed:
             self.counts["differences known in graphs"] += 1
             return listed

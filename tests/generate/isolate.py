@@ -40,6 +40,12 @@ def isolate(oracle_python: str, model: Model, what: str, folder: Path) -> Model:
     return model
 
 
+def find_difference(oracle_python: str, model: Model, what: str, folder: Path) -> Disagreement | None:
+    """Return the first difference of this kind that a graph shows."""
+    (answer,) = ask_mxnet(oracle_python, [model], folder)
+    return next((found for found in judge(model, answer).disagreements if found.what == what), None)
+
+
 def _list_parts(numbers: Sequence[int]) -> list[Sequence[int]]:
     """All of them, halves, quarters, and the first alone."""
     size, parts = len(numbers), []

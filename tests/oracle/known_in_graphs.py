@@ -25,6 +25,9 @@ REWRITTEN: dict[str, tuple[int, ...] | None] = {
 a value that others read is reshaped for them too. Alone, with variables of their own, they compute what they should.
 """
 
+GUESSED = frozenset(("_rnn_param_concat",))
+"""Operators of which MXNet takes a size that is not known to be 0, also of what their inputs were computed from."""
+
 IN_GRAPHS: tuple[tuple[str, str, str, str], ...] = (
     (
         "_npi_column_stack|_npi_hstack|_npi_dstack|_npi_vstack",
@@ -67,7 +70,12 @@ IN_GRAPHS: tuple[tuple[str, str, str, str], ...] = (
     ("_sg_mkldnn_.*", "crash", "ends", "layers that oneDNN joins do not live in graphs that are bound anew"),
     ("_contrib_quantize_asym", "crash", "ends", "without oneDNN's own graph passes it calls a function that is not there"),
     ("_npi_pad", "refusal", "np_pad_op.* != kNullOp", "it insists on writing an output that nobody reads"),
-    (".*", "refusal", r"== kWriteTo \(0 vs\. 1\)", "an operator insists on writing an output that nobody reads"),
+    (
+        ".*",
+        "refusal",
+        r"== kWriteTo \(0 vs\. 1\)|only supports kWriteTo",
+        "an operator insists on writing an output that nobody reads",
+    ),
 )
 """Differences of graphs that no operator shows alone: an operator they need, their kind, MXNet's message, and the reason."""
 

@@ -209,6 +209,11 @@ def _has_ends(case: dict[str, Any], inputs: list[Any]) -> bool:
     return len(inputs) > 1
 
 
+def _has_no_differences(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """No more elements than differences are taken: the gradient of an output without elements is not written."""
+    return bool(inputs[0].shape[int(case["attrs"].get("axis", -1))] <= int(case["attrs"].get("n", 1)))
+
+
 def _casts_to_whole(case: dict[str, Any], inputs: list[Any]) -> bool:
     """The gradient of a cast to whole numbers consists of whole numbers, whose bits are then read as floats."""
     return not case["attrs"].get("dtype", "float32").startswith("float")
@@ -250,6 +255,7 @@ WHERE: tuple[tuple[str, Callable[[dict[str, Any], list[Any]], bool], str], ...] 
     ("Reshape", _has_inferred_front_axis, "MXNet ends"),
     ("_npi_tensordot|_npi_tensordot_int_axes|_np_dot|_npi_matmul", _has_no_products, "in graphs: gradient"),
     ("_npi_ediff1d", _has_ends, "in graphs: gradient"),
+    ("_npi_diff", _has_no_differences, "in graphs: gradient"),
     ("amp_cast", _casts_to_whole, "in graphs: gradient"),
 )
 """Operators that differ for some inputs only: for which, and how the answers differ; "in graphs" only the graph's gradients."""

@@ -30,7 +30,7 @@ def bound_indices(index: Array, size: int, mode: str = "clip") -> Array:
     places = convert(index, np.int64)
     if mode == "wrap":
         return np.mod(places, size)
-    if mode == "raise" and places.size and not (places.min() >= 0 and places.max() < size):
+    if mode == "raise" and places.size and not (index.min() >= 0 and places.max() < size):  # -0.5 is below 0
         raise KernelError(f"index {places.min() if places.min() < 0 else places.max()} is out of range for size {size}")
     return np.clip(places, 0, size - 1)
 

@@ -69,7 +69,9 @@ def _shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shap
         return inputs, outputs
     if not x:
         raise KernelError("samples without axes, expected at least one")
-    rank = next((len(p) for p in inputs[1:] if p is not None), len(x) - 1)
+    rank = next((len(p) for p in inputs[1:] if p is not None), None)
+    if rank is None:  # parameters have the shape of the samples, or of their first axes
+        return [x, *inputs[1:]], [x]
     if rank > len(x):
         raise KernelError(f"parameters have {format_count(rank, 'axis')}, samples only {len(x)}")
     return [x, *(unify(p, x[:rank]) for p in inputs[1:])], [x]

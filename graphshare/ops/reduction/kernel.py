@@ -194,11 +194,13 @@ def cumsum(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def _cumsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     shape, axis = inputs[0], attrs["axis"]
+    if axis is not None:
+        shape = unify(shape, outputs[0])
+        if shape is not None:
+            axis_of(axis, len(shape))
+        return [shape], [shape]
     if shape is None:
         return inputs, outputs
-    if axis is not None:
-        axis_of(axis, len(shape))
-        return inputs, [unify(shape, outputs[0])]
     return inputs, [(size_of(shape),)]
 
 

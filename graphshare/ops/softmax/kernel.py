@@ -77,8 +77,10 @@ def softmax(context: Context, attrs: Attrs, x: Array, length: Array | None = Non
     data, _ = _prepare(context, attrs, x, 1)
     axis = axis_of(attrs["axis"], x.ndim)
     places = np.arange(x.shape[axis]).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
-    masked = np.where(places < np.expand_dims(length, axis), data, data.dtype.type(-np.inf))
-    return _round(softmax_along(masked, axis, masked, _temperature(attrs)), attrs, x)
+    inside = places < np.expand_dims(length, axis)
+    masked = np.where(inside, data, data.dtype.type(-np.inf))
+    result = softmax_along(masked, axis, masked, _temperature(attrs))
+    return _round(np.where(inside, result, result.dtype.type(0)), attrs, x)  # 0 also beside NaN
 
 
 def softmax_activation(context: Context, attrs: Attrs, x: Array) -> Array:
