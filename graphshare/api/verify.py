@@ -52,7 +52,8 @@ def verify(
     folded model computes what its source does. With ``recorded``, a file or arrays by name, the outputs are those that were
     recorded (``run`` with ``all_outputs``, or MXNet's own by their names), for the recorded inputs.
 
-    The path of an ONNX model is compared in onnxruntime with the graph of ``against``.
+    Branches of an ONNX model, and two ONNX models, are computed in onnxruntime, each in a session of its own; the path of an
+    ONNX model is compared there with a graph of MXNet in ``against``.
 
     Structure, parameters and values are compared, with ``train_step`` also one step of SGD. The branches are those of the
     rewrites that made ``model``; for a model from a file they are named by ``prefixes`` or the ``map`` of the rewrite, else

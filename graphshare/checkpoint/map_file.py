@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -97,7 +97,7 @@ def describe_rewrite(model: Checkpoint) -> dict[str, Any]:
     """
     rewrite, sources = _rewrite_of(model)
     numbers = {source.graph: i for i, source in enumerate(sources)}
-    new_ids = {node: i for i, node in enumerate(rewrite.graph.nodes)}
+    new_ids = {node: i for i, node in enumerate(_list_as_read(rewrite.graph))}
     shared = _images_by_count(rewrite)
     copies = Counter(branch.source for branch in rewrite.branches)
     entries = []
@@ -126,6 +126,15 @@ def describe_rewrite(model: Checkpoint) -> dict[str, Any]:
         )
     files = [{"file": _readable(source.where), "sha256": _hash(source)} for source in sources]
     return {"version": MAP_VERSION, "sources": files, "entries": entries}
+
+
+def _list_as_read(graph: Graph) -> Sequence[Node]:
+    """Return the nodes in the order that they have when the graph is written and read again."""
+    if not graph.source.holds_parameters:
+        return graph.nodes
+    from graphshare.formats.onnx.write import list_as_read  # start-up: symbol files need no other format
+
+    return list_as_read(graph)
 
 
 def _hash(source: Checkpoint) -> str:

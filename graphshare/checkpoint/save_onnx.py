@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Mapping
 from itertools import islice
 
 import msgspec
@@ -15,13 +16,14 @@ from graphshare.formats.onnx.differences import find_differences
 from graphshare.formats.onnx.encode import encode_tensor
 from graphshare.formats.onnx.external import Placement, Weights
 from graphshare.formats.onnx.protobuf import Message
+from graphshare.formats.onnx.stored import OnnxSource
 from graphshare.formats.onnx.value_types import infer_types, list_untyped
-from graphshare.formats.onnx.write import encode_graph_file
+from graphshare.formats.onnx.write import TensorEncoder, encode_graph_file
 from graphshare.formats.open_source import open_source
 from graphshare.formats.output_paths import UsedFile, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.byte_ranges import copy_ranges, first_difference, write_all
-from graphshare.formats.params.records import Record
+from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.onnx import Bytes, Data, Tensor
 from graphshare.progress import task
@@ -56,12 +58,8 @@ def stage_onnx(model: Checkpoint, target: str, stage: OutputTransaction, setting
     if target == "-" and placement.ranges:
         hint = "name a file with -o; the data goes beside it"
         raise RefusedError(Fault("the model has external data, which stdout has no place for", hint=hint))
-    arrays = _list_arrays(model)
-
-    def encode(node: Node, name: str) -> Message | None:
-        record = arrays.get(node.name) if arrays else None
-        return placement.encode(node, name) if record is None else _encode_array(model, record, name)
-
+    arrays = _list_arrays(model.parameter_file)
+    encode = _make_encoder(placement, model.parameter_file, arrays)
     data = encode_graph_file(graph, encode, infer_types(graph, list_untyped(graph)))
     if data.size > LARGEST:
         hint = "--mode tie keeps one copy of the weights; onnx.save_model moves them to external data"
@@ -72,6 +70,33 @@ def stage_onnx(model: Checkpoint, target: str, stage: OutputTransaction, setting
     if placement.ranges:
         _write_data(model, placement, stage, verify_bytes=settings.verify_bytes)
     return []
+
+
+def encode_for_session(graph: Graph, parameters: ParameterFile | None) -> tuple[bytes, str]:
+    """Return the bytes of a model that is not saved, and the directory of its external data.
+
+    Raises:
+        RefusedError: its external data is in several directories, or the bytes would be more than protobuf allows.
+    """
+    folder = graph.source.file.folder if isinstance(graph.source, OnnxSource) else ""
+    placement = Placement(graph, os.path.join(folder, "model.onnx"))
+    if placement.ranges:
+        hint = "write the model first: its data is then beside it"
+        raise RefusedError(Fault("the model has external data in several directories", hint=hint))
+    data = encode_graph_file(graph, _make_encoder(placement, parameters, _list_arrays(parameters)))
+    if data.size > LARGEST:
+        raise RefusedError(Fault(f"the model has {format_bytes(data.size)}, and 2 GiB is the most"))
+    return b"".join(data.pieces()), folder
+
+
+def _make_encoder(placement: Placement, parameters: ParameterFile | None, arrays: Mapping[str, Record]) -> TensorEncoder:
+    def encode(node: Node, name: str) -> Message | None:
+        record = arrays.get(node.name) if arrays else None
+        if record is None or parameters is None:
+            return placement.encode(node, name)
+        return _encode_array(parameters, record, name)
+
+    return encode
 
 
 def _write_model(data: Data, graph: Graph, target: str, stage: OutputTransaction, changed: Collection[str]) -> None:
@@ -85,16 +110,15 @@ def _write_model(data: Data, graph: Graph, target: str, stage: OutputTransaction
         check_written(out.name, graph, where=target, changed=changed)
 
 
-def _list_arrays(model: Checkpoint) -> dict[str, Record]:
+def _list_arrays(parameters: ParameterFile | None) -> dict[str, Record]:
     """Return the parameters that were given as arrays since the model was loaded, by name."""
-    records = model.parameter_file.records if model.parameter_file is not None else ()
+    records = parameters.records if parameters is not None else ()
     return {r.key or "": r for r in records if r.origin is not None and r.origin.array is not None}
 
 
-def _encode_array(model: Checkpoint, record: Record, name: str) -> Message:
-    assert model.parameter_file is not None
+def _encode_array(parameters: ParameterFile, record: Record, name: str) -> Message:
     shape, dtype = record.shape_and_dtype()
-    with ArrayReader(model.parameter_file) as reader:
+    with ArrayReader(parameters) as reader:
         content = b"".join(reader.chunks(record))
     return encode_tensor(Tensor(name, dtype, shape, Bytes(content)))
 

@@ -10,6 +10,7 @@ from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.implied import implied_variables
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.execute.engines.executor import Executor
+from graphshare.execute.engines.onnx_session import EXTRA, has_runtime
 from graphshare.execute.plan import UnsupportedError, unsupported_operators
 from graphshare.execute.prepare import describe_upgrade, upgrade_part
 from graphshare.formats.params.lookup import compare_parameters
@@ -36,6 +37,8 @@ from graphshare.verification.stages import (
 )
 from graphshare.verification.training import Training, train_branches
 from graphshare.verification.values import EngineComparison, Values, compare_engines, compare_values
+
+NO_RUNTIME = f"onnxruntime, which computes ONNX models, is not installed: {EXTRA.format('it')}"
 
 
 def verify(
@@ -68,6 +71,10 @@ def verify(
         return verify_recorded(left, recorded, settings, name=recorded_name)
     if right is not None and settings.values_only:
         check_names([left.graph, right.graph], [left.graph, right.graph], settings, {})
+        if left.graph.source.format != "mxnet":
+            from graphshare.verification.onnx_by_name import compare_models  # start-up: few proofs are of ONNX models
+
+            return compare_models(left, right, settings)
         return compare_by_name(right, left, settings, name="the other graph")
     if right is not None:
         return _verify_pairs(pair_files(left.graph, right.graph), left, right, settings)
@@ -185,8 +192,9 @@ def _verify_branch(
     stages.append(parameter_stage(values.parameters, sides.records[0] is None))
     parameters = tuple(ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in values.parameters)
     if sides.graphs[0].source.format != "mxnet":
-        stages.append(Stage("values", "skipped", "not run"))
-        return BranchReport(pair.reference, pair.label, tuple(stages), parameters=parameters)
+        rounds = _run_sessions(pairing, values, twins, notes) if has_runtime() else ()
+        stages.append(value_stage(rounds) if rounds else Stage("values", "skipped", "not run", (NO_RUNTIME,)))
+        return BranchReport(pair.reference, pair.label, tuple(stages), rounds, parameters=parameters)
     faults = unsupported_operators([a for a, _ in pairing.pairs])
     if faults and not settings.allow_unsupported:
         raise UnsupportedError(faults)
@@ -203,6 +211,12 @@ def _verify_branch(
     done = _run_branches(pairing, values, assigned, executors, notes)
     stages += done.stages
     return BranchReport(pair.reference, pair.label, tuple(stages), done.rounds, done.training, parameters, done.engines)
+
+
+def _run_sessions(pairing: Pairing, values: BranchInputs, twins: Twins, notes: dict[str, None]) -> tuple[Values, ...]:
+    from graphshare.verification.onnx_values import compare_in_sessions  # start-up: few proofs are of ONNX models
+
+    return compare_in_sessions(pairing, values, twins, notes)
 
 
 class Compared(msgspec.Struct, frozen=True, eq=False):

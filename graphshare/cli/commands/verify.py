@@ -112,8 +112,10 @@ def command(
     everything and are compared with each other too, so that none checks itself alone: numbers may differ by --rtol of the
     largest in their output.
 
-    GRAPH may be an ONNX model: with --against it is run in onnxruntime on the same inputs as that graph, and numbers may differ
-    by --rtol of the largest in their output.
+    Branches of an ONNX model, and two ONNX models, are computed in onnxruntime, each in a session of its own. Inputs are drawn
+    by their declared dtypes and shapes: one sample, and sizes that the model leaves open at 8, 64 or 224, the first that it
+    computes. An ONNX model --against a graph of MXNet is run on the same inputs as that graph, and numbers may differ by --rtol
+    of the largest in their output.
 
     More than --max-memory, by default more than is available, is refused before anything runs. --time-limit ends the command
     with exit code 2: there is no answer.

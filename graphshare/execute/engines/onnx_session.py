@@ -19,7 +19,10 @@ EXTRA = "pip install 'graphshare[onnx]' gives {}; there are wheels of onnxruntim
 
 
 class Session:
-    """A session of onnxruntime. ``inputs`` are the shapes of inputs by name (a text for a free size), ``outputs`` names."""
+    """A session of onnxruntime. ``inputs`` are the shapes of inputs by name (a text for a free size), ``outputs`` names.
+
+    ``dtypes`` are those of the inputs in onnxruntime's words (``float``); of what is not a tensor the whole type.
+    """
 
     def __init__(
         self,
@@ -67,6 +70,7 @@ class Session:
             where = model if isinstance(model, str) else ""
             raise InputError(Fault(f"onnxruntime {self.version} refuses the model: {error}", where=where)) from error
         self.inputs = {value.name: tuple(value.shape) for value in self._session.get_inputs()}
+        self.dtypes = {value.name: _read_dtype(value.type) for value in self._session.get_inputs()}
         self.outputs = [value.name for value in self._session.get_outputs()]
 
     def run(self, feeds: Mapping[str, Array]) -> list[Any]:
@@ -80,6 +84,10 @@ class Session:
         except Exception as error:  # as above
             raise InputError(Fault(f"onnxruntime {self.version} fails: {error}")) from error
         return outputs
+
+
+def _read_dtype(text: str) -> str:
+    return text.removeprefix("tensor(").removesuffix(")") if text.startswith("tensor(") else text
 
 
 def count_threads() -> int:

@@ -6,14 +6,16 @@ Fields stand in the order of their numbers, as protobuf's own libraries write th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from typing import TypeVar
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS
-from graphshare.formats.onnx.decode import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, TENSOR_NAME, VALUE_INFO
+from graphshare.formats.onnx.decode import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
+from graphshare.formats.onnx.messages import describe_value, rename_annotation, rename_message, rename_sparse
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.stored import NamedMessage, OnnxSource, Span, outputs_of, stored_of
-from graphshare.formats.onnx.wire import encode_text, scan, text_at
+from graphshare.formats.onnx.wire import encode_text, scan
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.onnx import Data
 
@@ -75,35 +77,30 @@ def encode_model(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types
     return message
 
 
-def rename_message(message: NamedMessage, name: str) -> Data | Message:
-    """Return a message under another name; its own bytes where it has that name."""
-    if message.name == name:
-        return message.span
-    span = message.span
-    renamed = Message()
-    renamed.add_encoded(Span(span.file, span.start, message.name_start))
-    renamed.add_bytes(message.number, encode_text(name))
-    renamed.add_encoded(Span(span.file, message.name_end, span.end))
-    return renamed
+def list_as_read(graph: Graph) -> list[Node]:
+    """Return the nodes in the order that they have in a graph that is read from the file of this one."""
+    variables = [node for node in graph.nodes if not node.op]
+    inputs = [node for node in variables if _is_input(node)]
+    tensors = [
+        (SPARSE if stored.is_sparse else INITIALIZER, stored.tensor.rank, node)
+        for node in variables
+        if (stored := stored_of(node.details)).tensor is not None and not _is_input(node)
+    ]
+    others = [node for _, node in _order(tensors)]
+    return [*inputs, *others, *(node for node in graph.nodes if node.op)]
 
 
-def _rename_sparse(message: NamedMessage, name: str) -> Data | Message:
-    """Return a SparseTensorProto under another name, which is that of its values."""
-    if message.name == name:
-        return message.span
-    span, renamed = message.span, Message()
-    for field in scan(span.file.data, span.start, span.end):
-        if field[2] != message.name_start:
-            renamed.add_encoded(Span(span.file, field[2], field[4]))
-            continue
-        values = Message()
-        for inner in scan(span.file.data, field[3], field[4]):
-            if inner[0] != TENSOR_NAME:
-                values.add_encoded(Span(span.file, inner[2], inner[4]))
-            elif text_at(span.file.data, inner) == message.name:
-                values.add_bytes(TENSOR_NAME, encode_text(name))
-        renamed.add_message(1, values)
-    return renamed
+Item = TypeVar("Item")
+
+
+def _order(items: Iterable[tuple[int, int, Item]]) -> list[tuple[int, Item]]:
+    """Return items by list and rank: list by list in the order of their file, those of copies after those of the originals."""
+    seen: Counter[tuple[int, int]] = Counter()
+    numbered = []
+    for number, rank, item in items:
+        numbered.append((number, seen[number, rank], rank, item))
+        seen[number, rank] += 1
+    return [(number, item) for number, _, _, item in sorted(numbered, key=lambda entry: entry[:3])]
 
 
 class _GraphWriter:
@@ -142,10 +139,10 @@ class _GraphWriter:
         """Return the GraphProto."""
         variables = [node for node in self._nodes if not node.op]
         items: list[tuple[int, Data | Message]] = [(NODE, self._encode_node(node)) for node in self._nodes if node.op]
-        items += self._order(self._list_tensors(variables))
+        items += _order(self._list_tensors(variables))
         items += [(INPUT, self._encode_input(node)) for node in variables if _is_input(node)]
         items += [(OUTPUT, self._encode_output(head)) for head in self._graph.heads]
-        items += self._order(self._list_infos())
+        items += _order(self._list_infos())
         items += [(-number, span) for number, span in _source(self._graph).rest]
         message = Message()
         for number, item in sorted(items, key=lambda item: abs(item[0])):
@@ -205,19 +202,19 @@ class _GraphWriter:
         for node in variables:
             stored, (name,) = stored_of(node.details), self._own_names(node)
             if stored.tensor is not None and stored.is_sparse:
-                yield SPARSE, stored.tensor.rank, _rename_sparse(stored.tensor, name)
+                yield SPARSE, stored.tensor.rank, rename_sparse(stored.tensor, name)
             elif stored.tensor is not None:
                 yield INITIALIZER, stored.tensor.rank, self._encode_tensor(node, name) or rename_message(stored.tensor, name)
 
     def _encode_input(self, node: Node) -> Data | Message:
         (name,), declared = self._own_names(node), stored_of(node.details).input
         declared = declared or find_value_info(_source(self._graph), node.name)
-        return _describe_value(name) if declared is None else rename_message(declared, name)
+        return describe_value(name) if declared is None else rename_message(declared, name)
 
     def _encode_output(self, head: Entry) -> Data | Message:
         name, stored = self._name(head), stored_of(head.node.details)
         known = stored.values.results.get(head.index) or stored.values.infos.get(head.index) or stored.input
-        return _describe_value(name, self._types.get(name)) if known is None else rename_message(known, name)
+        return describe_value(name, self._types.get(name)) if known is None else rename_message(known, name)
 
     def _list_infos(self) -> Iterator[tuple[int, int, Data | Message]]:
         for node in self._nodes:
@@ -232,7 +229,7 @@ class _GraphWriter:
                 if (node, index) not in self._heads and index not in stored.values.infos and node.op:
                     yield VALUE_INFO, _LAST, rename_message(message, names[index])
             for index, message in stored.values.annotations.items():
-                yield ANNOTATION, message.rank, _rename_annotation(message, names[index], self._new_names())
+                yield ANNOTATION, message.rank, rename_annotation(message, names[index], self._new_names())
         for number, message in _source(self._graph).orphans:
             if not any(message.name in names for names in self._around):
                 yield number, message.rank, message.span
@@ -247,15 +244,6 @@ class _GraphWriter:
             for old, new in zip(read, self._own_names(node), strict=True):
                 found.setdefault(old, []).append(new)
         return found
-
-    def _order(self, items: Iterable[tuple[int, int, Data | Message]]) -> list[tuple[int, Data | Message]]:
-        """Return messages list by list in the order of their file, those of copies after those of the originals."""
-        seen: Counter[tuple[int, int]] = Counter()
-        numbered = []
-        for number, rank, item in items:
-            numbered.append((number, seen[number, rank], rank, item))
-            seen[number, rank] += 1
-        return [(number, item) for number, _, _, item in sorted(numbered, key=lambda entry: entry[:3])]
 
 
 _LAST = 1 << 62
@@ -292,15 +280,6 @@ def _find_free_names(names: Set[str], around: tuple[Set[str], ...]) -> dict[str,
     return renamed
 
 
-def _describe_value(name: str, type_bytes: bytes | None = None) -> Message:
-    """Return a ValueInfoProto; without a type where none is known."""
-    message = Message()
-    message.add_bytes(1, encode_text(name))
-    if type_bytes is not None:
-        message.add_bytes(2, type_bytes)
-    return message
-
-
 def _encode_attribute(span: Span, bodies: Iterator[_GraphWriter]) -> Message:
     """Return an AttributeProto with its graphs as ``bodies`` encode them; all else as it was read."""
     message = Message()
@@ -310,27 +289,3 @@ def _encode_attribute(span: Span, bodies: Iterator[_GraphWriter]) -> Message:
         else:
             message.add_encoded(Span(span.file, begin, end))
     return message
-
-
-def _rename_annotation(message: NamedMessage, name: str, new_names: Mapping[str, Sequence[str]]) -> Data | Message:
-    """Return a TensorAnnotation for the value ``name``.
-
-    The values that it refers to have their new names; of several that with the prefix of ``name``.
-    """
-    if message.name == name:
-        return message.span
-    prefix = name.removesuffix(message.name) if name.endswith(message.name) else ""
-    span, renamed = message.span, Message()
-    renamed.add_bytes(1, encode_text(name))
-    for number, _, begin, start, end in scan(span.file.data, span.start, span.end):
-        if number == 2:
-            pair = Message()
-            for inner in scan(span.file.data, start, end):
-                text = text_at(span.file.data, inner)
-                names = new_names.get(text, ()) if inner[0] == 2 else ()
-                new = names[0] if len(names) == 1 else prefix + text if prefix + text in names else text
-                pair.add_bytes(inner[0], encode_text(new))
-            renamed.add_message(2, pair)
-        elif number != 1:
-            renamed.add_encoded(Span(span.file, begin, end))
-    return renamed

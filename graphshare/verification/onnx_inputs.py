@@ -1,0 +1,111 @@
+"""Inputs of ONNX models: those that are fed, and others drawn by their declared dtypes and shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from graphshare.errors import Fault, RefusedError
+from graphshare.execute.engines.onnx_session import Session
+from graphshare.execute.feeds import GivenShape
+from graphshare.ops.kernel import Array
+from graphshare.text.format import format_shape
+
+OPEN_SIZES = (8, 64, 224)
+"""What sizes that a model leaves open are tried at in turn; that of a batch is 1."""
+_DTYPES = {"float": "float32", "double": "float64", "float16": "float16", "bool": "bool", "string": "object"}
+_DTYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+
+
+class InputDrawer:
+    """Draws inputs for a session. ``feeds`` and ``shapes`` are by the names of its inputs.
+
+    Raises:
+        RefusedError: an input has no dtype that can be drawn, or a shape that does not fit what the model declares; all such
+            inputs are listed.
+    """
+
+    def __init__(self, session: Session, feeds: Mapping[str, Array], shapes: Mapping[str, GivenShape], seed: int) -> None:
+        self._session, self._feeds, self._shapes, self._seed = session, feeds, shapes, seed
+        faults = [fault for name in session.inputs for fault in self._find_faults(name)]
+        if faults:
+            raise RefusedError(faults)
+
+    @property
+    def has_open_sizes(self) -> bool:
+        """Whether a size is left to be chosen."""
+        return any(None in self._sizes(name) for name in self._session.inputs if name not in self._feeds)
+
+    def draw(self, size: int) -> dict[str, Array]:
+        """Return a value for each input, with ``size`` for what is open: batches of one sample."""
+        drawn: dict[str, Array] = {}
+        rng = np.random.default_rng(self._seed)
+        for name in self._session.inputs:
+            dtype = _DTYPES.get(self._session.dtypes[name], "")
+            if name in self._feeds:
+                drawn[name] = _convert(self._feeds[name], dtype)
+            else:
+                sizes = (self._choose(name, place, size) for place in range(len(self._sizes(name))))
+                drawn[name] = _draw(rng, tuple(sizes), dtype)
+        return drawn
+
+    def describe(self, values: Mapping[str, Array]) -> list[tuple[str, str]]:
+        """Return the name of each input that was drawn, and how."""
+        return [
+            (name, f"is seeded ({self._seed}), {value.shape} {value.dtype}")
+            for name, value in values.items()
+            if name not in self._feeds
+        ]
+
+    def _find_faults(self, name: str) -> list[Fault]:
+        dtype, declared = self._session.dtypes[name], self._session.inputs[name]
+        if name in self._feeds:
+            return []
+        if dtype not in _DTYPES:
+            return [Fault(f"input {name!r} is a {dtype}, which is not drawn", hint="compare a part without it (extract --cut)")]
+        given = self._shapes.get(name)
+        if given is None:
+            return []
+        fits = len(given) == len(declared) and all(
+            n is None or not isinstance(m, int) or n == m for n, m in zip(given, declared, strict=True)
+        )
+        if fits:
+            return []
+        return [Fault(f"--shape {name!r} is {format_shape(given)}, and the model declares {_format_declared(declared)}")]
+
+    def _sizes(self, name: str) -> Sequence[int | None]:
+        """Return the sizes of an input; None for what is open."""
+        declared = [n if isinstance(n, int) and n >= 0 else None for n in self._session.inputs[name]]
+        given = self._shapes.get(name, (None,) * len(declared))
+        return [m if n is None else n for n, m in zip(given, declared, strict=True)]
+
+    def _choose(self, name: str, place: int, size: int) -> int:
+        """Return a size: what is given, else what the input of the same dimension has, else 1 for a batch and ``size``."""
+        known = self._sizes(name)[place]
+        if known is not None:
+            return known
+        symbol = self._session.inputs[name][place]
+        for other, shape in self._session.inputs.items():
+            sizes = self._feeds[other].shape if other in self._feeds else self._sizes(other)
+            for dimension, n in zip(shape, sizes, strict=False):
+                if isinstance(symbol, str) and dimension == symbol and n is not None:
+                    return n
+        batches = {shape[0] for shape in self._session.inputs.values() if shape}
+        return 1 if place == 0 or (isinstance(symbol, str) and symbol in batches) else size
+
+
+def _convert(array: Array, dtype: str) -> Array:
+    return array.astype(dtype) if dtype and array.dtype != dtype and array.dtype.kind != "O" else array
+
+
+def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    if dtype == "object":
+        return np.full(shape, "a", dtype)
+    if dtype.startswith("float"):
+        return rng.standard_normal(shape).astype(dtype)
+    return rng.integers(0, 2, shape).astype(dtype)  # indices of any table, and both values of a condition
+
+
+def _format_declared(shape: Sequence[object]) -> str:
+    return "x".join(str(n) if isinstance(n, int) else str(n or "?") for n in shape) or "()"

@@ -1,0 +1,106 @@
+"""``verify`` of ONNX models: branches in sessions of their own, and two files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import graphshare as gs
+from graphshare.execute.engines import onnx_session
+from tests.onnx_files.made import MADE
+
+
+def write(folder: Path, name: str, model: onnx.ModelProto | None = None) -> Path:
+    path = folder / f"{name}.onnx"
+    path.write_bytes((model or MADE[name]()).SerializeToString())
+    (folder / "w.bin").write_bytes(np.arange(12, dtype=np.float32).tobytes())
+    return path
+
+
+def siamese(folder: Path, name: str, mode: str) -> Path:
+    gs.save(gs.duplicate(gs.load(write(folder, name)), "b_", mode=mode), folder / "siam.onnx", map=folder / "map.json")  # type: ignore[arg-type]
+    return folder / "siam.onnx"
+
+
+@pytest.mark.parametrize("name", [name for name in MADE if name != "kinds"])
+@pytest.mark.parametrize("mode", ["tie", "copy"])
+def test_branches_are_equal_bit_for_bit(name: str, mode: str, tmp_path: Path) -> None:
+    model = siamese(tmp_path, name, mode)
+    for report in (gs.verify(model), gs.verify(model, prefixes="b_"), gs.verify(model, map=tmp_path / "map.json")):
+        assert report
+        (branch,) = report.branches
+        assert [stage.verdict for stage in branch.stages] == ["holds"] * 3
+        assert branch.rounds[0].engine == "onnxruntime"
+        assert all(output.comparison.identical for output in branch.rounds[0].outputs)
+        assert report.verdict == "EQUAL: b_ and the original, bit for bit"
+
+
+def test_a_rewritten_model_is_compared_before_it_is_saved(tmp_path: Path) -> None:
+    model = gs.duplicate(gs.load(write(tmp_path, "external")), ["b_", "c_"], mode="tie")
+    report = gs.verify(model, rounds=2, seed=5)
+    assert report
+    assert [len(branch.rounds) for branch in report.branches] == [2, 2]
+    assert "'data' (original), 'b_data' (b_), 'c_data' (c_) is seeded (5), (1, 2) float32" in " ".join(report.notes)
+
+
+def test_the_first_value_that_differs_is_named(tmp_path: Path) -> None:
+    path = siamese(tmp_path, "dense", "copy")
+    model = onnx.load(path)
+    next(t for t in model.graph.initializer if t.name == "b_w").CopyFrom(
+        numpy_helper.from_array(np.full((2, 2), -0.75, np.float32), "b_w")
+    )
+    report = gs.verify(write(tmp_path, "other", model), feeds={"data": np.ones((3, 2), np.float32)})
+    assert not report
+    stages = {stage.name: stage for stage in report.branches[0].stages}
+    assert stages["parameters"].verdict == stages["values"].verdict == "fails"
+    assert stages["values"].details[-1].startswith("first at MatMul 'b_h' and 'h', output 0: values differ, max abs 2.5")
+    assert report.branches[0].rounds[0].outputs[0].shape == (3, 2)
+
+
+def test_two_files_are_compared(tmp_path: Path) -> None:
+    path = write(tmp_path, "branches")
+    gs.save(gs.rename(gs.load(path), prefix="q_"), tmp_path / "renamed.onnx")
+    assert gs.verify(path, against=tmp_path / "renamed.onnx").verdict == "EQUAL: other and the original, bit for bit"
+    other = write(tmp_path, "dense")
+    with pytest.raises(gs.GraphshareError, match="operators"):
+        raise gs.GraphshareError([*gs.verify(path, against=other).branches[0].stages[0].details])
+
+
+def test_outputs_of_different_structures_are_compared_by_name(tmp_path: Path) -> None:
+    path, model = write(tmp_path, "dense"), MADE["dense"]()
+    model.graph.node[1].op_type = "Identity"
+    model.graph.node.insert(1, helper.make_node("Relu", ["h"], ["rectified"]))
+    model.graph.node[2].input[0] = "rectified"
+    other = write(tmp_path, "longer", model)
+    assert not gs.verify(path, against=other)
+    assert gs.verify(path, against=other, values_only=True)
+    model.graph.node[2].input[0] = "h"
+    report = gs.verify(path, against=write(tmp_path, "wrong", model), values_only=True)
+    assert report.verdict == "NOT EQUAL: values of the other model"
+
+
+def test_sizes_that_are_open_are_chosen(tmp_path: Path) -> None:
+    nodes = [helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[20, 20])]
+    ends = [helper.make_tensor_value_info(name, 1, ["N", 3, "H", "W"]) for name in "xy"]
+    model = helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:]), ir_version=8,
+                              opset_imports=[helper.make_opsetid("", 17)])  # fmt: skip
+    path = write(tmp_path, "pool", model)
+    siam = gs.duplicate(gs.load(path), "b_", mode="tie")
+    assert "(1, 3, 64, 64)" in gs.verify(siam).notes[0]
+    assert "(2, 3, 30, 64)" in gs.verify(siam, shapes={"b_x": (2, None, 30, None)}).notes[0]
+    with pytest.raises(gs.GraphshareError, match=r"--shape 'x' is \(1,4\), and the model declares Nx3xHxW"):
+        gs.verify(siam, shapes={"x": (1, 4)})
+    with pytest.raises(gs.GraphshareError, match=r"onnxruntime .* fails") as raised:
+        gs.verify(siam, shapes={"x": (1, 3, 4, 4)})
+    assert "--shape" in raised.value.faults[0].hint
+
+
+def test_without_onnxruntime_values_are_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_session, "find_spec", lambda name: None)
+    report = gs.verify(siamese(tmp_path, "dense", "tie"))
+    assert report.verdict == "EQUAL: b_ and the original, values not compared"
+    assert "pip install 'graphshare[onnx]'" in report.branches[0].stages[-1].details[0]
