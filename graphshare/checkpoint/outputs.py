@@ -73,16 +73,16 @@ def resolve_outputs(
         params = params or (params_path(stem, model.epoch) if has_params and not in_model else "")
         out = extend(stem, model.graph.source.suffix)
     params, map = _place_params(params, model), place_result(map, model, "-map.json")
-    _check_places(model, params, map, dry_run=dry_run)
+    _check_places(model, out, params, map, dry_run=dry_run)
     outputs = Outputs(out or "-", params, map, in_place=in_place, inputs=tuple(inputs))
     check_outputs(outputs, model)
     return outputs
 
 
-def _check_places(model: Checkpoint, params: str, map: str, *, dry_run: bool) -> None:
+def _check_places(model: Checkpoint, out: str, params: str, map: str, *, dry_run: bool) -> None:
     """Refuse a map on stdout, parameters without a place and a place without parameters. Raises UsageError; all are listed."""
     has_params = model.parameter_file is not None
-    faults = []
+    faults = [] if out == "-" else _check_suffix(model, out)
     if map == "-":
         faults.append(Fault("the map cannot go to stdout", hint="name a file with --map-out"))
     if params and model.graph.source.holds_parameters:
@@ -96,6 +96,18 @@ def _check_places(model: Checkpoint, params: str, map: str, *, dry_run: bool) ->
         faults.append(Fault("the parameters get new names, and nothing says where to write them", hint=hint))
     if faults:
         raise UsageError(faults)
+
+
+def _check_suffix(model: Checkpoint, out: str) -> list[Fault]:
+    """Return the fault of an output whose suffix is that of the other format of graphs."""
+    is_onnx = model.graph.source.format == "onnx"
+    suffix = os.path.splitext(out)[1].lower()
+    if is_onnx and suffix == ".json":
+        return [Fault("is the path of a symbol file, and an ONNX model is written", where=out, hint="let it end in .onnx")]
+    if not is_onnx and suffix == ".onnx":
+        hint = "`graphshare export` writes an MXNet model as ONNX"
+        return [Fault("is the path of an ONNX model, and a symbol file is written", where=out, hint=hint)]
+    return []
 
 
 def resolve_run_outputs(

@@ -48,8 +48,10 @@ def check_target(target: Target, options: CheckOptions) -> TargetResult:
 
 def check_model(model: Checkpoint, options: CheckOptions) -> TargetResult:
     """Run the rules on a model in memory: its graph as it would be written, and its parameters."""
-    data = model.data or b"".join(write_symbol(model.graph))
-    context = CheckContext(model.where, data, params=model.parameter_file, given_shapes=options.shapes)
+    is_onnx = model.graph.source.format == "onnx"
+    data = model.data or (b"" if is_onnx else b"".join(write_symbol(model.graph)))
+    graph = model.graph if is_onnx else None
+    context = CheckContext(model.where, data, params=model.parameter_file, given_shapes=options.shapes, graph=graph)
     findings, suppressed = run_rules(context, options.codes_for(model.where))
     vars(context).clear()  # it refers to itself, and garbage collection is off
     return TargetResult(Target(model.where), tuple(findings), suppressed)

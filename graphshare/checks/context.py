@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from graphshare.analysis.implied import implied_inputs, implied_variables, implies_variables
 from graphshare.analysis.name_lists import Listed, NameLists
 from graphshare.analysis.roles import Kind, Role, assign_roles, implied_role
+from graphshare.checkpoint.load import is_onnx_file
 from graphshare.checks.document import Reading, read_document, walk_documents
 from graphshare.checks.operators import (
     Facts,
@@ -19,6 +20,7 @@ from graphshare.checks.operators import (
     read_facts,
 )
 from graphshare.errors import Fault, InputError
+from graphshare.formats.mxnet.document import begins_like_json
 from graphshare.formats.mxnet.places import LineIndex
 from graphshare.formats.params.records import ParameterFile, Record, format_record
 from graphshare.formats.params.registry import read_index
@@ -74,13 +76,31 @@ class CheckContext:
         params_path: str = "",
         params: ParameterFile | None = None,
         given_shapes: Mapping[str, PartialShape] | None = None,
+        graph: Graph | None = None,
     ) -> None:
+        self._given_graph = graph
         self.where, self.data, self.params_path, self.given_shapes = where, data, params_path, given_shapes or {}
         self._params = params
         self._facts: dict[tuple[str, int], Facts] = {}
 
     @cached_property
+    def format(self) -> str:
+        """The format of the file: ``onnx``, else ``mxnet``."""
+        if self._given_graph is not None:
+            return self._given_graph.source.format
+        return "onnx" if not begins_like_json(self.data) and is_onnx_file(self.where, self.data) else "mxnet"
+
+    @cached_property
     def reading(self) -> Reading:
+        if self._given_graph is not None:
+            return Reading(graph=self._given_graph)
+        if self.format == "onnx":
+            from graphshare.checks.onnx_facts import read_graph  # start-up: symbol files need no other format
+
+            try:
+                return Reading(graph=read_graph(self.where))
+            except InputError as error:
+                return Reading(onnx_faults=list(error.faults))
         return read_document(self.data, where=self.where)
 
     @cached_property
@@ -191,6 +211,10 @@ class CheckContext:
     @cached_property
     def _index(self) -> tuple[ParameterFile | None, tuple[Fault, ...]]:
         if self._params is not None or not self.params_path:
+            if self.format == "onnx" and self.has_graph and self._params is None:
+                from graphshare.checks.onnx_facts import read_parameters  # start-up: symbol files need no other format
+
+                return read_parameters(self.graph), ()
             return self._params, ()
         try:
             return read_index(self.params_path), ()

@@ -43,6 +43,7 @@ class Reading(msgspec.Struct, eq=False):
     missing_arguments: list[Fault] = []
     operator_arguments: list[Fault] = []
     cycles: list[Fault] = []
+    onnx_faults: list[Fault] = []
     graph: Graph | None = None
 
 

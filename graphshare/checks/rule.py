@@ -61,7 +61,10 @@ class Example(msgspec.Struct, frozen=True):
 
 
 class CheckRule(msgspec.Struct, frozen=True, kw_only=True):
-    """One check. ``why`` tells what goes wrong otherwise, ``fix`` what ``--fix`` does (empty: nothing)."""
+    """One check. ``why`` tells what goes wrong otherwise, ``fix`` what ``--fix`` does (empty: nothing).
+
+    ``format`` is that of the graphs it looks at.
+    """
 
     code: str
     name: str
@@ -72,6 +75,7 @@ class CheckRule(msgspec.Struct, frozen=True, kw_only=True):
     fails: Example
     passes: Example
     fix: str = ""
+    format: str = "mxnet"
 
     @property
     def info(self) -> RuleInfo:

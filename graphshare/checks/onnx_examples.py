@@ -1,0 +1,44 @@
+"""Short notation for the examples of rules on ONNX models: messages of protobuf, field by field."""
+
+from __future__ import annotations
+
+
+def field(number: int, content: int | str | bytes) -> bytes:
+    """Return a field; an integer, or a content of at most 127 bytes."""
+    if isinstance(content, int):
+        return _number(number << 3) + _number(content)
+    data = content.encode() if isinstance(content, str) else content
+    return _number(number << 3 | 2) + _number(len(data)) + data
+
+
+def _number(value: int) -> bytes:
+    return bytes([value]) if value < 128 else bytes([value & 127 | 128, value >> 7])
+
+
+def apply(op: str, inputs: str, outputs: str, *, name: str = "", domain: str = "") -> bytes:
+    """Return a node of a graph; its values are separated by blanks."""
+    values = [field(number, text) for number, texts in ((1, inputs), (2, outputs)) for text in texts.split()]
+    more = [field(number, text) for number, text in ((3, name), (4, op), (7, domain)) if text]
+    return field(1, b"".join([*values, *more]))
+
+
+def value(number: int, name: str, *shape: int, dtype: int = 1) -> bytes:
+    """Return a graph input (11), a graph output (12) or a value_info (13)."""
+    sizes = b"".join(field(1, field(1, size)) for size in shape)
+    return field(number, field(1, name) + field(2, field(1, field(1, dtype) + field(2, sizes))))
+
+
+def initializer(name: str, *, location: str = "") -> bytes:
+    """Return an initializer of two float32 numbers, in the file ``location`` if one is given."""
+    data = field(13, field(1, "location") + field(2, location)) + field(14, 1) if location else b""
+    return field(5, field(1, 2) + field(2, 1) + field(8, name) + (data or field(9, bytes(8))))
+
+
+def model(*parts: bytes, opset: int = 17) -> bytes:
+    """Return a model of IR version 8 from the fields of its graph; without an operator set if ``opset`` is 0."""
+    return field(1, 8) + field(7, b"".join(parts)) + (field(8, field(2, opset)) if opset else b"")
+
+
+def relu(*parts: bytes, opset: int = 17) -> bytes:
+    """Return a model of one Relu from ``x`` to ``y``, with more fields of its graph."""
+    return model(apply("Relu", "x", "y"), *parts, value(11, "x", 2), value(12, "y", 2), opset=opset)

@@ -1,0 +1,40 @@
+"""GS602: an operator set that is not imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graphshare.checks.context import CheckContext
+from graphshare.checks.onnx_examples import relu
+from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.ir.graph import Node
+from graphshare.reports.model import Level, Steps
+
+
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield the operators of each domain that the model does not import."""
+    from graphshare.checks.onnx_facts import domain_of, list_opsets  # start-up: symbol files need no other format
+
+    if not context.has_graph:
+        return
+    known = list_opsets(context.graph)
+    missing: dict[str, tuple[Steps, Node]] = {}
+    for steps, node in context.operators():
+        if domain_of(node) not in known:
+            missing.setdefault(domain_of(node), (steps, node))
+    for domain, (steps, node) in missing.items():
+        message = f"{node.op} is of the operator set {domain or 'ai.onnx'}, which the model does not import"
+        yield Violation(message, steps, node, hint="add it to opset_import with its version")
+
+
+RULE = CheckRule(
+    code="GS602",
+    name="operator-set",
+    level=Level.ERROR,
+    summary="The model imports no operator set for an operator",
+    why="The version of the operator set decides what an operator means; runtimes refuse a model without it.",
+    find=find,
+    fails=Example(relu(opset=0)),
+    passes=Example(relu()),
+    format="onnx",
+)

@@ -1,0 +1,34 @@
+"""GS603: initializers that nothing reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graphshare.checks.context import CheckContext
+from graphshare.checks.onnx_examples import apply, initializer, model, relu, value
+from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.reports.model import Level
+
+
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each initializer of the graph that neither an operator nor an output uses."""
+    if context.has_graph:
+        used = {entry.node for node in context.graph.nodes for entry in node.inputs}
+        used |= {entry.node for entry in context.graph.heads}
+        for node in context.graph.variables():
+            if node not in used and node.details is not None and node.details.holds_value:
+                hint = "remove it: `graphshare extract` keeps what the outputs need"
+                yield Violation(f"no operator reads the initializer {node.name!r}", context.node_steps(node), node, hint=hint)
+
+
+RULE = CheckRule(
+    code="GS603",
+    name="unused-initializer",
+    level=Level.WARNING,
+    summary="Nothing reads an initializer",
+    why="It makes the file larger, runtimes drop it with a warning, and often a name is wrong.",
+    find=find,
+    fails=Example(relu(initializer("w"))),
+    passes=Example(model(apply("Add", "x w", "y"), initializer("w"), value(11, "x", 2), value(12, "y", 2))),
+    format="onnx",
+)

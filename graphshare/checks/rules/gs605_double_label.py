@@ -1,0 +1,37 @@
+"""GS605: two operators of an ONNX model with one name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graphshare.checks.context import CheckContext
+from graphshare.checks.onnx_examples import apply, model, value
+from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.ir.graph import Node
+from graphshare.reports.model import Level
+
+
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each operator whose own name another one before it has."""
+    for _, graph in context.graphs:
+        labels: dict[str, Node] = {}
+        for node in graph.nodes:
+            label = node.details.label if node.op and node.details is not None else ""
+            if label and labels.setdefault(label, node) is not node:
+                message = f"{node.op} and {labels[label].op} are both called {label!r}"
+                yield Violation(message, context.node_steps(node) or ("graph",), node, hint="give one of them another name")
+
+
+RULE = CheckRule(
+    code="GS605",
+    name="double-label",
+    level=Level.NOTE,
+    summary="Two operators of an ONNX model have one name",
+    why="Values alone connect operators, so the model runs; profiles and error messages do not tell the two apart.",
+    find=find,
+    fails=Example(
+        model(apply("Relu", "x", "z", name="a"), apply("Relu", "z", "y", name="a"), value(11, "x", 2), value(12, "y", 2))
+    ),
+    passes=Example(model(apply("Relu", "x", "z", name="a"), apply("Relu", "z", "y"), value(11, "x", 2), value(12, "y", 2))),
+    format="onnx",
+)

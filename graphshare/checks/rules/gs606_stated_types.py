@@ -1,0 +1,43 @@
+"""GS606: types stated of a value that contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from graphshare.checks.context import CheckContext
+from graphshare.checks.onnx_examples import relu, value
+from graphshare.checks.rule import CheckRule, Example, Violation
+from graphshare.reports.model import Level
+
+if TYPE_CHECKING:  # start-up: symbol files need no other format
+    from graphshare.formats.onnx.types import TensorType
+
+
+def find(context: CheckContext) -> Iterator[Violation]:
+    """Yield each value of which the file states two types that no tensor has both."""
+    from graphshare.checks.onnx_facts import stated_types  # start-up: symbol files need no other format
+
+    for steps, graph in context.graphs:
+        for i, node in enumerate(graph.nodes):
+            known: dict[str, tuple[str, TensorType]] = {}
+            for where, name, stated in stated_types(node):
+                first, other = known.setdefault(name, (where, stated))
+                if stated.contradicts(other):
+                    message = f"value {name!r} is {other} in {first} and {stated} in {where}"
+                    yield Violation(
+                        message, (*steps, "nodes", i), node, hint="run onnx.shape_inference, or correct one of them"
+                    )
+
+
+RULE = CheckRule(
+    code="GS606",
+    name="stated-types",
+    level=Level.ERROR,
+    summary="The file states two types of a value that contradict each other",
+    why="Runtimes refuse the model or ignore one of the two; tools that plan memory believe the wrong one.",
+    find=find,
+    fails=Example(relu(value(13, "y", 3))),
+    passes=Example(relu(value(13, "y", 2))),
+    format="onnx",
+)

@@ -1,0 +1,71 @@
+"""The dtype and the shape that a file states of a value."""
+
+from __future__ import annotations
+
+import msgspec
+
+from graphshare.formats.onnx.stored import NamedMessage
+from graphshare.formats.onnx.tensors import dtype_name
+from graphshare.formats.onnx.wire import BYTES, Data, Field, WireError, expect, integer_at, scan, text_at
+
+Dimension = int | str | None
+_TYPE, _TENSOR, _DTYPE, _SHAPE, _DIMENSION, _SIZE, _SYMBOL = 2, 1, 1, 2, 1, 1, 2
+
+
+class TensorType(msgspec.Struct, frozen=True):
+    """A dtype (empty where none is stated) and a shape: None where even the rank is open, a text for a size with a name."""
+
+    dtype: str = ""
+    shape: tuple[Dimension, ...] | None = None
+
+    def __str__(self) -> str:
+        sizes = "" if self.shape is None else f" ({', '.join('?' if size is None else str(size) for size in self.shape)})"
+        return f"{self.dtype or 'any dtype'}{sizes}"
+
+    def contradicts(self, other: TensorType) -> bool:
+        """Return whether no tensor is of both types."""
+        if self.dtype and other.dtype and self.dtype != other.dtype:
+            return True
+        if self.shape is None or other.shape is None:
+            return False
+        sizes = zip(self.shape, other.shape, strict=False)
+        unequal = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in sizes)
+        return len(self.shape) != len(other.shape) or unequal
+
+
+def read_type(message: NamedMessage) -> TensorType | None:
+    """Return the type in a ValueInfoProto; None for a type other than a tensor's, and for a message that is malformed."""
+    data, span = message.span.file.data, message.span
+    try:
+        for field in scan(data, span.start, span.end):
+            if field[0] == _TYPE:
+                expect(field, BYTES, "a type")
+                for inner in scan(data, field[3], field[4]):
+                    return _read_tensor_type(data, inner) if inner[0] == _TENSOR else None
+    except WireError:
+        return None
+    return None
+
+
+def _read_tensor_type(data: Data, field: Field) -> TensorType:
+    dtype, shape = "", None
+    expect(field, BYTES, "the type of a tensor")
+    for inner in scan(data, field[3], field[4]):
+        if inner[0] == _DTYPE:
+            code = integer_at(data, inner)
+            dtype = dtype_name(code) if code else ""
+        elif inner[0] == _SHAPE:
+            expect(inner, BYTES, "a shape")
+            shape = tuple(_read_dimension(data, part) for part in scan(data, inner[3], inner[4]) if part[0] == _DIMENSION)
+    return TensorType(dtype, shape)
+
+
+def _read_dimension(data: Data, field: Field) -> Dimension:
+    size: Dimension = None
+    expect(field, BYTES, "a dimension")
+    for inner in scan(data, field[3], field[4]):
+        if inner[0] == _SIZE:
+            size = integer_at(data, inner)
+        elif inner[0] == _SYMBOL:
+            size = text_at(data, inner) or None
+    return size
