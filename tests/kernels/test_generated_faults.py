@@ -161,6 +161,13 @@ ANSWERS: list[tuple[str, dict[str, str], bool, list[Any], list[Any]]] = [
         [np.ones((2, 1), "float32"), np.array([1], "int32")],
         [np.array([[np.nan], [0]], "float32")],
     ),
+    (
+        "_contrib_ROIAlign",
+        {"pooled_size": "(1, 2)", "spatial_scale": "0.5", "sample_ratio": "2"},
+        False,
+        [np.ones((1, 1, 4, 5), "float32"), np.array([[0, 16.5, 20.25, 88, 70.4]], "float32")],
+        [np.zeros((1, 1, 1, 2), "float32")],
+    ),
     ("_npx_sigmoid", {}, False, [np.array([0, 1, 200], "uint8")], [np.array([0, 0, 1], "uint8")]),
     ("_npi_tanh", {}, False, [np.array([0, 1, 30], "int32")], [np.array([0, 0, 1], "int32")]),
     (

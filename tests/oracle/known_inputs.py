@@ -219,6 +219,73 @@ def _casts_to_whole(case: dict[str, Any], inputs: list[Any]) -> bool:
     return not case["attrs"].get("dtype", "float32").startswith("float")
 
 
+def _flips_bytes(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """An image of one byte a pixel is turned in place, and its middle is not written."""
+    return bool(inputs[0].shape[-1] * inputs[0].itemsize == 1)
+
+
+def _has_one_channel(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """An image of one channel is not written."""
+    return bool(inputs[0].shape[-1] == 1)
+
+
+def _has_negative_indices(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Indices below 0 are taken as they are."""
+    return bool((inputs[-1] < 0).any())
+
+
+def _is_half(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """In float16 the beginning loses its fraction."""
+    return case["attrs"].get("dtype") == "float16"
+
+
+def _is_not_single(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Windows are computed in float32: as whole numbers 1 has become a little less, and float64 has no more digits."""
+    return case["attrs"].get("dtype", "float32") != "float32"
+
+
+def _is_bytes(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """uint8 where int8 belongs is copied, not converted."""
+    return bool(inputs[0].dtype == np.uint8)
+
+
+def _draws(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Dropout between layers draws, and nobody can draw the same again."""
+    return float(case["attrs"].get("p", 0)) != 0
+
+
+def _has_ties(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """The order of equal numbers, and that of NaN, is the one in which std::sort leaves them."""
+    return len(np.unique(inputs[0])) < inputs[0].size or not np.isfinite(inputs[0]).all()
+
+
+def _has_nan(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """oneDNN makes NaN 0 in some places of an array, and keeps it in others."""
+    return not np.isfinite(inputs[0]).all()
+
+
+def _has_reversed_bounds(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Bounds the wrong way round, or equal."""
+    return not bool((inputs[1] < inputs[2]).all())
+
+
+def _divides_whole_by_zero(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Whole numbers by 0 end the process."""
+    zero = "scalar" in case["attrs"] and abs(float(case["attrs"]["scalar"])) < 1
+    return inputs[0].dtype.kind != "f" and (zero or any(bool((x == 0).any()) for x in inputs))
+
+
+def _projects(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """An LSTM with projection has no code on a CPU."""
+    return case["attrs"].get("projection_size", "None") != "None"
+
+
+def _has_marks_outside(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Marks out of range are written to the memory beside the array."""
+    return bool((inputs[5] < 0).any() or (inputs[5] >= inputs[0].shape[1]).any())
+
+
+_DIVISIONS = "elemwise_div|broadcast_div|_npi_true_divide|broadcast_mod|_npi_mod|_.*div_scalar|_.*mod_scalar|_.*divide_scalar"
 _INVERSES = (
     "_linalg_gelqf|_linalg_inverse|_linalg_potri|_linalg_potrf|_npi_cholesky|_npi_solve|_npi_pinv|_npi_pinv_scalar_rcond|"
     "_npi_tensorinv|_npi_tensorsolve"
@@ -234,6 +301,21 @@ WHERE: tuple[tuple[str, Callable[[dict[str, Any], list[Any]], bool], str], ...] 
     ("_linalg_syrk|_linalg_gemm|_linalg_gemm2|_linalg_trmm", _has_no_elements, "values|not finite"),
     ("Pooling_v1", _has_no_elements, "not finite"),
     ("gamma|tanh|_npi_norm", _is_whole, "values"),
+    ("_npi_around|_npi_average|_npi_square|_contrib_quadratic", _is_whole, "values"),
+    ("_image_flip_.*", _flips_bytes, "values|not finite"),
+    ("_image_adjust_lighting", _has_one_channel, "values|not finite"),
+    ("gather_nd|_ravel_multi_index", _has_negative_indices, "values"),
+    ("_arange|_npi_arange", _is_half, "values"),
+    ("_npi_(hanning|hamming|blackman)", _is_not_single, "values"),
+    ("_contrib_quantize_v2|_contrib_quantized_act", _is_bytes, "values"),
+    ("RNN", _draws, ""),
+    ("RNN", _projects, "MXNet ends"),
+    ("argsort|sort|topk", _has_ties, ""),
+    ("Activation", _has_nan, "not finite"),
+    ("_random_pdf_uniform", _has_reversed_bounds, "not finite"),
+    ("_random_pdf_.*", _has_no_elements, "MXNet ends"),
+    (_DIVISIONS, _divides_whole_by_zero, "MXNet ends"),
+    ("_contrib_hawkesll", _has_marks_outside, "MXNet ends"),
     ("clip|_rdiv_scalar", _is_beyond_dtype, "values"),
     ("_power|broadcast_power|_npi_power", _is_beyond_double, "values"),
     ("_contrib_quantized_fully_connected", _has_reversed_or_empty_range, "values"),

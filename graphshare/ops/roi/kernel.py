@@ -150,8 +150,8 @@ def _align_region(attrs: Attrs, sample: Array, region: Array) -> Array:
     if not (rows.all() and columns.all()):
         window = window[:, rows][:, :, columns]
     cells = np.ascontiguousarray(window, np.float64)
-    channels, count = cells.shape[:2]
-    means = cells.reshape(channels * count, -1) @ along.T
+    channels, count, across = cells.shape
+    means = cells.reshape(channels * count, across) @ along.T
     by_row = means.reshape(channels, count, width).transpose(1, 0, 2).reshape(count, channels * width)
     bins: Array = (down @ by_row).reshape(height, channels, width)
     return bins.transpose(1, 0, 2)
