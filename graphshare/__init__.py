@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from graphshare.execute.bind import Bound
     from graphshare.execute.classes import rank_classes
     from graphshare.execute.sgd import Sgd
+    from graphshare.formats.staged_file import overwriting
     from graphshare.inspection.params_list import list_params
     from graphshare.inspection.params_show import measure_params, show_params
     from graphshare.ir.graph import Entry, Graph, Node, Rewrite
@@ -88,6 +89,7 @@ _HOMES = {
     "load_rules": "api.rules",
     "measure_params": "inspection.params_show",
     "open_images": "api.images",
+    "overwriting": "formats.staged_file",
     "rank_classes": "execute.classes",
     "rename": "api.rename",
     "run": "api.run",

@@ -47,7 +47,7 @@ def save(session: Session, targets: Target | Sequence[Target], stem: str, *, epo
             arrays[join_key(kinds[variable.kind], node.name)] = session.value(variable.var)
     paths = extend(stem, "-symbol.json"), extend(stem, f"-{epoch:04d}.params")
     with OutputTransaction() as stage:
-        stage.open(paths[0]).write(text)
+        stage.open(paths[0], last=True).write(text)
         write_arrays(arrays, stage.open(paths[1]), FORMATS["params"])
         stage.commit()
     return paths

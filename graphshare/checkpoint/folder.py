@@ -9,7 +9,7 @@ import msgspec
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.nearby import STEM_END
-from graphshare.formats.paths import base_name, exists, extend, is_folder, join, split
+from graphshare.formats.paths import base_name, exists, extend, is_folder, is_surely_file, join, split
 from graphshare.text.urls import is_url
 
 _PARAMS = re.compile(r"(.*)-(\d{4,})\.params", re.DOTALL)
@@ -24,8 +24,8 @@ class ModelFiles(msgspec.Struct, frozen=True):
 
 def is_folder_of_models(path: str) -> bool:
     """Return whether a path means a folder of models, and not the stem of a model beside a folder of its name."""
-    if is_url(path) and base_name(path):  # most are stems: those are asked for first
-        return not base_name(path).endswith(".json") and not exists(extend(path, STEM_END)) and is_folder(path)
+    if is_url(path):  # most are stems: those are asked for first
+        return not base_name(path) or (not is_surely_file(path) and not exists(extend(path, STEM_END)) and is_folder(path))
     return is_folder(path) and not exists(extend(path, STEM_END))
 
 

@@ -23,7 +23,7 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.formats.nearby import GRAPHS, STEM_END, refuse_missing, suggest_files, suggest_graph
 from graphshare.formats.open_source import suggest_others
 from graphshare.formats.output_paths import STDIN
-from graphshare.formats.paths import base_name, exists, extend, is_file, is_folder, join, list_names, split
+from graphshare.formats.paths import base_name, exists, extend, is_file, is_folder, is_surely_file, join, list_names, split
 from graphshare.text.format import format_bytes, format_count
 from graphshare.text.urls import is_url, local_path, redact
 
@@ -32,7 +32,6 @@ _EPOCH = r"-(\d{4,})\.params$"
 MAX_STREAM = 1 << 30
 _PIECE = 1 << 20
 _FIRST = 1 << 18  # bytes of the first request for a graph: most have less
-_SURE = (*GRAPHS, ".params", ".npz", ".safetensors", ".onnx")  # a URL that ends so is not a stem
 
 StrPath = str | os.PathLike[str]
 
@@ -98,7 +97,7 @@ def graph_path(source: str) -> tuple[str, str]:
     """Return the file that GRAPH means, and the stem if it is one (else ``""``). Raises InputError if there is no such file."""
     if source == "-":
         return STDIN, ""
-    if is_url(source) and base_name(source).lower().endswith(_SURE):
+    if is_url(source) and is_surely_file(source):
         return source, ""  # one request less: the one that reads the file tells whether it is there
     if not is_url(source) and is_file(source):
         return source, ""
@@ -221,7 +220,7 @@ def find_params(source: StrPath, *, epoch: int | None = None) -> str:
         UsageError: a stem has several parameter files and ``epoch`` does not choose one; ``epoch`` is given with a path.
     """
     path = local_path(os.fspath(source))
-    is_named = path == "-" or (is_url(path) and base_name(path).lower().endswith(_SURE)) or is_file(path)
+    is_named = path == "-" or (is_url(path) and is_surely_file(path)) or is_file(path)
     if is_named and epoch is not None:
         raise UsageError(Fault(f"--epoch {epoch} needs a stem, but {path!r} is a file"))
     return path if is_named else sibling_params(path, epoch) or path

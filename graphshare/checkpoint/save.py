@@ -112,7 +112,7 @@ def _stage_graph(graph: Graph, target: str, stage: OutputTransaction) -> list[by
             pieces = list(write_symbol(graph, advance))
         check_written(b"".join(pieces), graph, where=STDOUT)
         return pieces
-    out = stage.open(target)
+    out = stage.open(target, last=True)
     with task("writing", len(graph.nodes), "nodes") as advance:
         for piece in write_symbol(graph, advance):
             out.write(piece)

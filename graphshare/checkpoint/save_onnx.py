@@ -100,7 +100,7 @@ def _make_encoder(placement: Placement, parameters: ParameterFile | None, arrays
 
 
 def _write_model(data: Data, graph: Graph, target: str, stage: OutputTransaction, changed: Collection[str]) -> None:
-    out = stage.open(target)
+    out = stage.open(target, last=True)
     with task("writing", data.size, "B") as advance:
         for piece in data.pieces():
             write_all(out, piece)

@@ -15,12 +15,14 @@ from typing import Any
 import click
 
 from graphshare.cli.console import choose_quiet
+from graphshare.formats.staged_file import overwriting
 from graphshare.text.urls import local_path
 
 READS, DOES, WRITES, RARE = "What it reads", "What it does", "What it writes", "Rarely needed"
 IMAGES, TRAINING = "How it prepares images", "How it trains"
 _TITLES = (READS, DOES, WRITES, IMAGES, TRAINING, RARE)
 LIMITS = "graphshare.limits"  # the key of a context manager that ends the limits of memory and time with the command
+_OUTPUTS = frozenset({"out", "params_out", "map_out", "target"})  # names of parameters that say where results go
 _RANGE = r"  \[(?:x|\d+)[<>]=?[^\]]*\]$"
 
 #: The options of each section, in the order of the help.
@@ -32,8 +34,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *("--config", "--baseline"),
         ),
         WRITES: (
-            *("--out", "--params-out", "--map-out", "--manifest", "--report", "--write-baseline", "--in-place", "--dry-run"),
-            *("--format", "--quiet"),
+            *("--out", "--params-out", "--map-out", "--manifest", "--report", "--write-baseline", "--in-place", "--overwrite"),
+            *("--dry-run", "--format", "--quiet"),
         ),
         IMAGES: (
             *("--preset", "--resize", "--crop", "--mean", "--scale", "--std", "--rgb", "--bgr", "--gray", "--layout"),
@@ -60,6 +62,8 @@ class Command(click.Command):
 
     def __init__(self, name: str | None, **settings: Any) -> None:
         super().__init__(name, **settings)
+        if any(parameter.name in _OUTPUTS for parameter in self.params):
+            self.params.append(_make_overwrite())
         self.params.append(_make_quiet())
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -105,6 +109,16 @@ def _find_section(command: str, flag: str) -> str:
 
 def _flag(option: click.Option) -> str:
     return max(option.opts, key=len)
+
+
+def _make_overwrite() -> click.Option:
+    return click.Option(
+        ["--overwrite"],
+        is_flag=True,
+        expose_value=False,
+        callback=lambda ctx, option, value: ctx.with_resource(overwriting(value)),
+        help="Replace what is at a URL already. Local files are replaced anyway, all or none.",
+    )
 
 
 def _make_quiet() -> click.Option:

@@ -15,6 +15,7 @@ from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.onnx.encode import encode_model
 from graphshare.formats.open_source import open_source
 from graphshare.formats.params.byte_ranges import write_all
+from graphshare.formats.paths import base_name, extend, split
 from graphshare.formats.staged_file import StagedFile
 from graphshare.ir.onnx import ExternalData, OnnxGraph, OnnxModel
 from graphshare.text.format import format_bytes
@@ -65,9 +66,9 @@ def stage_model(
     faults = refuse_versions(graph, opset)
     if faults:
         raise RefusedError(faults)
-    folder, beside = os.path.dirname(path), f"{path}.data"
-    placed = _place_weights(graph, weights, folder or ".", os.path.basename(beside))
-    hashes = {f"graphshare.sha256.{os.path.basename(file)}": hash_file(file) for file in placed.files}
+    beside = extend(path, ".data")
+    placed = _place_weights(graph, weights, split(path)[0] or ".", base_name(beside))
+    hashes = {f"graphshare.sha256.{base_name(file)}": hash_file(file) for file in placed.files}
     model = OnnxModel(
         placed.graph,
         list_versions(placed.graph, opset),
@@ -79,15 +80,16 @@ def stage_model(
     if message.size > LARGEST:
         hint = "--weights external puts them beside the model, --weights params leaves them in their file"
         raise RefusedError(Fault(f"the model would take {format_bytes(message.size)}, and 2 GiB is the most", hint=hint))
-    out = stage.open(path)
+    out = stage.open(path, last=True)
+    folder = "." if out.direct else os.path.dirname(out.name) or "."
     _write(out, message.pieces())
     if not placed.outside:
-        return StagedModel(model, folder or ".", None if out.direct else out.name, [path], message.size, placed.embedded)
+        return StagedModel(model, folder, None if out.direct else out.name, [path], message.size, placed.embedded)
     data = stage.open(beside)
     for part in placed.outside:
         _write(data, (part,) if isinstance(part, bytes) else part.pieces())
     proof = msgspec.structs.replace(model, graph=_relocate(placed.graph, os.path.basename(data.name)))
-    return StagedModel(proof, folder or ".", None, [path, beside], message.size, placed.embedded)
+    return StagedModel(proof, folder, None, [path, beside], message.size, placed.embedded)
 
 
 def _place_weights(graph: OnnxGraph, weights: Weights, folder: str, beside: str) -> Placed:

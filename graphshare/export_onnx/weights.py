@@ -17,6 +17,7 @@ from graphshare.ir.graph import Node
 from graphshare.ir.onnx import Data, ExternalData, OnnxGraph, Tensor
 from graphshare.ops.kernel import Array
 from graphshare.ops.translation import Value
+from graphshare.text.urls import is_url
 
 Weights = Literal["embed", "external", "params"]
 _LEAST = 1024  # bytes from which on a tensor is worth a place outside; shapes and axes must be in the model
@@ -134,6 +135,8 @@ def _is_large(tensor: Tensor) -> bool:
 
 def _locate(path: str, folder: str) -> str | Fault:
     """Return the location of a file as ONNX allows it: relative, without ``..`` and links; else the fault."""
+    if is_url(path) or is_url(folder):
+        return Fault("is at a URL, or the model will be", where=path, hint=_OTHER_WAYS)
     real, base = os.path.realpath(path), os.path.realpath(folder)
     location = os.path.relpath(real, base)
     if location.startswith(os.pardir) or os.path.isabs(location):

@@ -4,6 +4,8 @@ Each output is written to a temporary file beside its target. ``commit`` brings 
 one after the other; when anything fails, the old files are put back. Recovery is promised for errors, full disks and
 signals that become exceptions, not for a power cut between two renames.
 
+Outputs at URLs follow when all local files are in place (:mod:`graphshare.formats.remote.upload`).
+
 An output that is not a regular file (a pipe, a terminal, ``/dev/null``, ``/dev/stdout``) is written directly, and flushed
 before any file is put in place.
 """
@@ -15,6 +17,7 @@ import errno
 import os
 import stat
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,6 +26,10 @@ from graphshare.formats.descriptors import find_descriptor
 from graphshare.formats.held_signals import hold_signals
 from graphshare.formats.leftovers import close, create_locked, list_temporaries, remove, remove_leftovers, temporary_path
 from graphshare.formats.staged_file import StagedFile, note_output, output_error
+from graphshare.text.urls import is_url, local_path
+
+if TYPE_CHECKING:
+    from graphshare.formats.remote.upload import Uploads
 
 _NO_FSYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
 
@@ -48,29 +55,40 @@ class OutputTransaction:
         self._outputs: list[_Output] = []
         self._streams: dict[tuple[int, int], str] = {}  # files, pipes and sockets that are written directly
         self._temporaries: dict[str, list[str]] = {}  # those in a directory, before the first of this transaction
+        self._uploads: Uploads | None = None
 
     def __enter__(self) -> OutputTransaction:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        if self._outputs:
+        if self._outputs or self._uploads is not None:
             with hold_signals():
                 self._roll_back(value)
 
-    def open(self, path: str | os.PathLike[str]) -> StagedFile:
-        """Open a binary file whose content becomes ``path`` on :meth:`commit`.
+    def open(self, path: str | os.PathLike[str], *, last: bool = False) -> StagedFile:
+        """Open a binary file whose content becomes ``path`` on :meth:`commit`; among URLs, ``last`` ones come last.
 
         Keeps the mode of a file that is replaced, and writes through symbolic links. Its other hard links keep the old content.
         What a killed run has left beside ``path`` is removed. Raises OutputError when ``path`` cannot be written (a directory,
         no permission, a missing directory), RefusedError when it was opened already.
         """
-        target = os.fspath(path)
+        target = local_path(os.fspath(path))
         try:
-            return self._open(target)
+            return self._open_url(target, last) if is_url(target) else self._open(target)
         except OSError as error:
             raise output_error(error, target) from error
         except ValueError as error:  # a NUL in the path
             raise OutputError(Fault(f"cannot be written: {error}", where=target)) from error
+
+    def _open_url(self, url: str, last: bool) -> StagedFile:
+        _refuse_name(url, is_folder=url.endswith("/"))
+        if self._uploads is None:
+            from graphshare.formats.remote.upload import Uploads  # start-up: only URLs need it
+
+            self._uploads = Uploads()
+        if url in self._uploads.urls():
+            raise _refuse_two_outputs(url)
+        return self._uploads.open(url, last=last)
 
     def claim_stdout(self) -> None:
         """Note that stdout gets an output too, so that no other one goes to the same place. Raises RefusedError."""
@@ -84,11 +102,7 @@ class OutputTransaction:
         place = os.path.realpath(target)
         self._remove_leftovers(place)
         status = _status(target)
-        if (status is not None and stat.S_ISDIR(status.st_mode)) or target.endswith(os.sep):
-            raise OutputError(Fault("is a directory", where=target, hint="give the path of a file"))
-        if target.endswith(".gz"):
-            hint = f"write {target.removesuffix('.gz')} (-o), and compress that with gzip"
-            raise OutputError(Fault("ends in .gz, but outputs are written without compression", where=target, hint=hint))
+        _refuse_name(target, is_folder=target.endswith(os.sep) or (status is not None and stat.S_ISDIR(status.st_mode)))
         if status is not None and not stat.S_ISREG(status.st_mode):
             return self._direct(target, os.open(target, os.O_WRONLY))
         self._refuse_same_place(target, place, status)
@@ -150,26 +164,41 @@ class OutputTransaction:
                 _complete(output)
             except OSError as error:
                 raise output_error(error, output.target) from error
+        if self._uploads is not None:
+            self._uploads.complete()
 
     def place(self) -> None:
         """Put all outputs in place; they are put back if the block is left without ``commit``. Raises OutputError."""
         self.complete()
         with hold_signals():
             self._place()
+        if self._uploads is not None:
+            self._uploads.place()
 
     def commit(self) -> None:
         """Bring every output to the disk, then put all in place. Raises OutputError, and then everything is as it was.
 
-        SIGINT, SIGTERM and SIGHUP take effect before the first file is put in place, or after all are there.
+        SIGINT, SIGTERM and SIGHUP take effect before the first file is put in place, or after all are there; while objects are
+        written to URLs, at once. What the error of an object store leaves is named.
         """
+        if self._uploads is not None:
+            self.place()
         self.complete()
         with hold_signals():
             self._place()
+            self._end_uploads()
             outputs, self._outputs = self._outputs, []
             for output in outputs:
                 remove(output.backup)
                 close(output.lock)
                 note_output(output.target, True)
+
+    def _end_uploads(self) -> None:
+        uploads, self._uploads = self._uploads, None
+        if uploads is not None:
+            uploads.close()
+            for url in uploads.urls():
+                note_output(url, True)
 
     def _place(self) -> None:
         staged = [output for output in self._outputs if output.place and not output.placed]
@@ -200,8 +229,21 @@ class OutputTransaction:
             if output not in lost:
                 remove(output.backup)
             close(output.lock)
-        if lost:
-            raise OutputError([_explain_lost(output) for output in lost]) from cause
+        faults = [_explain_lost(output) for output in lost]
+        uploads, self._uploads = self._uploads, None
+        remaining = uploads.roll_back() if uploads is not None else []
+        if remaining and isinstance(cause, OutputError):
+            faults = [*cause.faults, *faults]
+        if faults or remaining:
+            raise OutputError([*faults, *remaining]) from cause
+
+
+def _refuse_name(target: str, *, is_folder: bool) -> None:
+    if is_folder:
+        raise OutputError(Fault("is a directory", where=target, hint="give the path of a file"))
+    if target.endswith(".gz"):
+        hint = f"write {target.removesuffix('.gz')} (-o), and compress that with gzip"
+        raise OutputError(Fault("ends in .gz, but outputs are written without compression", where=target, hint=hint))
 
 
 def _refuse_two_outputs(target: str) -> RefusedError:

@@ -13,6 +13,8 @@ from graphshare.formats.nearby import refuse_missing, suggest_files
 from graphshare.formats.output_paths import STDIN
 from graphshare.text.urls import is_url, local_path
 
+_SMALL = 8 << 20  # bytes of a file at a URL that is read at once when its arrays are wanted
+
 
 class LocalFile(ByteSource):
     """A regular file. Its identity is its size and the time of its last change."""
@@ -65,13 +67,18 @@ class LocalFile(ByteSource):
 
 
 def open_source(
-    path: str | os.PathLike[str], *, endings: tuple[str, ...] = (), accepts: Callable[[bytes], bool] | None = None
+    path: str | os.PathLike[str],
+    *,
+    endings: tuple[str, ...] = (),
+    accepts: Callable[[bytes], bool] | None = None,
+    first: int = 0,
 ) -> ByteSource:
     """Open the bytes at ``path``, which may be a URL, or those of stdin for ``-``.
 
     A path that does not exist suggests files that end in ``endings``.
 
-    ``accepts`` tells from its start whether a pipe is worth reading to its end.
+    ``accepts`` tells from its start whether a pipe is worth reading to its end. The first request to a
+    URL is for ``first`` bytes.
 
     Raises InputError when the file does not exist, is not a regular file or cannot be read.
     """
@@ -84,7 +91,7 @@ def open_source(
         from graphshare.formats.remote.source import open_url  # start-up: only URLs need it
 
         try:
-            return open_url(name)
+            return open_url(name, first=first)
         except InputError as error:
             raise suggest_others(error, name, endings) from error.__cause__
     return LocalFile(name, endings=endings)
@@ -113,7 +120,8 @@ def read_file(path: str, *, most: int = 1 << 30) -> bytes:
 
 def reopen_source(path: str, identity: Identity) -> ByteSource:
     """Open a source that was read before. Raises InputError when it is gone or has another identity now."""
-    source = open_source(path)
+    size = int(identity[0]) if identity else 0
+    source = open_source(path, first=size if size <= _SMALL else 0)
     if source.identity != identity:
         source.close()
         raise InputError(Fault("changed since it was indexed", where=path, hint=BUSY))

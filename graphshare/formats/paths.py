@@ -11,6 +11,8 @@ import stat
 from graphshare.formats.byte_source import ListedFile
 from graphshare.text.urls import extend_url, is_url, join_url, redact, split_url
 
+_FILE_ENDINGS = (".json", ".json.gz", ".params", ".npz", ".npy", ".safetensors", ".onnx", ".data")
+
 
 def exists(path: str) -> bool:
     """Return whether a file or folder is there. Raises InputError for a URL of which that cannot be known."""
@@ -28,7 +30,12 @@ def is_folder(path: str) -> bool:
         return os.path.isdir(path)
     from graphshare.formats.remote.listing import is_remote_folder  # start-up: only URLs need it
 
-    return is_remote_folder(path)
+    return not is_surely_file(path) and is_remote_folder(path)
+
+
+def is_surely_file(url: str) -> bool:
+    """Return whether a URL ends as files of models do: a request that asks whether it is a stem or a folder can be saved."""
+    return split_url(url)[1].lower().endswith(_FILE_ENDINGS)
 
 
 def split(path: str) -> tuple[str, str]:

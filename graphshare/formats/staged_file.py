@@ -53,6 +53,24 @@ def output_listener(listener: OutputListener) -> Iterator[None]:
         _LISTENER.reset(token)
 
 
+_OVERWRITE: ContextVar[bool] = ContextVar("overwrite", default=False)
+
+
+@contextmanager
+def overwriting(allowed: bool = True) -> Iterator[None]:
+    """Allow the transactions inside the block to replace what is at a URL already; local files are replaced anyway."""
+    token = _OVERWRITE.set(allowed or _OVERWRITE.get())
+    try:
+        yield
+    finally:
+        _OVERWRITE.reset(token)
+
+
+def may_overwrite() -> bool:
+    """Return whether an output may replace what is at its URL."""
+    return _OVERWRITE.get()
+
+
 def note_output(target: str, is_complete: bool) -> None:
     """Report a changed output to the listener, if there is one."""
     listener = _LISTENER.get()

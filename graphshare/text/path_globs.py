@@ -27,8 +27,8 @@ def match_path(path: str, pattern: str) -> bool:
 
 
 def _match_name(name: str, glob: str) -> bool:
-    if name.startswith(".") and not glob.startswith("."):
-        return False
+    if not glob or (name.startswith(".") and not glob.startswith(".")):
+        return name == glob
     return _compile(glob)(name)
 
 

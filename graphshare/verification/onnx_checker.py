@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Collection
 from importlib.util import find_spec
 
@@ -23,17 +24,17 @@ _PLACE = re.compile(r"node name: ([^)]*)\)")
 _DTYPE = re.compile(r"(?:has unsupported type|typestr|inconsistent type|expected to have type)[^\n]*")
 
 
-def check_model(model: bytes, nodes: Collection[str]) -> None:
+def check_model(model: bytes, nodes: Collection[str], folder: str = "") -> None:
     """Check a model with ONNX's checker, its inference of shapes included; ``nodes`` are the names of the graph's operators.
+
+    ``folder`` is where its external data lies, if it has some: the checker looks for that beside the file of the model.
 
     Raises:
         RefusedError: an operator of ONNX does not take a dtype; the node that it was written for is named.
         BugError: the checker finds another fault.
     """
-    import onnx  # optional, and slow to import
-
     try:
-        onnx.checker.check_model(onnx.load_from_string(model), full_check=True)
+        _check(model, folder)
     except Exception as error:  # it raises errors of the checker, of inference and of protobuf
         place, complaint = _PLACE.search(str(error)), _DTYPE.search(str(error))
         node = _find_node(place[1], nodes) if place is not None and complaint is not None else None
@@ -41,6 +42,18 @@ def check_model(model: bytes, nodes: Collection[str]) -> None:
             raise BugError(f"ONNX's checker refuses the model: {error}") from error
         hint = "give the data another dtype, or export only what comes before it"
         raise RefusedError(Fault(f"it cannot be exported with these dtypes: {error}", node=node, hint=hint)) from error
+
+
+def _check(model: bytes, folder: str) -> None:
+    import onnx  # optional, and slow to import
+
+    if not folder:
+        onnx.checker.check_model(onnx.load_from_string(model), full_check=True)
+        return
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".graphshare-", suffix=".onnx") as file:
+        file.write(model)
+        file.flush()
+        onnx.checker.check_model(file.name, full_check=True)
 
 
 def _find_node(place: str, nodes: Collection[str]) -> str | None:

@@ -17,7 +17,7 @@ from graphshare.execute.static_shapes import StaticPart
 from graphshare.export_onnx.file import StagedModel
 from graphshare.formats.onnx.encode import encode_model
 from graphshare.ir.graph import Entry, Node
-from graphshare.ir.onnx import OnnxModel, ValueInfo
+from graphshare.ir.onnx import ExternalData, OnnxModel, ValueInfo
 from graphshare.ops.kernel import Array
 from graphshare.verification.onnx_branches import find_branches, prove_branches
 from graphshare.verification.onnx_checker import check_model
@@ -49,7 +49,8 @@ def prove_export(
     inputs = {n: x for n, x in ready.values.items() if not (n in static.roles and static.roles[n].is_parameter)}
     fed = {names[node, 0]: array for node, array in inputs.items()}
     data = staged.read()
-    check_model(data, {node.name for node in part.nodes if not node.is_variable})
+    has_external = any(isinstance(tensor.data, ExternalData) for tensor in staged.proof.graph.initializers)
+    check_model(data, {node.name for node in part.nodes if not node.is_variable}, staged.folder if has_external else "")
     runtime = Session(data, staged.folder)
     wanted = run_plan(make_plan(ready.part.heads), ready.values, shapes=ready.inference.shapes).outputs
     outputs = compare_outputs([output_name(entry) for entry in part.heads], runtime.run(fed), wanted, tolerance)

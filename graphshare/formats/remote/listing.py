@@ -21,7 +21,6 @@ from graphshare.text.urls import join_url, split_url
 _LINK = re.compile(rb"""<a\s[^>]*?href\s*=\s*["']([^"'?#]+)["']""", re.IGNORECASE)
 _MAX_PAGE = 16 << 20  # bytes of a page of links
 _MAX_PAGES = 1000
-_MODEL_ENDINGS = (".json", ".json.gz", ".params", ".npz", ".npy", ".safetensors", ".onnx", ".data")
 
 
 def find_kind(url: str) -> Literal["file", "folder", ""]:
@@ -51,9 +50,8 @@ def find_kind(url: str) -> Literal["file", "folder", ""]:
 
 
 def is_remote_folder(url: str) -> bool:
-    """Return whether a URL is a folder; one that ends as files of models do is not asked for."""
-    name = split_url(url)[1]
-    return name == "" or (not name.endswith(_MODEL_ENDINGS) and find_kind(url) == "folder")
+    """Return whether a URL is a folder."""
+    return split_url(url)[1] == "" or find_kind(url) == "folder"
 
 
 def list_folder(folder: str, *, prefix: str = "") -> list[ListedFile]:

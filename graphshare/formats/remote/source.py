@@ -97,7 +97,7 @@ class CopiedFile(ByteSource):
         self._file.close()
 
 
-def open_url(url: str, *, first: int = WINDOW) -> ByteSource:
+def open_url(url: str, *, first: int = 0) -> ByteSource:
     """Open the file at a URL, whose first request is for ``first`` bytes.
 
     Raises:
@@ -106,7 +106,7 @@ def open_url(url: str, *, first: int = WINDOW) -> ByteSource:
     place = Place(url)
     if _scheme_of_link(url) in _ARCHIVES:
         return _copy(place)
-    return RemoteFile(url, choose_fetch(place) or _FileSystemRanges(place), first=first)
+    return RemoteFile(url, choose_fetch(place) or _FileSystemRanges(place), first=max(first, WINDOW))
 
 
 def _scheme_of_link(url: str) -> str:
