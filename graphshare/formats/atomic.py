@@ -13,46 +13,28 @@ before any file is put in place.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import stat
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from graphshare.errors import Fault, OutputError, RefusedError
 from graphshare.formats.descriptors import find_descriptor
 from graphshare.formats.held_signals import hold_signals
-from graphshare.formats.leftovers import close, create_locked, list_temporaries, remove, remove_leftovers, temporary_path
+from graphshare.formats.leftovers import close, create_locked, list_temporaries, remove, remove_leftovers
+from graphshare.formats.placed_output import PlacedOutput, complete, explain_lost, put_in_place, restore, sync_directory
 from graphshare.formats.staged_file import StagedFile, note_output, output_error
 from graphshare.text.urls import is_url, local_path
 
 if TYPE_CHECKING:
     from graphshare.formats.remote.upload import Uploads
 
-_NO_FSYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
-
-
-class _Output(msgspec.Struct, eq=False):
-    target: str  # as asked for, for messages
-    place: str  # where it goes, symbolic links followed; empty when written directly
-    temporary: str = ""
-    backup: str = ""
-    existed: bool = False
-    placed: bool = False
-    file: StagedFile | None = None
-    lock: int = -1  # a descriptor that keeps the lock of the new content
-
-    def note_temporary(self, path: str) -> None:
-        self.temporary = path
-
 
 class OutputTransaction:
     """Several outputs as one. A context manager: left without ``commit``, or on any exception, nothing has changed."""
 
     def __init__(self) -> None:
-        self._outputs: list[_Output] = []
+        self._outputs: list[PlacedOutput] = []
         self._streams: dict[tuple[int, int], str] = {}  # files, pipes and sockets that are written directly
         self._temporaries: dict[str, list[str]] = {}  # those in a directory, before the first of this transaction
         self._uploads: Uploads | None = None
@@ -108,7 +90,7 @@ class OutputTransaction:
         self._refuse_same_place(target, place, status)
         if status is not None and not os.access(place, os.W_OK):
             raise OutputError(Fault("is write-protected", where=target, hint=f"chmod u+w {target}"))
-        output = _Output(target, place, existed=status is not None)
+        output = PlacedOutput(target, place, existed=status is not None)
         self._outputs.append(output)
         fd, output.lock = create_locked(place, 0o666 if status is None else 0o600, output.note_temporary)
         output.file = StagedFile(fd, output.temporary, target)
@@ -122,7 +104,7 @@ class OutputTransaction:
         except BaseException:
             os.close(fd)
             raise
-        output = _Output(target, "")
+        output = PlacedOutput(target, "")
         self._outputs.append(output)
         output.file = StagedFile(fd, target, target, direct=True)
         return output.file
@@ -161,7 +143,7 @@ class OutputTransaction:
         """Bring every output to the disk and close it; nothing is in place yet. Raises OutputError."""
         for output in self._outputs:
             try:
-                _complete(output)
+                complete(output)
             except OSError as error:
                 raise output_error(error, output.target) from error
         if self._uploads is not None:
@@ -205,11 +187,11 @@ class OutputTransaction:
         try:
             for output in staged:
                 try:
-                    _put_in_place(output)
+                    put_in_place(output)
                 except OSError as error:
                     raise output_error(error, output.target) from error
             for directory in dict.fromkeys(os.path.dirname(output.place) for output in staged):
-                _sync_directory(directory)
+                sync_directory(directory)
         except BaseException as error:
             self._roll_back(error)
             raise
@@ -223,13 +205,13 @@ class OutputTransaction:
                 # The rest of the buffer may fail to be written once more; the descriptor is closed anyway.
                 with contextlib.suppress(OSError, OutputError, ValueError):
                     output.file.close()
-            if output.place and not _restore(output):
+            if output.place and not restore(output):
                 lost.append(output)
         for output in outputs:
             if output not in lost:
                 remove(output.backup)
             close(output.lock)
-        faults = [_explain_lost(output) for output in lost]
+        faults = [explain_lost(output) for output in lost]
         uploads, self._uploads = self._uploads, None
         remaining = uploads.roll_back() if uploads is not None else []
         if remaining and isinstance(cause, OutputError):
@@ -273,65 +255,3 @@ def _keep_mode(fd: int, status: os.stat_result) -> None:
             os.fchown(fd, status.st_uid, status.st_gid)
     if hasattr(os, "fchmod"):
         os.fchmod(fd, stat.S_IMODE(status.st_mode))
-
-
-def _complete(output: _Output) -> None:
-    assert output.file is not None
-    if output.file.closed:
-        return
-    output.file.flush()
-    try:
-        os.fsync(output.file.fileno())
-    except OSError as error:
-        if output.place or error.errno not in _NO_FSYNC:
-            raise
-    output.file.close()
-
-
-def _put_in_place(output: _Output) -> None:
-    if output.existed:
-        backup = temporary_path(output.place, ".old")
-        output.backup = backup
-        try:
-            os.link(output.place, backup)
-        except OSError:
-            os.replace(output.place, backup)  # a file system without hard links
-    os.replace(output.temporary, output.place)
-    output.placed = True
-
-
-def _restore(output: _Output) -> bool:
-    """Put back the old file of ``output``; return False when that fails, and then the backup is kept."""
-    restored = True
-    placed = bool(output.temporary) and output.file is not None and not os.path.lexists(output.temporary)
-    if output.backup and os.path.lexists(output.backup):
-        restored = _put_back(output)
-        if restored:
-            remove(output.backup)  # still there when both were names of one file
-    elif placed and not output.existed:
-        remove(output.place)
-    remove(output.temporary)
-    return restored
-
-
-def _put_back(output: _Output) -> bool:
-    for _ in range(3):  # an error may pass
-        with contextlib.suppress(OSError):
-            os.replace(output.backup, output.place)
-            return True
-    return False
-
-
-def _explain_lost(output: _Output) -> Fault:
-    return Fault("could neither be written nor put back", where=output.target, hint=f"the old file is in {output.backup}")
-
-
-def _sync_directory(directory: str) -> None:
-    if os.name != "posix":
-        return
-    with contextlib.suppress(OSError):  # not every file system lets a directory be synchronised
-        fd = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
