@@ -10,7 +10,7 @@ import msgspec
 from graphshare.errors import InputError
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.parameters import index_parameters
-from graphshare.formats.onnx.stored import NamedMessage, OnnxFile, OnnxSource, outputs_of, stored_of
+from graphshare.formats.onnx.stored import NamedMessage, OnnxFile, OnnxSource, find_stored, outputs_of
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import TensorType, read_type
 from graphshare.formats.open_source import open_source
@@ -45,7 +45,7 @@ def find_missing_data(graph: Graph) -> Iterator[MissingData]:
     """Yield the initializers whose external data is missing or too short."""
     sizes: dict[str, int | None] = {}
     for node in graph.variables():
-        place = stored_of(node.details).place
+        place = find_stored(node.details).place
         if place is None or not place.path:
             continue
         if place.path not in sizes:
@@ -72,9 +72,9 @@ def domain_of(node: Node) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-def stated_types(node: Node) -> Iterator[tuple[str, str, TensorType]]:
+def list_stated_types(node: Node) -> Iterator[tuple[str, str, TensorType]]:
     """Yield where a file states a type, the name of the value and the type, for each output of ``node``."""
-    stored = stored_of(node.details)
+    stored = find_stored(node.details)
     for index, name in enumerate(outputs_of(node)):
         messages = {"value_info": stored.values.infos.get(index), "the graph's outputs": stored.values.results.get(index)}
         if not node.op:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:  # start-up: symbol files need no other format
 
 def find(context: CheckContext) -> Iterator[Violation]:
     """Yield each value of which the file states two types that no tensor has both."""
-    from graphshare.checks.onnx_facts import stated_types  # start-up: symbol files need no other format
+    from graphshare.checks.onnx_facts import list_stated_types  # start-up: symbol files need no other format
 
     for steps, graph in context.graphs:
         for i, node in enumerate(graph.nodes):
             known: dict[str, tuple[str, TensorType]] = {}
-            for where, name, stated in stated_types(node):
+            for where, name, stated in list_stated_types(node):
                 first, other = known.setdefault(name, (where, stated))
                 if stated.contradicts(other):
                     message = f"value {name!r} is {other} in {first} and {stated} in {where}"

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from graphshare.errors import Fault
 from graphshare.formats.byte_source import ByteSource
 from graphshare.formats.onnx.decode import decode_model
-from graphshare.formats.onnx.stored import OnnxFile, outputs_of, stored_of
+from graphshare.formats.onnx.stored import OnnxFile, find_stored, outputs_of
 from graphshare.ir.graph import Entry, Graph, Node
 
 _Facts = tuple[object, ...]
@@ -52,7 +52,7 @@ def _describe(node: Node) -> _Facts:
 
 
 def _describe_variable(node: Node) -> _Facts:
-    place = stored_of(node.details).place
+    place = find_stored(node.details).place
     if node.details is None or not node.details.holds_value or place is None:
         return "input" if node.details is None or not node.details.holds_value else "initializer", (), 0, 0
     return "initializer", place.shape, place.code, place.end - place.start

@@ -8,7 +8,7 @@ from typing import Literal
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.protobuf import Message
-from graphshare.formats.onnx.stored import Span, TensorPlace, stored_of
+from graphshare.formats.onnx.stored import Span, TensorPlace, find_stored
 from graphshare.formats.onnx.wire import encode_text, scan
 from graphshare.ir.graph import Graph, Node
 from graphshare.text.format import format_bytes, format_names
@@ -59,7 +59,7 @@ class Placement:
 
     def encode(self, node: Node, name: str) -> Message | None:
         """Return the TensorProto of an initializer whose data has a new place; None for any other."""
-        change, stored = self._changes.get(node), stored_of(node.details)
+        change, stored = self._changes.get(node), find_stored(node.details)
         if change is None or stored.tensor is None or stored.place is None:
             return None
         location, offset = change
@@ -104,7 +104,7 @@ def list_external(graph: Graph) -> Iterator[tuple[Node, TensorPlace]]:
     pending = [graph]
     while pending:
         for node in pending.pop().nodes:
-            place = stored_of(node.details).place
+            place = find_stored(node.details).place
             if place is not None and place.path:
                 yield node, place
             pending.extend(node.subgraphs)

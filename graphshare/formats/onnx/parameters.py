@@ -9,7 +9,7 @@ import msgspec
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.byte_source import ByteSource
-from graphshare.formats.onnx.stored import OnnxSource, TensorPlace, stored_of
+from graphshare.formats.onnx.stored import OnnxSource, TensorPlace, find_stored
 from graphshare.formats.onnx.tensors import DTYPE_NAMES, EXTERNAL, RAW
 from graphshare.formats.onnx.wire import BYTES, WireError, integers_at, scan
 from graphshare.formats.open_source import open_source
@@ -35,7 +35,7 @@ def index_parameters(graph: Graph) -> ParameterFile:
     for node in graph.variables():
         record = _make_record(node)
         if record is not None:
-            path = stored_of(node.details).place.path  # type: ignore[union-attr]
+            path = find_stored(node.details).place.path  # type: ignore[union-attr]
             (outer.setdefault(path, []) if path else inner).append(record)
             order.append((path, record))
     own = ParameterFile(file.path, file.size, FORMAT, tuple(inner), named=True, identity=file.identity)
@@ -50,7 +50,7 @@ def index_parameters(graph: Graph) -> ParameterFile:
 
 
 def _make_record(node: Node) -> Record | None:
-    stored = stored_of(node.details)
+    stored = find_stored(node.details)
     tensor, place = stored.tensor, stored.place
     if tensor is None or place is None or (dtype := DTYPE_NAMES.get(place.code)) is None:
         return None

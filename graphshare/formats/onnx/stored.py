@@ -226,7 +226,7 @@ class OnnxSource(Source, frozen=True, eq=False):
         return f"ONNX (IR {self.ir_version}, operator set {sets or 'missing'})"
 
 
-def stored_of(details: NodeDetails | None) -> Stored:
+def find_stored(details: NodeDetails | None) -> Stored:
     """Return what a file holds of a node; nothing for a node that no file had."""
     stored = None if details is None else details.stored
     return stored if isinstance(stored, Stored) else Stored()

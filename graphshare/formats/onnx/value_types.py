@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 
 from graphshare.formats.onnx.protobuf import Message
-from graphshare.formats.onnx.stored import Span, Stored, stored_of
+from graphshare.formats.onnx.stored import Span, Stored, find_stored, outputs_of
 from graphshare.formats.onnx.tensors import DATA_FIELDS
 from graphshare.formats.onnx.wire import encode_text, scan
-from graphshare.formats.onnx.write import encode_model, outputs_of
+from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 
 _LARGEST = 4096  # bytes of an initializer that may matter to shapes
@@ -20,7 +20,7 @@ _LARGEST = 4096  # bytes of an initializer that may matter to shapes
 
 def list_untyped(graph: Graph) -> list[Entry]:
     """Return the heads whose dtype and shape no file states."""
-    return [head for head in graph.heads if not _is_typed(stored_of(head.node.details), head.index)]
+    return [head for head in graph.heads if not _is_typed(find_stored(head.node.details), head.index)]
 
 
 def infer_types(graph: Graph, heads: Sequence[Entry]) -> Mapping[str, bytes]:
@@ -46,7 +46,7 @@ def _is_typed(stored: Stored, index: int) -> bool:
 
 def _leave_data_out(node: Node, name: str) -> Message | None:
     """Return a large initializer without its data, and without a place where it would be."""
-    stored = stored_of(node.details)
+    stored = find_stored(node.details)
     tensor, place = stored.tensor, stored.place
     if tensor is None or place is None or place.end - place.start <= _LARGEST:
         return None

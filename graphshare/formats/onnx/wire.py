@@ -92,10 +92,10 @@ def encode_text(text: str) -> bytes:
 def integer_at(data: Data, field: Field) -> int:
     """Return a field's signed integer."""
     expect(field, VARINT, "an integer")
-    return signed(read_varint(data, field[3], field[4])[0])
+    return as_signed(read_varint(data, field[3], field[4])[0])
 
 
-def signed(value: int) -> int:
+def as_signed(value: int) -> int:
     """Return 64 bits as a signed integer."""
     return value - (1 << 64) if value >> 63 else value
 
@@ -108,7 +108,7 @@ def integers_at(data: Data, field: Field) -> Iterator[int]:
     position = field[3]
     while position < field[4]:
         value, position = read_varint(data, position, field[4])
-        yield signed(value)
+        yield as_signed(value)
 
 
 def floats_at(data: Data, field: Field) -> tuple[float, ...]:

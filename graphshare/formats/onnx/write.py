@@ -14,7 +14,7 @@ from graphshare.formats.onnx.attributes import GRAPH, GRAPHS
 from graphshare.formats.onnx.decode import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
 from graphshare.formats.onnx.messages import describe_value, rename_annotation, rename_message, rename_sparse
 from graphshare.formats.onnx.protobuf import Message
-from graphshare.formats.onnx.stored import NamedMessage, OnnxSource, Span, outputs_of, stored_of
+from graphshare.formats.onnx.stored import NamedMessage, OnnxSource, Span, find_stored, outputs_of
 from graphshare.formats.onnx.wire import encode_text, scan
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.onnx import Data
@@ -84,7 +84,7 @@ def list_as_read(graph: Graph) -> list[Node]:
     tensors = [
         (SPARSE if stored.is_sparse else INITIALIZER, stored.tensor.rank, node)
         for node in variables
-        if (stored := stored_of(node.details)).tensor is not None and not _is_input(node)
+        if (stored := find_stored(node.details)).tensor is not None and not _is_input(node)
     ]
     others = [node for _, node in _order(tensors)]
     return [*inputs, *others, *(node for node in graph.nodes if node.op)]
@@ -173,7 +173,7 @@ class _GraphWriter:
             yield _GraphWriter(graph, self._encode_tensor, captured, self._around)
 
     def _encode_node(self, node: Node) -> Data | Message:
-        stored, details = stored_of(node.details), node.details
+        stored, details = find_stored(node.details), node.details
         if details is None or stored.node is None:
             raise RefusedError(Fault(f"operator {node.op} comes from no ONNX file", node=node.name))
         bodies = list(self._bodies(node)) if node.subgraphs else []
@@ -200,25 +200,25 @@ class _GraphWriter:
 
     def _list_tensors(self, variables: Iterable[Node]) -> Iterator[tuple[int, int, Data | Message]]:
         for node in variables:
-            stored, (name,) = stored_of(node.details), self._own_names(node)
+            stored, (name,) = find_stored(node.details), self._own_names(node)
             if stored.tensor is not None and stored.is_sparse:
                 yield SPARSE, stored.tensor.rank, rename_sparse(stored.tensor, name)
             elif stored.tensor is not None:
                 yield INITIALIZER, stored.tensor.rank, self._encode_tensor(node, name) or rename_message(stored.tensor, name)
 
     def _encode_input(self, node: Node) -> Data | Message:
-        (name,), declared = self._own_names(node), stored_of(node.details).input
+        (name,), declared = self._own_names(node), find_stored(node.details).input
         declared = declared or find_value_info(_source(self._graph), node.name)
         return describe_value(name) if declared is None else rename_message(declared, name)
 
     def _encode_output(self, head: Entry) -> Data | Message:
-        name, stored = self._name(head), stored_of(head.node.details)
+        name, stored = self._name(head), find_stored(head.node.details)
         known = stored.values.results.get(head.index) or stored.values.infos.get(head.index) or stored.input
         return describe_value(name, self._types.get(name)) if known is None else rename_message(known, name)
 
     def _list_infos(self) -> Iterator[tuple[int, int, Data | Message]]:
         for node in self._nodes:
-            stored = stored_of(node.details)
+            stored = find_stored(node.details)
             if not (stored.values.infos or stored.values.annotations or stored.values.results):
                 continue
             names = self._own_names(node)
@@ -238,7 +238,7 @@ class _GraphWriter:
         """Return the names that values of the file have now, several where it has copies."""
         found: dict[str, list[str]] = {}
         for node in self._nodes:
-            stored = stored_of(node.details)
+            stored = find_stored(node.details)
             declared = stored.tensor or stored.input
             read = stored.outputs if node.op else (declared.name if declared is not None else node.name,)
             for old, new in zip(read, self._own_names(node), strict=True):
@@ -254,7 +254,7 @@ def find_value_info(source: OnnxSource, name: str) -> NamedMessage | None:
     for node in source.nodes:
         outputs = outputs_of(node)
         if name in outputs:
-            stored, index = stored_of(node.details), outputs.index(name)
+            stored, index = find_stored(node.details), outputs.index(name)
             return stored.values.infos.get(index) or stored.values.results.get(index) or stored.input
     return None
 
@@ -265,7 +265,7 @@ def _source(graph: Graph) -> OnnxSource:
 
 
 def _is_input(node: Node) -> bool:
-    stored = stored_of(node.details)
+    stored = find_stored(node.details)
     return stored.input is not None or stored.tensor is None
 
 
