@@ -317,6 +317,7 @@ WHERE: tuple[tuple[str, Callable[[dict[str, Any], list[Any]], bool], str], ...] 
     (_DIVISIONS, _divides_whole_by_zero, "MXNet ends"),
     ("_contrib_hawkesll", _has_marks_outside, "MXNet ends"),
     ("clip|_rdiv_scalar", _is_beyond_dtype, "values"),
+    ("_minimum_scalar|_maximum_scalar", _is_beyond_dtype, "gradient"),
     ("_power|broadcast_power|_npi_power", _is_beyond_double, "values"),
     ("_contrib_quantized_fully_connected", _has_reversed_or_empty_range, "values"),
     ("_contrib_quantized_fully_connected", _has_one_axis, "Shape inconsistent"),
