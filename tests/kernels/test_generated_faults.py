@@ -242,6 +242,7 @@ REFUSALS: list[tuple[str, dict[str, str], list[Any]]] = [
     ("CTCLoss", {"use_label_lengths": "True"}, [CUBE, np.ones((4, 1), np.float32), np.full(4, 2, np.float32)]),
     ("scatter_nd", {"shape": "(3, 4)"}, [np.arange(4, dtype=np.float32), np.zeros(1, np.float32)]),
     ("_npi_norm", {"flag": "-2", "axis": "(0, -3)"}, [CUBE]),
+    ("_npi_percentile", {"q_scalar": "-1.5", "interpolation": "nearest"}, [ROWS]),
     ("take", {"mode": "raise"}, [ROWS, np.full(1, -0.5, np.float32)]),
     ("_npi_tensorsolve", {"a_axes": "(1, 1, 2)"}, [np.ones((2, 6, 3), np.float32), np.ones((3, 6), np.float32)]),
     (

@@ -325,7 +325,7 @@ WHERE: tuple[tuple[str, Callable[[dict[str, Any], list[Any]], bool], str], ...] 
     ("_npi_svd", _has_open_vectors, "gradient"),
     ("_npi_bincount|_npi_diff", _cancels, r"e-0[78]\)|np.float32\(-?0.0\)"),
     ("_linalg_syevd", _has_close_values, "gradient"),
-    ("_npi_eigvals", _has_close_eigenvalues, "Complex eigvals"),
+    ("_npi_eigvals|_npi_eig", _has_close_eigenvalues, "Complex eigvals"),
     ("_npi_var|_npi_std", _divides_by_nothing, "values|not finite"),
     ("softmax|softmin|log_softmax", _is_outside_of_softmax, "values|not finite"),
     ("CTCLoss", _has_no_steps, "values|not finite"),

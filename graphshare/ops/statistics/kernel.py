@@ -147,6 +147,7 @@ _TO_ELEMENTS: dict[str, Callable[[Any], Any]] = {"lower": np.floor, "higher": np
 def percentile(context: Context, attrs: Attrs, x: Array, q: Array | None = None) -> Array:
     """Return the value that ``q`` percent of the elements do not exceed; float32 for all dtypes but float64."""
     percent, axes, method = attrs["q_scalar"] if q is None else q, np_axes_of(attrs, x.ndim), attrs["interpolation"]
+    require(bool(np.all((np.asarray(percent) >= 0) & (np.asarray(percent) <= 100))), "q is not from 0 to 100")
     steps = prod(x.shape[axis] for axis in axes) - 1
     if method in _TO_ELEMENTS and steps > 0:
         place = (np.asarray(percent) * np.float64(steps) / 100).astype(np.float32).astype(np.float64)
