@@ -9,7 +9,15 @@ from graphshare.api.models import Model, Names, as_checkpoint, as_names
 from graphshare.api.rules import ruleset_of
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import StrPath, locate_refusals
-from graphshare.checkpoint.map_file import MapEntry, MapFile, Place, names_from_map, read_map, restore_escapes
+from graphshare.checkpoint.map_file import (
+    MapEntry,
+    MapFile,
+    Place,
+    names_from_map,
+    read_map,
+    restore_escapes,
+    stored_names_from_map,
+)
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.errors import Fault, UsageError
@@ -53,6 +61,7 @@ def rename(
     kinds = [Only(kind) for kind in as_names(only)]
     map_file = _as_map(names) if names is not None else read_map(map) if map is not None else None
     new = _new_names(source.graph, map_file, names, inverse)
+    stored = stored_names_from_map(map_file, new or {}, source.graph, inverse=inverse) if map_file is not None else {}
     notes: Sequence[str] = ()
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
@@ -67,6 +76,7 @@ def rename(
                 prefix=prefix,
                 strip_prefix=strip_prefix,
                 names=new,
+                stored=stored,
                 only=kinds,
                 held=source.held,
                 repeats=inverse,

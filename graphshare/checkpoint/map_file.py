@@ -16,6 +16,7 @@ from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.source import restyle
 from graphshare.formats.open_source import read_file
 from graphshare.ir.graph import Branch, Graph, Kept, Node, Rewrite
+from graphshare.ir.rebuild import StoredNames, rename_node
 from graphshare.text.format import format_count
 from graphshare.text.json_text import encode_json
 from graphshare.text.names import did_you_mean
@@ -23,13 +24,19 @@ from graphshare.text.short_repr import ShortRepr, quote_name
 from graphshare.text.urls import local_path
 
 MAP_VERSION = 1
+StoredByNode = dict[Node, StoredNames]
 
 
 class Place(msgspec.Struct):
-    """A node by its id, which is None in a plain map of names, and its name."""
+    """A node by its id, which is None in a plain map of names, and its name.
+
+    An operator of an ONNX file has ``outputs`` and a ``label`` too where its name does not say them.
+    """
 
     id: int | None
     name: str
+    outputs: list[str] | None = None
+    label: str = ""
 
 
 class MapEntry(msgspec.Struct, rename={"source": "from", "target": "to"}):
@@ -108,8 +115,13 @@ def describe_rewrite(model: Checkpoint) -> dict[str, Any]:
                 {
                     "branch": branch.label,
                     "graph": numbers[branch.source],
-                    "from": {"id": i, "name": node.name, "kind": "variable" if node.is_variable else "operator"},
-                    "to": None if image is None else {"id": new_ids[image], "name": image.name},
+                    "from": {
+                        "id": i,
+                        "name": node.name,
+                        "kind": "variable" if node.is_variable else "operator",
+                        **_describe_names(node),
+                    },
+                    "to": None if image is None else {"id": new_ids[image], "name": image.name, **_describe_names(image)},
                     "how": _how(node, image, shared, copies[branch.source]),
                 }
             )
@@ -135,6 +147,14 @@ def _list_as_read(graph: Graph) -> Sequence[Node]:
     from graphshare.formats.onnx.write import list_as_read  # start-up: symbol files need no other format
 
     return list_as_read(graph)
+
+
+def _describe_names(node: Node) -> dict[str, Any]:
+    """Return the stored names of a node that its name does not say."""
+    details = node.details
+    if details is None or not node.op or (not details.label and details.outputs == (node.name,)):
+        return {}
+    return {"outputs": list(details.outputs), "label": details.label}
 
 
 def _hash(source: Checkpoint) -> str:
@@ -207,6 +227,31 @@ def names_from_map(map_file: MapFile, graph: Graph, *, inverse: bool = False) ->
     return _by_name(_inverse(pairs, map_file.where) if inverse else pairs, graph, map_file.where)
 
 
+def stored_names_from_map(map_file: MapFile, names: Mapping[Node, str], graph: Graph, *, inverse: bool = False) -> StoredByNode:
+    """Return the names of outputs and labels that a map gives to nodes of an ONNX ``graph``; ``names`` are its other ones.
+
+    A plain map may name any value. Empty for other graphs.
+    """
+    if graph.source.format == "mxnet":
+        return {}
+    found: dict[Node, StoredNames] = {}
+    if not map_file.by_name:
+        for entry in map_file.entries:
+            old, new = (entry.target, entry.source) if inverse else (entry.source, entry.target)
+            if old is not None and new is not None and old.id is not None and new.outputs is not None:
+                node = graph.nodes[old.id]
+                if node.details is not None and len(node.details.outputs) == len(new.outputs):
+                    found[node] = StoredNames(tuple(new.outputs), new.label)
+        return found
+    pairs = {entry.source.name: entry.target.name for entry in map_file.entries if entry.target is not None}
+    for node, name in names.items():
+        if node.details is not None and node.op:
+            image = rename_node(node, name).details or node.details
+            outputs = [pairs.get(old, new) for old, new in zip(node.details.outputs, image.outputs, strict=True)]
+            found[node] = StoredNames(tuple(outputs), image.label)
+    return found
+
+
 def restore_escapes(rewrite: Rewrite, map_file: MapFile) -> Rewrite | None:
     """Return ``rewrite`` with the string escapes that give its text the hash of the map's source; None if none do.
 
@@ -271,9 +316,12 @@ def _by_name(names: Mapping[str, str], graph: Graph, where: str) -> dict[Node, s
     by_name: dict[str, list[Node]] = {}
     for node in graph.nodes:
         by_name.setdefault(node.name, []).append(node)
+        for output in node.details.outputs if node.details is not None else ():
+            if output and output != node.name:
+                by_name.setdefault(output, []).append(node)
     unknown = [name for name in names if name not in by_name]
     if unknown:
         raise InputError(
             [Fault(f"the graph has no node named {name!r}", where=where, hint=did_you_mean(name, by_name)) for name in unknown]
         )
-    return {node: new for old, new in names.items() for node in by_name[old]}
+    return {node: names.get(node.name, node.name) for old in names for node in by_name[old]}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from graphshare.ir.graph import Entry, Node
@@ -70,11 +71,23 @@ def _rebuild(nodes: Sequence[Node], change: Change, redirect: Redirect | None, i
         images[node] = image
 
 
-def rename_node(node: Node, name: str) -> Node:
-    """Return ``node`` under another name. Stored names of other outputs, and its label, follow as :func:`follow_name` says."""
+class StoredNames(Struct, frozen=True):
+    """The names that a file stores of a node beside its own: those of its outputs, and its label."""
+
+    outputs: tuple[str, ...]
+    label: str = ""
+
+
+def rename_node(node: Node, name: str, stored: StoredNames | None = None) -> Node:
+    """Return ``node`` under another name, with ``stored`` names of outputs and label if they are given.
+
+    Otherwise these follow as :func:`follow_name` says.
+    """
     if node.details is None:
         return replace(node, name=name)
     details = node.details
+    if stored is not None:
+        return replace(node, name=name, details=replace(details, outputs=stored.outputs, label=stored.label))
     outputs = tuple([name if text == node.name else follow_name(text, node.name, name) for text in details.outputs])
     return replace(
         node, name=name, details=replace(details, outputs=outputs, label=follow_name(details.label, node.name, name))

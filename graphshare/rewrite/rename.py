@@ -10,8 +10,8 @@ from graphshare.analysis.implied import implied_name, implied_variables
 from graphshare.analysis.roles import Role, assign_roles
 from graphshare.checkpoint.self_check import check_isomorphic
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import Branch, Graph, Node, Rename, Rewrite
-from graphshare.ir.rebuild import rebuild, relink_all, rename_node
+from graphshare.ir.graph import EMPTY, Branch, Graph, Node, NodeDetails, Rename, Rewrite
+from graphshare.ir.rebuild import StoredNames, rebuild, relink_all, rename_node
 from graphshare.rewrite.naming import check_collisions
 from graphshare.rewrite.rules.model import SHARING, Only, Ruleset
 from graphshare.rewrite.rules.plan import plan_names
@@ -23,14 +23,15 @@ def rename(
     prefix: str = "",
     strip_prefix: str = "",
     names: Mapping[Node, str] | None = None,
+    stored: Mapping[Node, StoredNames] = EMPTY,
     only: Collection[Only] = (),
     held: frozenset[str] | None = None,
     repeats: bool = False,
 ) -> Rewrite:
     """Rename nodes: remove ``strip_prefix``, then add ``prefix``; or give the nodes ``names``.
 
-    ``only`` limits it to kinds of nodes. Unnamed nodes stay unnamed. ``repeats`` lets different names become one again, as the
-    inverse of a rename may have to.
+    ``stored`` are the other names of nodes of an ONNX file, which go with ``names``. ``only`` limits it to kinds of nodes.
+    Unnamed nodes stay unnamed. ``repeats`` lets different names become one again, as the inverse of a rename may have to.
 
     Raises:
         RefusedError: nothing would change, a node would lose its whole name, or names collide; all are listed.
@@ -40,11 +41,22 @@ def rename(
         new = {node: name for node, name in names.items() if node in chosen}
     else:
         new = {node: prefix + node.name.removeprefix(strip_prefix) for node in chosen if node.name}
-    new = {node: name for node, name in new.items() if name != node.name}
+        stored = {node: _replace_prefix(node.details, strip_prefix, prefix) for node in new if node.details is not None}
+    new = {node: name for node, name in new.items() if name != node.name or _differs(node, stored.get(node))}
     _check_names(new, strip_prefix)
-    rewrite = set_names(graph, new, repeats=repeats)
+    rewrite = set_names(graph, new, stored=stored, repeats=repeats)
     check_isomorphic(rewrite)
     return rewrite
+
+
+def _replace_prefix(details: NodeDetails, strip: str, prefix: str) -> StoredNames:
+    outputs = tuple([prefix + text.removeprefix(strip) if text else "" for text in details.outputs])
+    return StoredNames(outputs, prefix + details.label.removeprefix(strip) if details.label else "")
+
+
+def _differs(node: Node, stored: StoredNames | None) -> bool:
+    details = node.details
+    return stored is not None and details is not None and (stored.outputs, stored.label) != (details.outputs, details.label)
 
 
 def rename_by_rules(
@@ -97,8 +109,10 @@ def _check_names(new: Mapping[Node, str], strip_prefix: str) -> None:
         raise RefusedError(faults)
 
 
-def set_names(graph: Graph, names: Mapping[Node, str], *, repeats: bool = False) -> Rewrite:
-    """Give nodes new ``names``; all others keep theirs.
+def set_names(
+    graph: Graph, names: Mapping[Node, str], *, stored: Mapping[Node, StoredNames] = EMPTY, repeats: bool = False
+) -> Rewrite:
+    """Give nodes new ``names``, with ``stored`` names where they are given; all others keep theirs.
 
     Names inside subgraphs stay: they are bound by position. States that an operator's name implies follow it. With
     ``repeats``, for the inverse of a rename, names may collide.
@@ -117,7 +131,7 @@ def set_names(graph: Graph, names: Mapping[Node, str], *, repeats: bool = False)
 
     def change(node: Node) -> Node:
         name = names.get(node, node.name)
-        return node if name == node.name else rename_node(node, name)
+        return node if name == node.name and node not in stored else rename_node(node, name, stored.get(node))
 
     images = rebuild(graph.nodes, change)
     nodes = tuple([images[node] for node in graph.nodes])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
 from graphshare.errors import InputError, RefusedError
+from graphshare.formats.schema import explain
 
 FLOAT = TensorProto.FLOAT
 
@@ -232,3 +234,24 @@ def test_names_of_two_values_are_all_listed(tmp_path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), tmp_path / "m.onnx")
     with pytest.raises(RefusedError, match="two values would be called 'p-b'"):
         gs.duplicate(tmp_path / "m.onnx", "p-")
+
+
+def test_a_map_names_any_value_and_has_an_inverse(path: Path, tmp_path: Path) -> None:
+    out, map_path = tmp_path / "out.onnx", tmp_path / "map.json"
+    gs.save(gs.rename(gs.load(path), names={"fc.weight": "W", "right": "second", "z": "scores"}), out, map=map_path)
+    graph = onnx.load(out).graph
+    assert graph.output[1].name == "scores"
+    split = next(node for node in graph.node if node.op_type == "Split")
+    assert (split.name, list(split.output)) == ("split", ["left", "second"])
+    onnx.checker.check_model(str(out))
+    assert explain(json.loads(map_path.read_bytes()), "map") == []
+    gs.save(gs.rename(gs.load(out), map=map_path, inverse=True), tmp_path / "back.onnx")
+    assert (tmp_path / "back.onnx").read_bytes() == path.read_bytes()
+
+
+def test_a_prefix_of_all_names_is_replaced(path: Path, tmp_path: Path) -> None:
+    first, second, direct = (tmp_path / name for name in ("a.onnx", "b.onnx", "c.onnx"))
+    gs.save(gs.rename(gs.load(path), prefix="net1/"), first)
+    gs.save(gs.rename(gs.load(first), strip_prefix="net1/", prefix="net2/"), second)
+    gs.save(gs.rename(gs.load(path), prefix="net2/"), direct)
+    assert second.read_bytes() == direct.read_bytes()
