@@ -73,9 +73,10 @@ class Executor:
         if program is None:
             return run_plan(make_plan(heads), values, shapes=inference.shapes, rng=rng, watch=watch)
         done = program.run(values, rng)
-        rest = iter(done.outputs[len(heads) :])
-        for outputs in inner if watch is not None else ():
-            watch(outputs[0].node, [next(rest) for _ in outputs])
+        if watch is not None:
+            rest = iter(done.outputs[len(heads) :])
+            for outputs in inner:
+                watch(outputs[0].node, [next(rest) for _ in outputs])
         return Run(done.outputs[: len(heads)], {}, done.peak_bytes, [])
 
     def find_program(

@@ -53,7 +53,9 @@ def translate_part(part: Part) -> OnnxPart:
     model = OnnxModel(made.graph, list_versions(made.graph, DEFAULT), IR_VERSIONS[DEFAULT])
     stored, read = {tensor.name for tensor in made.graph.initializers}, {value.name for value in made.graph.inputs}
     outside = {
-        made.names[node, 0]: np.require(x, requirements="CA") for node, x in arrays.items() if made.names[node, 0] in stored
+        made.names[node, 0]: np.require(x, requirements=("C", "A"))
+        for node, x in arrays.items()
+        if made.names[node, 0] in stored
     }
     inputs = {node: made.names[node, 0] for node in part.graph.variables() if made.names.get((node, 0)) in read}
     return OnnxPart(b"".join(encode_model(model).pieces()), outside, inputs)
