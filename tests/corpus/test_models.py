@@ -15,14 +15,14 @@ from graphshare.text.names import split_key
 from tests import params_bytes
 from tests.corpus.encoder import encoder
 from tests.corpus.test_forward import seeded_feeds
-from tests.corpus.values import parameter
+from tests.corpus.values import DETECTOR, parameter, with_fewer_regions
 from tests.processes import done, graphshare, write_json
 from tests.surroundings import recorded
 
 MODELS = {
     "SSD, in integers": "dmlc+gluon-cv__gluoncv__model_zoo__quantized__ssd_512_mobilenet1.0_voc_int8-symbol",
     "YOLO": "soumyaiitkgp+modelServer__yolo-symbol",
-    "Faster R-CNN": "cv_faster_rcnn_resnet50_v1b_voc",
+    "Faster R-CNN": DETECTOR,
     "BERT": "nlp_bert_small",
     "a net in integers": "quant_lenet_mkldnn_uint8",
     "an RNN of foreach": "cf_foreach",
@@ -35,7 +35,8 @@ LAYERS = ("Convolution", "FullyConnected", "_sg_mkldnn_conv", "_foreach")
 def prepared(folder: Path, corpus: Path, stem: str) -> None:
     """The model's graph, parameters and inputs in ``folder``."""
     meta = recorded(corpus, stem)
-    shutil.copy(corpus / "graphs" / f"{stem}.json", folder / "net.json")
+    graph = (corpus / "graphs" / f"{stem}.json").read_text()
+    (folder / "net.json").write_text(with_fewer_regions(graph) if stem == DETECTOR else graph)
     inputs = [name for name in meta["input_names"] if not name.rstrip("_0123456789").endswith(("anchor", "offset"))]
     held: set[str] = set()
     if meta.get("params_file"):
