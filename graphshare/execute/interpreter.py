@@ -68,44 +68,44 @@ def run_plan(
     updates: dict[Node, Array] = {}
     np_shape = isinstance(shapes, ShapeTable) and shapes.np_shape
     steps = plan.steps if training or profile or watch is not None else plan.fused
-    for step in item_progress(steps, "computing", "nodes"):
-        inputs = [state.values[slot] for slot in step.inputs]
-        context = Context(
-            training=training,
-            rng=rng,
-            reusable=state.dead(step),
-            num_outputs=len(step.outputs),
-            shapes=shapes.get(step.node, ()) if shapes else (),
-            inner=step.inner,
-            run_subgraph=_subgraph_runner(step.node, training, rng, np_shape) if step.node.subgraphs else None,
-            empty=pool.empty,
-            once=memo.of(step) if memo is not None else compute_now,
-        )
-        started = perf_counter() if profile else 0.0
-        result = run_kernel(step, context, inputs)
-        outputs = result.outputs
-        if profile:
-            timings.append(Timing(step.node, perf_counter() - started, sum(x.nbytes for x in outputs)))
-        for position, update in result.updates.items():
-            updates[step.node.inputs[position].node] = update
-        del inputs
-        state.keep(step, outputs)
-        if watch is not None:
-            watch(step.node, outputs)
-        state.free(step)
+    with np.errstate(all="ignore"):  # once, because it takes as long as a small kernel
+        for step in item_progress(steps, "computing", "nodes"):
+            inputs = [state.values[slot] for slot in step.inputs]
+            context = Context(
+                training=training,
+                rng=rng,
+                reusable=state.dead(step),
+                num_outputs=len(step.outputs),
+                shapes=shapes.get(step.node, ()) if shapes else (),
+                inner=step.inner,
+                run_subgraph=_subgraph_runner(step.node, training, rng, np_shape) if step.node.subgraphs else None,
+                empty=pool.empty,
+                once=memo.of(step) if memo is not None else compute_now,
+            )
+            started = perf_counter() if profile else 0.0
+            result = run_kernel(step, context, inputs)
+            outputs = result.outputs
+            if profile:
+                timings.append(Timing(step.node, perf_counter() - started, sum(x.nbytes for x in outputs)))
+            for position, update in result.updates.items():
+                updates[step.node.inputs[position].node] = update
+            del inputs
+            state.keep(step, outputs)
+            if watch is not None:
+                watch(step.node, outputs)
+            state.free(step)
     return Run([state.values[slot] for slot in plan.targets], updates, state.peak, timings)
 
 
 def run_kernel(step: Step, context: Context, inputs: Sequence[Array]) -> Result:
-    """Run the kernel of a step and return its result in one form.
+    """Run the kernel of a step and return its result in one form; numpy's warnings must be off.
 
     Raises:
         RefusedError: the kernel cannot take its inputs; the node and the shapes are named.
         BugError: the kernel failed within its limits.
     """
     try:
-        with np.errstate(all="ignore"):
-            output: Any = step.kernel.forward(context, step.attrs, *inputs)
+        output: Any = step.kernel.forward(context, step.attrs, *inputs)
     except KernelError as error:
         raise refuse_inputs(step.node, [format_shape(x.shape) for x in inputs], error) from error
     except MemoryError as error:
@@ -134,7 +134,9 @@ class _State:
 
     def __init__(self, plan: Plan, values: Mapping[Node, Array]) -> None:
         self.values: list[Any] = [None] * plan.slots
+        self._owners = [0] * plan.slots  # the id of the array that owns the buffer of a computed value
         self._holders: dict[int, int] = {}
+        self._sizes: dict[int, int] = {}
         self._variables: set[int] = set()
         self.bytes = 0
         self.peak = 0
@@ -147,7 +149,8 @@ class _State:
 
     def dead(self, step: Step) -> tuple[bool, ...]:
         """Return for each input whether its buffer may be reused in place."""
-        return tuple([slot in step.last and self._holders.get(id(_owner(self.values[slot]))) == 1 for slot in step.inputs])
+        last, owners, holders = step.last, self._owners, self._holders
+        return tuple([slot in last and holders.get(owners[slot]) == 1 for slot in step.inputs])
 
     def keep(self, step: Step, outputs: Sequence[Array]) -> None:
         for slot, value in zip(step.outputs, outputs, strict=False):
@@ -155,25 +158,26 @@ class _State:
                 continue
             self.values[slot] = value
             owner = _owner(value)
-            if id(owner) in self._variables:
+            key = id(owner)
+            if key in self._variables:
                 continue
-            holders = self._holders.get(id(owner), 0)
+            self._owners[slot] = key
+            holders = self._holders.get(key, 0)
             if not holders:
+                self._sizes[key] = owner.nbytes
                 self.bytes += owner.nbytes
                 self.peak = max(self.peak, self.bytes)
-            self._holders[id(owner)] = holders + 1
+            self._holders[key] = holders + 1
 
     def free(self, step: Step) -> None:
         for slot in step.last:
-            value = self.values[slot]
-            if value is None:
-                continue
-            owner = _owner(value)
-            if id(owner) not in self._variables:
-                self._holders[id(owner)] -= 1
-                if not self._holders[id(owner)]:
-                    del self._holders[id(owner)]
-                    self.bytes -= owner.nbytes
+            key = self._owners[slot]
+            if key:
+                self._owners[slot] = 0
+                self._holders[key] -= 1
+                if not self._holders[key]:
+                    del self._holders[key]
+                    self.bytes -= self._sizes.pop(key)
             self.values[slot] = None
 
 

@@ -80,8 +80,9 @@ class Tape:
         check_gradients(plan, wanted)
         for node, slot in plan.variables.items():
             self._values[slot] = values[node]
-        for step in plan.steps:
-            self._forward(step)
+        with np.errstate(all="ignore"):
+            for step in plan.steps:
+                self._forward(step)
         self.outputs: list[Array] = [self._values[slot] for slot in plan.targets]
         self._values = []
 

@@ -156,8 +156,11 @@ def scalar_forward(word: str, reverse: bool) -> Forward:
     function = ARITHMETIC[word]
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        data = convert(x, result_type(attrs, str(x.dtype)))
-        number = convert(np.asarray(attrs["scalar"], np.float64), data.dtype)
+        if x.dtype.kind == "f":  # which most arrays are: names of dtypes and conversions take longer than a small kernel
+            data, number = x, np.asarray(attrs["scalar"], x.dtype)
+        else:
+            data = convert(x, result_type(attrs, str(x.dtype)))
+            number = convert(np.asarray(attrs["scalar"], np.float64), data.dtype)
         if not reverse:
             return function(context, data, number)
         swapped = Context(training=context.training, reusable=(False, *context.reusable))
