@@ -42,10 +42,13 @@ class Listed(msgspec.Struct, frozen=True, eq=False):
 
 
 class NameLists:
-    """``list_arguments``, ``list_auxiliary_states``, ``list_outputs`` and ``list_inputs`` as in MXNet after loading."""
+    """``list_arguments``, ``list_auxiliary_states``, ``list_outputs`` and ``list_inputs`` as in MXNet after loading.
+
+    Of an ONNX model the variables are all of its file, in their order there.
+    """
 
     def __init__(self, graph: Graph) -> None:
-        nodes = reachable(graph)
+        nodes = reachable(graph) if graph.source.format == "mxnet" else [node for node in graph.nodes if not node.op]
         auxiliary = auxiliary_variables(nodes)
         implies = implies_variables(graph)
         self._heads = graph.heads

@@ -42,8 +42,9 @@ def format_summary(found: Inspection, model: Checkpoint, *, with_layers: bool) -
     shapes = {} if found.shaped is None else {output.name: output.shape for output in found.shaped.outputs}
     size = "" if file is None else f" ({format_bytes(file.size)})"
     yield _line("model", model.where + ("" if file is None or file.path == model.where else f", {file.shown_path}") + size)
-    yield _line("inputs", _name_with_shapes(found.inputs, shapes))
-    yield _line("outputs", _name_with_shapes(found.outputs, shapes))
+    types = _list_types(model)
+    yield _line("inputs", _name_with_shapes([types.get(name, name) for name in found.inputs], shapes))
+    yield _line("outputs", _name_with_shapes([types.get(name, name) for name in found.outputs], shapes))
     yield _format_parameters(found)
     if model.graph.source.format == "mxnet":
         labels = list_module_names(model.graph, held=model.held).label_names
@@ -60,6 +61,15 @@ def format_summary(found: Inspection, model: Checkpoint, *, with_layers: bool) -
     yield _line("nodes", f"{found.nodes:,}")
     if not with_layers:
         yield _line("operators", ", ".join(f"{op} {count}" for op, count in found.ops.items()) or "none")
+
+
+def _list_types(model: Checkpoint) -> dict[str, str]:
+    """Return the inputs and outputs of an ONNX model with the dtype and shape that the file states; none of others."""
+    if model.graph.source.format != "onnx":
+        return {}
+    from graphshare.formats.onnx.types import list_types  # start-up: symbol files need no other format
+
+    return {name: f"{name} {type_}" for name, type_ in list_types(model.graph).items()}
 
 
 def _line(title: str, text: str) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from graphshare.formats.onnx.stored import NamedMessage
+from graphshare.formats.onnx.stored import NamedMessage, find_stored
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.wire import BYTES, Data, Field, WireError, expect, integer_at, scan, text_at
+from graphshare.ir.graph import Graph
 
 Dimension = int | str | None
 _TYPE, _TENSOR, _DTYPE, _SHAPE, _DIMENSION, _SIZE, _SYMBOL = 2, 1, 1, 2, 1, 1, 2
@@ -31,6 +32,14 @@ class TensorType(msgspec.Struct, frozen=True):
         sizes = zip(self.shape, other.shape, strict=False)
         unequal = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in sizes)
         return len(self.shape) != len(other.shape) or unequal
+
+
+def list_types(graph: Graph) -> dict[str, TensorType]:
+    """Return the types that the file states of the inputs and outputs of a graph, by name."""
+    inputs = [find_stored(node.details).input for node in graph.variables()]
+    outputs = [find_stored(head.node.details).values.results.get(head.index) for head in graph.heads]
+    values = [(message.name, read_type(message)) for message in (*inputs, *outputs) if message is not None]
+    return {name: stated for name, stated in values if stated is not None}
 
 
 def read_type(message: NamedMessage) -> TensorType | None:
