@@ -16,8 +16,6 @@ from graphshare.cli.main import Terminated, run
 from graphshare.fleet.records import Captured
 from graphshare.formats.descriptors import note_inherited_descriptors
 
-_COLLECT_AFTER = 200_000  # objects that may be part of cycles
-
 
 def prepare_worker() -> None:
     """Make this process one that runs commands: the streams lead nowhere, and SIGTERM cleans up what is half written."""
@@ -38,24 +36,39 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def run_captured(words: Sequence[str]) -> Captured:
     """Run one command as ``graphshare WORDS`` does, and return its exit code, stdout and stderr; stdin is empty."""
-    out, err = io.BytesIO(), io.BytesIO()
     saved = sys.stdin, sys.stdout, sys.stderr
+    streams = _FREE.pop() if _FREE else _Streams()
     gc.disable()  # as in the command itself
-    with open(os.devnull, encoding="utf-8") as nothing:
-        sys.stdin = nothing
-        sys.stdout = io.TextIOWrapper(out, encoding="utf-8", errors="backslashreplace", write_through=True)
-        sys.stderr = io.TextIOWrapper(err, encoding="utf-8", errors="backslashreplace", write_through=True)
-        streams = sys.stdout, sys.stderr
-        try:
-            code = run(list(words))
-        finally:
-            sys.stdin, sys.stdout, sys.stderr = saved
-            choose_quiet(False)
-            choose_color("auto")
-            for stream in streams:
-                with contextlib.suppress(ValueError):  # it is closed
-                    stream.detach()
-            gc.enable()
-            if gc.get_count()[0] > _COLLECT_AFTER:
-                gc.collect()
-    return Captured(code, out.getvalue(), err.getvalue().decode())
+    try:
+        sys.stdin, sys.stdout, sys.stderr = streams.nothing, streams.out, streams.err
+        code = run(list(words))
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = saved
+        choose_quiet(False)
+        choose_color("auto")
+        gc.enable()
+    out, err = streams.take()
+    _FREE.append(streams)
+    return Captured(code, out, err.decode())
+
+
+class _Streams:
+    """A stdout and a stderr in memory. They are used again: click keeps every stream that it has printed to."""
+
+    def __init__(self) -> None:
+        self.nothing = open(os.devnull, encoding="utf-8")  # noqa: SIM115  # as long as the process
+        self._bytes = io.BytesIO(), io.BytesIO()
+        self.out, self.err = (io.TextIOWrapper(b, "utf-8", "backslashreplace", write_through=True) for b in self._bytes)
+
+    def take(self) -> tuple[bytes, bytes]:
+        """Return what was printed, and forget it."""
+        self.out.flush()
+        self.err.flush()
+        out, err = (buffer.getvalue() for buffer in self._bytes)
+        for buffer in self._bytes:
+            buffer.seek(0)
+            buffer.truncate()
+        return out, err
+
+
+_FREE: list[_Streams] = []

@@ -15,9 +15,10 @@ Answer = Literal["done", "no", "failed", "killed"]
 
 
 class FleetModel(msgspec.Struct, frozen=True):
-    """A graph file that matched, its parameter file (empty for none), and its path below the folder of the pattern.
+    """A graph file that matched, and its parameter file (empty for none).
 
-    ``listed`` and ``listed_params`` are what a listing of URLs says of the files.
+    ``relative`` is the path below the folder of the pattern. ``listed`` and ``listed_params`` are what a listing of URLs says
+    of the files.
     """
 
     graph: str

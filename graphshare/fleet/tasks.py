@@ -83,7 +83,9 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
     if not template.outputs:
         return
     identify = _identifier()
-    sources = {identify(path): path for path in iter_sources(models)} if _may_overlap(models, out) else {}
+    sources = {identify(path) for path in iter_sources(models)} if _may_overlap(models, out) else set()
+    if not sources:
+        models = _find_doubles(models)
     places: dict[tuple[str, str], str] = {}
     faults: list[Fault] = []
     for model in models:
@@ -101,6 +103,16 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
                 raise RefusedError(faults)
     if faults:
         raise RefusedError(faults)
+
+
+def _find_doubles(models: Sequence[FleetModel]) -> list[FleetModel]:
+    """Return the models whose outputs could have a name in common: those with one stem. Little memory is taken per model."""
+    seen: set[int] = set()
+    doubles: set[int] = set()
+    for model in models:
+        key = hash(stem_of(model.relative))
+        (doubles if key in seen else seen).add(key)
+    return [model for model in models if hash(stem_of(model.relative)) in doubles] if doubles else []
 
 
 def _may_overlap(models: Iterable[FleetModel], out: str) -> bool:
