@@ -72,8 +72,7 @@ def surgeon(task, source, out, external):
         for node in graph.nodes:
             for place, value in enumerate(node.inputs):
                 if isinstance(value, gs.Constant) and users.setdefault(value.name, node) is not node:
-                    copy = gs.Constant(PREFIX + value.name, value._values, data_location=value.data_location)
-                    node.inputs[place] = copy
+                    node.inputs[place] = gs.Constant(PREFIX + value.name, value.values.copy())
     model = gs.export_onnx(graph)
     onnx.save(model, out)
 

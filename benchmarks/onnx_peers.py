@@ -100,7 +100,7 @@ def our_command(task: str, source: Path, out: Path) -> list[str]:
         "prefix": ["rename", "--prefix", PREFIX],
         "copy": ["duplicate", "--prefix", PREFIX],
         "tie": ["duplicate", "--prefix", PREFIX, "--mode", "tie"],
-        "rename": ["rename", "--replace", f"{OLD}={NEW}"],
+        "rename": ["rename", "--match", f"{OLD}*", "--to", f"{NEW}*"],
         "extract": ["extract", "--target", MIDDLE],
         "untie": ["share", "--untie", "*"],
     }[task]
@@ -124,7 +124,7 @@ def measure_task(task: str, source: Path, external: str, peers: str, rounds: int
             found = try_once(command)
             written = [path for path in source.parent.iterdir() if path.name not in before]
             if isinstance(found, str):
-                refusals[tool] = _last_line(found)
+                refusals[tool] = _find_message(found)
             else:
                 sizes[tool] = sum(path.stat().st_size for path in written)
                 runs[tool] += [found] if number or not rounds else []
@@ -139,9 +139,11 @@ def _list_files(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def _last_line(text: str) -> str:
+def _find_message(text: str) -> str:
+    """Return the line of a message that says what is wrong."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:160] if lines else "failed without a message"
+    errors = [line for line in lines if line.partition(":")[0].split(".")[-1].endswith(("Error", "error", "Exception"))]
+    return (errors or lines or ["failed without a message"])[-1][:160]
 
 
 def _find_fault(task: str, source: Path, written: Sequence[Path]) -> str:
@@ -152,7 +154,7 @@ def _find_fault(task: str, source: Path, written: Sequence[Path]) -> str:
     try:
         onnx.checker.check_model(str(models[0]))
     except Exception as error:  # the checker's errors, protobuf's, and those of reading
-        return f"onnx.checker refuses the result: {_last_line(str(error))}"
+        return f"onnx.checker refuses the result: {_find_message(str(error))}"
     before, after = (onnx.load(path, load_external_data=False).graph for path in (source, models[0]))
     weights, nodes = len(before.initializer), len(before.node)
     users = {name for node in after.node for name in node.input}

@@ -90,7 +90,7 @@ class InputDrawer:
             sizes = self._feeds[other].shape if other in self._feeds else self._sizes(other)
             for dimension, n in zip(shape, sizes, strict=False):
                 if isinstance(symbol, str) and dimension == symbol and n is not None:
-                    return n
+                    return int(n)
         batches = {shape[0] for shape in self._session.inputs.values() if shape}
         return 1 if place == 0 or (isinstance(symbol, str) and symbol in batches) else size
 

@@ -20,6 +20,9 @@ from graphshare.checks.config import read_config
 from graphshare.errors import GraphshareError, InputError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.formats.onnx.decode import read_model
+from graphshare.formats.onnx.parameters import index_parameters
+from graphshare.formats.onnx.write import encode_model, list_as_read
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.registry import read_index
@@ -79,6 +82,19 @@ def read_graph(data: bytes) -> object:
     graph = read_symbol(data)
     text = b"".join(write_symbol(graph))
     if b"".join(write_symbol(read_symbol(text))) != text:
+        raise AssertionError("what is written does not read back")
+    return graph
+
+
+def read_onnx(data: bytes) -> object:
+    """Read an ONNX model, its initializers too; what is encoded anew reads back as the same graph."""
+    graph = read_model(_as_file(data))
+    with ArrayReader(index := index_parameters(graph)) as reader:
+        for record in index.records:
+            if record.shape is not None and record.dense_size <= MAX_DENSE:
+                reader.read(record)
+    again = read_model(_as_file(b"".join(encode_model(graph).pieces())))
+    if [(node.op, node.name) for node in list_as_read(graph)] != [(node.op, node.name) for node in again.nodes]:
         raise AssertionError("what is written does not read back")
     return graph
 
@@ -163,6 +179,12 @@ def _safetensors_seeds() -> list[bytes]:
     ]
 
 
+def _onnx_seeds() -> list[bytes]:
+    from tests.onnx_files.made import write_made  # onnx is slow to import
+
+    return [data for name, data in write_made().items() if name != "external"]
+
+
 def _symbol_seeds() -> list[bytes]:
     documents = [siamese(), two_layers(), old_batch_norm()]
     nested = siamese()
@@ -206,6 +228,10 @@ _NUMBERS = (bytes(4), bytes(8), b"\xff" * 4, b"\xff" * 8, b"\0\0\0\x80", b"\xff\
             )  # fmt: skip
 _NPY = (b"\x93NUMPY", b"'descr'", b"'fortran_order'", b"'shape'", b"(2**", b"|O", b"<f4", b"<M8[ns]", b"(-1,)", b"PK\x01\x02",
         b"PK\x03\x04", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07", b"\x01\x00")  # fmt: skip
+_LENGTHS = ((2, 0), (2, 9), (0, 1))  # wire types of texts and numbers, with a length or a value
+_ONNX = (*(bytes((number << 3 | kind, length)) for number in (1, 5, 6, 7, 8, 11, 12, 13, 15) for kind, length in _LENGTHS),
+         *(word.encode() for word in "data w If Loop then_branch location offset length ../x".split()),
+         b"\xff\xff\xff\xff\x0f", b"\xff" * 9 + b"\x01")  # fmt: skip
 _SAFE = (b'"dtype"', b'"shape"', b'"data_offsets"', b'"__metadata__"', b'"F32"', b'"BF16"', b'"F8_E4M3"', b'"I64"')
 _LISTING = ("graphshare", "params", "stats")
 
@@ -215,6 +241,7 @@ READERS = {
     "npy": Reader(read_npy, _npy_seeds, (*_NUMBERS, *_NPY), ("graphshare", "run", "nin", "--feed", "data=input.npy"), ".npy"),
     "safetensors": Reader(read_params, _safetensors_seeds, (*_NUMBERS, *_SAFE, *_JSON),
                           (*_LISTING, "input.safetensors"), ".safetensors"),
+    "onnx": Reader(read_onnx, _onnx_seeds, (*_NUMBERS, *_ONNX), ("graphshare", "inspect", "input.onnx"), ".onnx"),
     "symbol": Reader(read_graph, _symbol_seeds, (*_JSON, *_SYMBOL), ("graphshare", "inspect", "input.json"), ".json"),
     "rules": Reader(read_rule_file, _rule_seeds, (*_TOML, *_JSON, b"version", b"rules", b"override"),
                     ("graphshare", "rules", "check", "input.rules"), ".rules"),
