@@ -197,16 +197,24 @@ class _GraphReader:
         for inner in scan(data, field[3], field[4]):
             if inner[0] == number:
                 name, place = text_at(data, inner), (inner[2], inner[4])
+            elif field[0] == ANNOTATION and inner[0] == 2:
+                self._check_pair(inner)
         return NamedMessage(Span(self._file, field[3], field[4]), name, number, *place, rank)
+
+    def _check_pair(self, field: Field) -> None:
+        """Read a pair of texts, which refer to values of the graph. Raises WireError."""
+        expect(field, BYTES, "a pair of texts")
+        for inner in scan(self._file.data, field[3], field[4]):
+            text_at(self._file.data, inner)
 
     def _read_sparse(self, field: Field, rank: int) -> NamedMessage:
         """Return a sparse initializer, which is named by its values; the place of the name is that of the values."""
-        for inner in scan(self._file.data, field[3], field[4]):
-            if inner[0] == 1:
-                expect(inner, BYTES, "the values of a sparse initializer")
-                values = self._read_named(inner, TENSOR_NAME, 0)
-                return NamedMessage(Span(self._file, field[3], field[4]), values.name, 1, inner[2], inner[4], rank)
-        raise WireError("a sparse initializer has no values", field[2])
+        inner = next((inner for inner in list(scan(self._file.data, field[3], field[4])) if inner[0] == 1), None)
+        if inner is None:
+            raise WireError("a sparse initializer has no values", field[2])
+        expect(inner, BYTES, "the values of a sparse initializer")
+        values = self._read_named(inner, TENSOR_NAME, 0)
+        return NamedMessage(Span(self._file, field[3], field[4]), values.name, 1, inner[2], inner[4], rank)
 
     def _read_variables(self, lists: _Lists, scope: _Scope, by_output: _ByOutput) -> list[Node]:
         tensors = _by_name((*lists.named[INITIALIZER], *lists.named[SPARSE]), unique="initializers")

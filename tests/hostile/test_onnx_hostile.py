@@ -1,0 +1,180 @@
+"""ONNX files that are cut short, lie about sizes, nest deeply or point out of their directory: clear errors only."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import graphshare as gs
+from tests.fuzz.readers import READERS
+from tests.fuzz.reads import change
+from tests.fuzz.sandbox import run_one
+from tests.onnx_files.made import MADE, write_made
+
+MEMORY = 256 << 20
+
+
+def read(path: Path) -> str:
+    """Return the message of the refusal of a file; empty where it is read, duplicated and saved."""
+    try:
+        gs.save(gs.duplicate(gs.load(path), "b_", mode="tie"), path.with_name("out.onnx"))
+    except gs.GraphshareError as error:
+        return str(error.faults[0])
+    return ""
+
+
+@pytest.mark.parametrize("name", [name for name in MADE if name != "external"])
+def test_a_file_that_is_cut_short_is_refused(name: str) -> None:
+    data = MADE[name]().SerializeToString()
+    assert not any(READERS["onnx"].read_or_refuse(data[:size]) for size in range(_graph_end(data)))
+
+
+def _graph_end(data: bytes) -> int:
+    """Return the size from which on the graph is whole: what follows it may be missing."""
+    model = onnx.load_from_string(data)
+    graph = model.graph.SerializeToString()
+    return data.index(graph) + len(graph)
+
+
+def nested(depth: int) -> onnx.ModelProto:
+    """If within If; made as bytes, for the library has a limit too."""
+    body = helper.make_graph([helper.make_node("Neg", ["data"], ["deepest"])], "g", [], [onnx.ValueInfoProto(name="deepest")])
+    for level in range(depth):
+        node = helper.make_node("If", ["flag"], [f"v{level}"], then_branch=body, else_branch=body if level == 0 else None)
+        body = helper.make_graph([node], "g", [], [onnx.ValueInfoProto(name=f"v{level}")])
+    ends = [helper.make_tensor_value_info("data", 1, [1]), helper.make_tensor_value_info("flag", TensorProto.BOOL, [])]
+    graph = helper.make_graph(body.node, "main", ends, body.output)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_subgraphs_are_read_up_to_a_depth(tmp_path: Path) -> None:
+    path = tmp_path / "deep.onnx"
+    path.write_bytes(nested(20).SerializeToString())
+    assert not read(path)
+    graph = b""  # a GraphProto (6) in an attribute (5) of a node (1), a thousand times: more than the library writes
+    for _ in range(1000):
+        graph = _field(1, _field(4, b"If") + _field(5, _field(6, graph)))
+    path.write_bytes(_field(7, graph))
+    assert "nested deeper than" in read(path)
+
+
+def _field(number: int, data: bytes) -> bytes:
+    return bytes((number << 3 | 2,)) + _length(data) + data
+
+
+def _length(data: bytes) -> bytes:
+    size, out = len(data), b""
+    while size > 127:
+        out += bytes((size & 127 | 128,))
+        size >>= 7
+    return out + bytes((size,))
+
+
+def point_outside(folder: Path) -> dict[str, str]:
+    """Return locations that leave the directory of the model, with files where they lead to."""
+    (folder.parent / "w.bin").write_bytes(bytes(64))
+    (folder / "sub").mkdir()
+    os.symlink(folder.parent / "w.bin", folder / "link.bin")
+    os.symlink(folder.parent, folder / "out")
+    return {
+        "dots": "../w.bin", "dots within": "sub/../../w.bin", "absolute": str(folder.parent / "w.bin"), "link": "link.bin",
+        "linked folder": "out/w.bin", "backslash": "..\\w.bin", "null": "w.bin\0", "empty": "", "missing": "nothing.bin",
+        "folder": "sub", "device": "/dev/zero",
+    }  # fmt: skip
+
+
+def test_external_data_stays_in_the_directory(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for what, location in point_outside(folder).items():
+        model = MADE["external"]()
+        model.graph.initializer[0].external_data[0].value = location
+        (folder / "model.onnx").write_bytes(model.SerializeToString())
+        message = read(folder / "model.onnx")
+        assert "external data" in message, what
+        assert 'node "w"' in message, what
+    assert not (folder / "out.onnx").exists()
+
+
+def lie_in_external(key: str, value: str) -> Callable[[], onnx.ModelProto]:
+    def make() -> onnx.ModelProto:
+        model = MADE["external"]()
+        for pair in model.graph.initializer[0].external_data:
+            pair.value = value if pair.key == key else pair.value
+        return model
+
+    return make
+
+
+def lie_in_shape(*shape: int) -> Callable[[], onnx.ModelProto]:
+    def make() -> onnx.ModelProto:
+        model = MADE["dense"]()
+        model.graph.initializer[0].dims[:] = shape
+        return model
+
+    return make
+
+
+LIES = {
+    "offset beyond the file": lie_in_external("offset", "40"),
+    "negative offset": lie_in_external("offset", "-16"),
+    "offset that is no number": lie_in_external("offset", "1e3"),
+    "huge offset": lie_in_external("offset", "9" * 5000),
+    "length beyond the file": lie_in_external("length", str(1 << 60)),
+    "other length": lie_in_external("length", "15"),
+    "shape too large": lie_in_shape(1 << 40, 1 << 20),
+    "shape beyond numbers": lie_in_shape(*[1 << 62] * 30),
+    "negative shape": lie_in_shape(-1, 4),
+    "other shape": lie_in_shape(2, 3),
+    "many dimensions": lie_in_shape(*[1] * 100_000),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_sizes_that_lie_are_refused_without_taking_memory(name: str, tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(bytes(48))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(LIES[name]().SerializeToString())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert read(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 << 10
+    assert not (tmp_path / "out.onnx").exists()
+
+
+@pytest.mark.parametrize("length", [b"\xff\xff\xff\xff\x7f", b"\xff" * 9 + b"\x01", b"\x80" * 40, b"\x80"])
+def test_lengths_that_lie_are_refused(length: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"\x08\x08\x3a" + length)
+    assert ": byte " in read(path)
+
+
+def test_a_sparse_initializer_that_is_broken_is_refused_when_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(_field(7, _field(15, _field(1, _field(8, b"w")) + b"\x12\x09ab")))
+    assert ": byte " in read(path)
+
+
+def test_an_annotation_that_is_broken_is_refused_when_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    for broken in (b"\x12\x09ab", b"\x0d\0\0\0\0", b"\x80"):
+        path.write_bytes(_field(7, _field(11, _field(1, b"data")) + _field(14, _field(1, b"data") + _field(2, broken))))
+        assert ": byte " in read(path)
+
+
+@pytest.mark.large
+def test_changed_files_are_read_or_refused_in_little_memory() -> None:
+    reader, chance, seeds = READERS["onnx"], random.Random(7), list(write_made().values())
+
+    def attack(number: int) -> tuple[str, str]:
+        return "done", str(sum(reader.read_or_refuse(change(chance, seeds, reader.words)) for _ in range(3000)))
+
+    found = run_one(attack, 0, memory=MEMORY)
+    assert found.status == "done", found.what
+    assert int(found.what) > 100
