@@ -29,6 +29,7 @@ from benchmarks import sources
 
 GRAPHSHARE = [sys.executable, "-m", "graphshare"]
 WORDS = ("duplicate", "{}", "--prefix", "b-")
+LIGHT = ("format", "{}", "--check")
 RESNET = 440  # nodes of the graph of ResNet-50
 SMALL = 4
 PER_FOLDER = 1000
@@ -45,14 +46,18 @@ def make_models(folder: Path, count: int, nodes: int) -> str:
     return f"{folder}/*/*"
 
 
-def run_foreach(pattern: str, out: Path, *options: str) -> tuple[float, float, int]:
-    """Return the seconds, the CPU seconds of all its processes, and the peak of the largest one in KiB, of one run."""
-    shutil.rmtree(out, ignore_errors=True)
+def run_foreach(pattern: str, out: Path | None, *options: str) -> tuple[float, float, int]:
+    """Return the seconds, the CPU seconds of all its processes, and the peak of the largest one in KiB, of one run.
+
+    Without ``out`` the command is one that writes nothing and takes a millisecond.
+    """
+    if out is not None:
+        shutil.rmtree(out, ignore_errors=True)
+    command = [*GRAPHSHARE, "foreach", pattern, "-q", *options]
+    command += ["--", *LIGHT] if out is None else ["-o", str(out), "--", *WORDS]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
-    subprocess.run(
-        [*GRAPHSHARE, "foreach", pattern, "-o", out, "-q", *options, "--", *WORDS], check=True, stdout=subprocess.DEVNULL
-    )
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     seconds = time.perf_counter() - started
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -122,10 +127,10 @@ def measure_memory(folder: Path, small: int) -> None:
         pattern = make_models(models, count, SMALL)
         # A process of its own: the peak of all children so far is what the system keeps.
         code = (
-            "import sys; from pathlib import Path; from benchmarks.fleet import run_foreach; "
-            "print(*run_foreach(sys.argv[1], Path(sys.argv[2]), '--manifest', sys.argv[3]))"
+            "import sys; from benchmarks.fleet import run_foreach; "
+            "print(*run_foreach(sys.argv[1], None, '--manifest', sys.argv[2]))"
         )
-        command = [sys.executable, "-c", code, pattern, folder / "out", folder / f"{count}.jsonl"]
+        command = [sys.executable, "-c", code, pattern, folder / f"{count}.jsonl"]
         seconds, cpu, peak = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         print(f"memory: {count:,} models: {int(peak) >> 10} MiB, {float(seconds):.0f} s, {float(cpu):.0f} s of CPU")
         shutil.rmtree(models)

@@ -12,6 +12,7 @@ from graphshare.fleet.page import describe_counts, write_page
 from graphshare.fleet.spool import Spool
 from graphshare.fleet.summary import Summary
 from graphshare.fleet.tasks import Template
+from graphshare.formats.staged_file import note_output
 from graphshare.text.format import escape_control, format_number
 from graphshare.text.json_text import encode_json
 
@@ -29,6 +30,8 @@ def report_results(run: FleetRun, format_: str) -> int:
     try:
         for result in run:
             progress.add(result)
+            if result.outputs and result.result == "done":
+                note_output(run.out, False)  # an interrupt leaves what is finished
             summary.add(result)
             if spool is not None:
                 spool.append(result)

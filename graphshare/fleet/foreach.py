@@ -41,16 +41,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 class FleetRun:
     """An iterator over the results of a run, in the order in which models finish; ``total`` is their number.
 
-    ``template`` is the command that is run.
+    ``template`` is the command that is run, ``out`` the folder of the outputs.
 
     Nothing runs before the first result is asked for. :meth:`close` ends the run before its end; models that run are left
     without outputs, and another run with the same manifest goes on with them.
     """
 
     def __init__(
-        self, template: Template, total: int, results: Generator[Result, None, None], manifest: Manifest | None
+        self, template: Template, out: str, total: int, results: Generator[Result, None, None], manifest: Manifest | None
     ) -> None:
         self.template = template
+        self.out = out
         self.total = total
         self._results = results
         self._manifest = manifest
@@ -99,7 +100,7 @@ def foreach(
 
     if settings.retry and manifest is not None:
         models = [model for model in models if manifest.has_failed(make(model))]
-    return FleetRun(template, len(models), _run(map(make, models), run, prepare, settings, manifest), manifest)
+    return FleetRun(template, settings.out, len(models), _run(map(make, models), run, prepare, settings, manifest), manifest)
 
 
 def _refuse_settings(settings: Settings, patterns: Sequence[str]) -> None:

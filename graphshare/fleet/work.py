@@ -15,9 +15,11 @@ from graphshare.fleet.fingerprints import describe_state
 from graphshare.fleet.records import Answer, Captured, FileState, Result, Run, Task
 from graphshare.fleet.thread_limit import any_time_limit
 from graphshare.resources import memory_limit
+from graphshare.text.format import format_count, shorten
 from graphshare.text.urls import is_url, redact
 
 _LONGEST_ERROR = 2000  # characters
+_MOST_ERRORS = 3
 _MOST_FIGURES = 32  # an object of more numbers is a list by name, not a count of something
 
 
@@ -68,7 +70,7 @@ def _summarize(
         code=captured.code,
         seconds=round(seconds, 6),
         figures=figures,
-        error=_find_error(captured.stderr) if answer != "done" else "",
+        error=_find_error(captured.stderr, task.model.graph) if answer != "done" else "",
         report=report if report is not None else msgspec.Raw(b"null"),
     )
 
@@ -104,11 +106,14 @@ def _find_figures(report: object) -> dict[str, float]:
     return figures
 
 
-def _find_error(stderr: str) -> str:
-    """Return the errors that a command printed, without URLs' secrets; where there are none, what it printed."""
+def _find_error(stderr: str, source: str) -> str:
+    """Return the first errors that a command printed, without URLs' secrets; where there are none, what it printed."""
     lines = [line.removeprefix("error: ") for line in stderr.splitlines() if line.startswith("error: ")]
-    text = redact("; ".join(lines) or " ".join(stderr.split()))
-    return text if len(text) <= _LONGEST_ERROR else text[: _LONGEST_ERROR - 3] + "..."
+    first = [line.removeprefix(f"{source}: ") for line in lines[:_MOST_ERRORS]]
+    text = "; ".join(first) or " ".join(stderr.split())
+    if len(lines) > _MOST_ERRORS:
+        text += f"; and {format_count(len(lines) - _MOST_ERRORS, 'more error')}"
+    return redact(shorten(text, _LONGEST_ERROR))
 
 
 @contextmanager

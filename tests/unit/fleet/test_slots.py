@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +19,8 @@ from graphshare.fleet.foreach import FleetRun, Settings, foreach
 from graphshare.fleet.records import Captured, FleetModel, Result, Task
 from graphshare.fleet.tasks import Template
 from graphshare.fleet.work import work
+from graphshare.formats.atomic import OutputTransaction
+from tests.processes import ROOT
 
 
 def prepare() -> None:
@@ -53,6 +58,7 @@ def answers(results: FleetRun) -> dict[str, str]:
     return {Path(result.source).stem: result.result for result in results}
 
 
+@pytest.mark.large
 def test_a_model_that_kills_its_worker_is_recorded_and_run_once_more_alone(tmp_path: Path) -> None:
     manifest = tmp_path / "run.jsonl"
     found = answers(fleet(tmp_path, "a", "dies", "m", "once", "z", settings=Settings(jobs=2, manifest=str(manifest))))
@@ -63,6 +69,7 @@ def test_a_model_that_kills_its_worker_is_recorded_and_run_once_more_alone(tmp_p
     assert "the worker process ended: out of memory, or a crash of native code; so it was when run again alone" in failure
 
 
+@pytest.mark.large
 def test_a_model_beyond_its_limits_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots, "_GRACE", 0.1)
     names = ("a", "hangs", "sleeps", "takes", "z")
@@ -103,3 +110,61 @@ def test_no_exception_of_a_command_ends_the_run(tmp_path: Path) -> None:
     assert result.result == "failed"
     assert "cannot be read: No such file" in result.error
     assert not isinstance(result, GraphshareError)
+
+
+SLOW_RUN = """
+import sys, time
+from pathlib import Path
+from graphshare.fleet.foreach import Settings, foreach
+from tests.unit.fleet.test_slots import prepare, write
+from graphshare.fleet.tasks import Template
+if __name__ == "__main__":
+    settings = Settings(out="out", jobs=2, manifest="run.jsonl")
+    template = Template(("{}",), (("-o", "graph"),))
+    print(sum(not result.was_skipped for result in foreach(["models/*.json"], template, write, settings, prepare=prepare)))
+"""
+
+
+def write(words: Sequence[str]) -> Captured:
+    """Write an output slowly, as one act."""
+    with OutputTransaction() as stage:
+        file = stage.open(words[2])
+        file.write(Path(words[0]).read_bytes())
+        file.flush()
+        time.sleep(0.02)
+        stage.commit()
+    return Captured(0, b"", "")
+
+
+@pytest.mark.large
+def test_a_run_that_is_killed_three_times_does_nothing_twice_but_what_was_in_flight(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    for i in range(100):
+        (tmp_path / "models" / f"{i:03}.json").write_text(str(i))
+    (tmp_path / "run.py").write_text(SLOW_RUN)
+    command = [sys.executable, "run.py"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for _ in range(3):
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment)
+        lines = _wait_for_lines(tmp_path / "run.jsonl", 10)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        time.sleep(random.random() / 10)
+    assert lines < 100
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=True)
+    text = (tmp_path / "run.jsonl").read_text()
+    assert 0 < int(done.stdout) < 100
+    assert text.count('"result":"done"') == text.count("\n") == 100  # a line is written when all is in place
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == [f"{i:03}.json" for i in range(100)]  # nothing of the killed runs is left
+    assert all((tmp_path / "out" / name).read_text() == str(int(name[:3])) for name in names)
+
+
+def _wait_for_lines(manifest: Path, more: int) -> int:
+    """Return the lines of a manifest once it has some more than now."""
+    start = count = manifest.read_bytes().count(b"\n") if manifest.exists() else 0
+    deadline = time.monotonic() + 30
+    while count < start + more and time.monotonic() < deadline:
+        time.sleep(0.005)
+        count = manifest.read_bytes().count(b"\n") if manifest.exists() else 0
+    return count
