@@ -1,6 +1,6 @@
 """How long a forward pass of a network takes, warmed up, against MXNet's bound executor.
 
-    PYTHON benchmarks/forward.py STEM [--shape 1,3,224,224] [--oracle ORACLE_PYTHON] [--rounds 8] [--threads 2]
+    PYTHON benchmarks/forward.py STEM [--shape 1,3,224,224] [--engine NAME] [--oracle PYTHON] [--rounds 8] [--threads 2]
 
 STEM names ``STEM-symbol.json`` and ``STEM-0000.params``; the input is called ``data``. Each side is a process that has loaded
 the network and ran it before; they are timed in turn, A B C A B C, so that a machine that slows down slows all: a few passes
@@ -26,17 +26,17 @@ _PAUSE = 0.4
 _PASSES = 5
 
 
-def ours(stem: str, image: Any) -> Callable[[], Any]:
+def ours(stem: str, image: Any, engine: str = "numpy") -> Callable[[], Any]:
     """The network by this package: bound once."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
     import graphshare
 
     source = graphshare.load(stem)
-    net = graphshare.bind(source)
+    net = graphshare.bind(source, engine=engine)
     return lambda: net(data=image)[net.outputs[0]]
 
 
-def theirs(stem: str, image: Any) -> Callable[[], Any]:
+def theirs(stem: str, image: Any, engine: str = "") -> Callable[[], Any]:
     """The network by MXNet: bound once."""
     import mxnet as mx  # type: ignore[import-not-found,unused-ignore]
 
@@ -53,11 +53,11 @@ def theirs(stem: str, image: Any) -> Callable[[], Any]:
     return run
 
 
-def serve(side: str, stem: str, directory: str) -> None:
+def serve(side: str, stem: str, directory: str, engine: str) -> None:
     """Times a pass for every line that comes in."""
     import numpy as np
 
-    run = {"ours": ours, "theirs": theirs}[side](stem, np.load(f"{directory}/image.npy"))
+    run = {"ours": ours, "theirs": theirs}[side](stem, np.load(f"{directory}/image.npy"), engine)
     for _ in range(5):
         output = run()
     np.save(f"{directory}/{os.getpid()}.npy", output.asnumpy() if side == "theirs" else output)
@@ -76,12 +76,18 @@ def serve(side: str, stem: str, directory: str) -> None:
 class Side:
     """One process that runs the network when asked."""
 
-    def __init__(self, name: str, python: str, threads: str, directory: str, stem: str, **environment: str) -> None:
+    def __init__(
+        self, name: str, python: str, threads: str, directory: str, stem: str, engine: str = "numpy", **environment: str
+    ) -> None:
         self.name, self.times = name, list[float]()
         self.environment = {**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads, **environment}
         command = [python, __file__, stem, "--serve", "theirs" if environment or name.startswith("MXNet") else "ours"]
         self.process = subprocess.Popen(
-            [*command, "--directory", directory], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment
+            [*command, "--directory", directory, "--engine", engine],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=self.environment,
         )
         self.output = Path(directory) / f"{self.process.pid}.npy"
         while self._answer() != "ready":
@@ -122,18 +128,19 @@ def main() -> None:
     parser.add_argument("--oracle", help="a Python with MXNet 1.9.1")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--threads", default="2")
+    parser.add_argument("--engine", default="numpy", help="what computes our side [numpy]")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--directory", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve(options.serve, options.stem, options.directory)
+        serve(options.serve, options.stem, options.directory, options.engine)
         return
     import numpy as np
 
     with tempfile.TemporaryDirectory() as directory:
         image_for(tuple(map(int, options.shape.split(","))), directory)
         common = (options.threads, directory, options.stem)
-        sides = [Side("graphshare", sys.executable, *common)]
+        sides = [Side("graphshare", sys.executable, *common, options.engine)]
         if options.oracle:
             sides.append(Side("MXNet", options.oracle, *common))
             sides.append(Side("MXNet, backend NONE", options.oracle, *common, MXNET_SUBGRAPH_BACKEND="NONE"))

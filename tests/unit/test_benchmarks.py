@@ -59,3 +59,18 @@ def test_the_speed_of_export() -> None:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["cp", "embed", "external", "params"]
+
+
+@pytest.mark.oracle
+@pytest.mark.large
+def test_an_engine_beside_mxnet(oracle_python: str) -> None:
+    pytest.importorskip("onnxruntime")
+    words = [sys.executable, "benchmarks/zoo.py", "--oracle", oracle_python, "--engine", "onnxruntime", "--rounds", "1"]
+    done = subprocess.run([*words, "squeezenet1.1"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    row, mean = done.stdout.splitlines()[-2:]
+    name, batch, *_, error = row.split()
+    assert (name, batch) == ("squeezenet1.1", "1")
+    assert float(error) <= 1e-5
+    assert mean.startswith("onnxruntime over MXNet at batch 1, geometric mean of the image networks: ")
+    assert float(mean.split()[-1]) > 0
