@@ -334,7 +334,7 @@ WHERE: tuple[tuple[str, Callable[[dict[str, Any], list[Any]], bool], str], ...] 
     ("_contrib_hawkesll", _counts_beyond, "values|not finite"),
     ("Deconvolution", _is_wide_with_gaps, "values|not finite"),
     ("Pooling", _loses_its_largest, "gradient 0: values"),
-    ("_contrib_ROIAlign", _is_of_no_image, "output 0"),
+    ("_contrib_ROIAlign", _is_of_no_image, "output 0|in graphs: gradient"),
     ("Reshape", _has_inferred_front_axis, "MXNet ends"),
     ("_npi_tensordot|_npi_tensordot_int_axes|_np_dot|_npi_matmul", _has_no_products, "in graphs: gradient"),
     ("_npi_ediff1d", _has_ends, "in graphs: gradient"),
