@@ -30,7 +30,7 @@ def rounding_noise(seed: int) -> Iterator[None]:
 
     def run(*arguments: Any) -> Result:
         result = run_kernel(*arguments)
-        return result._replace(outputs=tuple(_shake(stream, y) for y in result.outputs))
+        return result._replace(outputs=tuple(_shake(stream, y, whole=False) for y in result.outputs))
 
     def find(operator: str) -> Any:
         gradient = find_gradient(operator)
@@ -47,11 +47,11 @@ def rounding_noise(seed: int) -> Iterator[None]:
         yield
 
 
-def _shake(stream: np.random.Generator, x: Any) -> Any:
-    """Return an array with noise, but for whole numbers: they may be indices."""
+def _shake(stream: np.random.Generator, x: Any, *, whole: bool = True) -> Any:
+    """Return an array with noise; without ``whole`` not that of whole numbers, which may be indices."""
     if x is None or np.asarray(x).dtype.kind != "f":
         return x
     x = np.asarray(x)
     with np.errstate(all="ignore"):
-        noisy = x * (1 + NOISE[str(x.dtype)] * stream.standard_normal(x.shape))
-        return np.where(x == np.rint(x), x, noisy).astype(x.dtype)
+        noisy = (x * (1 + NOISE[str(x.dtype)] * stream.standard_normal(x.shape))).astype(x.dtype)
+    return noisy if whole else np.where(x == np.rint(x), x, noisy)

@@ -168,6 +168,18 @@ ANSWERS: list[tuple[str, dict[str, str], bool, list[Any], list[Any]]] = [
         [np.ones((1, 1, 4, 5), "float32"), np.array([[0, 16.5, 20.25, 88, 70.4]], "float32")],
         [np.zeros((1, 1, 1, 2), "float32")],
     ),
+    (
+        "_contrib_quantized_fully_connected",
+        {"num_hidden": "2"},
+        False,
+        [
+            np.zeros((1, 2), "int8"),
+            np.zeros((2, 2), "int8"),
+            np.array([-76, 106], "int8"),
+            *(np.array([end], "float32") for end in (-1, 2, -0.5, 1.9, -3, 2)),
+        ],
+        [np.array([[-7619, 10627]], "int32")],
+    ),
     ("_npx_sigmoid", {}, False, [np.array([0, 1, 200], "uint8")], [np.array([0, 0, 1], "uint8")]),
     ("_npi_tanh", {}, False, [np.array([0, 1, 30], "int32")], [np.array([0, 0, 1], "int32")]),
     (

@@ -121,6 +121,7 @@ WIDER: tuple[tuple[str, str, str], ...] = (
     ("_npi_norm", "Invalid norm order|Shape size mismatch|Improper number", "the flag only says which function MXNet calls"),
     ("_sg_mkldnn_.*", "Type inconsistent", "the ends of a range in another dtype are numbers all the same"),
     ("_copyto", "cannot decide dtypes", "it infers no dtype"),
+    ("RNN", "state clipping is only supported", "oneDNN's layers ignore the limits of states, those without it refuse them"),
     ("_sparse_retain", "not implemented", "dense rows stand for row-sparse ones"),
     ("_zeros_without_dtype", "cannot decide dtypes", "float32, MXNet's own default, where nothing says otherwise"),
 )

@@ -86,13 +86,18 @@ def _has_negative_eps(case: dict[str, Any], inputs: list[Any]) -> bool:
     return float(case["attrs"].get("eps", 0)) < 0
 
 
+def _round_half_away(x: Any) -> Any:
+    """Return the classes or lengths that MXNet reads numbers as."""
+    return np.trunc(x + np.copysign(0.5, x)).astype(np.int64)
+
+
 def _has_no_steps(case: dict[str, Any], inputs: list[Any]) -> bool:
     """A sample without steps, or no label in any sample: the loss is not written."""
     padding = 0 if case["attrs"].get("blank_label", "first") == "first" else -1
     if case["attrs"].get("use_label_lengths") == "True":
         empty = bool((inputs[-1] < 1).all())
     else:
-        empty = bool((inputs[1].astype(np.int64)[:, :1] == padding).all())
+        empty = bool((_round_half_away(inputs[1])[:, :1] == padding).all())
     return empty or (case["attrs"].get("use_data_lengths") == "True" and bool((inputs[2] < 1).any()))
 
 
@@ -189,7 +194,7 @@ def _has_no_products(case: dict[str, Any], inputs: list[Any]) -> bool:
 def _has_long_labels(case: dict[str, Any], inputs: list[Any]) -> bool:
     """A label of more steps than its sample, counting one more for each repetition: its gradient is not written."""
     padding = 0 if case["attrs"].get("blank_label", "first") == "first" else -1
-    labels, steps = inputs[1].astype(np.int64), np.full(len(inputs[1]), inputs[0].shape[0])
+    labels, steps = _round_half_away(inputs[1]), np.full(len(inputs[1]), inputs[0].shape[0])
     if case["attrs"].get("use_data_lengths") == "True":
         steps = inputs[2]
     lengths = np.where((labels == padding).any(axis=1), (labels == padding).argmax(axis=1), labels.shape[1])
@@ -219,9 +224,9 @@ def _casts_to_whole(case: dict[str, Any], inputs: list[Any]) -> bool:
     return not case["attrs"].get("dtype", "float32").startswith("float")
 
 
-def _flips_bytes(case: dict[str, Any], inputs: list[Any]) -> bool:
-    """An image of one byte a pixel is turned in place, and its middle is not written."""
-    return bool(inputs[0].shape[-1] * inputs[0].itemsize == 1)
+def _flips_odd_size(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """The middle row or column of an odd number is not written, unless the image is turned in place."""
+    return bool(inputs[0].shape[1 if case["op"] == "_image_flip_left_right" else 0] % 2)
 
 
 def _has_one_channel(case: dict[str, Any], inputs: list[Any]) -> bool:
@@ -302,7 +307,7 @@ WHERE: tuple[tuple[str, Callable[[dict[str, Any], list[Any]], bool], str], ...] 
     ("Pooling_v1", _has_no_elements, "not finite"),
     ("gamma|tanh|_npi_norm", _is_whole, "values"),
     ("_npi_around|_npi_average|_npi_square|_contrib_quadratic", _is_whole, "values"),
-    ("_image_flip_.*", _flips_bytes, "values|not finite"),
+    ("_image_flip_.*", _flips_odd_size, "values|not finite"),
     ("_image_adjust_lighting", _has_one_channel, "values|not finite"),
     ("gather_nd|_ravel_multi_index", _has_negative_indices, "values"),
     ("_arange|_npi_arange", _is_half, "values"),

@@ -42,7 +42,8 @@ OPERATORS: dict[str, frozenset[str]] = {
         _npi_eigvals _npi_eigvalsh _npi_exp _npi_expm1 _npi_fix _npi_flip _npi_floor _npi_hsplit _npi_hstack
         _npi_insert_scalar _npi_insert_slice _npi_insert_tensor _npi_ldexp _npi_log _npi_log10 _npi_log1p _npi_log2
         _npi_matmul _npi_percentile _npi_polyval _npi_radians _npi_reciprocal _npi_rint _npi_rot90 _npi_sign
-        _npi_sin _npi_sinh _npi_sqrt _npi_std _npi_tan _npi_tanh _npi_tensordot _npi_tensordot_int_axes _npi_tril _npi_trunc
+        _npi_sin _npi_sinh _npi_sqrt _npi_std _npi_tan _npi_tanh _npi_tensordot _npi_tensordot_int_axes _npi_tril
+        _npi_true_divide _npi_trunc
         _npi_unique _npi_var _npi_vstack _npx_relu _npx_sigmoid _power _random_pdf_dirichlet _random_pdf_exponential
         _random_pdf_gamma _random_pdf_generalized_negative_binomial _random_pdf_negative_binomial _random_pdf_normal
         _random_pdf_poisson _random_pdf_uniform _ravel_multi_index _rnn_param_concat _slice_assign

@@ -155,8 +155,8 @@ def dense_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: A
     data, other = reach_of(*ends[:2]), reach_of(*ends[2:4])
     if bias is not None:
         per_unit = _per_unit(data, str(x.dtype)) * _per_unit(other, "int8")
-        scale = reach_of(*ends[4:6]) / _LEVELS["int8"] * per_unit
-        wide += np.trunc(bias * np.float32(scale))
+        scale = per_unit * np.float32(reach_of(*ends[4:6])) / np.float32(_LEVELS["int8"])  # in MXNet's order
+        wide += np.trunc(bias * scale)
     return (_int32(wide), *_product_range(127 if x.dtype == np.int8 else 255, data, other))
 
 

@@ -145,7 +145,7 @@ def translate_dense(t: Translation) -> list[str]:
     data, other = reach_of(t, first), reach_of(t, first + 2)
     if first == 3:
         per_unit = divide_or(_LEVELS[x.dtype], data, 0) * divide_or(_LEVELS["int8"], other, 0)
-        scale = reach_of(t, first + 4) / _LEVELS["int8"] * per_unit
+        scale = per_unit * reach_of(t, first + 4) / _LEVELS["int8"]  # in MXNet's order
         sums = sums + (term(t, 2).cast("float32") * scale).cast("int32")
     out = sums if len(shape) == 2 else sums.reshape(t.outputs[0].shape)
     return [out.name, *product_range(data, 127 if x.dtype == "int8" else 255, other, 127)]

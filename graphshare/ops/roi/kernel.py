@@ -153,8 +153,8 @@ def _align_region(attrs: Attrs, sample: Array, region: Array) -> Array:
     channels, count, across = cells.shape
     means = cells.reshape(channels * count, across) @ along.T
     by_row = means.reshape(channels, count, width).transpose(1, 0, 2).reshape(count, channels * width)
-    bins: Array = (down @ by_row).reshape(height, channels, width)
-    return bins.transpose(1, 0, 2)
+    bins: Array = (down @ by_row).reshape(height, channels, width).transpose(1, 0, 2)
+    return bins
 
 
 def _mean_by_bin(matrix: Array, count: int) -> tuple[Array, Array]:
