@@ -50,7 +50,9 @@ def list_candidates(pattern: str) -> list[ListedFile]:
     root = fixed_folder(pattern)
     head, name, _ = split_url(pattern)
     rest = (head + name)[len(split_url(root)[0]) :]
-    return find_files(root, depth=None if "**" in rest else rest.count("/") + 1)
+    depth = rest.count("/") + 1
+    # A store lists a thousand objects with a request, of any folders; a web server lists folder by folder.
+    return find_files(root, depth=depth if depth == 1 or ("**" not in rest and head.startswith("http")) else None)
 
 
 def fixed_folder(pattern: str) -> str:

@@ -12,6 +12,7 @@ _URL = re.compile(r"(?:[A-Za-z][\w+.-]+::)*([A-Za-z][\w+.-]+)://")
 _LINK = re.compile(r"((?:[A-Za-z][\w+.-]+::)*[A-Za-z][\w+.-]+://)(.*?)((?:::.*)?)", re.DOTALL)
 _CREDENTIALS = re.compile(r"(://)[^/@\s'\"]*@")
 _SLASH_IN_PASSWORD = re.compile(r"(://)[^/\s'\"@:]*:(?!\d*(?:[/?#:\s'\"]|$))[^\s'\"]*@")
+_SECRETS = re.compile(r"(?<=://)[^/?#]+(?=@)|(?<=[?#])[^?#]+(?=::|$)")
 _WEB_QUERY = re.compile(r"(https?://[^\s'\"?#]*)[?#](?!\.\.\.)(?:(?!::)[^\s'\"])*", re.IGNORECASE)
 _OTHER_QUERY = re.compile(r"(://[^\s'\"?]*)\?(?!\.\.\.)(?=[^\s'\"]*=)(?:(?!::)[^\s'\"])*")
 
@@ -33,6 +34,14 @@ def redact(text: str) -> str:
         return text
     text = _CREDENTIALS.sub(r"\1", _SLASH_IN_PASSWORD.sub(r"\1", text))
     return _OTHER_QUERY.sub(r"\1?...", _WEB_QUERY.sub(r"\1?...", text))
+
+
+def hide_secrets(text: str, url: str) -> str:
+    """Return a text without the credentials and the query of ``url``, in whatever form another package quotes them."""
+    for secret in _SECRETS.findall(url):
+        for part in (secret, *re.split(r"[:&=]", secret)):
+            text = text.replace(part, "...") if len(part) > 3 else text
+    return text
 
 
 def split_url(url: str) -> tuple[str, str, str]:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Protocol, TypeVar
 
 from graphshare.errors import Fault, GraphshareError, InputError, OutputError
 from graphshare.text.format import shorten
-from graphshare.text.urls import find_scheme, redact
+from graphshare.text.urls import find_scheme, hide_secrets, redact
 
 T = TypeVar("T")
 
@@ -56,7 +56,9 @@ class Place:
             raise InputError(Fault(f"needs a package that is not installed: {error}", where=url, hint=INSTALL)) from error
         except ValueError as error:
             known = "s3://, http://, https://, and whatever else fsspec knows"
-            raise InputError(Fault(f"cannot be read: {_reason(error)}", where=url, hint=f"URLs start with {known}")) from error
+            raise InputError(
+                Fault(f"cannot be read: {hide_secrets(_reason(error), url)}", where=url, hint=f"URLs start with {known}")
+            ) from error
         except Exception as error:  # an archive is opened here, by code that may raise anything
             raise explain(error, url) from error
         self.filesystem: FileSystem = found[0]
@@ -114,7 +116,7 @@ def explain(error: Exception, url: str, *, writes: bool = False) -> GraphshareEr
         status = find_status(error)
         denied = isinstance(error, PermissionError) or status in (401, 403) or "Credentials" in type(error).__name__
         known = _STATUSES.get(status, f"the server answered {status}" if status else "")
-        reason = known or f"cannot be {'written' if writes else 'read'}: {_reason(error)}"
+        reason = known or f"cannot be {'written' if writes else 'read'}: {hide_secrets(_reason(error), url)}"
         fault = Fault(reason, where=url, hint=_CREDENTIALS if denied else "")
     return OutputError(fault) if writes else InputError(fault)
 

@@ -70,7 +70,8 @@ async def _repeat(get: Callable[..., Coroutine[Any, Any, Answer]], *arguments: A
         try:
             return await get(*arguments)
         except Exception as error:
-            if not may_pass(error):
+            place = arguments[0]
+            if not may_pass(error) or (place.is_s3 and find_status(error)):  # below, those are repeated already
                 raise
         await asyncio.sleep(delay)
     return await get(*arguments)

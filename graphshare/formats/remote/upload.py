@@ -49,7 +49,8 @@ class Upload:
         """Write the object. Raises OutputError, and then the object is as it was."""
         path = self.file.name
         size = os.path.getsize(path)
-        for delay in (*ranges.DELAYS, None):
+        delays = () if self._place.is_s3 else ranges.DELAYS  # requests to S3 are repeated below
+        for delay in (*delays, None):
             try:
                 self._put(path)
                 break
