@@ -14,6 +14,7 @@ from graphshare.fleet.records import FleetModel, Killed, Result, Run, Task
 from graphshare.fleet.slots import run_in_slots
 from graphshare.fleet.tasks import Template, make_task, refuse_collisions, refuse_template
 from graphshare.fleet.work import unfinished
+from graphshare.formats.staged_file import may_overwrite
 from graphshare.resources import parse_size
 from graphshare.text.urls import is_url, local_path
 
@@ -93,10 +94,14 @@ def foreach(
     refuse_collisions(template, models, settings.out)
     manifest = Manifest(settings.manifest) if settings.manifest else None
 
+    # A killed run has left objects that its manifest does not have; whoever goes on with it means to replace them.
+    overwrite = may_overwrite() or (manifest is not None and manifest.is_continued)
+    folder = os.getcwd() if settings.scheduler else ""
+
     def make(model: FleetModel) -> Task:
         task = make_task(template, model, settings.out)
-        folder = os.getcwd() if settings.scheduler else ""
-        return msgspec.structs.replace(task, time_limit=settings.time_limit, max_memory=size, folder=folder)
+        limits = {"time_limit": settings.time_limit, "max_memory": size}
+        return msgspec.structs.replace(task, **limits, folder=folder, overwrite=overwrite)
 
     if settings.retry and manifest is not None:
         models = [model for model in models if manifest.has_failed(make(model))]

@@ -82,6 +82,11 @@ class Manifest:
             hint = "name another file: graphshare appends only to manifests"
             raise InputError(Fault(f"line {number} is not one of a manifest: {error}", where=self.path, hint=hint)) from error
 
+    @property
+    def is_continued(self) -> bool:
+        """Whether it has results of earlier runs."""
+        return bool(self._offsets)
+
     def find(self, source: str) -> Result | None:
         """Return the last result of a model, None if there is none."""
         name = escape_surrogates(redact(source))

@@ -32,7 +32,7 @@ class Task(msgspec.Struct, frozen=True):
     """One command for one model, ready to run in any process: its words, its ``outputs`` and its limits.
 
     With ``folder`` relative paths start there. ``command`` is the command as the user wrote it. With ``has_report`` stdout is
-    JSON.
+    JSON. ``overwrite`` allows to replace what is at the URL of an output.
     """
 
     model: FleetModel
@@ -43,6 +43,7 @@ class Task(msgspec.Struct, frozen=True):
     time_limit: float | None = None
     max_memory: int | None = None
     folder: str = ""
+    overwrite: bool = False
 
 
 class Captured(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from graphshare.errors import GraphshareError
 from graphshare.fleet.fingerprints import describe_state
 from graphshare.fleet.records import Answer, Captured, FileState, Result, Run, Task
 from graphshare.fleet.thread_limit import any_time_limit
+from graphshare.formats.staged_file import overwriting
 from graphshare.resources import memory_limit
 from graphshare.text.format import format_count, shorten
 from graphshare.text.urls import is_url, redact
@@ -33,7 +34,8 @@ def work(run: Run, task: Task) -> Result:
             params = describe_state(task.model.params, task.model.listed_params) if task.model.params else None
             for folder in {os.path.dirname(path) for path in task.outputs if not is_url(path)}:
                 os.makedirs(folder or ".", exist_ok=True)
-            captured = run(task.words)
+            with overwriting(task.overwrite):
+                captured = run(task.words)
     except GraphshareError as error:  # a file that is gone, or a limit
         captured = Captured(2, b"", "".join(f"error: {fault}\n" for fault in error.faults))
     except OSError as error:

@@ -61,6 +61,27 @@ def test_a_second_run_does_what_has_changed_in_the_store(store: str, inline: lis
     assert [result.was_skipped for result in results] == [True, True, False]
 
 
+def test_outputs_at_urls_are_replaced_only_by_a_run_that_goes_on(store: str, inline: list[Task], tmp_path: Path) -> None:
+    words, out = ["duplicate", "{}", "--prefix", "b-"], f"{store}/out"
+    memory = fsspec.filesystem("memory")
+    assert all(gs.foreach(f"{store}/a/*", words, out=out, manifest="run.jsonl"))
+    there = {path.rpartition("/")[2] for path in memory.find(f"/{tmp_path.name}/out")}
+    assert there == {f"{name}{end}" for name in ("blog", "lenet") for end in ("-symbol.json", "-0000.params", "-map.json")} | {
+        "nin-symbol.json",
+        "nin-map.json",
+    }
+    (result, *_) = gs.foreach(f"{store}/a/lenet", words, out=out)
+    assert result.result == "failed"
+    assert "is there already" in result.error
+    with gs.overwriting():
+        assert all(gs.foreach(f"{store}/a/lenet", words, out=out))
+    lines = (tmp_path / "run.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "run.jsonl").write_text("".join(lines[:2]))  # as if it was killed after the objects, before the line
+    inline.clear()
+    assert all(gs.foreach(f"{store}/a/*", words, out=out, manifest="run.jsonl"))
+    assert len(inline) == 1
+
+
 def test_neither_credentials_nor_queries_reach_the_manifest(site: WebServer, inline: list[Task], tmp_path: Path) -> None:
     for path in FILES:
         (tmp_path / path.name).write_bytes(path.read_bytes())
