@@ -14,11 +14,13 @@ from graphshare.errors import GraphshareError
 from graphshare.fleet.fingerprints import describe_state
 from graphshare.fleet.records import Answer, Captured, FileState, Result, Run, Task
 from graphshare.fleet.thread_limit import any_time_limit
+from graphshare.formats.leftovers import FolderMemory, remember_folders
 from graphshare.formats.staged_file import overwriting
 from graphshare.resources import memory_limit
 from graphshare.text.format import format_count, shorten
 from graphshare.text.urls import is_url, redact
 
+_FOLDERS = FolderMemory()
 _LONGEST_ERROR = 2000  # characters
 _MOST_ERRORS = 3
 _MOST_FIGURES = 32  # an object of more numbers is a list by name, not a count of something
@@ -34,7 +36,7 @@ def work(run: Run, task: Task) -> Result:
             params = describe_state(task.model.params, task.model.listed_params) if task.model.params else None
             for folder in {os.path.dirname(path) for path in task.outputs if not is_url(path)}:
                 os.makedirs(folder or ".", exist_ok=True)
-            with overwriting(task.overwrite):
+            with overwriting(task.overwrite), remember_folders(_FOLDERS):
                 captured = run(task.words)
     except GraphshareError as error:  # a file that is gone, or a limit
         captured = Captured(2, b"", "".join(f"error: {fault}\n" for fault in error.faults))

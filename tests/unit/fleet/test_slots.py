@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,6 +20,7 @@ from graphshare.fleet.foreach import FleetRun, Settings, foreach
 from graphshare.fleet.records import Captured, FleetModel, Result, Task
 from graphshare.fleet.tasks import Template
 from graphshare.fleet.work import work
+from graphshare.formats import leftovers
 from graphshare.formats.atomic import OutputTransaction
 from tests.processes import ROOT
 
@@ -115,6 +117,7 @@ def test_no_exception_of_a_command_ends_the_run(tmp_path: Path) -> None:
 SLOW_RUN = """
 import sys, time
 from pathlib import Path
+from types import SimpleNamespace
 from graphshare.fleet.foreach import Settings, foreach
 from tests.unit.fleet.test_slots import prepare, write
 from graphshare.fleet.tasks import Template
@@ -168,3 +171,19 @@ def _wait_for_lines(manifest: Path, more: int) -> int:
         time.sleep(0.005)
         count = manifest.read_bytes().count(b"\n") if manifest.exists() else 0
     return count
+
+
+def test_the_folder_of_the_outputs_is_listed_once_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr(leftovers, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    left = tmp_path / leftovers.temporary_path("a", ".tmp")
+    left.touch()
+    memory = leftovers.FolderMemory()
+    with leftovers.remember_folders(memory):
+        assert leftovers.list_temporaries(str(tmp_path)) == [left.name]
+        left.unlink()
+        assert leftovers.list_temporaries(str(tmp_path)) == [left.name]
+        clock[0] += 61
+        assert leftovers.list_temporaries(str(tmp_path)) == []
+    left.touch()
+    assert leftovers.list_temporaries(str(tmp_path)) == [left.name]
