@@ -113,7 +113,14 @@ def read_file(path: str, *, most: int = 1 << 30) -> bytes:
     """
     if not is_url(path):
         with open(local_path(path), "rb") as file:
-            return file.read(most)
+            size = os.fstat(file.fileno()).st_size
+            if size:  # a read sets aside as many bytes as it may return
+                return file.read(min(size, most))
+            pieces: list[bytes] = []
+            while most > 0 and (piece := file.read(min(most, 1 << 16))):  # a pipe
+                pieces.append(piece)
+                most -= len(piece)
+            return b"".join(pieces)
     with open_source(path) as source:
         return source.read_at(0, min(source.size, most))
 

@@ -12,7 +12,7 @@ import pytest
 from graphshare.cli import main
 from graphshare.errors import InputError
 from graphshare.ops.registry import find_kernel
-from tests.fuzz import graphs, operators, reads
+from tests.fuzz import graphs, onnx_models, operators, reads
 from tests.fuzz.collect import Collector
 from tests.fuzz.readers import READERS
 from tests.fuzz.sandbox import HANG, run_one
@@ -78,6 +78,15 @@ def test_atheris_finds_a_reader_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_
     totals = reads.run(0.1, 1, tmp_path)
     assert totals.executions > 500
     assert totals.counts["answers"] > 0
+
+
+@pytest.mark.large
+def test_changed_onnx_models_find_a_rewrite_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert not onnx_models.run(0.01, 0, tmp_path).failures
+    monkeypatch.setattr(onnx_models, "ACTIONS", {"planted": lambda model, chance, out: 1 / 0})
+    totals = onnx_models.run(0.01, 0, tmp_path)
+    assert "ZeroDivisionError" in totals.failures[0].message
+    assert {path.name for path in (tmp_path / "1").iterdir()} == {"input.onnx", "w.bin", "command", "what"}
 
 
 def test_a_command_that_fails_is_told_by_what_it_prints() -> None:

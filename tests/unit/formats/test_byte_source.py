@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from graphshare.errors import InputError
 from graphshare.formats.byte_source import SourceBytes, SourceFile
-from graphshare.formats.open_source import open_source, reopen_source
+from graphshare.formats.open_source import open_source, read_file, reopen_source
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.mxnet_write import copy_records
 from graphshare.formats.params.registry import read_index
@@ -29,6 +30,22 @@ def test_ranges_are_exact(path: Path) -> None:
         assert (source.name, source.size) == (str(path), 100)
         assert source.read_at(10, 5) == bytes(range(10, 15))
         assert source.read_at(100, 0) == b""
+
+
+def test_reading_a_small_file_sets_little_memory_aside(path: Path) -> None:
+    tracemalloc.start()
+    assert read_file(str(path)) == bytes(range(100))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+def test_what_a_pipe_holds_is_read(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, bytes(5000))
+    os.close(writing)
+    assert read_file(f"/dev/fd/{reading}", most=4000) == bytes(4000)
+    os.close(reading)
 
 
 def test_a_range_beyond_the_end_is_an_error_with_the_byte_where_the_file_ends(path: Path) -> None:
