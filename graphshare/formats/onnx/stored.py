@@ -20,12 +20,14 @@ _LARGE = 1 << 24  # bytes from which on a file is not read as a whole
 class OnnxFile:
     """The bytes of an ONNX file. A small file is in memory; of a large one only what is looked at.
 
-    ``folder`` is the directory in which external data lies; without ``seeks_data`` it need not be there.
+    ``folder`` is the directory in which external data lies; without ``seeks_data`` it need not be there. ``sizes``
+    has the bytes of the files in it, by path.
     """
 
     def __init__(self, source: ByteSource, *, seeks_data: bool = True) -> None:
         self.folder = split(source.name)[0] or "."
         self.seeks_data = seeks_data
+        self.sizes: dict[str, int] = {}
         self.path = source.name
         self.size = source.size
         self.identity: Identity = source.identity

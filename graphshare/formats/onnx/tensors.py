@@ -8,8 +8,10 @@ import stat
 from graphshare.formats.onnx.stored import OnnxFile, TensorPlace
 from graphshare.formats.onnx.wire import BYTES, WireError, expect, integer_at, integers_at, scan, text_at
 from graphshare.formats.params.records import MAX_RANK, element_count
+from graphshare.formats.paths import describe_file, join
 from graphshare.ir.onnx import DTYPE_CODES
 from graphshare.text.format import format_count
+from graphshare.text.urls import is_url
 
 DTYPE_NAMES = {code: dtype for dtype, code in DTYPE_CODES.items()}
 # fmt: off
@@ -111,6 +113,17 @@ def _locate_outside(file: OnnxFile, place: TensorPlace, pairs: tuple[tuple[str, 
     outside = TensorPlace(place.shape, place.code, EXTERNAL, offset, offset + size, 1, path, pairs)
     if not file.seeks_data:
         return outside
+    if path not in file.sizes:
+        file.sizes[path] = _find_size(path, location, at)
+    if offset < 0 or offset + size > file.sizes[path]:
+        message = f"external data is at byte {offset:,} of {location!r} with {size:,} bytes; that file has {file.sizes[path]:,}"
+        raise WireError(message, at)
+    return outside
+
+
+def _find_size(path: str, location: str, at: int) -> int:
+    if is_url(path):
+        return describe_file(path).size
     try:
         status = os.stat(path)
     except (OSError, ValueError) as error:
@@ -118,10 +131,7 @@ def _locate_outside(file: OnnxFile, place: TensorPlace, pairs: tuple[tuple[str, 
         raise WireError(f"external data is in {location!r}, which cannot be read: {reason}", at) from None
     if not stat.S_ISREG(status.st_mode):
         raise WireError(f"external data is in {location!r}, which is not a regular file", at)
-    if offset < 0 or offset + size > status.st_size:
-        message = f"external data is at byte {offset:,} of {location!r} with {size:,} bytes; that file has {status.st_size:,}"
-        raise WireError(message, at)
-    return outside
+    return status.st_size
 
 
 def check_location(folder: str, location: str, at: int) -> str:
@@ -129,7 +139,10 @@ def check_location(folder: str, location: str, at: int) -> str:
     parts = location.replace("\\", "/").split("/")
     outside = not location or "\0" in location or os.path.isabs(location) or ".." in parts or ":" in parts[0]
     path = os.path.join(folder, location)
-    if not outside:
+    if is_url(folder):
+        path = join(folder, location)
+        outside = outside or any(mark in location for mark in ("?", "#", "::"))
+    elif not outside:
         root = os.path.realpath(folder)
         outside = os.path.commonpath((root, os.path.realpath(path))) != root
     if outside:

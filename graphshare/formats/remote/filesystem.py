@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, BinaryIO, Protocol, TypeVar
 
@@ -53,7 +54,7 @@ class Place:
         try:
             found = fsspec.core.url_to_fs(url)
         except ImportError as error:
-            raise InputError(Fault(f"needs a package that is not installed: {error}", where=url, hint=INSTALL)) from error
+            raise InputError(_refuse_missing_package(error, url)) from error
         except ValueError as error:
             known = "s3://, http://, https://, and whatever else fsspec knows"
             raise InputError(
@@ -109,7 +110,7 @@ def explained(url: str, *, writes: bool = False) -> Iterator[None]:
 def explain(error: Exception, url: str, *, writes: bool = False) -> GraphshareError:
     """Return the error of a file system as one that names the URL, without credentials."""
     if isinstance(error, ImportError):
-        fault = Fault(f"needs a package that is not installed: {error}", where=url, hint=INSTALL)
+        fault = _refuse_missing_package(error, url)
     elif isinstance(error, FileNotFoundError):
         fault = Fault("does not exist", where=url)
     else:
@@ -119,6 +120,13 @@ def explain(error: Exception, url: str, *, writes: bool = False) -> GraphshareEr
         reason = known or f"cannot be {'written' if writes else 'read'}: {hide_secrets(_reason(error), url)}"
         fault = Fault(reason, where=url, hint=_CREDENTIALS if denied else "")
     return OutputError(fault) if writes else InputError(fault)
+
+
+def _refuse_missing_package(error: ImportError, url: str) -> Fault:
+    """Return the fault of a protocol whose package is not installed, with the command that installs it."""
+    named = re.search(r"[Ii]nstall (?!aiohttp|s3fs|requests)[\"'`]*([a-z][\w-]*)", str(error))
+    hint = f"pip install {named[1]}" if named else INSTALL
+    return Fault(f"needs a package that is not installed: {error}", where=url, hint=hint)
 
 
 def find_status(error: BaseException) -> int:
