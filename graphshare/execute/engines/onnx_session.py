@@ -66,12 +66,12 @@ class Session:
             self._session: InferenceSession = onnxruntime.InferenceSession(
                 model, options, providers=["CPUExecutionProvider"], disabled_optimizers=disabled
             )
-        except Exception as error:  # its exceptions have no class of their own
+            self.inputs = {value.name: tuple(value.shape) for value in self._session.get_inputs()}
+            self.dtypes = {value.name: _read_dtype(value.type) for value in self._session.get_inputs()}
+            self.outputs = [value.name for value in self._session.get_outputs()]
+        except Exception as error:  # its exceptions have no class of their own; names that are not UTF-8 raise another
             where = model if isinstance(model, str) else ""
             raise InputError(Fault(f"onnxruntime {self.version} refuses the model: {error}", where=where)) from error
-        self.inputs = {value.name: tuple(value.shape) for value in self._session.get_inputs()}
-        self.dtypes = {value.name: _read_dtype(value.type) for value in self._session.get_inputs()}
-        self.outputs = [value.name for value in self._session.get_outputs()]
 
     def run(self, feeds: Mapping[str, Array]) -> list[Any]:
         """Return the outputs for ``feeds`` by name; those that the model does not take are left out.

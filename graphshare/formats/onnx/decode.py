@@ -313,6 +313,13 @@ def _by_name(messages: Iterable[NamedMessage], *, unique: str = "") -> dict[str,
 
 def _list_messages(names: Sequence[str], by_output: _ByOutput) -> ValueMessages:
     """Return the messages on outputs of these names by index."""
+    if len(names) == 1:  # as nearly always, and the general way takes time
+        (name,) = names
+        infos, results, annotations = (messages.get(name) for messages in by_output)
+        if infos is None and results is None and annotations is None:
+            return NO_MESSAGES
+        single = [EMPTY if message is None else {0: message} for message in (infos, results, annotations)]
+        return ValueMessages(*single)
     found = [
         {index: messages[name] for index, name in enumerate(names) if name in messages} if messages else EMPTY
         for messages in by_output

@@ -10,7 +10,7 @@ import msgspec
 from graphshare.errors import Fault, InputError
 from graphshare.formats.byte_source import ByteSource
 from graphshare.formats.onnx.stored import OnnxSource, TensorPlace, find_stored
-from graphshare.formats.onnx.tensors import DTYPE_NAMES, EXTERNAL, RAW
+from graphshare.formats.onnx.tensors import DTYPE_NAMES, EXTERNAL, RAW, dtype_name
 from graphshare.formats.onnx.wire import BYTES, WireError, integers_at, scan
 from graphshare.formats.open_source import open_source
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, element_count, format_record
@@ -24,7 +24,7 @@ _PACKED = {_FLOATS: "float32", _DOUBLES: "float64"}
 def index_parameters(graph: Graph) -> ParameterFile:
     """Return the initializers of a graph that was read from an ONNX file; no data is read.
 
-    Texts, and dtypes that no parameter file holds, are left out.
+    Texts, and elements of dtypes that no parameter file holds, are listed as the bytes that they take in the file.
     """
     source = graph.source
     assert isinstance(source, OnnxSource)
@@ -52,8 +52,12 @@ def index_parameters(graph: Graph) -> ParameterFile:
 def _make_record(node: Node) -> Record | None:
     stored = find_stored(node.details)
     tensor, place = stored.tensor, stored.place
-    if tensor is None or place is None or (dtype := DTYPE_NAMES.get(place.code)) is None:
+    if tensor is None or place is None:
         return None
+    dtype = DTYPE_NAMES.get(place.code)
+    if dtype is None:
+        size = place.end - place.start
+        return Record(node.name, (size,), "uint8", f"{FORMAT} {dtype_name(place.code)}", place.start, size, place.start, size)
     size = element_count(place.shape) * ITEM_SIZES[dtype]
     if place.data == EXTERNAL:
         return Record(node.name, place.shape, dtype, FORMAT, place.start, size, place.start, size)

@@ -76,8 +76,13 @@ class Message:
         self.size += len(piece)
 
 
+_SMALL = [bytes([value]) for value in range(0x80)]
+
+
 def encode_varint(value: int) -> bytes:
     """Return a number from 0 on in groups of seven bits, the lowest first."""
+    if value < 0x80:
+        return _SMALL[value]
     groups = bytearray()
     while value > 0x7F:
         groups.append(value & 0x7F | 0x80)
