@@ -196,10 +196,22 @@ def test_the_action_as_the_documentation_uses_it(
     assert run_of.stdout.endswith("graphshare check: 1 file: 1 error\n")
 
 
-def test_the_action(package: Path, project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_action_runs_nothing_of_the_checkout_and_finds_what_is_wrong(
+    package: Path, project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     temporary = tmp_path_factory.mktemp("runner")
+    modules = [project / f"{module}.py" for module in ("venv", "pip", "graphshare", "click", "json")]
+    for module in modules:
+        module.write_text("raise SystemExit('the checkout ran')")
+    (project / HOSTILE).write_bytes(graph_bytes(RULES["GS303"].fails))
+    done = use_action(package, project, temporary, paths=f"net-symbol.json\n{HOSTILE}")
+    refuse_without_network(done.stdout + done.stderr)
+    assert "the checkout ran" not in done.stdout + done.stderr
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "GS303" in done.stdout
+    for path in (*modules, project / HOSTILE):
+        path.unlink()
     passed = use_action(package, project, temporary)
-    refuse_without_network(passed.stdout + passed.stderr)
     assert passed.returncode == 0, passed.stdout + passed.stderr
     assert passed.stdout == "graphshare check: 1 file: no findings\n"
     (project / "a b-symbol.json").write_bytes(graph_bytes(RULES["GS303"].fails))
@@ -213,19 +225,6 @@ def test_the_action(package: Path, project: Path, tmp_path_factory: pytest.TempP
         use_action(package, project, temporary, paths="net-symbol.json\na b-symbol.json", args="--ignore=GS303").returncode == 0
     )
     assert use_action(package, project, temporary, paths="none.json").returncode == 2
-
-
-def test_the_action_runs_nothing_of_the_checkout(
-    package: Path, project: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    for module in ("venv", "pip", "graphshare", "click", "json"):
-        (project / f"{module}.py").write_text("raise SystemExit('the checkout ran')")
-    (project / HOSTILE).write_bytes(graph_bytes(RULES["GS303"].fails))
-    done = use_action(package, project, tmp_path_factory.mktemp("runner"), paths=f"net-symbol.json\n{HOSTILE}")
-    refuse_without_network(done.stdout + done.stderr)
-    assert "the checkout ran" not in done.stdout + done.stderr
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "GS303" in done.stdout
 
 
 def test_the_hooks_are_commands() -> None:

@@ -59,7 +59,7 @@ def apply_block(block: Block, root: Path) -> None:
 
 
 def copy_tree(folder: Path) -> Path:
-    ignore = shutil.ignore_patterns(".git", ".*cache", "__pycache__", ".hypothesis", ".try", ".test", "*.npz.tmp")
+    ignore = shutil.ignore_patterns(".git", ".*cache", ".hypothesis", ".try", ".test", "*.npz.tmp")
     return Path(shutil.copytree(ROOT, folder / "tree", ignore=ignore))
 
 

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from tests.processes import done, graphshare
-from tests.surroundings import missing
+from tests.surroundings import is_required, missing
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -50,11 +50,13 @@ def test_the_manual_page_is_valid() -> None:
 
 LONG = ("cookbook", "tutorials")
 """Folders of pages whose blocks take minutes."""
+CHECKED_HERE = [page for page in PAGES if not (page.parent.name in LONG and is_required("network"))]
+"""With a network, ``test_wheel.py`` runs the pages that take minutes, with the wheel of this checkout."""
 
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.large] if page.parent.name in LONG else []) for page in PAGES],
+    [pytest.param(page, marks=[pytest.mark.large] if page.parent.name in LONG else []) for page in CHECKED_HERE],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_blocks_show_what_commands_print(page: Path, tmp_path: Path) -> None:

@@ -13,13 +13,15 @@ import subprocess
 import sys
 import zipfile
 from email import message_from_bytes
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-from tests.meta.test_docs import GENERATE, PAGES
+from tests.meta.shared_builds import build_once
+from tests.meta.test_docs import GENERATE, LONG, PAGES
 from tests.surroundings import is_required, missing
 
 ROOT = Path(__file__).parents[2]
@@ -38,24 +40,28 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from this checkout."""
     if not is_required("network"):
         pytest.skip("fetches packages: set GRAPHSHARE_REQUIRE=network")
-    folder = tmp_path_factory.mktemp("wheel")
-    # The environment of this test's own pip, so that it works where tests were installed with --target.
+    return next(build_once(tmp_path_factory, "build", build_wheel).glob("graphshare-*.whl"))
+
+
+def build_wheel(folder: Path) -> None:
+    """Build with this test's own pip, so that it works where tests were installed with --target."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "-q", "--no-deps", "-w", str(folder)]
     built = subprocess.run([*command, str(ROOT)], env=dict(os.environ), capture_output=True)
     assert built.returncode == 0, built.stderr.decode()
-    return next(folder.glob("graphshare-*.whl"))
 
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of an environment that holds the wheel and what it requires, and nothing else."""
-    folder = tmp_path_factory.mktemp("installed")
-    run(sys.executable, "-m", "venv", "--without-pip", "env", cwd=folder)
-    python = folder / "env" / "bin" / "python"
-    site = run(str(python), "-c", "import site; print(site.getsitepackages()[0])", cwd=folder).stdout.strip()
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--target", site, str(wheel)]
-    subprocess.run(command, env=dict(os.environ), check=True, capture_output=True)
-    return python
+
+    def install(folder: Path) -> None:
+        run(sys.executable, "-m", "venv", "--without-pip", "env", cwd=folder)
+        python = folder / "env" / "bin" / "python"
+        site = run(str(python), "-c", "import site; print(site.getsitepackages()[0])", cwd=folder).stdout.strip()
+        command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--target", site, str(wheel)]
+        subprocess.run(command, env=dict(os.environ), check=True, capture_output=True)
+
+    return build_once(tmp_path_factory, "installed", install) / "env" / "bin" / "python"
 
 
 def with_extras(wheel: Path) -> str:
@@ -66,28 +72,46 @@ def with_extras(wheel: Path) -> str:
     return f"{wheel}[{','.join(sorted(set(extras) - OF_DEVELOPERS))}]"
 
 
-@pytest.fixture(scope="module", params=["wheel", "pipx"])
+def install_with_pip(wheel: Path, folder: Path) -> None:
+    """Install the wheel with all extras of users into the environment ``env`` of a folder."""
+    run(sys.executable, "-m", "venv", "env", cwd=folder)
+    python = str(folder / "env" / "bin" / "python")
+    run(python, "-m", "pip", "--disable-pip-version-check", "install", "-q", with_extras(wheel), cwd=folder)
+
+
+def install_with_pipx(wheel: Path, folder: Path) -> None:
+    """Install the wheel with all extras of users as pipx does, with its homes in a folder."""
+    if run(sys.executable, "-m", "pipx", "--version", cwd=folder, check=False).returncode:
+        missing("network", "pipx is not installed")
+    homes = {f"PIPX_{name.upper()}": str(folder / name) for name in ("home", "bin_dir", "man_dir")}
+    run(sys.executable, "-m", "pipx", "install", "-q", with_extras(wheel), cwd=folder, **homes)
+
+
+INSTALLATIONS = {
+    "wheel": (install_with_pip, "env/bin/python", "env/bin/graphshare"),
+    "pipx": (install_with_pipx, "home/venvs/graphshare/bin/python", "bin_dir/graphshare"),
+}
+"""Who installs, and where the Python and the command are then."""
+
+
+@pytest.fixture(scope="module", params=INSTALLATIONS)
 def installation(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The graphshare that pip or pipx installed, with all extras of users, outside the checkout."""
-    folder = tmp_path_factory.mktemp(request.param)
-    if request.param == "wheel":
-        run(sys.executable, "-m", "venv", "env", cwd=folder)
-        python, script = folder / "env" / "bin" / "python", folder / "env" / "bin" / "graphshare"
-        run(str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q", with_extras(wheel), cwd=folder)
-    else:
-        homes = {name: str(folder / name.lower()) for name in ("PIPX_HOME", "PIPX_BIN_DIR", "PIPX_MAN_DIR")}
-        python = Path(homes["PIPX_HOME"]) / "venvs" / "graphshare" / "bin" / "python"
-        script = Path(homes["PIPX_BIN_DIR"]) / "graphshare"
-        if run(sys.executable, "-m", "pipx", "--version", cwd=folder, check=False).returncode:
-            missing("network", "pipx is not installed")
-        run(sys.executable, "-m", "pipx", "install", "-q", with_extras(wheel), cwd=folder, **homes)
-    place = run(str(python), "-c", "import graphshare; print(graphshare.__file__)", cwd=folder).stdout
+    install, python, script = INSTALLATIONS[request.param]
+    folder = build_once(tmp_path_factory, request.param, partial(install, wheel))
+    place = run(str(folder / python), "-c", "import graphshare; print(graphshare.__file__)", cwd=folder).stdout
     assert place.startswith(str(folder))
-    return GENERATE.Installation((str(script),), str(python), {})
+    return GENERATE.Installation((str(folder / script),), str(folder / python), {})
+
+
+RUNS = [(page, by) for page in PAGES for by in INSTALLATIONS if by == "wheel" or page.parent.name not in LONG]
+"""Pages that take minutes are run with one installation."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    ("page", "installation"), RUNS, indirect=["installation"], ids=[f"{by}-{page.relative_to(ROOT)}" for page, by in RUNS]
+)
 def test_blocks_show_what_installed_commands_print(page: Path, installation: Any, tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert GENERATE.run_blocks(text, GENERATE.prepare_folder(tmp_path, page), installation) == text
