@@ -32,7 +32,7 @@ def list_models(patterns: Iterable[str]) -> list[FleetModel]:
     Raises:
         InputError: a pattern matches no model, or a URL cannot be listed; all of these are listed.
     """
-    models: dict[str, FleetModel] = {}
+    models: list[FleetModel] = []
     faults: list[Fault] = []
     for pattern in map(local_path, patterns):
         try:
@@ -40,14 +40,14 @@ def list_models(patterns: Iterable[str]) -> list[FleetModel]:
         except InputError as error:
             faults += error.faults
             continue
-        for model in found:
-            models.setdefault(model.graph, model)
+        known = {model.graph for model in models}
+        models += [model for model in found if model.graph not in known] if known else found
         if not found:
             hint = "a pattern matches symbol files, .onnx files, stems or folders; quote it, so that the shell leaves it alone"
             faults.append(Fault("matches no model", where=pattern, hint=hint))
     if faults:
         raise InputError(faults)
-    return list(models.values())
+    return models
 
 
 def _list_local(pattern: str) -> list[FleetModel]:
@@ -60,7 +60,7 @@ def _list_local(pattern: str) -> list[FleetModel]:
         if folder != last:
             last, params = folder, _newest_params(_list_names(folder))
         found = params.get(stem_of(name)) if name.endswith(_SYMBOL_ENDS) else None
-        models.append(FleetModel(graph, os.path.join(folder, found) if found else "", graph[start:]))
+        models.append(FleetModel(graph, os.path.join(folder, found) if found else "", start))
     return models
 
 
@@ -150,7 +150,7 @@ def _select(files: Iterable[ListedFile], globs: Sequence[str], ends: tuple[str, 
             plain = _without_tail(file.path)
             if name.endswith(ends) and any(match_path(plain[start:], wanted) for wanted in globs):
                 found = members.get(params.get(stem_of(name), "")) if name.endswith(_SYMBOL_ENDS) else None
-                models.append(FleetModel(file.path, found.path if found else "", plain[start:], file, found))
+                models.append(FleetModel(file.path, found.path if found else "", start, file, found))
     return sorted(models, key=lambda model: model.graph)
 
 

@@ -9,23 +9,32 @@ import msgspec
 
 from graphshare.errors import GraphshareError
 from graphshare.formats.byte_source import ListedFile
+from graphshare.text.urls import is_url, split_url
 
 Answer = Literal["done", "no", "failed", "killed"]
 """It is done or holds, the answer is no, it could not be answered, or the worker process ended meanwhile."""
 
 
-class FleetModel(msgspec.Struct, frozen=True):
+class FleetModel(msgspec.Struct, frozen=True, gc=False):
     """A graph file that matched, and its parameter file (empty for none).
 
-    ``relative`` is the path below the folder of the pattern. ``listed`` and ``listed_params`` are what a listing of URLs says
-    of the files.
+    ``listed`` and ``listed_params`` are what a listing of URLs says of the files. There may be a million of these: ``start`` is
+    where in ``graph`` the path below the folder of the pattern begins.
     """
 
     graph: str
     params: str
-    relative: str
+    start: int
     listed: ListedFile | None = None
     listed_params: ListedFile | None = None
+
+    @property
+    def relative(self) -> str:
+        """The path of the graph below the folder of the pattern; of a URL without its query."""
+        if not is_url(self.graph):
+            return self.graph[self.start :]
+        head, name, _ = split_url(self.graph)
+        return (head + name)[self.start :]
 
 
 class Task(msgspec.Struct, frozen=True):

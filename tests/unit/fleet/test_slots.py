@@ -102,7 +102,7 @@ def raise_bug(words: Sequence[str]) -> Captured:
 def test_no_exception_of_a_command_ends_the_run(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text("{}")
-    task = Task(FleetModel(str(path), "", "a.json"), ("x",), (), ("x",))
+    task = Task(FleetModel(str(path), "", len(str(tmp_path)) + 1), ("x",), (), ("x",))
     result: Result = work(raise_refusal, task)
     assert (result.result, result.error) == ("failed", "refused: https://host/a?... is gone")
     result = work(raise_bug, task)
