@@ -94,7 +94,7 @@ def foreach(
     refuse_collisions(template, models, settings.out)
     manifest = Manifest(settings.manifest) if settings.manifest else None
 
-    # A killed run has left objects that its manifest does not have; whoever goes on with it means to replace them.
+    # A killed run has left objects that its manifest does not have; a run that goes on with it replaces them.
     overwrite = may_overwrite() or (manifest is not None and manifest.is_continued)
     folder = os.getcwd() if settings.scheduler else ""
 
