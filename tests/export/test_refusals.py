@@ -158,3 +158,10 @@ def test_a_threshold_below_every_score() -> None:
 def test_activations_of_booleans() -> None:
     for op in ("sigmoid", "tanh"):
         compare(op, {}, np.array([True, False]))
+
+
+def test_integers_that_are_quantized_already() -> None:
+    compare("_contrib_quantize_v2", {"out_type": "int8"}, np.array([-3, 100], np.int8), count=3)
+    assert "its data is int8 and its result uint8" in refusal(
+        "_contrib_quantize_v2", {"out_type": "uint8"}, np.ones(2, np.int8)
+    )

@@ -180,6 +180,13 @@ ANSWERS: list[tuple[str, dict[str, str], bool, list[Any], list[Any]]] = [
         ],
         [np.array([[-7649, 10669]], "int32")],
     ),
+    (
+        "_contrib_quantize_v2",
+        {"out_type": "uint8"},
+        False,
+        [np.array([-3, 100], "int8")],
+        [np.array([253, 100], "uint8"), np.array([-127.5], "float32"), np.array([127.5], "float32")],
+    ),
     ("_npx_sigmoid", {}, False, [np.array([0, 1, 200], "uint8")], [np.array([0, 0, 1], "uint8")]),
     ("_npi_tanh", {}, False, [np.array([0, 1, 30], "int32")], [np.array([0, 0, 1], "int32")]),
     (

@@ -286,8 +286,8 @@ def _projects(case: dict[str, Any], inputs: list[Any]) -> bool:
 
 
 def _has_marks_outside(case: dict[str, Any], inputs: list[Any]) -> bool:
-    """Marks out of range are written to the memory beside the array."""
-    return bool((inputs[5] < 0).any() or (inputs[5] >= inputs[0].shape[1]).any())
+    """Marks out of range are written to the memory beside the array; without marks there is none."""
+    return not inputs[0].shape[1] or bool((inputs[5] < 0).any() or (inputs[5] >= inputs[0].shape[1]).any())
 
 
 _DIVISIONS = "elemwise_div|broadcast_div|_npi_true_divide|broadcast_mod|_npi_mod|_.*div_scalar|_.*mod_scalar|_.*divide_scalar"

@@ -37,7 +37,16 @@ from graphshare.ops.limits import QUANTIZED, Limits, require, with_limits
 from graphshare.ops.matmul.kernel import fully_connected_cost, fully_connected_shapes
 from graphshare.ops.pooling.kernel import pooling, pooling_shapes
 from graphshare.ops.quantization.elementwise import KERNELS as ELEMENTWISE_KERNELS
-from graphshare.ops.quantization.ranges import ENDS, Ranged, calibration_range, range_end, reach_of, round_to, with_ranges
+from graphshare.ops.quantization.ranges import (
+    ENDS,
+    WHOLE_RANGES,
+    Ranged,
+    calibration_range,
+    range_end,
+    reach_of,
+    round_to,
+    with_ranges,
+)
 from graphshare.ops.quantization.rnn import KERNELS as RNN_KERNELS
 from graphshare.ops.unification import demand_dtypes, same_shapes, size_of, unify
 from graphshare.ops.windows import is_channels_last, window_of
@@ -59,8 +68,11 @@ def _output_dtype(attrs: Attrs) -> str:
 
 
 def quantize(context: Context, attrs: Attrs, x: Array) -> Ranged:
-    """Return floats as integers; the range is the calibrated one, else that of the data."""
+    """Return floats as integers; the range is the calibrated one, else that of the data. Bytes of integers are copied."""
     dtype = _output_dtype(attrs)
+    if x.dtype.kind != "f":
+        low, high = calibration_range(attrs) or WHOLE_RANGES[str(x.dtype)]
+        return x.copy().view(dtype), range_end(low), range_end(high)
     low, high = calibration_range(attrs) or (float(x.min()), float(x.max()))
     reach = float(np.float32(max(abs(low), abs(high))))
     if dtype == "int8":
@@ -192,7 +204,7 @@ def _layer(attrs: Attrs) -> int:
 
 
 def _quantize_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return ["float32"] * len(inputs), [_output_dtype(attrs), "float32", "float32"]
+    return [inputs[0] if inputs[0] in QUANTIZED else "float32"], [_output_dtype(attrs), "float32", "float32"]
 
 
 def _requantize_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:

@@ -8,6 +8,8 @@ from graphshare.ops.kernel import Array, Attrs, Shapes
 from graphshare.ops.unification import unify
 
 ENDS = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(1 << 31), (1 << 31) - 1)}
+WHOLE_RANGES = {"int8": (-127.5, 127.5), "uint8": (0.0, 255.5)}
+"""The range of data that is quantized already, where none is calibrated."""
 
 
 Ranged = tuple[Array, Array, Array]

@@ -21,7 +21,7 @@ from graphshare.ops.quantization.onnx_ranges import (
     reach_of,
     round_to,
 )
-from graphshare.ops.quantization.ranges import ENDS, calibration_range
+from graphshare.ops.quantization.ranges import ENDS, WHOLE_RANGES, calibration_range
 from graphshare.ops.quantization.rnn_to_onnx import TRANSLATIONS as RNN
 from graphshare.ops.translation import Translation, Translator, Value
 
@@ -32,6 +32,10 @@ def translate_quantize(t: Translation) -> list[str]:
     """Emit a product with the steps per 1.0, and ``QuantizeLinear``; without calibration the range is that of the data."""
     x, dtype = term(t), t.outputs[0].dtype
     calibrated = calibration_range(t.attrs)
+    if not x.is_float:
+        if x.dtype != dtype:
+            t.refuse(f"its data is {x.dtype} and its result {dtype}")
+        return [x.name, *(constant_end(t, end) for end in calibrated or WHOLE_RANGES[dtype])]
     if calibrated:
         reach = float(np.float32(max(map(abs, calibrated))))
         ends = (-reach, reach) if dtype == "int8" else calibrated
@@ -157,7 +161,7 @@ def _check_sums(t: Translation, count: int) -> None:
 
 
 TRANSLATIONS = (
-    Translator("_contrib_quantize_v2", translate_quantize),
+    Translator("_contrib_quantize_v2", translate_quantize, "integers of the other dtype are refused"),
     Translator("_contrib_requantize", translate_requantize),
     Translator("_contrib_dequantize", translate_dequantize),
     Translator(
