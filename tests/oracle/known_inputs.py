@@ -209,8 +209,8 @@ def _takes_lengths(case: dict[str, Any], inputs: list[Any]) -> bool:
     return len(inputs) > 2
 
 
-def _has_ends(case: dict[str, Any], inputs: list[Any]) -> bool:
-    """The gradients of both ends are copied whether they are asked for, and to be added, or not."""
+def _has_more_inputs(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """Both ends of differences are copied whatever is asked for; the image whose size is taken has a gradient not written."""
     return len(inputs) > 1
 
 
@@ -342,7 +342,8 @@ WHERE: tuple[tuple[str, Callable[[dict[str, Any], list[Any]], bool], str], ...] 
     ("_contrib_ROIAlign", _is_of_no_image, "output 0|in graphs: gradient"),
     ("Reshape", _has_inferred_front_axis, "MXNet ends"),
     ("_npi_tensordot|_npi_tensordot_int_axes|_np_dot|_npi_matmul", _has_no_products, "in graphs: gradient"),
-    ("_npi_ediff1d", _has_ends, "in graphs: gradient"),
+    ("_npi_ediff1d", _has_more_inputs, "in graphs: gradient"),
+    ("_contrib_BilinearResize2D", _has_more_inputs, "in graphs: gradient"),
     ("_npi_diff", _has_no_differences, "in graphs: gradient"),
     ("amp_cast", _casts_to_whole, "in graphs: gradient"),
 )
