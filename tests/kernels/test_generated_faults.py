@@ -407,6 +407,7 @@ def test_a_gradient_goes_past_fused_integers() -> None:
         ("_npi_eigvals", {}, [None], [(2, 3)], [(2, 3, 3)]),
         ("_npi_eigh", {"UPLO": "L"}, [None], [None, (3, 3)], [(3, 3)]),
         ("_rnn_param_concat", {"num_args": "3", "dim": "0"}, [(4,), (None,), (None,)], [(10,)], [(4,), (3,), (3,)]),
+        ("SequenceReverse", {"use_sequence_length": "True"}, [None, None], [None], [None, (None,)]),
         ("_np_cumsum", {"axis": "0"}, [None], [(2, 3)], [(2, 3)]),
         ("_random_pdf_poisson", {}, [None, None], [(2,)], [(2,), None]),
     ],

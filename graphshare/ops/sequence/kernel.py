@@ -77,7 +77,7 @@ def _with_lengths(attrs: Attrs, inputs: Shapes) -> Shapes:
     if attrs["axis"] not in (0, 1):
         raise KernelError(f"time is along axis {attrs['axis']}, expected 0 or 1")
     if data is None:
-        return inputs
+        return [None, *(unify(length, (None,)) for length in inputs[1:])]
     if len(data) < 2:
         raise KernelError(f"{format_shape(data)} has no axes for time and samples")
     samples: Shape = (data[1 - attrs["axis"]],)
