@@ -76,7 +76,7 @@ time_limit = _option(
     help="End with an error where the answer takes more seconds; nothing is written then.",
 )
 engine = _option(
-    "--engine", default="numpy", metavar="[numpy|onnxruntime|auto]", help="What computes: numpy is the reference [numpy]."
+    "--engine", default="numpy", metavar="[numpy|onnxruntime|auto]", help="What computes; auto takes the faster [numpy]."
 )
 engines = _option(
     "--engine",

@@ -30,8 +30,8 @@ from graphshare.text.format import format_count
 from graphshare.verification.inputs import Settings, add_notes
 from graphshare.verification.report import BranchReport, ParameterResult, Report
 from graphshare.verification.sides import Side
-from graphshare.verification.stages import Stage, value_stage
-from graphshare.verification.values import OutputComparison, Values, largest
+from graphshare.verification.stages import Stage, engine_stage, value_stage
+from graphshare.verification.values import EngineComparison, OutputComparison, Values, compare_programs, largest
 
 T = TypeVar("T")
 ALONE = "runs of their own"
@@ -65,17 +65,15 @@ def verify_batched(batch: Batched, side: Side, settings: Settings, notes: dict[s
         raise UnsupportedError(faults)
     skipped = Stage("values", "skipped", "not run", tuple(sorted(fault.message for fault in faults)))
     rounds: list[tuple[Values, ...]] = [()] * len(graphs)
+    across: list[tuple[EngineComparison, ...]] = [()] * len(graphs)
     if not faults and all(stage.verdict == "holds" for stage in stages):
-        runs = _Runs(batch, graphs, side, roles, settings, notes)
-        executors = settings.create_executors()
-        done = [runs.round(number, *of) for number in range(settings.rounds) for of in executors.items()]
-        rounds = list(zip(*done, strict=True))
-        notes.update({note: None for executor in executors.values() for note in executor.notes})
+        rounds, across = _Runs(batch, graphs, side, roles, settings, notes).run_all()
     reports = []
-    for label, stage, values in zip(batch.labels, stages, rounds, strict=True):
-        last = value_stage(values) if values else skipped
+    for label, stage, values, engines in zip(batch.labels, stages, rounds, across, strict=True):
+        last = [value_stage(values) if values else skipped, *([engine_stage(engines)] if engines else [])]
         if stage.verdict == "holds":
-            compared = BranchReport(ALONE, label or "(original)", (stage, parameters, last), values, None, tuple(tied))
+            all_stages = (stage, parameters, *last)
+            compared = BranchReport(ALONE, label or "(original)", all_stages, values, None, tuple(tied), engines)
         else:
             compared = BranchReport(ALONE, label or "(original)", (stage,), values)
         reports.append(compared)
@@ -156,8 +154,37 @@ class _Runs:
                 chosen[node] = given[name]
         return chosen
 
-    def round(self, number: int, engine: str, executor: Executor) -> list[Values]:
-        """Return the comparison of every branch, on one set of inputs."""
+    def run_all(self) -> tuple[list[tuple[Values, ...]], list[tuple[EngineComparison, ...]]]:
+        """Return for each branch the comparisons of all rounds in each engine, and of the engines with the first."""
+        executors = self._settings.create_executors()
+        rounds: list[list[Values]] = []
+        across: list[list[EngineComparison]] = []
+        for number in range(self._settings.rounds):
+            wanted: list[Array] = []
+            for engine, executor in executors.items():
+                compared, outputs = self.round(number, engine, executor)
+                rounds.append(compared)
+                if wanted:
+                    across.append([self._compare_engines(i, wanted, outputs, engine) for i in range(len(self._graphs))])
+                wanted = wanted or outputs
+        self._notes.update({note: None for executor in executors.values() for note in executor.notes})
+        nothing: list[tuple[EngineComparison, ...]] = [()] * len(self._graphs)
+        return list(zip(*rounds, strict=True)), list(zip(*across, strict=True)) or nothing
+
+    def _compare_engines(self, number: int, wanted: Sequence[Array], found: Sequence[Array], engine: str) -> EngineComparison:
+        """Return the comparison of a branch's outputs of the whole batch in an engine with those in the first."""
+        count = len(self._batch.graph.heads) // len(self._graphs)
+        part = slice(number * count, (number + 1) * count)
+        outputs = [
+            OutputComparison(
+                output_name(head), output_name(head), b.shape, str(b.dtype), compare_programs(b, a, self._settings)
+            )
+            for head, a, b in zip(self._batch.graph.heads[part], wanted[part], found[part], strict=True)
+        ]
+        return EngineComparison(self._settings.engines[0], engine, tuple(outputs), None)
+
+    def round(self, number: int, engine: str, executor: Executor) -> tuple[list[Values], list[Array]]:
+        """Return the comparison of every branch, on one set of inputs, and the outputs of the whole batch."""
         everything: dict[Node, Array] = {}
         first: dict[Node, tuple[int, ...]] = {}
         alone: list[list[Array]] = []
@@ -183,7 +210,7 @@ class _Runs:
         graph = self._batch.graph
         whole = infer(graph, {n: a.shape for n, a in everything.items()}, {n: str(a.dtype) for n, a in everything.items()})
         run = executor.run(graph.heads, everything, whole, self._roles)
-        return [self._compare(i, run, outputs, engine) for i, outputs in enumerate(alone)]
+        return [self._compare(i, run, outputs, engine) for i, outputs in enumerate(alone)], run.outputs
 
     def _describe(self, number: int, node: Node) -> str:
         """Return the name of an input with the branch that it belongs to."""

@@ -14,7 +14,7 @@ from graphshare.execute.engines.registry import create_executor
 from graphshare.execute.prepare import Prepared, prepare
 from graphshare.execute.variable_values import random_stream
 from graphshare.formats.mxnet.document import operator_text
-from graphshare.formats.params.comparison import Comparison, compare_arrays
+from graphshare.formats.params.comparison import Comparison
 from graphshare.ir.graph import Entry, Graph
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
@@ -23,7 +23,7 @@ from graphshare.verification.inputs import Settings
 from graphshare.verification.report import BranchReport, Report
 from graphshare.verification.sides import Side
 from graphshare.verification.stages import layer_stage, value_stage
-from graphshare.verification.values import InnerComparison, OutputComparison, Values, largest
+from graphshare.verification.values import InnerComparison, OutputComparison, Values, compare_programs
 
 THIS = "this graph"
 _NAMED = 6
@@ -182,5 +182,4 @@ class _Comparer:
         reference = self._recorded.get(name)
         if reference is None:
             return None
-        atol = max(self._settings.atol, self._settings.rtol * largest(reference))
-        return compare_arrays(array, reference, atol=atol, rtol=self._settings.rtol)
+        return compare_programs(array, reference, self._settings)

@@ -40,7 +40,7 @@ class ParameterResult(msgspec.Struct, frozen=True):
 class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
     """What was found of one branch beside the reference; ``rounds`` has the values of each run, ``training`` the step's.
 
-    ``rounds`` of several engines are those of the first, then of the others; ``engines`` compares them with the first.
+    Each engine has rounds of its own; ``engines`` compares the outputs of all with those of the first.
     """
 
     reference: str

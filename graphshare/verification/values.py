@@ -134,14 +134,8 @@ def compare_engines(
     roles: Mapping[Node, Role],
     settings: Settings,
 ) -> list[EngineComparison]:
-    """Compare the heads of both branches that the first engine computed with those of every other, on equal values.
-
-    Numbers may differ by ``rtol`` of themselves or of the largest in their array: another program sums in another order.
-    """
-
-    def compare(got: Array, wanted: Array) -> Comparison:
-        return compare_arrays(got, wanted, atol=max(settings.atol, settings.rtol * largest(wanted)), rtol=settings.rtol)
-
+    """Compare the heads of both branches that the first engine computed with those of every other, on equal values."""
+    compare = partial(compare_programs, settings=settings)
     (name, wanted), *others = computed.items()
     reference = _Branches(pair, values, executors[name], roles)
     found = []
@@ -225,6 +219,11 @@ def _compare_inner(
 
     run(look)
     return found
+
+
+def compare_programs(got: Array, wanted: Array, settings: Settings) -> Comparison:
+    """Compare what two programs computed: ``rtol`` is of numbers or of the largest, as each sums in an order of its own."""
+    return compare_arrays(got, wanted, atol=max(settings.atol, settings.rtol * largest(wanted)), rtol=settings.rtol)
 
 
 def largest(array: Array) -> float:

@@ -109,6 +109,10 @@ def test_branches_of_a_batch_and_records_are_computed_in_each_engine(tmp_path: P
     report = gs.verify(batch, shapes=SHAPE, engine=BOTH)
     assert report
     assert [[of.engine for of in branch.rounds] for branch in report.branches] == [["numpy", "onnxruntime"]] * 2
+    assert [[of.outputs[0].output for of in branch.engines] for branch in report.branches] == [
+        ["conv1_output"],
+        ["right_conv1_output"],
+    ]
     record: dict[str, Any] = gs.run(model, shapes=SHAPE, seed=0, all_outputs=True).outputs
     report = gs.verify(model, recorded=record, engine=BOTH, layers=True)
     assert report

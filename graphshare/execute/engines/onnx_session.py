@@ -11,11 +11,12 @@ from graphshare.errors import Fault, InputError, UsageError
 from graphshare.ops.kernel import Array
 
 if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
+    from onnxruntime import InferenceSession, SessionOptions
 
 _QUIET = 4  # onnxruntime's severity level above which it prints nothing
 _THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
-EXTRA = "pip install 'graphshare[onnx]' gives {}; there are wheels of onnxruntime for CPython 3.10 and later, not for musl"
+_WHEELS = "onnxruntime has wheels for CPython 3.10 to 3.14 on Linux (glibc), macOS and Windows"
+EXTRA = f"pip install 'graphshare[onnx]' gives {{}}; {_WHEELS}"
 
 
 class Session:
@@ -48,15 +49,7 @@ class Session:
         require_runtime()
         import onnxruntime  # optional, and slow to import
 
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = _QUIET
-        options.intra_op_num_threads = count_threads()
-        if not optimize:
-            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        if not awake:
-            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        if folder:
-            options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+        options = _make_options(folder, optimize=optimize, awake=awake)
         if arrays:
             self._arrays = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in arrays.items()}
             options.add_external_initializers(list(self._arrays), list(self._arrays.values()))
@@ -88,6 +81,22 @@ class Session:
 
 def _read_dtype(text: str) -> str:
     return text.removeprefix("tensor(").removesuffix(")") if text.startswith("tensor(") else text
+
+
+def _make_options(folder: str, *, optimize: bool, awake: bool) -> SessionOptions:
+    """Return the options of a session; the arguments are those of :class:`Session`."""
+    import onnxruntime  # as above
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _QUIET
+    options.intra_op_num_threads = count_threads()
+    if not optimize:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if not awake:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if folder:
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+    return options
 
 
 def count_threads() -> int:
