@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import graphshare as gs
@@ -112,6 +113,13 @@ def test_other_formats_take_few_requests(site: WebServer, lenet: Path, format_: 
     assert len(site.requests) <= 3
 
 
+def test_a_large_archive_of_arrays_takes_one_request_for_each(site: WebServer, tmp_path: Path) -> None:
+    np.savez(tmp_path / "large.npz", **{f"arg:w{number}": np.zeros(40_000, "float32") for number in range(20)})
+    assert len(read_index(f"{site.url}/large.npz").records) == 20
+    assert len(site.requests) <= 2 + 20  # the shapes are beside the arrays
+    assert sum(site.sent) < 150_000
+
+
 def test_requests_that_fail_are_repeated(site: WebServer, lenet: Path) -> None:
     site.faults += [web_server.unavailable, web_server.reset_in_body]
     assert gs.load(f"{site.url}/lenet-symbol.json").graph.nodes
@@ -167,6 +175,8 @@ def test_a_server_without_ranges(site: WebServer, lenet: Path, monkeypatch: pyte
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
     assert inspect("s3://models/nin") == 2
+    assert "pip install 'graphshare[remote]'" in capsys.readouterr().err
+    assert main.run(["upgrade", str(LENET), "-o", "s3://models/nin-symbol.json"]) == 2
     assert "pip install 'graphshare[remote]'" in capsys.readouterr().err
 
 

@@ -42,7 +42,7 @@ class Npz(ParameterFormat):
     def may_hold_arrays(self, source: ByteSource) -> bool:
         """Return whether an archive has an array, or no member at all; a PyTorch checkpoint is an archive too."""
         size = min(_SAMPLE, source.size)
-        parts = (source.read_at(offset, size) for offset in (0, source.size - size))
+        parts = (source.read_at(offset, size) for offset in (source.size - size, 0))  # the end is read next
         return any(b".npy" in part or MAGIC in part or part.startswith(b"PK\x05\x06") for part in parts)
 
     def index(self, source: ByteSource) -> ParameterFile:
@@ -122,7 +122,7 @@ def _open_archive(source: ByteSource) -> zipfile.ZipFile:
     import zipfile  # start-up: only npz files need it
 
     try:
-        return zipfile.ZipFile(io.BufferedReader(SourceFile(source)))
+        return zipfile.ZipFile(io.BufferedReader(SourceFile(source), source.window))
     except _read_errors() as error:
         raise _unreadable(source, error) from error
 

@@ -92,7 +92,7 @@ def _import_fsspec(url: str) -> Any:
 
         command = _DOWNLOADS.get(find_scheme(url), "").replace("{url}", quote(url))
         hint = f"{INSTALL}, or download it first: `{command}`" if command else INSTALL
-        raise InputError(Fault("is a URL, and graphshare reads those with fsspec", where=url, hint=hint)) from None
+        raise InputError(Fault("is a URL, and graphshare reads and writes those with fsspec", where=url, hint=hint)) from None
     return fsspec
 
 
