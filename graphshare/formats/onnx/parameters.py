@@ -11,12 +11,14 @@ from graphshare.errors import Fault, InputError
 from graphshare.formats.byte_source import ByteSource
 from graphshare.formats.onnx.stored import OnnxSource, TensorPlace, find_stored
 from graphshare.formats.onnx.tensors import DTYPE_NAMES, EXTERNAL, RAW, dtype_name
-from graphshare.formats.onnx.wire import BYTES, WireError, integers_at, scan
+from graphshare.formats.onnx.wire import BYTES, Data, WireError, integers_at, scan
 from graphshare.formats.open_source import open_source
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, element_count, format_record
 from graphshare.ir.graph import Graph, Node
 
 FORMAT = "onnx"
+SPARSE = "onnx sparse"
+_NAME = 8
 _FLOATS, _DOUBLES = 4, 10
 _PACKED = {_FLOATS: "float32", _DOUBLES: "float64"}
 
@@ -24,7 +26,8 @@ _PACKED = {_FLOATS: "float32", _DOUBLES: "float64"}
 def index_parameters(graph: Graph) -> ParameterFile:
     """Return the initializers of a graph that was read from an ONNX file; no data is read.
 
-    Texts, and elements of dtypes that no parameter file holds, are listed as the bytes that they take in the file.
+    Texts, sparse tensors, and elements of dtypes that no parameter file holds are listed as the bytes that they take in the
+    file.
     """
     source = graph.source
     assert isinstance(source, OnnxSource)
@@ -35,7 +38,8 @@ def index_parameters(graph: Graph) -> ParameterFile:
     for node in graph.variables():
         record = _make_record(node)
         if record is not None:
-            path = find_stored(node.details).place.path  # type: ignore[union-attr]
+            place = find_stored(node.details).place
+            path = "" if place is None else place.path
             (outer.setdefault(path, []) if path else inner).append(record)
             order.append((path, record))
     own = ParameterFile(file.path, file.size, FORMAT, tuple(inner), named=True, identity=file.identity)
@@ -52,8 +56,12 @@ def index_parameters(graph: Graph) -> ParameterFile:
 def _make_record(node: Node) -> Record | None:
     stored = find_stored(node.details)
     tensor, place = stored.tensor, stored.place
-    if tensor is None or place is None:
+    if tensor is None:
         return None
+    if place is None:  # a sparse one
+        span = tensor.span
+        size = sum(end - begin for begin, end in _list_sparse_parts(span.file.data, span.start, span.end))
+        return Record(node.name, (size,), "uint8", SPARSE, span.start, span.end - span.start, None, size)
     dtype = DTYPE_NAMES.get(place.code)
     if dtype is None:
         size = place.end - place.start
@@ -72,9 +80,24 @@ def _is_plain(place: TensorPlace, dtype: str) -> bool:
     return place.data == RAW or _PACKED.get(place.data) == dtype
 
 
+def _list_sparse_parts(data: Data, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of the fields of a SparseTensorProto, of its values without their name."""
+    for field in scan(data, start, end):
+        if field[0] == 1 and field[1] == BYTES:
+            yield from ((inner[2], inner[4]) for inner in scan(data, field[3], field[4]) if inner[0] != _NAME)
+        else:
+            yield field[2], field[4]
+
+
 def decode_values(source: ByteSource, record: Record) -> Iterator[bytes]:
-    """Yield the elements, little endian, of a tensor whose values are single numbers. Raises InputError."""
+    """Yield the elements, little endian, of a tensor whose values are single numbers. Raises InputError.
+
+    Of a sparse tensor the bytes of its fields.
+    """
     data = source.read_at(record.offset, record.size)
+    if record.layout == SPARSE:
+        yield from (data[begin:end] for begin, end in _list_sparse_parts(data, 0, len(data)))
+        return
     width = ITEM_SIZES[record.dtype or "bool"]
     limit = 1 << 8 * width
     count = 0

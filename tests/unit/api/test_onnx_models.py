@@ -260,12 +260,22 @@ def test_a_prefix_of_all_names_is_replaced(path: Path, tmp_path: Path) -> None:
 def test_texts_and_small_floats_are_compared_by_their_bytes(tmp_path: Path) -> None:
     words = helper.make_tensor("words", TensorProto.STRING, [2], [b"a", b"bc"])
     eighths = helper.make_tensor("eighths", TensorProto.FLOAT8E4M3FN, [3], b"\x01\x02\x03", raw=True)
-    nodes = [helper.make_node("Identity", ["words"], ["w"]), helper.make_node("Cast", ["eighths"], ["e"], to=FLOAT)]
-    outputs = [helper.make_tensor_value_info("w", TensorProto.STRING, [2]), value("e", [3])]
-    graph = helper.make_graph(nodes, "g", [], outputs, [words, eighths])
+    nodes = [
+        helper.make_node("Identity", ["words"], ["w"]),
+        helper.make_node("Relu", ["rows"], ["r"]),
+        helper.make_node("Cast", ["eighths"], ["e"], to=FLOAT),
+    ]
+    outputs = [helper.make_tensor_value_info("w", TensorProto.STRING, [2]), value("e", [3]), value("r", [4])]
+    places = helper.make_tensor("", TensorProto.INT64, [2], [0, 3])
+    rows = helper.make_sparse_tensor(helper.make_tensor("rows", FLOAT, [2], [1.0, 2.0]), places, [4])
+    graph = helper.make_graph(nodes, "g", [], outputs, [words, eighths], sparse_initializer=[rows])
     path = tmp_path / "m.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9), path)
-    assert [record.layout for record in gs.load(path).parameter_file.records] == ["onnx string", "onnx float8e4m3fn"]
+    assert [record.layout for record in gs.load(path).parameter_file.records] == [
+        "onnx string",
+        "onnx float8e4m3fn",
+        "onnx sparse",
+    ]
     gs.save(gs.duplicate(path, "b-"), tmp_path / "out.onnx")
     (branch,) = gs.verify(tmp_path / "out.onnx", prefixes="b-", allow_unsupported=True).branches
-    assert [pair.how for pair in branch.parameters] == ["equal", "equal"]
+    assert [pair.how for pair in branch.parameters] == ["equal"] * 3
