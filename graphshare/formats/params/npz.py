@@ -122,7 +122,7 @@ def _open_archive(source: ByteSource) -> zipfile.ZipFile:
     import zipfile  # start-up: only npz files need it
 
     try:
-        return zipfile.ZipFile(io.BufferedReader(SourceFile(source), source.window))
+        return zipfile.ZipFile(io.BufferedReader(SourceFile(source)))
     except _read_errors() as error:
         raise _unreadable(source, error) from error
 
