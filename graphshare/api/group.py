@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from graphshare.api.models import Model, Names, as_checkpoint, as_names
+from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names
 from graphshare.checkpoint.chain import follow_group
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
@@ -23,6 +23,7 @@ def group(
     connect: Mapping[str, str] | Iterable[tuple[str, str]] = (),
     share_inputs: Names = (),
     on_collision: OnCollision = "error",
+    shapes: Shapes | None = None,
     as_input: Names = (),
     as_parameter: Names = (),
 ) -> Checkpoint:
@@ -31,7 +32,8 @@ def group(
     ``prefixes`` has one for each model, ``""`` for none. ``connect`` has pairs of an output and the input that it feeds; that
     input is gone from the result. ``share_inputs`` are patterns of inputs and labels that all models use together. A name
     that two models have is an ``error``; ``prefix`` gives the later model the name of its file as a prefix; ``tie-if-equal``
-    makes parameters of one name and equal value one node.
+    makes parameters of one name and equal value one node. An MXNet model beside an ONNX model is exported first, for which
+    ``shapes`` are those of its inputs; values then have the names of its outputs.
 
     Raises:
         UsageError: there are fewer than two models, or more or fewer prefixes than models.
@@ -45,6 +47,10 @@ def group(
     if prefixes and len(prefixes) != len(sources):
         hint = "give --prefix once for each graph, in their order; '' for none"
         raise UsageError(Fault(f"there are {len(prefixes)} --prefix for {format_count(len(sources), 'graph')}", hint=hint))
+    if len({source.graph.source.format for source in sources}) > 1:
+        from graphshare.api.exported_members import export_members  # start-up: most groups are of one format
+
+        sources = export_members(sources, shapes or {}, as_names(as_input))
     for source in sources:
         check_belongs(source.parameter_file, source.graph)
     report = plan_group(

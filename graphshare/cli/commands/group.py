@@ -50,6 +50,7 @@ EXAMPLES = {
     default="error",
     help="What becomes of a name that two graphs have [error].",
 )
+@options.shapes
 @options.upgrade_first
 @options.as_input
 @options.as_parameter
@@ -61,6 +62,7 @@ def command(
     prefixes: tuple[str, ...],
     share_inputs: tuple[str, ...],
     on_collision: Any,
+    shapes: tuple[str, ...],
     upgrade_first: bool,
     as_input: tuple[str, ...],
     as_parameter: tuple[str, ...],
@@ -72,6 +74,8 @@ def command(
     means every input of that name, as in its own file or with its prefix. A name that two graphs have is refused;
     --on-collision prefix puts the name of its file before all names of the later graph, tie-if-equal makes parameters of one
     name and equal value one node.
+
+    An MXNet graph beside an ONNX model is exported first, with --shape for its inputs.
 
     Patterns are globs; =name is a literal name, re:expression a regular expression.
     """
@@ -91,6 +95,7 @@ def command(
         connect=pairs,
         share_inputs=share_inputs,
         on_collision=on_collision,
+        shapes=_parse_shapes(shapes),
         as_input=as_input,
         as_parameter=as_parameter,
     )
@@ -98,6 +103,15 @@ def command(
     if outputs is not None:
         _say_group(result.report)
         say_written(outputs)
+
+
+def _parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int | None, ...]]:
+    """Return the shapes by name. Raises UsageError."""
+    if not texts:
+        return {}
+    from graphshare.execute.feeds import parse_shapes  # start-up: it brings numpy along
+
+    return parse_shapes(texts)
 
 
 def _pairs(texts: Sequence[str]) -> list[tuple[str, str]]:

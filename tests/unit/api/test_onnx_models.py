@@ -14,6 +14,7 @@ import graphshare as gs
 from graphshare.errors import InputError, RefusedError
 from graphshare.formats.schema import explain
 
+FIXTURES = Path(__file__).parents[3] / "fixtures"
 FLOAT = TensorProto.FLOAT
 
 
@@ -279,3 +280,18 @@ def test_texts_and_small_floats_are_compared_by_their_bytes(tmp_path: Path) -> N
     gs.save(gs.duplicate(path, "b-"), tmp_path / "out.onnx")
     (branch,) = gs.verify(tmp_path / "out.onnx", prefixes="b-", allow_unsupported=True).branches
     assert [pair.how for pair in branch.parameters] == ["equal"] * 3
+
+
+def test_an_mxnet_model_is_exported_before_it_feeds_an_onnx_model(tmp_path: Path) -> None:
+    lenet = gs.load(FIXTURES / "lenet-symbol.json", params=FIXTURES / "lenet-0000.params")
+    best = helper.make_node("ArgMax", ["scores"], ["best"], axis=1, keepdims=0)
+    outputs = [helper.make_tensor_value_info("best", TensorProto.INT64, ["n"])]
+    graph = helper.make_graph([best], "g", [value("scores", ("n", 10))], outputs)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "best.onnx")
+    with pytest.raises(RefusedError, match="shape"):
+        gs.group([lenet, tmp_path / "best.onnx"], connect=[("softmax_output", "scores")])
+    joined = gs.group([lenet, tmp_path / "best.onnx"], connect=[("softmax_output", "scores")], shapes={"data": (2, 1, 28, 28)})
+    out = tmp_path / "joined.onnx"
+    gs.save(joined, out)
+    x = np.random.default_rng(0).normal(size=(2, 1, 28, 28)).astype("f")
+    assert np.array_equal(run(out, x)[0], gs.run(lenet, feeds={"data": x}).outputs["softmax_output"].argmax(1))
