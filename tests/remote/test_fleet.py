@@ -12,6 +12,7 @@ from graphshare.fleet.listing import list_models
 from graphshare.fleet.records import Task
 from tests.cli.test_foreach import inline
 from tests.processes import ROOT
+from tests.remote.bucket import compare_ways, serve_models
 from tests.remote.web_server import WebServer
 
 __all__ = ["inline"]  # a fixture
@@ -93,3 +94,18 @@ def test_neither_credentials_nor_queries_reach_the_manifest(site: WebServer, inl
     assert "secret" not in manifest.read_text()
     assert "secret" not in repr(results)
     assert all(json.loads(line)["source"].startswith("http://") for line in manifest.read_text().splitlines())
+
+
+@pytest.mark.large
+def test_a_bucket_gives_the_same_bytes_one_by_one_by_processes_and_by_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    from distributed import LocalCluster
+
+    for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"):
+        monkeypatch.setenv(name, "")  # restored in the end
+    lines: list[str] = []
+    with (
+        serve_models(4) as server,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1", silence_logs=50) as cluster,
+    ):
+        compare_ways(server, 4, cluster.scheduler_address, lines.append)
+    assert [line.partition(":")[0] for line in lines] == ["alone", "processes", "cluster"]
