@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from graphshare.analysis.cost import count_multiply_adds
 from graphshare.execute.engines.engine import Compiled, Engine, Part
-from graphshare.execute.engines.onnx_session import has_runtime
+from graphshare.execute.engines.onnx_session import count_threads, has_runtime
 
-# Seconds, measured on two cores with AVX-512 (benchmarks/engines.py); they err on numpy's side.
+# Seconds, measured with AVX-512 on ResNet-50 and smaller nets; they err on numpy's side.
 _START = 0.15  # importing onnxruntime and the translations
 _BY_NODE = 2e-4  # translating a node, and the session's work on it
 _BY_BYTE = 4e-10  # copying constants into a session
-_SAVED = 8e-12  # by a multiply-add: the least of the nets of the zoo and BERT
+_SAVED = 9e-12  # by a multiply-add on one thread, in a session that does not optimize the graph
+_SAVED_OPTIMIZED = 13e-12  # in one that does
 _MARGIN = 1.2
 _DTYPES = {"float32", "int8", "uint8", "int32", "int64", "bool", None}  # onnxruntime has few kernels for others
 
@@ -30,7 +31,8 @@ class Auto:
             return False
         operators = sum(1 for node in nodes if not node.is_variable)
         opening = _START + _BY_NODE * operators + _BY_BYTE * sum(array.nbytes for array in part.constants.values())
-        return forwards * _SAVED * count_multiply_adds(part.inference) >= _MARGIN * opening
+        saved = (_SAVED_OPTIMIZED if part.repeated else _SAVED) / count_threads()
+        return forwards * saved * count_multiply_adds(part.inference) >= _MARGIN * opening
 
     def compile(self, part: Part) -> Compiled:
         """Return the part in a session of onnxruntime."""

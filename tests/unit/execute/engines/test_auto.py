@@ -25,11 +25,12 @@ def dense(units: int, dtype: str = "float32") -> Part:
     product = Node("FullyConnected", "fc", {"num_hidden": str(units), "no_bias": "True"}, (Entry(x), Entry(weight)))
     graph = Graph((x, weight, product), (Entry(product),))
     array = np.zeros((units, units), dtype)
-    return Part(graph, infer(graph, {x: (1000, units), weight: array.shape}, {weight: dtype}), {weight: array})
+    return Part(graph, infer(graph, {x: (1000, units), weight: array.shape}, {weight: dtype}), {weight: array}, repeated=True)
 
 
 def test_it_takes_what_is_worth_its_opening(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto, "has_runtime", lambda: True)
+    monkeypatch.setattr(auto, "count_threads", lambda: 2)
     assert not Auto().takes(dense(100), 1)
     assert not Auto().takes(dense(1000), 1)
     assert Auto().takes(dense(1000), 100)
@@ -53,7 +54,7 @@ def test_a_bound_graph_may_be_computed_by_either(monkeypatch: pytest.MonkeyPatch
     data = np.ones((2, 1, 28, 28), np.float32)
     wanted = gs.bind(gs.load(LENET))(data=data)["softmax_output"]
     for saved, engine in ((0.0, "numpy"), (1.0, "onnxruntime")):
-        monkeypatch.setattr(auto, "_SAVED", saved)
+        monkeypatch.setattr(auto, "_SAVED_OPTIMIZED", saved)
         net = gs.bind(gs.load(LENET), engine="auto")
         assert np.allclose(net(data=data)["softmax_output"], wanted, rtol=1e-4)
         assert net.notes[0].startswith(f"auto: {engine} computes")
@@ -61,6 +62,6 @@ def test_a_bound_graph_may_be_computed_by_either(monkeypatch: pytest.MonkeyPatch
 
 def test_without_the_runtime_it_is_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_session, "find_spec", lambda name: None)
-    monkeypatch.setattr(auto, "_SAVED", 1.0)
+    monkeypatch.setattr(auto, "_SAVED_OPTIMIZED", 1.0)
     net = gs.bind(gs.load(LENET), engine="auto")
     assert net(data=np.ones((1, 1, 28, 28), np.float32))["softmax_output"].shape == (1, 10)
