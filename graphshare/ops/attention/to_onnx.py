@@ -26,6 +26,8 @@ def translate_cross_scores(t: Translation) -> str:
 def translate_values(t: Translation) -> str:
     """Emit the attention applied to the values, which are the last part of the projections."""
     projected, attention = map(t.widen, t.inputs)
+    if 0 in projected.shape:
+        return _zeros(t)
     parts = 3 if t.op == "_contrib_interleaved_matmul_selfatt_valatt" else 2
     values = split_interleaved(t, projected, parts)[-1]
     weighted = t.transpose(t.emit("MatMul", attention, values), (1, 0, 2))
@@ -44,10 +46,17 @@ def split_interleaved(t: Translation, x: Value, count: int) -> list[str]:
 def _scores(t: Translation, queries: str, keys: str, x: Value) -> str:
     """Return (queries / sqrt(depth)) @ keys."""
     dtype = t.outputs[0].dtype
+    if 0 in x.shape:
+        return _zeros(t)
     depth = t.inputs[0].shape[2] // t.attrs["heads"] // (3 if len(t.inputs) == 1 else 1)
     root = float(np.dtype(dtype).type(sqrt(depth)))
     scaled = t.emit("Div", queries, t.number(root, x.dtype))
     return t.cast(t.emit("MatMul", scaled, t.transpose(keys, (0, 2, 1))), dtype, x.dtype)
+
+
+def _zeros(t: Translation) -> str:
+    """Return sums of nothing, which onnxruntime leaves out where it fuses a product with its scale."""
+    return t.constant(np.zeros(t.outputs[0].shape), t.outputs[0].dtype)
 
 
 TRANSLATIONS = (

@@ -14,6 +14,7 @@ from graphshare.analysis.shapes import infer
 from graphshare.errors import UsageError
 from graphshare.execute.engines import onnx_session
 from graphshare.execute.engines.engine import NodesRefusedError, Part
+from graphshare.execute.engines.onnx_part import translate_part
 from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime
 from graphshare.ir.graph import Entry, Graph, Node
 from tests.processes import ROOT
@@ -121,3 +122,14 @@ def test_refusals_of_the_engine_are_nodes() -> None:
     with pytest.raises(NodesRefusedError) as error:
         OnnxRuntime().compile(Part(graph, infer(graph, {x: (3, 4)}, {}), {}))
     assert list(error.value.reasons) == [factors]
+
+
+def test_products_of_nothing_are_zeros() -> None:
+    """onnxruntime leaves them undefined where it fuses the product with its scale."""
+    x = Node("", "x")
+    scores = Node("_contrib_interleaved_matmul_selfatt_qk", "a", {"heads": "1"}, (Entry(x),))
+    graph = Graph((x, scores), (Entry(scores),))
+    part = Part(graph, infer(graph, {x: (5, 3, 0)}, {}), {})
+    assert b"MatMul" not in translate_part(part).data
+    (found,) = OnnxRuntime().compile(part)({x: np.ones((5, 3, 0), np.float32)})
+    assert np.array_equal(found, np.zeros((3, 5, 5), np.float32))
