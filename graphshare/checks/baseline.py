@@ -5,7 +5,6 @@ A finding is identified by code, file, node and message, and counted; its line m
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -14,6 +13,7 @@ import msgspec
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.open_source import read_file
+from graphshare.formats.paths import relative_path, split
 from graphshare.formats.schema import explain
 from graphshare.reports.model import Finding
 from graphshare.text.format import escape_surrogates
@@ -70,7 +70,6 @@ def drop_known(findings: Iterable[Finding], known: Counter[Key], path: str) -> t
 
 
 def _key(finding: Finding, path: str) -> Key:
-    folder = os.path.dirname(os.path.abspath(path))
-    file = os.path.relpath(os.path.abspath(finding.where), folder).replace(os.sep, "/")
+    file = relative_path(finding.where, split(path)[0])
     node = None if finding.node is None else escape_surrogates(finding.node)
     return finding.code, escape_surrogates(file), node, escape_surrogates(finding.message)

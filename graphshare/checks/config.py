@@ -15,6 +15,7 @@ import msgspec
 from graphshare.checks.registry import select_codes
 from graphshare.errors import Fault, InputError, UsageError
 from graphshare.formats.open_source import read_file
+from graphshare.formats.paths import relative_path
 from graphshare.formats.schema import explain
 from graphshare.formats.toml import read_toml
 
@@ -34,7 +35,7 @@ class CheckConfig(msgspec.Struct, frozen=True):
 
     def list_ignored_codes(self, path: str) -> tuple[str, ...]:
         """Return the codes that are ignored for the file at ``path``."""
-        relative = os.path.relpath(os.path.abspath(path), self.folder or ".").replace(os.sep, "/")
+        relative = relative_path(path, self.folder)
         ignored = (
             codes
             for glob, codes in self.per_path_ignore.items()

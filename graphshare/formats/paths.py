@@ -91,6 +91,13 @@ def is_listed_file(folder: str, name: str) -> bool:
     return is_url(folder) or os.path.isfile(os.path.join(folder, name))
 
 
+def relative_path(path: str, folder: str) -> str:
+    """Return a path relative to a folder, with slashes; a URL as it is, and any path where the folder is a URL."""
+    if is_url(path) or is_url(folder):
+        return redact(path)
+    return os.path.relpath(os.path.abspath(path), folder or ".").replace(os.sep, "/")
+
+
 def real_path(path: str) -> str:
     """Return a path with its links followed; a URL as it is."""
     return path if is_url(path) else os.path.realpath(path)

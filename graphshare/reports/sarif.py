@@ -10,6 +10,7 @@ import msgspec
 
 from graphshare.reports.model import Finding, Report, RuleInfo
 from graphshare.text.format import escape_surrogates
+from graphshare.text.urls import is_url
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -82,7 +83,9 @@ def _hash_finding(finding: Finding) -> str:
 
 
 def _format_uri(path: str) -> str:
-    """Return a path as a relative reference, or as a file URI if it is absolute."""
+    """Return a path as a relative reference, or as a file URI if it is absolute; a URL as it is, with escapes."""
+    if is_url(path):
+        return quote(path.encode("utf-8", "surrogateescape"), safe=":/?")
     text = quote(path.replace(os.sep, "/").encode("utf-8", "surrogateescape"), safe="/")
     if os.path.isabs(path):
         return f"file://{'' if text.startswith('/') else '/'}{text}"

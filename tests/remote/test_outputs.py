@@ -99,6 +99,19 @@ def test_an_input_is_not_replaced(memory: Any, capsys: pytest.CaptureFixture[str
     assert any(node.name == "first" for node in gs.load("memory://lenet").graph.nodes)
 
 
+def test_an_interrupt_leaves_nothing(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = type(memory).pipe_file
+
+    def interrupt(self: Any, path: str, value: bytes) -> None:
+        if path.endswith("-symbol.json"):
+            raise KeyboardInterrupt
+        real(self, path, value)
+
+    monkeypatch.setattr(type(memory), "pipe_file", interrupt)
+    assert run("duplicate", LENET, "-p", "a-", "-o", "memory://out/siam") == main.INTERRUPTED
+    assert memory.find("/out") == []
+
+
 @pytest.mark.parametrize("fails", ["siam-0000.params", "siam-symbol.json"])
 def test_a_failure_leaves_nothing(memory: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fails: str) -> None:
     real = type(memory).pipe_file

@@ -7,6 +7,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -136,6 +137,26 @@ def test_a_server_that_stays_unavailable_is_named(site: WebServer, lenet: Path, 
     assert "cannot be read" in capsys.readouterr().err
 
 
+def test_a_server_that_says_nothing_is_left(
+    site: WebServer, lenet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ranges, "_SILENCE", 0.02)
+    site.faults += [lambda handler: time.sleep(0.1) or True] * 8
+    assert inspect(f"{site.url}/lenet-symbol.json") == 2
+    assert "Timeout" in capsys.readouterr().err
+
+
+def test_findings_at_urls_are_known_by_them(site: WebServer, lenet: Path, tmp_path: Path) -> None:
+    graph = (lenet / "lenet-symbol.json").read_bytes()
+    (lenet / "bad-symbol.json").write_bytes(graph.replace(b'"op": "Flatten"', b'"op": "Flattenn"'))
+    url = f"{site.url}/bad-symbol.json"
+    assert main.run(["check", url, "-o", str(tmp_path / "bad.sarif"), "--format", "sarif"]) == 1
+    assert f'"uri": "{url}"' in (tmp_path / "bad.sarif").read_text()
+    assert main.run(["check", f"{url}?token=hidden", "--write-baseline", str(tmp_path / "known.json")]) == 0
+    assert "hidden" not in (tmp_path / "known.json").read_text()
+    assert main.run(["check", f"{url}?token=other", "--baseline", str(tmp_path / "known.json")]) == 0
+
+
 @pytest.mark.parametrize("tags", [True, False])
 def test_an_object_that_changes_while_it_is_read(site: WebServer, lenet: Path, tags: bool) -> None:
     path = lenet / "lenet-0000.params"
@@ -184,6 +205,7 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch, c
 def test_paths_do_not_import_fsspec() -> None:
     code = f"""
 import sys
+import time
 from graphshare.cli.main import run
 run(['inspect', {str(LENET)!r}])
 print([name for name in sys.modules if name.split('.')[0] in ('fsspec', 'aiohttp', 's3fs') or '.remote' in name])

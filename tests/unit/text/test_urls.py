@@ -1,0 +1,93 @@
+"""URLs as texts, and globs over paths."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from graphshare.errors import Fault
+from graphshare.text.path_globs import match_path
+from graphshare.text.urls import extend_url, find_scheme, hide_secrets, is_url, join_url, local_path, redact, split_url
+
+
+@pytest.mark.parametrize(
+    ("url", "parts"),
+    [
+        ("s3://b/a/n-symbol.json", ("s3://b/a/", "n-symbol.json", "")),
+        ("memory://nin", ("memory://", "nin", "")),
+        ("zip://nets/nin::s3://b/m.zip", ("zip://nets/", "nin", "::s3://b/m.zip")),
+        ("http://h/a/nin?token=x/y", ("http://h/a/", "nin", "?token=x/y")),
+        ("s3://b/what?-symbol.json", ("s3://b/", "what?-symbol.json", "")),
+        ("simplecache::s3://b/k", ("simplecache::s3://b/", "k", "")),
+    ],
+)
+def test_a_url_has_a_folder_a_name_and_a_rest(url: str, parts: tuple[str, str, str]) -> None:
+    assert is_url(url)
+    assert split_url(url) == parts
+    head, name, tail = parts
+    assert join_url(head + tail, name) == url
+    assert extend_url(url, ".x") == f"{head}{name}.x{tail}"
+
+
+def test_paths_are_not_urls() -> None:
+    assert not any(map(is_url, ("nin", "C:\\nin", "c://nin", "a::b", "./s3://b", "-", "")))
+    assert find_scheme("nin") == ""
+    assert find_scheme("zip://a::HTTP://h/x") == "zip"
+
+
+def test_file_urls_are_paths() -> None:
+    assert local_path("file:///tmp/a%20b") == "/tmp/a b"
+    assert local_path("FILE://localhost/x") == "/x"
+    assert local_path("file:///C:/x") == "C:/x"
+    assert local_path("zip://a::file:///x.zip") == "zip://a::file:///x.zip"
+    assert local_path("file://elsewhere/x") == "file://elsewhere/x"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("http://me:pass@h:80/x?sig=1&b=2", "http://h:80/x?..."),
+        ("http://me:pa/ss@h/x", "http://h/x"),
+        ("https://h/x#token", "https://h/x?..."),
+        ("s3://key:secret@b/x", "s3://b/x"),
+        ("s3://b/x?versionId=1", "s3://b/x?..."),
+        ("s3://b/x?-symbol.json", "s3://b/x?-symbol.json"),
+        ("zip://a::https://u@h/x.zip?sig=1", "zip://a::https://h/x.zip?..."),
+        ("see 'http://h/x?sig=1' and http://h/y?s", "see 'http://h/x?...' and http://h/y?..."),
+        ("http://h:8080/a@2x.json", "http://h:8080/a@2x.json"),
+        ("mail me@example.org", "mail me@example.org"),
+    ],
+)
+def test_credentials_and_queries_are_left_out(text: str, wanted: str) -> None:
+    assert redact(text) == wanted
+    assert redact(wanted) == wanted
+    assert str(Fault(text, where=text, hint=text)) == f"{wanted}: {wanted}"
+    assert Fault("x", hint=text).hint == wanted
+
+
+def test_other_packages_quote_secrets_in_other_forms() -> None:
+    url = "s3://key:hidden@bucket/x"
+    assert hide_secrets('bucket "key:hidden@bucket" or hidden', url) == 'bucket "...@bucket" or ...'
+    assert hide_secrets("sig=abcdef", "https://h/x?sig=abcdef") == "..."
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matches", "others"),
+    [
+        ("s3://b/*/nin", ["s3://b/a/nin"], ["s3://b/nin", "s3://b/a/c/nin", "s3://b/.a/nin"]),
+        ("s3://b/**/*.json", ["s3://b/x.json", "s3://b/a/c/x.json"], ["s3://b/x.onnx", "s3://b/.a/x.json", "s3://b/a/.x.json"]),
+        ("s3://b/net[0-9]?", ["s3://b/net12"], ["s3://b/net1", "s3://b/netab"]),
+        ("a/**", ["a/b", "a/b/c"], ["b/a"]),
+        ("a/=b/re:c", ["a/=b/re:c"], ["a/b/c"]),
+    ],
+)
+def test_globs_over_paths(pattern: str, matches: list[str], others: list[str]) -> None:
+    assert [path for path in (*matches, *others) if match_path(path, pattern)] == matches
+
+
+def test_globs_that_hang_a_backtracking_search() -> None:
+    started = time.perf_counter()
+    assert not match_path("/".join(["a"] * 400), "/".join(["**", "a"] * 200) + "/b")
+    assert not match_path("a" * 3000, "*a" * 60 + "b")
+    assert time.perf_counter() - started < 2
