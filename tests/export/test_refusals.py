@@ -165,3 +165,7 @@ def test_integers_that_are_quantized_already() -> None:
     assert "its data is int8 and its result uint8" in refusal(
         "_contrib_quantize_v2", {"out_type": "uint8"}, np.ones(2, np.int8)
     )
+
+
+def test_the_mean_of_no_booleans_is_true() -> None:
+    compare("mean", {"keepdims": "True"}, np.zeros((0, 2), bool))

@@ -232,8 +232,8 @@ class _Judge:
         if not _fits(got, actual) and got != shape:
             self._add(node.name, "shape", f"inferred {got}, computed {actual}")
         elif shape is not None and (self.model.np_shape or shape != ()) and got != actual:
-            guesses = any(case["op"] in GUESSED for case in self.model.cases.values())
-            wanted = tuple(None if d == unknown or (guesses and d == 0) else d for d in shape)
+            guesses = {unknown, *(GUESSED[case["op"]] for case in self.model.cases.values() if case["op"] in GUESSED)}
+            wanted = tuple(None if d in guesses else d for d in shape)
             known = all(_is_known(ours.shapes[entry.node][entry.index]) for entry in node.inputs)
             less = got is None or any(g is None and w is not None for g, w in zip(got, wanted, strict=False))
             if _fits(wanted, actual) and less and known:

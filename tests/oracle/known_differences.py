@@ -69,6 +69,8 @@ KNOWN: tuple[tuple[str, str, str], ...] = (
     ("_random_pdf_.*negative_binomial", "values", "differences of logarithms of the gamma function, in float32"),
     ("_contrib_quantized_elemwise_add", "values", "sums of about 2**24 are rounded to float32 before they are added"),
     ("Activation", r"values: .*e-0[678]\) instead", "oneDNN's softrelu of numbers far below 0 has an error of 2e-7"),
+    ("_npi_(hanning|hamming|blackman)", r"e-1\d\) instead", "0 but for rounding to float32"),
+    ("_image_crop", "refused .*is not inside", "a part that begins before the image reads the memory before it"),
     ("_contrib_hawkesll", "refused .*expected one of floats", "logarithms of whole rates, truncated"),
     (".*", "refused .*bfloat16 is not supported; float32 holds", "bfloat16 is read from files, and computed as float32"),
     # --- drawn, or in an order that is none
@@ -115,6 +117,11 @@ WIDER: tuple[tuple[str, str, str], ...] = (
     ("_while_loop", "Shape is unknown", "a loop without a step"),
     ("_contrib_quantized_batch_norm", "channel_count", "channels on another axis than 1"),
     ("dot", "dns.shape_.ndim", "a sparse forward pass is a hint"),
+    (
+        "softmax|softmin|log_softmax",
+        r"index = \d must be in range",
+        "axes are counted from the end, as elsewhere",
+    ),
     ("softmax|softmin|log_softmax", "bad optional access", "use_length None is False"),
     ("_random_pdf_.*", "InferShape failed", "parameters without axes"),
     ("_npi_delete", "Shape is unknown", "a position, and a step that only counts without one"),

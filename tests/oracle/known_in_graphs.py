@@ -25,8 +25,8 @@ REWRITTEN: dict[str, tuple[int, ...] | None] = {
 a value that others read is reshaped for them too. Alone, with variables of their own, they compute what they should.
 """
 
-GUESSED = frozenset(("_rnn_param_concat",))
-"""Operators of which MXNet takes a size that is not known to be 0, also of what their inputs were computed from."""
+GUESSED = {"_rnn_param_concat": 0, "FullyConnected": 1}
+"""The size that MXNet takes where none is known: that of weights, or of what the inputs were computed from."""
 
 IN_GRAPHS: tuple[tuple[str, str, str, str], ...] = (
     (

@@ -194,7 +194,7 @@ def _has_inferred_front_axis(case: dict[str, Any], inputs: list[Any]) -> bool:
 
 
 def _has_no_products(case: dict[str, Any], inputs: list[Any]) -> bool:
-    """A product of an array without elements: the other array's gradient is not written."""
+    """A product of an array without elements, or one stretched to none: the other array's gradient is not written."""
     return any(not x.size for x in inputs)
 
 
@@ -227,7 +227,7 @@ def _has_no_differences(case: dict[str, Any], inputs: list[Any]) -> bool:
 
 
 def _casts_to_whole(case: dict[str, Any], inputs: list[Any]) -> bool:
-    """The gradient of a cast to whole numbers consists of whole numbers, whose bits are then read as floats."""
+    """MXNet goes on through whole numbers with whole gradients, whose bits amp_cast leaves to be read as floats."""
     return not case["attrs"].get("dtype", "float32").startswith("float")
 
 
@@ -297,6 +297,7 @@ def _has_marks_outside(case: dict[str, Any], inputs: list[Any]) -> bool:
     return not inputs[0].shape[1] or bool((inputs[5] < 0).any() or (inputs[5] >= inputs[0].shape[1]).any())
 
 
+_PRODUCTS = "_npi_tensordot|_npi_tensordot_int_axes|_np_dot|_npi_matmul|broadcast_.*|_npi_(add|subtract|multiply|power|hypot)"
 _DIVISIONS = "elemwise_div|broadcast_div|_npi_true_divide|broadcast_mod|_npi_mod|_.*div_scalar|_.*mod_scalar|_.*divide_scalar"
 _INVERSES = (
     "_linalg_gelqf|_linalg_inverse|_linalg_potri|_linalg_potrf|_npi_cholesky|_npi_solve|_npi_pinv|_npi_pinv_scalar_rcond|"
@@ -343,17 +344,17 @@ WHERE: tuple[tuple[str, Callable[[dict[str, Any], list[Any]], bool], str], ...] 
     ("CTCLoss", _has_no_steps, "values|not finite"),
     ("CTCLoss", _has_long_labels, "gradient"),
     ("CTCLoss", _takes_lengths, "in graphs: gradient"),
-    ("_contrib_hawkesll", _counts_beyond, "values|not finite"),
+    ("_contrib_hawkesll", _counts_beyond, "values|not finite|MXNet ends"),
     ("Deconvolution", _is_wide_with_gaps, "values|not finite"),
     ("Pooling", _averages_in_full, "gradient 0: values"),
     ("Pooling", _loses_its_largest, "gradient 0: values"),
     ("_contrib_ROIAlign", _is_of_no_image, "output 0|in graphs: gradient"),
     ("Reshape", _has_inferred_front_axis, "MXNet ends"),
-    ("_npi_tensordot|_npi_tensordot_int_axes|_np_dot|_npi_matmul", _has_no_products, "in graphs: gradient"),
+    (_PRODUCTS, _has_no_products, "in graphs: gradient"),
     ("_npi_ediff1d", _has_more_inputs, "in graphs: gradient"),
     ("_contrib_BilinearResize2D", _has_more_inputs, "in graphs: gradient"),
     ("_npi_diff", _has_no_differences, "in graphs: gradient"),
-    ("amp_cast", _casts_to_whole, "in graphs: gradient"),
+    ("amp_cast|Cast", _casts_to_whole, "in graphs: gradient"),
 )
 """Operators that differ for some inputs only: for which, and how the answers differ; "in graphs" only the graph's gradients."""
 
