@@ -8,15 +8,15 @@ import msgspec
 
 from graphshare.analysis.cost import Totals, totals
 from graphshare.analysis.name_lists import internals
-from graphshare.analysis.roles import Kind, Role, assign_roles
+from graphshare.analysis.roles import Role, assign_roles
 from graphshare.analysis.shapes import Inference, infer
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import RefusedError
 from graphshare.execute.feeds import GivenShape, for_variables
 from graphshare.execute.plan import missing_kernels
 from graphshare.execute.prepare import upgrade_part
+from graphshare.execute.recorded_shapes import read_recorded_shapes
 from graphshare.formats.mxnet.document import operator_text
-from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
@@ -114,7 +114,7 @@ def _infer(
     nodes = post_order(entry.node for entry in part.heads)
     variables = [node for node in nodes if node.is_variable]
     given = for_variables(shapes, variables, option="--shape")
-    held = _read_shapes(variables, params, roles)
+    held = read_recorded_shapes(variables, params, roles)
     known = {**{node: shape for node, (shape, _) in held.items()}, **given}
     return infer(part, known, {node: dtype for node, (_, dtype) in held.items()}, nodes=nodes)
 
@@ -127,18 +127,3 @@ def _outputs(inference: Inference) -> list[ShapedOutput]:
         dtype = types[entry.index] if entry.index < len(types) else None
         listed.append(ShapedOutput(name, operator_text(entry.node), shape, dtype))
     return listed
-
-
-def _read_shapes(
-    variables: list[Node], params: ParameterFile | None, roles: Mapping[Node, Role]
-) -> dict[Node, tuple[GivenShape, str]]:
-    """Return shape and dtype of the variables that a parameter file holds; bfloat16 is read as float32."""
-    if params is None:
-        return {}
-    records = RecordsByName(params)
-    recorded: dict[Node, tuple[GivenShape, str]] = {}
-    for node in variables:
-        record = records.of(node, auxiliary=roles[node].kind is Kind.AUXILIARY)
-        if record is not None and record.shape is not None:
-            recorded[node] = (record.shape, "float32" if record.dtype == "bfloat16" else record.dtype or "float32")
-    return recorded

@@ -6,15 +6,15 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from graphshare.analysis.roles import Kind, Role, assign_roles
+from graphshare.analysis.roles import Role, assign_roles
 from graphshare.analysis.shapes import Inference, infer
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
 from graphshare.errors import RefusedError
 from graphshare.execute.feeds import GivenShape, for_variables
 from graphshare.execute.prepare import refuse_missing, runnable_part
+from graphshare.execute.recorded_shapes import read_recorded_shapes
 from graphshare.execute.variable_values import unknown_shapes
-from graphshare.formats.params.lookup import RecordsByName
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
@@ -56,7 +56,7 @@ def infer_part(
     idle = {node.name for node in graph.variables()} - {node.name for node in variables}
     given = for_variables({k: v for k, v in shapes.items() if k not in idle}, variables, option="--shape")
     stated = for_variables({k: v for k, v in types.items() if k not in idle}, variables, option="--feed")
-    held = _read_headers(variables, params, roles)
+    held = read_recorded_shapes(variables, params, roles)
     missing = [n for n in variables if roles[n].is_parameter and n not in held]
     refuse_missing(missing, roles, 0, None, params, hint="name the parameter file with --params; --as-input makes it an input")
     known = {**{node: shape for node, (shape, _) in held.items()}, **given}
@@ -66,18 +66,3 @@ def infer_part(
     if faults:
         raise RefusedError(faults)
     return StaticPart(part, inference, roles, notes)
-
-
-def _read_headers(
-    variables: Sequence[Node], params: ParameterFile | None, roles: Mapping[Node, Role]
-) -> dict[Node, tuple[GivenShape, str]]:
-    """Return shape and dtype of the variables that a parameter file holds; bfloat16 is computed as float32."""
-    if params is None:
-        return {}
-    records = RecordsByName(params)
-    held: dict[Node, tuple[GivenShape, str]] = {}
-    for node in variables:
-        record = records.of(node, auxiliary=roles[node].kind is Kind.AUXILIARY)
-        if record is not None and record.shape is not None:
-            held[node] = (record.shape, "float32" if record.dtype == "bfloat16" else record.dtype or "float32")
-    return held

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -130,10 +131,14 @@ def test_the_installed_help_is_that_of_the_checkout(installation: Any, tmp_path:
 
 @pytest.mark.slow
 def test_examples_of_the_installed_help_run(installation: Any, tmp_path: Path) -> None:
-    folder = GENERATE.prepare_folder(tmp_path)
-    run(*installation.command, "duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=folder)
-    (folder / "rules.json").write_text('{"version": 1, "rules": [{"scope": "b", "to": "a"}]}')
+    (tmp_path / "inputs").mkdir()
+    inputs = GENERATE.prepare_folder(tmp_path / "inputs")
+    run(*installation.command, "duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=inputs)
+    values = ("--random", "0", "--shape", "data=1,1,28,28", "--all", "-o", "dump.npz")
+    run(*installation.command, "run", "lenet", *values, cwd=inputs)
+    (inputs / "rules.json").write_text('{"version": 1, "rules": [{"scope": "b", "to": "a"}]}')
     for path, lines in GENERATE.list_examples().items():
+        folder = shutil.copytree(inputs, tmp_path / path.replace(" ", "-"))
         for _, line in lines if path != "completion" else ():
             words = shlex.split(line)
             assert words[0] == "graphshare"
