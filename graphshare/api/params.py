@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphshare.checkpoint.load import StrPath, find_params
+from graphshare.checkpoint.load import StrPath, find_both_params, find_params
 from graphshare.formats.params import convert as conversion
 from graphshare.formats.params import diff as difference
 
@@ -59,6 +59,7 @@ def diff_params(
     left: StrPath,
     right: StrPath,
     *,
+    epoch: int | None = None,
     prefix: str = "",
     select: Sequence[str] = (),
     atol: float = 0.0,
@@ -66,9 +67,12 @@ def diff_params(
 ) -> difference.ParameterDiff:
     """Return what differs between two parameter files, or those of two stems; ``prefix`` is what names in ``right`` have more.
 
+    ``epoch`` chooses the file of a stem that has several, on both sides.
+
     Raises:
         InputError: a file cannot be read.
-        UsageError: a stem has several parameter files.
+        UsageError: a stem has several parameter files, or neither is a stem and ``epoch`` is given.
         RefusedError: a pattern of ``select`` matches nothing.
     """
-    return difference.diff_params(find_params(left), find_params(right), prefix=prefix, select=select, atol=atol, rtol=rtol)
+    one, other = find_both_params(left, right, epoch=epoch)
+    return difference.diff_params(one, other, prefix=prefix, select=select, atol=atol, rtol=rtol)

@@ -220,10 +220,29 @@ def find_params(source: StrPath, *, epoch: int | None = None) -> str:
         UsageError: a stem has several parameter files and ``epoch`` does not choose one; ``epoch`` is given with a path.
     """
     path = local_path(os.fspath(source))
-    is_named = path == "-" or (is_url(path) and is_surely_file(path)) or is_file(path)
+    is_named = _is_parameter_file(path)
     if is_named and epoch is not None:
         raise UsageError(Fault(f"--epoch {epoch} needs a stem, but {path!r} is a file"))
     return path if is_named else sibling_params(path, epoch) or path
+
+
+def find_both_params(left: StrPath, right: StrPath, *, epoch: int | None = None) -> tuple[str, str]:
+    """Return the parameter files that A and B mean; ``epoch`` is that of each which is a stem.
+
+    Raises:
+        InputError: a stem has no parameter file of ``epoch``.
+        UsageError: a stem has several parameter files and ``epoch`` does not choose one; ``epoch`` is given with two paths.
+    """
+    sides = [local_path(os.fspath(source)) for source in (left, right)]
+    files = [_is_parameter_file(path) for path in sides]
+    if all(files) and epoch is not None:
+        raise UsageError(Fault(f"--epoch {epoch} needs a stem, but {sides[0]!r} and {sides[1]!r} are files"))
+    one, other = (find_params(path, epoch=None if is_named else epoch) for path, is_named in zip(sides, files, strict=True))
+    return one, other
+
+
+def _is_parameter_file(path: str) -> bool:
+    return path == "-" or (is_url(path) and is_surely_file(path)) or is_file(path)
 
 
 def _siblings(stem: str) -> list[str]:

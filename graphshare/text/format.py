@@ -50,7 +50,7 @@ def format_count(count: int, noun: str = "") -> str:
     return f"{number} {noun if count == 1 else pluralize(noun)}" if noun else number
 
 
-_PLURALS = {"index": "indices", "matrix": "matrices", "axis": "axes"}
+_PLURALS = {"index": "indices", "matrix": "matrices", "axis": "axes", "tie": "ties"}
 
 
 def pluralize(noun: str) -> str:
@@ -64,6 +64,13 @@ def pluralize(noun: str) -> str:
     else:
         plural = word + ("es" if word.endswith(("s", "x", "ch", "sh")) else "s")
     return f"{adjectives}{space}{plural}{of}{attribute}"
+
+
+def singularize(plural: str) -> str:
+    """Return the noun whose plural this is, or the word itself if it is not a plural."""
+    adjectives, space, word = plural.rpartition(" ")
+    candidates = (*_PLURALS, f"{word[:-3]}y", word[:-2], word[:-1])
+    return adjectives + space + next((noun for noun in candidates if noun and pluralize(noun) == word), word)
 
 
 def format_number(value: float | None, digits: int = 5) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sized
 from typing import Any
 
-from graphshare.text.format import shorten
+from graphshare.text.format import format_count, shorten, singularize
 
 LONGEST_NAME = 60
 LONGEST_SUMMARY = 120
@@ -37,7 +37,9 @@ def _describe(name: str, value: object) -> str:
         return f"{name}={quote_name(value)}" if value else ""
     if isinstance(value, (int, float)):
         return f"{name}={value}"
-    return f"{len(value)} {name}" if isinstance(value, Sized) and len(value) else ""
+    if not isinstance(value, Sized) or not len(value):
+        return ""
+    return f"{format_count(len(value))} {name if len(value) > 1 else singularize(name)}"
 
 
 def quote_name(name: str) -> str:

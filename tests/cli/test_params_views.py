@@ -188,6 +188,22 @@ def test_a_stem_and_stdin_mean_the_parameter_file(command: str, folder: Path) ->
     refused(graphshare("params", command, "lenet-0000.params", "--epoch", "4", cwd=folder), "needs a stem")
 
 
+def test_an_epoch_is_that_of_each_stem_that_is_compared(folder: Path) -> None:
+    done(graphshare("params", "convert", "lenet", "other.npz", cwd=folder))
+    arrays = dict(np.load(folder / "other.npz"))
+    arrays["arg:conv1_bias"] = arrays["arg:conv1_bias"] + 1
+    np.savez(folder / "changed.npz", **arrays)
+    done(graphshare("params", "convert", "changed.npz", "lenet-0004.params", cwd=folder))
+    compare = ("params", "diff", "lenet")
+    refused(graphshare(*compare, "other.npz", cwd=folder), "2 parameter files", "choose with --epoch")
+    assert done(graphshare(*compare, "other.npz", "--epoch", "0", cwd=folder))
+    found = graphshare(*compare, "other.npz", "--epoch", "4", cwd=folder)
+    assert (found.returncode, b"conv1_bias" in found.stdout) == (1, True)
+    assert done(graphshare(*compare, "lenet", "--epoch", "4", cwd=folder))
+    refused(graphshare("params", "diff", "changed.npz", "other.npz", "--epoch", "4", cwd=folder), "needs a stem")
+    refused(graphshare(*compare, "other.npz", "--epoch", "7", cwd=folder), "lenet-0007.params", "does not exist")
+
+
 def test_a_stem_is_converted_and_compared(folder: Path) -> None:
     done(graphshare("params", "convert", "lenet", "x.npz", cwd=folder))
     assert b"16 equal, 0 different" in done(graphshare("params", "diff", "lenet", "x.npz", cwd=folder)).stdout

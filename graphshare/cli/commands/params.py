@@ -135,22 +135,32 @@ def stats(file: str, epoch: int | None, select: tuple[str, ...], format_: str) -
 @command.command("diff")
 @click.argument("left", metavar="A")
 @click.argument("right", metavar="B")
+@options.epoch
 @click.option("-p", "--prefix", metavar="P", default="", help="Names in B have this prefix.")
 @click.option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance [0].")
 @click.option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance [0].")
 @select
 @options.format_
-def diff_(left: str, right: str, prefix: str, atol: float, rtol: float, select: tuple[str, ...], format_: str) -> int:
+def diff_(
+    left: str,
+    right: str,
+    epoch: int | None,
+    prefix: str,
+    atol: float,
+    rtol: float,
+    select: tuple[str, ...],
+    format_: str,
+) -> int:
     """Compare two parameter files by name and value.
 
-    A and B are parameter files, - for stdin, or stems of checkpoints.
+    A and B are parameter files, - for stdin, or stems of checkpoints. With --epoch each stem means its file of that epoch.
 
     The exit code is 0 when nothing differs, 1 when something does. The formats may differ: values are compared.
     """
     from graphshare.api.params import diff_params  # start-up: only this path needs it
     from graphshare.cli.parameter_lines import format_parameter_diff
 
-    found = diff_params(left, right, prefix=prefix, select=select, atol=atol, rtol=rtol)
+    found = diff_params(left, right, epoch=epoch, prefix=prefix, select=select, atol=atol, rtol=rtol)
     if format_ == "json":
         put_json({"different": bool(found), **msgspec.to_builtins(found)})
     else:

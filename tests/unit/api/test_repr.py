@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from rich.pretty import pretty_repr
 
 import graphshare as gs
 from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.text.short_repr import ShortRepr
 from tests.effort import effort
 from tests.surroundings import NONE, ROOT, corpus_directory, corpus_names
 from tests.symbols import document, mxnet_text, operator, variable
@@ -54,6 +56,17 @@ def test_repr_of_long_names_is_cut() -> None:
     graph = read_symbol(mxnet_text(document([variable(name), operator("relu", f"{name}r", [0])], [1])).encode())
     for thing in objects_of(gs.rename(graph, prefix=name)):
         check_short(thing)
+
+
+class Noted(ShortRepr, msgspec.Struct):
+    name: str
+    notes: list[str]
+    ties: dict[str, int]
+
+
+def test_repr_of_one_thing_is_singular() -> None:
+    one, two = (Noted("x", ["why"] * count, {"a": 1}) for count in (1, 2))
+    assert (repr(one), repr(two)) == ("<Noted: name='x', 1 note, 1 tie>", "<Noted: name='x', 2 notes, 1 tie>")
 
 
 def test_repr_of_every_report_is_one_line(tmp_path: Any) -> None:

