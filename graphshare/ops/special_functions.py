@@ -34,6 +34,26 @@ def erf(x: Array) -> Array:
     return result.reshape(x.shape)
 
 
+def softplus(x: Array) -> Array:
+    """Return log(1 + exp(x)), without overflow."""
+    if x.dtype != np.float32:
+        wide: Array = np.logaddexp(x, x.dtype.type(0))
+        return wide
+    values = np.ascontiguousarray(x).reshape(-1)
+    result = np.empty_like(values)
+    one = np.float32(1)
+    for start in range(0, values.size, BLOCK):
+        part = values[start : start + BLOCK]
+        power = np.exp(-np.abs(part))
+        above = power + one
+        # log(1 + p), which loses the digits of a small p, times p over the part of p that 1 + p holds
+        term = np.log(above) * power
+        above -= one
+        np.divide(term, above, out=power, where=above > 0)
+        np.add(np.maximum(part, 0), power, out=result[start : start + BLOCK])
+    return result.reshape(x.shape)
+
+
 def erf_of_block(x: Array, result: Array) -> None:
     """Write the error function of ``x`` to ``result``, which may be ``x``; the scratch memory is as large."""
     if x.dtype != np.float32:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, Dim, KernelError
 from graphshare.text.format import format_count
+
+
+@lru_cache(256)
+def _extent(kernel: tuple[int, ...], dilate: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple((k - 1) * d + 1 for k, d in zip(kernel, dilate, strict=True))
 
 
 class Window(NamedTuple):
@@ -21,7 +27,7 @@ class Window(NamedTuple):
     @property
     def extent(self) -> tuple[int, ...]:
         """Cells that the window spans, dilation included."""
-        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilate, strict=True))
+        return _extent(self.kernel, self.dilate)
 
 
 def window_of(attrs: Attrs) -> Window:

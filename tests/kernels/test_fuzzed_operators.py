@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from graphshare.ops.box.kernel import overlaps
-from graphshare.ops.box.suppression import find_neighbours, suppress_overlaps
+from graphshare.ops.box import suppression
+from graphshare.ops.box.suppression import find_neighbours, overlaps, suppress_overlaps
 from graphshare.ops.creation import kernel as creation
 from graphshare.ops.rnn import kernel as rnn
 from tests.oracle.probed import Refusal, backward, forward
@@ -159,8 +159,11 @@ def draw_boxes(rng: np.random.Generator, count: int, dtype: str) -> Any:
     return (boxes * 10.0 ** rng.integers(-6, 4) + rng.choice([0, 0, 100, 1e4])).astype(dtype)
 
 
+@pytest.mark.parametrize("few", [suppression._FEW, 3], ids=["few", "many"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_boxes_are_suppressed_as_if_each_was_compared_with_all(dtype: str) -> None:
+def test_boxes_are_suppressed_as_if_each_was_compared_with_all(dtype: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suppression, "_FEW", few)
+    monkeypatch.setattr(suppression, "_TOGETHER", 8)
     rng = np.random.default_rng(0)
     with np.errstate(all="ignore"):
         for _ in range(300):

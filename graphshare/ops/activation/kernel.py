@@ -12,6 +12,7 @@ from graphshare.ops.buffers import result_buffer
 from graphshare.ops.conversion import convert
 from graphshare.ops.fusion import RELU, Epilogue, Operation
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel
+from graphshare.ops.special_functions import softplus
 from graphshare.ops.unification import same_dtypes, same_shapes
 
 
@@ -43,8 +44,8 @@ def tanh(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def softrelu(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return log(1 + exp(x))."""
-    result: Array = np.logaddexp(x, x.dtype.type(0))
-    return result
+    with np.errstate(all="ignore"):
+        return softplus(x)
 
 
 def softsign(context: Context, attrs: Attrs, x: Array) -> Array:

@@ -21,6 +21,10 @@ _SELU_SCALE = np.float32(1.0507009873554805)
 
 def leaky(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return ``slope * x`` below 0, otherwise ``x``."""
+    if 0 < attrs["slope"] <= 1:  # the larger of both, a fifth of the time of a masked product
+        scaled = np.multiply(x, x.dtype.type(attrs["slope"]), out=context.empty(x.shape, x.dtype))
+        over = reuse_buffer(context, x)
+        return np.asarray(np.maximum(x, scaled, out=scaled if over is None else over))
     return _scale_where(x, attrs["slope"], _copy(context, x), x < 0)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphshare.ops.box.matching import KERNELS as MATCHING_KERNELS
-from graphshare.ops.box.suppression import suppress_overlaps
+from graphshare.ops.box.suppression import overlaps, suppress_overlaps
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import SIGNED, Limits, require, with_limits
 from graphshare.ops.unification import dims_of_rank, output_rule, same_dtypes, same_floating_dtypes, unify
@@ -25,17 +25,6 @@ def corners(boxes: Array, form: str) -> Array:
     middle, half = boxes[..., :2], boxes[..., 2:] / 2
     result: Array = np.concatenate([middle - half, middle + half], axis=-1)
     return result
-
-
-def overlaps(a: Array, b: Array, *, pixels: bool = False) -> Array:
-    """Return intersection over union of boxes ``(..., 4)`` that broadcast; with ``pixels`` the last pixel is part of a box."""
-    more = a.dtype.type(1 if pixels else 0)
-    low, high = np.maximum(a[..., :2], b[..., :2]), np.minimum(a[..., 2:], b[..., 2:])
-    both = np.maximum(high - low + more, 0).prod(axis=-1)
-    areas = [np.maximum(box[..., 2:] - box[..., :2] + more, 0).prod(axis=-1) for box in (a, b)]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        result: Array = both / (areas[0] + areas[1] - both)
-    return np.where(both > 0, result, both)  # also where neither box has an area
 
 
 def box_nms(context: Context, attrs: Attrs, x: Array) -> Array:

@@ -13,6 +13,25 @@ _SLACK = 64
 """Rounding errors that the choice of neighbours allows for, in units of the precision of the dtype."""
 
 
+_FEW = 1024
+"""Largest number of boxes that are compared with each other without a look at their places."""
+
+_TOGETHER = 64
+"""Number of boxes that are compared with all others at a time."""
+
+
+def overlaps(a: Array, b: Array, *, pixels: bool = False) -> Array:
+    """Return intersection over union of boxes ``(..., 4)`` that broadcast; with ``pixels`` the last pixel is part of a box."""
+    more = a.dtype.type(1 if pixels else 0)
+    x, y = (np.moveaxis(box, -1, 0) for box in (a, b))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        width, height = (np.maximum(np.minimum(x[i + 2], y[i + 2]) - np.maximum(x[i], y[i]) + more, 0) for i in (0, 1))
+        both = width * height
+        areas = [np.maximum(box[2] - box[0] + more, 0) * np.maximum(box[3] - box[1] + more, 0) for box in (x, y)]
+        result: Array = both / (areas[0] + areas[1] - both)
+    return np.where(both > 0, result, both)  # also where neither box has an area
+
+
 def suppress_overlaps(
     boxes: Array, limit: float, *, most: int | None = None, classes: Array | None = None, pixels: bool = False
 ) -> list[int]:
@@ -21,6 +40,10 @@ def suppress_overlaps(
     With ``classes`` only boxes of one class suppress each other. At most ``most`` remain. With ``pixels`` the last pixel is
     part of a box.
     """
+    if classes is not None and not np.isnan(classes).any():
+        return _suppress_by_class(boxes, limit, most, classes, pixels)
+    if classes is None and len(boxes) <= _FEW:
+        return _suppress_few(boxes, limit, most, pixels)
     more, bound, nothing = boxes.dtype.type(1 if pixels else 0), boxes.dtype.type(limit), boxes.dtype.type(0)
     order = np.argsort(boxes[:, 0], kind="stable")
     places = np.argsort(order, kind="stable").tolist()
@@ -45,6 +68,29 @@ def suppress_overlaps(
             if kinds is not None:
                 over &= kinds[near] == kinds[place]
             alive[near] &= ~over
+    return chosen
+
+
+def _suppress_by_class(boxes: Array, limit: float, most: int | None, classes: Array, pixels: bool) -> list[int]:
+    """Return what remains where only boxes of one class suppress each other."""
+    chosen: list[int] = []
+    for kind in np.unique(classes):
+        places = np.flatnonzero(classes == kind)
+        chosen += places[suppress_overlaps(boxes[places], limit, pixels=pixels)].tolist()
+    return sorted(chosen)[:most]
+
+
+def _suppress_few(boxes: Array, limit: float, most: int | None, pixels: bool) -> list[int]:
+    """Return what remains of few boxes: the better ones are compared with all, ``_TOGETHER`` at a time."""
+    alive, bound = np.ones(len(boxes), bool), boxes.dtype.type(limit)
+    for start in range(0, len(boxes), _TOGETHER):
+        candidates = start + np.flatnonzero(alive[start : start + _TOGETHER])
+        with np.errstate(all="ignore"):
+            over = overlaps(boxes[candidates, None], boxes[None, start:], pixels=pixels) > bound
+        for place, row in zip(candidates.tolist(), over, strict=True):
+            if alive[place]:
+                alive[place + 1 :] &= ~row[place + 1 - start :]
+    chosen: list[int] = np.flatnonzero(alive)[:most].tolist()
     return chosen
 
 

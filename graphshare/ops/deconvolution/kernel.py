@@ -49,6 +49,8 @@ def transpose_convolve(x: Array, weight: Array, window: Window, extra: tuple[int
     count, channels, *size = x.shape
     kernel, stride, dilate, pad = window
     share = weight.shape[1]
+    if channels == groups and share == 1 and max(dilate) == 1:
+        return _transpose_depthwise(x, weight, window, extra)
     matrix = weight.reshape(groups, channels // groups, -1).swapaxes(1, 2)
     whole = [(n - 1) * s + e + a for n, s, e, a in zip(size, stride, window.extent, extra, strict=True)]
     inner = (slice(None), *(slice(p, n - p) for p, n in zip(pad, whole, strict=True)))
@@ -63,6 +65,28 @@ def transpose_convolve(x: Array, weight: Array, window: Window, extra: tuple[int
             canvas[index] += products[:, t]
         target[...] = canvas[inner]
     return result
+
+
+def _transpose_depthwise(x: Array, weight: Array, window: Window, extra: tuple[int, ...]) -> Array:
+    """Return the transposed convolution with one filter for each channel.
+
+    Output cells at distances of ``stride`` see the same taps: those of each phase are added up side by side, then interleaved.
+    """
+    kernel, stride, _, pad = window
+    size, term = x.shape[2:], np.empty_like(x)
+    whole = [(n - 1) * s + k + a for n, s, k, a in zip(size, stride, kernel, extra, strict=True)]
+    canvas: Array = np.zeros((*x.shape[:2], *whole), x.dtype)
+    by_tap = weight.reshape(len(weight), -1, *(1,) * len(kernel))
+    for phase in product(*(range(min(s, k)) for s, k in zip(stride, kernel, strict=True))):
+        counts = [-(-(k - r) // s) for r, s, k in zip(phase, stride, kernel, strict=True)]
+        total: Array = np.zeros((*x.shape[:2], *(n + c - 1 for n, c in zip(size, counts, strict=True))), x.dtype)
+        for steps in product(*map(range, counts)):
+            tap = [r + s * m for r, s, m in zip(phase, stride, steps, strict=True)]
+            np.multiply(x, by_tap[:, np.ravel_multi_index(tap, kernel)], out=term)
+            total[(..., *(slice(m, m + n) for m, n in zip(steps, size, strict=True)))] += term
+        places = (slice(r, r + (n - 1) * s + 1, s) for r, n, s in zip(phase, total.shape[2:], stride, strict=True))
+        canvas[(..., *places)] = total
+    return canvas[(..., *(slice(p, n - p) for p, n in zip(pad, whole, strict=True)))]
 
 
 def fit_window(attrs: Attrs, size: tuple[Dim, ...]) -> tuple[Window, tuple[int, ...]]:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.ops.box.kernel import decode_offsets, overlaps, to_centers
+from graphshare.ops.box.kernel import decode_offsets, to_centers
+from graphshare.ops.box.suppression import overlaps
 from graphshare.ops.detection.proposals import KERNELS as PROPOSALS_KERNELS
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes
 from graphshare.ops.limits import SIGNED, Limits, require, require_memory, with_limits
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.text.format import format_shape
+
+_TOGETHER = 64
+"""Number of boxes that are compared with all worse ones at a time."""
 
 
 def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: Array, anchors: Array) -> Array:
@@ -44,14 +48,14 @@ def _suppress(attrs: Attrs, rows: Array) -> Array:
     count = attrs["nms_topk"] if 0 < attrs["nms_topk"] < len(rows) else len(rows)
     rows = np.concatenate([rows[order[:count]], rows[count:]])
     rows[count:, 0] = -1
-    for i in range(count):
-        if rows[i, 0] < 0:
-            continue
-        rest = rows[i + 1 : count]
-        over = overlaps(rows[i, 2:], rest[:, 2:]) >= rows.dtype.type(limit)
+    for start in range(0, count, _TOGETHER):
+        best, rest = rows[start : min(start + _TOGETHER, count)], rows[start:count]
+        over = overlaps(best[:, None, 2:], rest[None, :, 2:]) >= rows.dtype.type(limit)
         if not attrs["force_suppress"]:
-            over &= rest[:, 0] == rows[i, 0]
-        rest[over, 0] = -1
+            over &= best[:, None, 0] == rest[None, :, 0]
+        for i in range(len(best)):
+            if best[i, 0] >= 0:
+                rest[i + 1 :, 0][over[i, i + 1 :]] = -1
     return rows
 
 
