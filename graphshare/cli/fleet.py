@@ -44,16 +44,9 @@ def foreach(
     """
     names = [patterns] if isinstance(patterns, str | os.PathLike) else patterns
     settings = Settings(
-        out=os.fspath(out or ""),
-        jobs=jobs,
-        scheduler=scheduler,
-        shared_filesystem=shared_filesystem,
-        manifest=os.fspath(manifest or ""),
-        retry=retry,
-        force=force,
-        time_limit=time_limit,
-        max_memory=max_memory,
-    )
+        out=os.fspath(out or ""), jobs=jobs, scheduler=scheduler, shared_filesystem=shared_filesystem,
+        manifest=os.fspath(manifest or ""), retry=retry, force=force, time_limit=time_limit, max_memory=max_memory,
+    )  # fmt: skip
     return run_fleet(
         [os.fspath(name) for name in names], make_template(command), run_captured, settings, prepare=prepare_worker
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import msgspec
+
 from graphshare.cli.console import put, put_json_text, put_text, say
 from graphshare.cli.fleet_progress import FleetProgress
 from graphshare.cli.tables import align
@@ -36,7 +38,7 @@ def report_results(run: FleetRun, format_: str) -> int:
             if spool is not None:
                 spool.append(result)
             elif format_ == "jsonl":
-                put_json_text(encode_json(result).decode() + "\n")
+                put_json_text(msgspec.json.encode(result).decode() + "\n")
     finally:
         progress.end()
         run.close()

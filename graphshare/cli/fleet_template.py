@@ -34,7 +34,7 @@ def make_template(words: Sequence[str]) -> Template:
     """
     command, name, rest = _find_command(words)
     context = click.Context(command, info_name=name, **CONTEXT)
-    used = {flag for parameter in _given(command, context, rest) for flag in parameter.opts}
+    used = {flag for parameter in _list_used(command, context, rest) for flag in parameter.opts}
     options = {
         flag: parameter for parameter in command.params for flag in parameter.opts if isinstance(parameter, click.Option)
     }
@@ -79,7 +79,7 @@ def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
     return command, name, rest
 
 
-def _given(command: click.Command, context: click.Context, rest: list[str]) -> list[click.Option]:
+def _list_used(command: click.Command, context: click.Context, rest: list[str]) -> list[click.Option]:
     """Return the options that the words give. Raises click's UsageError for options that do not exist."""
     _, _, order = command.make_parser(context).parse_args(list(rest))
     return [parameter for parameter in order if isinstance(parameter, click.Option)]

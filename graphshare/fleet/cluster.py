@@ -20,7 +20,7 @@ import msgspec
 
 from graphshare.errors import Fault, UsageError
 from graphshare.fleet.records import Killed, Result, Run, SchedulerError, Task
-from graphshare.fleet.work import unfinished, work
+from graphshare.fleet.work import make_unfinished, work
 from graphshare.text.urls import redact
 from graphshare.version import __version__
 
@@ -68,7 +68,7 @@ def compare_workers(here: Installation, workers: Mapping[str, Installation | str
         for name, mine, other in pairs:
             if mine != other:
                 message = f"has {name} {other}" if other else f"does not have {name}"
-                hint = "the results would depend on where a model runs: install the same versions everywhere"
+                hint = "install the same versions on all workers: results could depend on the worker"
                 faults.append(Fault(f"{message}, and here is {mine or 'none'}", where=where, hint=hint))
     return faults
 
@@ -112,7 +112,7 @@ def work_there(run: Run, task: Task) -> Result:
         if task.folder:
             os.chdir(task.folder)
     except OSError as error:
-        return unfinished(task, "failed", f"the worker does not see the folder {task.folder}: {error.strerror}")
+        return make_unfinished(task, "failed", f"the worker does not see the folder {task.folder}: {error.strerror}")
     try:
         return work(run, task)
     finally:
@@ -132,7 +132,7 @@ def _outcome(future: Future, task: Task, address: str) -> Result | Killed:
         if future.status in ("cancelled", "lost"):
             hint = "run it again with the same --manifest to go on"
             raise SchedulerError(Fault("the scheduler is gone", where=redact(address), hint=hint)) from error
-        return unfinished(task, "failed", f"{type(error).__name__}: {error}")
+        return make_unfinished(task, "failed", f"{type(error).__name__}: {error}")
 
 
 def _connect(address: str) -> Client:

@@ -13,7 +13,7 @@ from graphshare.fleet.manifest import Manifest
 from graphshare.fleet.records import FleetModel, Killed, Result, Run, Task
 from graphshare.fleet.slots import run_in_slots
 from graphshare.fleet.tasks import Template, make_task, refuse_collisions, refuse_template
-from graphshare.fleet.work import unfinished
+from graphshare.fleet.work import make_unfinished
 from graphshare.formats.staged_file import may_overwrite
 from graphshare.resources import parse_size
 from graphshare.text.urls import is_url, local_path
@@ -147,9 +147,9 @@ def _run(
             yield from _drain(skipped)
             if isinstance(outcome, Killed) and not outcome.timed_out:
                 killed.append(task)
-                _append(manifest, unfinished(task, "killed", outcome.reason))
+                _append(manifest, make_unfinished(task, "killed", outcome.reason))
                 continue
-            result = unfinished(task, "failed", outcome.reason) if isinstance(outcome, Killed) else outcome
+            result = make_unfinished(task, "failed", outcome.reason) if isinstance(outcome, Killed) else outcome
             _append(manifest, result)
             yield result
         yield from _drain(skipped)
@@ -177,7 +177,7 @@ def _run_alone(
     try:
         for _, outcome in outcomes:
             if isinstance(outcome, Killed):
-                outcome = unfinished(task, "failed", f"{outcome.reason}; so it was when run again alone")
+                outcome = make_unfinished(task, "failed", f"{outcome.reason}; so it was when run again alone")
             _append(manifest, outcome)
             yield outcome
     finally:

@@ -52,7 +52,7 @@ def list_models(patterns: Iterable[str]) -> list[FleetModel]:
 
 def _list_local(pattern: str) -> list[FleetModel]:
     """Return the models of a pattern without a scheme."""
-    start = len(_fixed_folder(pattern))
+    start = len(_find_fixed_folder(pattern))
     models = []
     last, params = None, dict[str, str]()
     for graph in sorted(_match_graphs(pattern)):
@@ -89,7 +89,7 @@ def _may_be_stem(pattern: str) -> bool:
     return not pattern.endswith((*_SUFFIXES, "*"))
 
 
-def _fixed_folder(pattern: str) -> str:
+def _find_fixed_folder(pattern: str) -> str:
     """Return the folder before the first wildcard with its separator, from which relative paths begin."""
     if not glob.has_magic(pattern) and is_folder(pattern):
         return os.path.join(pattern, "")

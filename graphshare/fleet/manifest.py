@@ -14,10 +14,9 @@ import msgspec
 from graphshare.errors import Fault, InputError, OutputError, RefusedError
 from graphshare.fleet.fingerprints import is_unchanged
 from graphshare.fleet.records import FileState, Result, Task
+from graphshare.fleet.work import clean_text
 from graphshare.formats.staged_file import output_error
-from graphshare.text.format import escape_surrogates
-from graphshare.text.json_text import encode_json
-from graphshare.text.urls import is_url, redact
+from graphshare.text.urls import is_url
 
 try:
     import fcntl
@@ -89,7 +88,7 @@ class Manifest:
 
     def find(self, source: str) -> Result | None:
         """Return the last result of a model, None if there is none."""
-        name = escape_surrogates(redact(source))
+        name = clean_text(source)
         offset = self._offsets.get(hash(name))
         if offset is None:
             return None
@@ -128,7 +127,7 @@ class Manifest:
 
     def append(self, result: Result) -> None:
         """Append a result. Raises OutputError."""
-        line = encode_json(result) + b"\n"
+        line = msgspec.json.encode(result) + b"\n"
         try:
             written = os.write(self._fd, line)
         except OSError as error:
@@ -138,6 +137,4 @@ class Manifest:
 
 
 def _is_same_command(result: Result, task: Task) -> bool:
-    words = tuple(escape_surrogates(redact(word)) for word in task.command)
-    outputs = tuple(escape_surrogates(redact(path)) for path in task.outputs)
-    return result.command == words and result.outputs == outputs
+    return result.command == tuple(map(clean_text, task.command)) and result.outputs == tuple(map(clean_text, task.outputs))

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import msgspec
 
 from graphshare.fleet.records import Result
-from graphshare.text.json_text import encode_json
 
 
 class Spool:
@@ -24,7 +23,7 @@ class Spool:
         """Add a result."""
         self._offsets.append(self._file.tell())
         self._sources.append(result.source)
-        self._file.write(encode_json(result) + b"\n")
+        self._file.write(msgspec.json.encode(result) + b"\n")
 
     def lines(self) -> Iterator[bytes]:
         """Yield the results as JSON without line breaks, sorted by source."""

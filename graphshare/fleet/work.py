@@ -17,7 +17,7 @@ from graphshare.fleet.thread_limit import any_time_limit
 from graphshare.formats.leftovers import FolderMemory, remember_folders
 from graphshare.formats.staged_file import overwriting
 from graphshare.resources import memory_limit
-from graphshare.text.format import format_count, shorten
+from graphshare.text.format import escape_surrogates, format_count, shorten
 from graphshare.text.urls import is_url, redact
 
 _FOLDERS = FolderMemory()
@@ -62,14 +62,14 @@ def _summarize(
     if report is not None:
         figures |= _find_figures(msgspec.json.decode(report))
     return Result(
-        source=redact(task.model.graph),
+        source=clean_text(task.model.graph),
         size=graph.size if graph else -1,
         sha256=graph.sha256 if graph else "",
         etag=graph.etag if graph else "",
         modified=graph.modified if graph else 0,
-        params=msgspec.structs.replace(params, source=redact(params.source)) if params else None,
-        command=tuple(map(redact, task.command)),
-        outputs=tuple(map(redact, task.outputs)),
+        params=msgspec.structs.replace(params, source=clean_text(params.source)) if params else None,
+        command=tuple(map(clean_text, task.command)),
+        outputs=tuple(map(clean_text, task.outputs)),
         result=answer,
         code=captured.code,
         seconds=round(seconds, 6),
@@ -79,16 +79,21 @@ def _summarize(
     )
 
 
-def unfinished(task: Task, answer: Answer, error: str, seconds: float = 0.0) -> Result:
+def make_unfinished(task: Task, answer: Answer, error: str, seconds: float = 0.0) -> Result:
     """Return the result of a task whose worker ended before it."""
     return Result(
-        source=redact(task.model.graph),
-        command=tuple(map(redact, task.command)),
-        outputs=tuple(map(redact, task.outputs)),
+        source=clean_text(task.model.graph),
+        command=tuple(map(clean_text, task.command)),
+        outputs=tuple(map(clean_text, task.outputs)),
         result=answer,
         seconds=seconds,
-        error=redact(error),
+        error=clean_text(error),
     )
+
+
+def clean_text(text: str) -> str:
+    """Return a path or message as a manifest has it: without secrets of URLs, and with escapes for what is not Unicode."""
+    return escape_surrogates(redact(text))
 
 
 def _parse_report(stdout: bytes) -> msgspec.Raw | None:
@@ -117,17 +122,17 @@ def _find_error(stderr: str, source: str) -> str:
     text = "; ".join(first) or " ".join(stderr.split())
     if len(lines) > _MOST_ERRORS:
         text += f"; and {format_count(len(lines) - _MOST_ERRORS, 'more error')}"
-    return redact(shorten(text, _LONGEST_ERROR))
+    return clean_text(shorten(text, _LONGEST_ERROR))
 
 
 @contextmanager
 def _limits(task: Task) -> Iterator[None]:
-    with any_time_limit(task.time_limit), memory_limit(task.max_memory), _bounded_data(task.max_memory):
+    with any_time_limit(task.time_limit), memory_limit(task.max_memory), _limit_data(task.max_memory):
         yield
 
 
 @contextmanager
-def _bounded_data(size: int | None) -> Iterator[None]:
+def _limit_data(size: int | None) -> Iterator[None]:
     """Let this process take ``size`` bytes more than it has, so that what no estimate foresaw is a MemoryError."""
     if size is None or sys.platform != "linux":
         yield

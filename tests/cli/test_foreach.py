@@ -212,6 +212,16 @@ def test_a_torn_last_line_is_dropped(models: Path, inline: list[Task], tmp_path:
         assert [line["source"] for line in lines(manifest)] == [line["source"] for line in map(json.loads, whole.splitlines())]
 
 
+def test_any_file_name_is_a_line_of_the_manifest(models: Path, inline: list[Task], tmp_path: Path) -> None:
+    os.link(models / "nin-symbol.json", os.path.join(os.fsencode(models), b"a\xff\n{}-symbol.json"))
+    for _ in range(2):
+        results = list(gs.foreach("models/a*", ["inspect", "{}"], manifest="run.jsonl"))
+        assert [result.source for result in results] == ["models/a\\udcff\n{}-symbol.json"]
+        assert all(results)
+    assert len(inline) == 1
+    assert run_captured(["foreach", "models/*", "--report", "json", "--", "inspect", "{}"]).code == 0
+
+
 def test_a_file_that_is_not_a_manifest_is_left_alone(models: Path, tmp_path: Path) -> None:
     for text in ("notes\n", '{"source": "a"}\n[1]\n', "notes"):
         (tmp_path / "notes.txt").write_text(text)

@@ -17,9 +17,9 @@ import pytest
 
 import graphshare as gs
 from graphshare.errors import RefusedError, UsageError
-from graphshare.fleet.cluster import Installation, compare_workers, describe_installation
+from graphshare.fleet.cluster import Installation, compare_workers, describe_installation, run_on_cluster
 from graphshare.fleet.foreach import FleetRun, Settings, foreach
-from graphshare.fleet.records import Captured, SchedulerError
+from graphshare.fleet.records import Captured, FleetModel, Result, SchedulerError, Task
 from graphshare.fleet.tasks import Template
 from graphshare.fleet.thread_limit import any_time_limit
 from tests.processes import ROOT
@@ -149,6 +149,21 @@ def test_a_cluster_gives_the_same_results(tmp_path: Path, monkeypatch: pytest.Mo
             joined.wait(30)
 
 
+def _check_window(folder: Path, address: str) -> None:
+    """No more tasks are submitted than the window of one worker has, however many there are."""
+    made: list[int] = []
+
+    def tasks() -> Iterator[Task]:
+        for i in range(1000):
+            made.append(i)
+            yield Task(FleetModel(str(folder / "sleeps00.json"), "", 0), (str(folder / "sleeps00.json"),), (), ("x",))
+
+    outcomes = run_on_cluster(tasks(), run, address)
+    assert isinstance(next(outcomes)[1], Result)
+    assert len(made) <= 4
+    outcomes.close()
+
+
 def _wait_for_workers(address: str, count: int) -> None:
     from distributed import Client
 
@@ -164,6 +179,7 @@ def test_a_run_whose_scheduler_ends_goes_on_with_another_one(tmp_path: Path) -> 
     first = []
     with pytest.raises(SchedulerError, match="the scheduler is gone"):  # noqa: PT012
         with cluster(1) as address:
+            _check_window(tmp_path, address)
             results = fleet(tmp_path, address, manifest)
             first += [next(results), next(results)]
         first += list(results)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -89,6 +89,23 @@ def test_a_run_that_is_closed_leaves_no_process(tmp_path: Path) -> None:
     run.close()
     assert time.monotonic() - started < 30  # the other model sleeps for 60 s
     assert list(run) == []
+
+
+@pytest.mark.large
+def test_as_many_tasks_are_made_as_there_are_workers(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    made: list[int] = []
+
+    def tasks() -> Iterator[Task]:
+        for i in range(1000):
+            made.append(i)
+            yield Task(FleetModel(str(tmp_path / "a.json"), "", 0), ("a",), (), ("x",))
+
+    outcomes = slots.run_in_slots(tasks(), run, prepare, 2)
+    for i in range(5):
+        assert isinstance(next(outcomes)[1], Result)
+        assert len(made) <= i + 3
+    outcomes.close()
 
 
 def raise_refusal(words: Sequence[str]) -> Captured:
