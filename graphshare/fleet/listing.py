@@ -15,7 +15,7 @@ from graphshare.errors import Fault, InputError
 from graphshare.fleet.records import FleetModel
 from graphshare.formats.byte_source import ListedFile
 from graphshare.formats.nearby import STEM_END
-from graphshare.formats.path_matches import fixed_folder, is_pattern, list_candidates
+from graphshare.formats.path_matches import find_root, is_pattern, list_candidates
 from graphshare.formats.paths import base_name, is_file, is_folder, split
 from graphshare.text.path_globs import match_path
 from graphshare.text.urls import extend_url, is_url, local_path, split_url
@@ -109,7 +109,7 @@ def _list_names(folder: str) -> Sequence[str]:
 def _list_remote(pattern: str) -> list[FleetModel]:
     """Return the models of a URL: of a glob, a file, a stem or a folder. Raises InputError when it cannot be listed."""
     if is_pattern(pattern):
-        start = len(_without_tail(fixed_folder(pattern)))
+        start = len(_without_tail(find_root(pattern)))
         wanted = _without_tail(pattern)[start:]
         globs = [wanted, wanted + STEM_END] if _may_be_stem(wanted) else [wanted]
         return _select(list_candidates(pattern), globs, _ends_of(wanted), start)

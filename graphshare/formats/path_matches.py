@@ -47,7 +47,7 @@ def list_candidates(pattern: str) -> list[ListedFile]:
     """Return the files below the folder before the first wildcard of a URL, as many levels down as the pattern has."""
     from graphshare.formats.remote.listing import find_files  # start-up: only URLs need it
 
-    root = fixed_folder(pattern)
+    root = find_root(pattern)
     head, name, _ = split_url(pattern)
     rest = (head + name)[len(split_url(root)[0]) :]
     depth = rest.count("/") + 1
@@ -55,7 +55,7 @@ def list_candidates(pattern: str) -> list[ListedFile]:
     return find_files(root, depth=depth if depth == 1 or ("**" not in rest and head.startswith("http")) else None)
 
 
-def fixed_folder(pattern: str) -> str:
+def find_root(pattern: str) -> str:
     """Return the folder of a URL before its first wildcard, with a slash at its end."""
     head, name, tail = split_url(pattern)
     folder, slash, _ = re.split(r"[*?\[]", head + name, maxsplit=1)[0].rpartition("/")

@@ -97,7 +97,7 @@ def _import_fsspec(url: str) -> Any:
 
 
 @contextlib.contextmanager
-def explained(url: str, *, writes: bool = False) -> Iterator[None]:
+def translate_errors(url: str, *, writes: bool = False) -> Iterator[None]:
     """Raise InputError, or OutputError, for whatever a file system raises in the block."""
     try:
         yield

@@ -13,7 +13,7 @@ from urllib.parse import urljoin
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.byte_source import ListedFile
-from graphshare.formats.remote.filesystem import Place, explained
+from graphshare.formats.remote.filesystem import Place, translate_errors
 from graphshare.formats.remote.ranges import choose_fetch
 from graphshare.formats.remote.source import RemoteFile, describe_version, read_url
 from graphshare.text.urls import join_url, split_url
@@ -44,7 +44,7 @@ def find_kind(url: str) -> Literal["file", "folder", ""]:
     except (FileNotFoundError, KeyError):
         return ""
     except Exception:
-        with explained(url):
+        with translate_errors(url):
             raise
     return "folder" if kind == "directory" else "file"
 
@@ -60,7 +60,7 @@ def list_folder(folder: str, *, prefix: str = "") -> list[ListedFile]:
     if place.is_web:
         files = [ListedFile(url, -1, "") for url in _list_links(folder) if not url.endswith("/")]
         return sorted((file for file in files if split_url(file.path)[1].startswith(prefix)), key=_by_path)
-    with explained(folder):
+    with translate_errors(folder):
         place.filesystem.invalidate_cache()
         if prefix and place.is_s3:  # of a million objects only those are listed
             found: Iterable[Mapping[str, Any]] = place.filesystem.find(place.path, detail=True, prefix=prefix).values()
@@ -76,7 +76,7 @@ def find_files(folder: str, *, depth: int | None = None) -> list[ListedFile]:
     place = Place(folder)
     if place.is_web:
         return sorted(_follow_links(folder, depth), key=_by_path)
-    with explained(folder):
+    with translate_errors(folder):
         place.filesystem.invalidate_cache()
         found = place.filesystem.find(place.path, detail=True, maxdepth=depth)
     start = len(_parts(place.path))

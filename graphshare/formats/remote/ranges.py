@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.remote.filesystem import Place, explained, find_status, may_pass
+from graphshare.formats.remote.filesystem import Place, find_status, may_pass, translate_errors
 from graphshare.text.format import format_bytes
 
 MAX_WITHOUT_RANGES = 64 << 20
@@ -52,7 +52,7 @@ def choose_fetch(place: Place) -> Fetch | None:
 def _request(
     place: Place, get: Callable[[Place, int, int, str], Coroutine[Any, Any, Answer]], start: int, stop: int, version: str
 ) -> Answer:
-    with explained(place.url):
+    with translate_errors(place.url):
         answer = place.run(_repeat, get, place, start, stop, version)
     if version and answer.version != version:
         raise refuse_changed(place.url)

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.byte_source import ByteSource, Identity, raise_shrunk, read_whole
-from graphshare.formats.remote.filesystem import Place, explained
+from graphshare.formats.remote.filesystem import Place, translate_errors
 from graphshare.formats.remote.ranges import Answer, Fetch, choose_fetch, refuse_changed
 from graphshare.text.format import format_bytes, format_count
 
@@ -135,13 +135,13 @@ class _FileSystemRanges:
         if version and found != version:
             raise refuse_changed(place.url)
         stop = min(stop, int(size))
-        with explained(place.url):
+        with translate_errors(place.url):
             data = place.filesystem.cat_file(place.path, start, stop) if stop > start else b""
         return Answer(start, data, int(size), str(found))
 
 
 def _find_identity(place: Place) -> tuple[int, str]:
-    with explained(place.url):
+    with translate_errors(place.url):
         place.filesystem.invalidate_cache()
         facts = place.filesystem.info(place.path)
     if facts.get("type") == "directory":
@@ -163,7 +163,7 @@ def _copy(place: Place) -> ByteSource:
         raise InputError(Fault(message, where=place.url, hint="unpack the archive first"))
     copy = tempfile.TemporaryFile()  # noqa: SIM115 - the source closes it
     try:
-        with explained(place.url), place.filesystem.open(place.path, "rb") as file:
+        with translate_errors(place.url), place.filesystem.open(place.path, "rb") as file:
             while copy.tell() <= identity[0] and (piece := file.read(_PIECE)):
                 copy.write(piece)
         copy.flush()

@@ -18,7 +18,7 @@ from typing import Any
 from graphshare.errors import Fault, OutputError
 from graphshare.formats.paths import exists
 from graphshare.formats.remote import ranges
-from graphshare.formats.remote.filesystem import Place, explain, explained, find_status, may_pass
+from graphshare.formats.remote.filesystem import Place, explain, find_status, may_pass, translate_errors
 from graphshare.formats.staged_file import StagedFile, may_overwrite
 from graphshare.text.format import format_count
 from graphshare.text.urls import split_url
@@ -62,7 +62,7 @@ class Upload:
                     raise explain(error, self.url, writes=True) from error
                 time.sleep(delay)
         self.is_placed = True
-        with explained(self.url, writes=True):
+        with translate_errors(self.url, writes=True):
             self._place.filesystem.invalidate_cache()
             written = self._place.filesystem.info(self._place.path)["size"]
         if written != size:
