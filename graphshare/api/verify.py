@@ -122,6 +122,9 @@ def _verify_onnx(path: str, source: Checkpoint, settings: Settings) -> Report:
     if settings.train_step or settings.layers:
         message = "an ONNX model is compared with a graph output by output: --train-step and --layers do not go with it"
         raise UsageError(Fault(message, where=path))
+    if settings.engines != (NUMPY,):
+        message = "onnxruntime computes an ONNX model, and numpy the graph that it is compared with"
+        raise UsageError(Fault(message, where=path, hint="leave --engine out"))
     from graphshare.verification.onnx_against import verify_onnx  # start-up: few proofs are of ONNX models
 
     with locate_refusals(source):

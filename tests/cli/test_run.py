@@ -263,3 +263,30 @@ def test_shapes_in_an_inspection(folder: Path) -> None:
     refused(graphshare("inspect", "layers.json", "--shape", "dada=5,3", cwd=folder), "'data'?")
     old = json.loads(done(graphshare("inspect", "old.json", "--shape", "data=5,3", "--format", "json", cwd=folder)).stdout)
     assert old["shaped"]["totals"]["auxiliary"] == 6
+
+
+def test_another_engine_computes_the_same(folder: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    arguments = ["run", "siamese.json", "--params", "siamese.params", "--feed", "data=data.npy", "--engine", "onnxruntime"]
+    found = json.loads(done(graphshare(*arguments, "--format", "json", cwd=folder)).stdout)
+    assert explain(found, "run") == []
+    assert (found["outputs"][0]["name"], found["outputs"][0]["mean"], found["notes"]) == ("loss_output", 42.0, [])
+    auto = done(graphshare(*arguments[:-1], "auto", cwd=folder))
+    assert b"auto: numpy computes; onnxruntime would take longer to open than it saves" in auto.stderr
+    refused(graphshare(*arguments, "--profile", cwd=folder), "--profile measures numpy's kernels")
+    refused(graphshare(*arguments[:-1], "openvino", cwd=folder), "engine 'openvino' is not known", "numpy, onnxruntime, auto")
+    write_json(folder / "mask.json", document(
+        [variable("data"), variable("index"), operator("_contrib_boolean_mask", "mask", [0, 1])], [2]
+    ))  # fmt: skip
+    np.save(folder / "index.npy", np.ones(1, "float32"))
+    arguments = ["run", "mask.json", "--feed", "data=data.npy", "--feed", "index=index.npy", "--engine", "onnxruntime"]
+    note = b"numpy computes 1 node that onnxruntime does not take: mask (_contrib_boolean_mask)"
+    assert note in done(graphshare(*arguments, cwd=folder)).stderr
+    message = "does not take operator _contrib_boolean_mask: the shape of its output depends on values"
+    refused(graphshare(*arguments, "--strict-engine", cwd=folder), message, "mask", "leave --strict-engine out")
+
+
+def test_training_stays_with_numpy(folder: Path) -> None:
+    arguments = ["run", "siamese.json", "--params", "siamese.params", "--feed", "data=data.npy", "--sgd-steps", "1"]
+    run = done(graphshare(*arguments, "--engine", "onnxruntime", cwd=folder))
+    assert b"training is computed with numpy, not with onnxruntime" in run.stderr

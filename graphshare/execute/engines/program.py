@@ -43,8 +43,9 @@ class Program:
             return ""
         names = format_names([f"{node.name} ({node.op})" for node in self.in_numpy], _NAMED)
         reason = next(iter(self.in_numpy.values()))
-        count, parts = format_count(len(self.in_numpy), "node"), format_count(self.parts, "part")
-        return f"{self.engine.name} computes {parts}, numpy {count}: {names} (of the first: {reason})"
+        count = format_count(len(self.in_numpy), "node")
+        rest = f"; {self.engine.name} computes the rest in {format_count(self.parts, 'part')}" if self.parts else ""
+        return f"numpy computes {count} that {self.engine.name} does not take: {names} (of the first: {reason}){rest}"
 
     def run(self, values: Mapping[Node, Array], rng: np.random.Generator | None = None) -> Run:
         """Return the heads for values of the variables. The peak is that of arrays of numpy: engines do not tell theirs."""
