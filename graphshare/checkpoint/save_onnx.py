@@ -14,7 +14,7 @@ from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.byte_source import ByteSource
 from graphshare.formats.onnx.differences import find_differences
 from graphshare.formats.onnx.encode import encode_tensor
-from graphshare.formats.onnx.external import Placement, Weights
+from graphshare.formats.onnx.external import Placement, Weights, list_external
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.stored import OnnxSource
 from graphshare.formats.onnx.value_types import infer_types, list_untyped
@@ -28,6 +28,7 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ir.onnx import Bytes, Data, Tensor
 from graphshare.progress import task
 from graphshare.text.format import format_bytes
+from graphshare.text.urls import is_url
 
 LARGEST = (1 << 31) - 1
 """The largest message that protobuf takes, in bytes."""
@@ -79,6 +80,11 @@ def encode_for_session(graph: Graph, parameters: ParameterFile | None) -> tuple[
         RefusedError: its external data is in several directories, or the bytes would be more than protobuf allows.
     """
     folder = graph.source.file.folder if isinstance(graph.source, OnnxSource) else ""
+    if is_url(folder):
+        if next(list_external(graph), None) is not None:
+            hint = "copy the model and its data to this machine first"
+            raise RefusedError(Fault("the model has external data at a URL, which onnxruntime cannot open", hint=hint))
+        folder = ""
     placement = Placement(graph, os.path.join(folder, "model.onnx"))
     if placement.ranges:
         hint = "write the model first: its data is then beside it"

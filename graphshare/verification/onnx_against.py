@@ -6,6 +6,7 @@ from typing import Any
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.targets import resolve_targets
+from graphshare.checkpoint.local_copy import copy_from_url
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.onnx_session import Session
 from graphshare.execute.feeds import GivenShape
@@ -35,7 +36,8 @@ def verify_onnx(path: str, side: Side, settings: Settings) -> Report:
         InputError: the model cannot be read.
         RefusedError: the model's inputs or outputs are not the graph's; shapes or values are missing.
     """
-    runtime = Session(path)
+    with copy_from_url(path) as local:
+        runtime = Session(local, where=path)
     names = {node.name for node in side.graph.variables()}
     faults = [
         Fault(f"the model's input {name!r} is not a variable of the graph", where=path, hint=did_you_mean(name, names))

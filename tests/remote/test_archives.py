@@ -69,6 +69,12 @@ def test_external_weights_at_a_url(site: WebServer, tmp_path: Path, capsys: pyte
     here = gs.load(tmp_path / "net.onnx")
     assert there.params["conv2_weight"].tobytes() == here.params["conv2_weight"].tobytes()
     assert sum(path == "/net.onnx.data" for _, path, _ in site.requests) <= 5
+    against = ["--against", str(FIXTURES / "lenet")]
+    assert main.run(["verify", f"{site.url}/net.onnx", *against]) == 0
+    assert (
+        main.run(["rename", f"{site.url}/net.onnx", "--match", "conv2_weight", "--to", "w", "-o", f"{tmp_path}/new.onnx"]) == 0
+    )
+    assert main.run(["verify", f"{tmp_path}/new.onnx", *against]) == 0
     (tmp_path / "net.onnx.data").unlink()
     assert main.run(["inspect", f"{site.url}/net.onnx"]) == 2
     assert "net.onnx.data: does not exist" in capsys.readouterr().err

@@ -34,13 +34,14 @@ class Session:
         merge_equal: bool = True,
         optimize: bool = True,
         awake: bool = True,
+        where: str = "",
     ) -> None:
         """Load a model: a path, or its bytes, whose external data is ``arrays`` by name or lies in ``folder``.
 
         Arrays are not copied and must not change. Without ``merge_equal`` nodes that compute the same from the same inputs are
         all computed. Without ``optimize`` nodes are computed as they are: opening takes a third of the time, and a network of
         convolutions half as much longer to compute. ``awake`` threads wait for work without sleeping, which is faster unless
-        others compute meanwhile.
+        others compute meanwhile. ``where`` is what messages call a model that was copied.
 
         Raises:
             UsageError: onnxruntime is not installed.
@@ -63,8 +64,8 @@ class Session:
             self.dtypes = {value.name: _read_dtype(value.type) for value in self._session.get_inputs()}
             self.outputs = [value.name for value in self._session.get_outputs()]
         except Exception as error:  # its exceptions have no class of their own; names that are not UTF-8 raise another
-            where = model if isinstance(model, str) else ""
-            raise InputError(Fault(f"onnxruntime {self.version} refuses the model: {error}", where=where)) from error
+            name = where or (model if isinstance(model, str) else "")
+            raise InputError(Fault(f"onnxruntime {self.version} refuses the model: {error}", where=name)) from error
 
     def run(self, feeds: Mapping[str, Array]) -> list[Any]:
         """Return the outputs for ``feeds`` by name; those that the model does not take are left out.
