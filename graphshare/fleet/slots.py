@@ -24,8 +24,8 @@ _GONE = "the worker process ended: out of memory, or a crash of native code"
 class Slot:
     """One worker process at a time, which imports once and runs one task after the other."""
 
-    def __init__(self, run: Run, prepare: Callable[[], None]) -> None:
-        self._work, self._prepare = partial(work, run), prepare
+    def __init__(self, run: Run, prepare: Callable[[], None], threads: int) -> None:
+        self._work, self._initialize = partial(work, run), partial(_initialize, prepare, threads)
         self._executor: ProcessPoolExecutor | None = None
         self._process: Future[int] | None = None
         self.begun: float | None = None  # when the process was ready
@@ -38,8 +38,7 @@ class Slot:
         if self._executor is None:
             # Spawned, not forked: this process has threads, and a copy of its memory would be the worker's for good.
             context = multiprocessing.get_context("spawn")
-            initialize = partial(_initialize, self._prepare)
-            self._executor = ProcessPoolExecutor(1, mp_context=context, initializer=initialize)
+            self._executor = ProcessPoolExecutor(1, mp_context=context, initializer=self._initialize)
             self._process = self._executor.submit(os.getpid)
             self.begun = None
             self._process.add_done_callback(self._note_begin)
@@ -107,7 +106,8 @@ def run_in_slots(
     tasks: Iterator[Task], run: Run, prepare: Callable[[], None], jobs: int
 ) -> Generator[tuple[Task, Result | Killed], None, None]:
     """Run tasks in ``jobs`` processes and yield each with its outcome, as they end; never more than ``jobs`` are in memory."""
-    idle = [Slot(run, prepare) for _ in range(jobs)]
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    idle = [Slot(run, prepare, threads) for _ in range(jobs)]
     running = _Running()
     try:
         while True:
@@ -133,8 +133,13 @@ def _close(slots: list[Slot], running: dict[Future[Result], tuple[Slot, Task, fl
         slot.close()
 
 
-def _initialize(prepare: Callable[[], None]) -> None:
-    """Prepare a worker process: it ends with its parent, in whatever way that ends, and leaves Ctrl-C to it."""
+def _initialize(prepare: Callable[[], None], threads: int) -> None:
+    """Prepare a worker process: it ends with its parent, in whatever way that ends, and leaves Ctrl-C to it.
+
+    Libraries of linear algebra read their number of threads when numpy is imported, which no command has done yet.
+    """
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, str(threads))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     prepare()

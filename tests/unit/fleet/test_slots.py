@@ -91,6 +91,21 @@ def test_a_run_that_is_closed_leaves_no_process(tmp_path: Path) -> None:
     assert list(run) == []
 
 
+def run_environment(words: Sequence[str]) -> Captured:
+    """Print the number of threads."""
+    return Captured(0, b'{"threads": %s}' % os.environ["OPENBLAS_NUM_THREADS"].encode(), "")
+
+
+@pytest.mark.large
+def test_workers_share_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 12)
+    (tmp_path / "a.json").write_text("{}")
+    template = Template(("{}",), has_report=True)
+    (result,) = foreach([f"{tmp_path}/a.json"], template, run_environment, Settings(jobs=4), prepare=prepare)
+    assert result.figures["threads"] == 3
+
+
 @pytest.mark.large
 def test_as_many_tasks_are_made_as_there_are_workers(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{}")
