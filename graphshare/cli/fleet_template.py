@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
@@ -12,7 +12,8 @@ from graphshare.errors import Fault, UsageError
 from graphshare.fleet.tasks import Template
 
 _OUTPUTS = {"--out": "graph", "--params-out": "params", "--map-out": "map"}
-_SUFFIXES = {"export": ".onnx", "run": ".npz", "draw": ".html"}
+_SUFFIXES = {"export": ".onnx", "run": ".npz"}
+_DRAWN = {"svg": ".svg", "dot": ".dot", "mermaid": ".mmd", "png": ".png", "pdf": ".pdf"}
 AGGREGATED = ("check", "inspect", "diff", "params stats", "export", "verify")
 """The commands whose reports become one report."""
 _REFUSED = {
@@ -34,13 +35,16 @@ def make_template(words: Sequence[str]) -> Template:
     """
     command, name, rest = _find_command(words)
     context = click.Context(command, info_name=name, **CONTEXT)
-    used = {flag for parameter in _list_used(command, context, rest) for flag in parameter.opts}
+    values, used = _parse_options(command, context, rest)
     options = {
         flag: parameter for parameter in command.params for flag in parameter.opts if isinstance(parameter, click.Option)
     }
     is_aggregated = name in AGGREGATED
-    writes = name != "check" and "--dry-run" not in used and "--check" not in used
+    writes = name != "check" and not used & {"--dry-run", "--check", "--detect"}
     outputs = [flag for flag in _OUTPUTS if flag in options] if writes else []
+    if name == "run" and "--sgd-steps" not in used:
+        outputs.remove("--params-out")  # only training has parameters to write
+    suffix = _DRAWN.get(values["to"], ".html") if name == "draw" else _SUFFIXES.get(name, "graph")
     _refuse_own(used, outputs, is_aggregated=is_aggregated, name=name)
     subject: Literal["graph", "params", "stem"] = "graph"
     if name.startswith("params "):
@@ -49,7 +53,7 @@ def make_template(words: Sequence[str]) -> Template:
         subject = "stem"
     return Template(
         tuple(words),
-        tuple((flag, _SUFFIXES.get(name, "graph") if flag == "--out" else _OUTPUTS[flag]) for flag in outputs),
+        tuple((flag, suffix if flag == "--out" else _OUTPUTS[flag]) for flag in outputs),
         subject=subject,
         takes_params="--params" in options and not used & {"--params", "--epoch"},
         extra=("--format", "json") if is_aggregated else (),
@@ -79,10 +83,11 @@ def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
     return command, name, rest
 
 
-def _list_used(command: click.Command, context: click.Context, rest: list[str]) -> list[click.Option]:
-    """Return the options that the words give. Raises click's UsageError for options that do not exist."""
-    _, _, order = command.make_parser(context).parse_args(list(rest))
-    return [parameter for parameter in order if isinstance(parameter, click.Option)]
+def _parse_options(command: click.Command, context: click.Context, rest: list[str]) -> tuple[dict[str, Any], set[str]]:
+    """Return the values of a command's options, and the options that the words give. Raises click's UsageError."""
+    values, _, order = command.make_parser(context).parse_args(list(rest))
+    used = {flag for parameter in order if isinstance(parameter, click.Option) for flag in parameter.opts}
+    return {"to": None, **values}, used
 
 
 def _refuse_own(used: set[str], outputs: list[str], *, is_aggregated: bool, name: str) -> None:

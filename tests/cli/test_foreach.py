@@ -268,6 +268,35 @@ def test_settings_that_contradict_each_other(models: Path) -> None:
             gs.foreach("models/*", ["check", "{}"], **settings)
 
 
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["rename", "{}", "--prefix", "{name}_"], ["lenet-0000.params", "lenet-map.json", "lenet-symbol.json"]),
+        (["share", "{}", "--detect"], []),
+        (["extract", "{}", "--target", "fc1"], ["lenet-0000.params", "lenet-map.json", "lenet-symbol.json"]),
+        (["fold", "{}"], ["lenet-0000.params", "lenet-map.json", "lenet-symbol.json"]),
+        (["upgrade", "{}"], ["lenet-0000.params", "lenet-map.json", "lenet-symbol.json"]),
+        (["format", "{}", "--layout", "compact"], ["lenet-symbol.json"]),
+        (["export", "{}", "--shape", "data=1,1,28,28", "--no-verify"], ["lenet.onnx"]),
+        (["draw", "{}"], ["lenet.html"]),
+        (["draw", "{}", "--to", "svg"], ["lenet.svg"]),
+        (["run", "{}", "--shape", "data=1,1,28,28", "--random", "1"], ["lenet.npz"]),
+        (["run", "{}", "--shape", "data=1,1,28,28", "--random", "1", "--sgd-steps", "1"], ["lenet-0000.params", "lenet.npz"]),
+        (["params", "convert", "{}", "{name}.npz"], []),
+        (["params", "list", "{}"], []),
+        (["params", "stats", "{}"], []),
+        (["verify", "{}", "--against", "{stem}", "--shape", "data=1,1,28,28"], []),
+    ],
+)
+def test_every_command_runs_for_each_model(
+    words: list[str], names: list[str], models: Path, inline: list[Task], tmp_path: Path
+) -> None:
+    (result,) = gs.foreach("models/lenet", words, out="out" if names else None)
+    assert (result.result, result.error) == ("done", "")
+    assert sorted(os.path.basename(path) for path in result.outputs) == names
+    assert not names or sorted(path.name for path in (tmp_path / "out").iterdir()) == names
+
+
 def test_templates_have_the_outputs_of_their_commands() -> None:
     assert make_template(DUPLICATE).outputs == (("--out", "graph"), ("--params-out", "params"), ("--map-out", "map"))
     assert make_template(["export", "{}"]).outputs == (("--out", ".onnx"),)
