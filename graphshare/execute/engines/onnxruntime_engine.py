@@ -14,7 +14,8 @@ from graphshare.execute.engines.onnx_session import Session, require_runtime
 from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array
 
-_NODE = re.compile(r"node with name '([^']*)'|[Nn]ode ?\(?:? ?'?([^')]*)'?\)?")
+# How its messages name a node.
+_NODE = re.compile("|".join((r"node with name '([^']*)'", r"in node \((.*?)\) is", r'In Node, \("([^"]*)"')))
 _LONGEST = 160  # characters of a message of onnxruntime that are quoted
 
 
@@ -57,7 +58,7 @@ class _CompiledSession:
 
 def _blame(part: Part, message: str) -> dict[Node, str]:
     """Return the nodes that a message of onnxruntime names, with it as the reason; all operators where it names none."""
-    reason = f"onnxruntime does not take it: {' '.join(message.split())[:_LONGEST]}"
+    reason = f"it is refused: {' '.join(message.split())[:_LONGEST]}"
     operators = [node for node in part.inference.nodes if not node.is_variable]
     for match in _NODE.finditer(message):
         stored = next(filter(None, match.groups()), "")

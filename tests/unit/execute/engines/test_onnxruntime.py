@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +16,8 @@ from graphshare.execute.engines.engine import NodesRefusedError, Part
 from graphshare.execute.engines.onnx_part import translate_part
 from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime
 from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ops.registry import TRANSLATIONS, register_translation
+from graphshare.ops.translation import Translation, Translator
 from tests.processes import ROOT
 
 LENET = str(ROOT / "fixtures" / "lenet")
@@ -76,27 +77,28 @@ def test_shapes_that_depend_on_values_are_left_to_numpy() -> None:
     assert any("2 nodes that onnxruntime does not take: m (_contrib_boolean_mask), s (sqrt)" in note for note in found.notes)
 
 
-def test_a_node_without_a_kernel_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """onnxruntime says by name what it has no kernel for; that node alone is left to numpy."""
+@pytest.mark.parametrize(
+    ("dtype", "operator"),
+    [("float64", "Erf"), ("int16", "Erf"), ("float32", "Unheard")],
+    ids=["no kernel", "no such type", "no such operator"],
+)
+def test_a_node_that_onnxruntime_cannot_run_is_found(dtype: str, operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """onnxruntime says by name what it cannot take; that node alone is left to numpy."""
+
+    def emit(translation: Translation) -> str:
+        x = translation.cast(translation.inputs[0], dtype)
+        return translation.cast(translation.emit(operator, x), "float32", dtype)
+
+    monkeypatch.setattr(TRANSLATIONS, "registered", {})
+    register_translation(Translator("exp", emit))
     x = Node("", "x")
-    a = Node("exp", "a", {}, (Entry(x),))
-    b = Node("sqrt", "b", {}, (Entry(a),))
-    opened = onnx_session.Session.__init__
-
-    def refuse(self: Any, model: bytes, *arguments: Any, **options: Any) -> None:
-        if b"Sqrt" in model:
-            message = (
-                "[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : Could not find an implementation for Sqrt(13) node with name 'b'"
-            )
-            raise onnx_session.InputError(message)
-        opened(self, model, *arguments, **options)
-
-    monkeypatch.setattr(onnx_session.Session, "__init__", refuse)
-    found = gs.run(Graph((x, a, b), (Entry(b),)), feeds={"x": X}, engine="onnxruntime")
-    assert np.allclose(found.outputs["b_output"], np.sqrt(np.exp(X)))
-    assert any(
-        "1 node that onnxruntime does not take: b (sqrt)" in note and "Could not find an implementation" in note
-        for note in found.notes
+    root = Node("sqrt", "scope/a", {}, (Entry(x),))
+    exp = Node("exp", "scope/a/b 1", {}, (Entry(root),))
+    found = gs.run(Graph((x, root, exp), (Entry(exp),)), feeds={"x": X}, engine="onnxruntime")
+    assert np.allclose(found.outputs["scope/a/b 1_output"], np.exp(np.sqrt(X)))
+    (note,) = found.notes
+    assert note.startswith(
+        "numpy computes 1 node that onnxruntime does not take: scope/a/b 1 (exp) (of the first: it is refused"
     )
 
 
