@@ -88,8 +88,10 @@ def notes_on(
 
     Without ``unused``, records that belong to no variable are not mentioned.
     """
+    if graph.source.holds_parameters:
+        return list(graph.source.remarks())
     held = list_parameter_names(params)
-    if params is None or held is None or graph.source.holds_parameters:
+    if params is None or held is None:
         return []
     roles = assign_roles(graph, held=held) if roles is None else roles
     implied = {found.name: implied_role(found) for found in implied_variables(graph)}

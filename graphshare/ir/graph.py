@@ -121,6 +121,10 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
         """Yield names of ``graph`` that its format forbids, each in a sentence and with the node that has it."""
         return iter(())
 
+    def remarks(self) -> Iterator[str]:
+        """Yield what a person should know who writes a rewritten graph of this source, in sentences."""
+        return iter(())
+
     def describe(self) -> str:
         """Return what wrote the file, for tables; empty where the nodes tell it."""
         return ""

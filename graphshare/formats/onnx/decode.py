@@ -57,10 +57,12 @@ def _decode(file: OnnxFile) -> Graph:
     data = file.data
     fields: list[tuple[int, Span]] = []
     opsets: dict[str, int] = {}
-    version = 0
+    version = last = 0
+    is_ordered = True
     graphs: list[tuple[int, int]] = []
     for field in scan(data, 0, file.size):
         number, _, begin, start, end = field
+        is_ordered, last = is_ordered and number >= last, number
         if number == 7:
             expect(field, BYTES, "the graph")
             graphs.append((start, end))
@@ -77,8 +79,15 @@ def _decode(file: OnnxFile) -> Graph:
     if len(graphs) > 1:
         raise InputError(Fault(f"has {len(graphs)} graphs, and a model has one"))
     nodes, heads, rest = _GraphReader(file).read(*graphs[0], _Scope(None))
-    source = OnnxSource(file, Span(file, 0, file.size), tuple(fields), *rest, nodes, heads, version, opsets)
+    in_order = is_ordered and _is_ordered(file, *graphs[0])
+    source = OnnxSource(file, Span(file, 0, file.size), tuple(fields), *rest, nodes, heads, version, opsets, in_order)
     return Graph(nodes, heads, source=source)
+
+
+def _is_ordered(file: OnnxFile, start: int, end: int) -> bool:
+    """Return whether the fields of a message are in the order of their numbers."""
+    numbers = [field[0] for field in scan(file.data, start, end)]
+    return numbers == sorted(numbers)
 
 
 def _read_opset(file: OnnxFile, start: int, end: int) -> tuple[str, int]:

@@ -154,7 +154,7 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     input: NamedMessage | None = None
 
 
-OPSET, FUNCTION = 8, 25
+OPSET, TRAINING, FUNCTION = 8, 20, 25
 """Field numbers of a ModelProto."""
 
 
@@ -169,7 +169,8 @@ class OnnxSource(Source, frozen=True, eq=False):
     ``fields`` are the other fields of the model, without the graph's, and ``rest`` those of the graph itself (its name, its
     documentation, metadata), each with its number and from its tag on. ``orphans`` are messages on values that do not exist,
     by the number of their list. ``nodes`` and ``heads`` are the graph's as read: a graph that still has them is written as the
-    copy of ``span``. ``opsets`` are versions by domain.
+    copy of ``span``. ``opsets`` are versions by domain. ``is_ordered`` tells that the fields
+    of model and graph are in the order of their numbers, as protobuf writes them.
     """
 
     format: ClassVar[str] = "onnx"
@@ -185,6 +186,7 @@ class OnnxSource(Source, frozen=True, eq=False):
     heads: tuple[Entry, ...] = ()
     ir_version: int = 0
     opsets: Mapping[str, int] = EMPTY
+    is_ordered: bool = True
 
     def after_join(self, others: Sequence[Source]) -> OnnxSource:
         """Return the source with the operator sets and functions of ``others`` too, and the highest IR version of all."""
@@ -221,6 +223,13 @@ class OnnxSource(Source, frozen=True, eq=False):
             for name in outputs_of(node):
                 if name and owners.setdefault(name, node) is not node:
                     yield f"two values would be called {name!r}, and a name stands for one value", node
+
+    def remarks(self) -> Iterator[str]:
+        """Yield what a written model has otherwise than its file, or does not follow."""
+        if not self.is_ordered:
+            yield f"{self.file.path}: its fields are not in protobuf's own order; a rewritten model has them in that order"
+        if any(number == TRAINING for number, _ in self.fields):
+            yield f"{self.file.path}: its training information is kept as it is, with the names that values had there"
 
     def describe(self) -> str:
         """Return what a table says of the format."""

@@ -131,7 +131,7 @@ class _GraphWriter:
             is_untouched(self._graph)
             and not self._renamed
             and all(self._encode_tensor(node, node.name) is None for node in self._nodes if not node.op)
-            and all(outputs_of(node) == (name,) for node, name in self._captured.items())
+            and all(node.details is not None and node.details.outputs == (name,) for node, name in self._captured.items())
             and all(writer.is_as_read() for node in self._nodes if node.subgraphs for writer in self._bodies(node))
         )
 

@@ -295,3 +295,21 @@ def test_an_mxnet_model_is_exported_before_it_feeds_an_onnx_model(tmp_path: Path
     gs.save(joined, out)
     x = np.random.default_rng(0).normal(size=(2, 1, 28, 28)).astype("f")
     assert np.array_equal(run(out, x)[0], gs.run(lenet, feeds={"data": x}).outputs["softmax_output"].argmax(1))
+
+
+def test_what_is_written_otherwise_is_a_note(path: Path, tmp_path: Path) -> None:
+    model = onnx.load(path)
+    graph = model.graph.SerializeToString()
+    model.ClearField("graph")
+    swapped = tmp_path / "swapped.onnx"
+    assert 128 <= len(graph) < 1 << 14
+    field = b"\x3a" + bytes([len(graph) & 127 | 128, len(graph) >> 7]) + graph
+    swapped.write_bytes(model.SerializeToString() + field)
+    gs.save(gs.load(swapped), tmp_path / "same.onnx")
+    assert (tmp_path / "same.onnx").read_bytes() == swapped.read_bytes()
+    result = gs.duplicate(swapped, "b-", mode="tie")
+    assert any("not in protobuf's own order" in note for note in result.notes)
+    assert gs.duplicate(path, "b-").notes == ()
+    gs.save(result, tmp_path / "ordered.onnx")
+    gs.save(gs.duplicate(path, "b-", mode="tie"), tmp_path / "expected.onnx")
+    assert (tmp_path / "ordered.onnx").read_bytes() == (tmp_path / "expected.onnx").read_bytes()

@@ -118,6 +118,7 @@ def test_loading_and_rewriting_import_no_numpy() -> None:
         f"model = gs.duplicate(gs.load({str(LENET)!r}), 'sha-')\n"
         "repr(model), list(model.params), gs.inspect(model), gs.rename(model, prefix='x')\n"
         "assert not {'numpy', 'rich', 'click', 'jsonschema'} & sys.modules.keys()\n"
+        "assert not [name for name in sys.modules if name.startswith(('onnx', 'graphshare.formats.onnx'))]\n"
     )
     run = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
