@@ -62,7 +62,13 @@ def serve(side: str, name: str, corpus: str) -> None:
         start = time.perf_counter()
         for _ in range(_STEPS):
             step()
-        print((time.perf_counter() - start) / _STEPS, flush=True)
+        print((time.perf_counter() - start) / _STEPS, peak_mebibytes(), flush=True)
+
+
+def peak_mebibytes() -> float:
+    """The most memory that this process has had; Linux counts it from the start of its program."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
 
 
 def started(python: str, side: str, name: str, corpus: str, threads: int) -> subprocess.Popen[str]:
@@ -79,13 +85,14 @@ def started(python: str, side: str, name: str, corpus: str, threads: int) -> sub
     return process
 
 
-def timed(process: subprocess.Popen[str]) -> float:
-    """Seconds a step."""
+def timed(process: subprocess.Popen[str]) -> tuple[float, float]:
+    """Seconds a step, and the peak of memory in MiB."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write("\n")
     process.stdin.flush()
-    return float(process.stdout.readline())
+    seconds, peak = process.stdout.readline().split()
+    return float(seconds), float(peak)
 
 
 def compare(name: str, arguments: argparse.Namespace) -> float:
@@ -93,15 +100,18 @@ def compare(name: str, arguments: argparse.Namespace) -> float:
     corpus, threads = str(arguments.corpus), arguments.threads
     sides = [started(sys.executable, "ours", name, corpus, threads), started(arguments.oracle, "theirs", name, corpus, threads)]
     seconds: list[list[float]] = [[], []]
+    peaks = [0.0, 0.0]
     for _ in range(arguments.rounds):
-        for found, side in zip(seconds, sides, strict=True):
-            found.append(timed(side))
+        for i, side in enumerate(sides):
+            once, peaks[i] = timed(side)
+            seconds[i].append(once)
     for side in sides:
         assert side.stdin is not None
         side.stdin.close()
         side.wait()
     mine, other = (median(found) for found in seconds)
-    print(f"{name:18} {1 / mine:8.1f} steps/s  MXNet {1 / other:8.1f} steps/s  {mine / other:5.2f} times as long", flush=True)
+    times = f"{name:18} {1 / mine:8.1f} steps/s  MXNet {1 / other:8.1f} steps/s  {mine / other:5.2f} times as long"
+    print(f"{times}; {peaks[0]:,.0f} MiB, MXNet {peaks[1]:,.0f} MiB", flush=True)
     return mine / other
 
 

@@ -83,10 +83,13 @@ def _transpose_depthwise(x: Array, weight: Array, window: Window, extra: tuple[i
         for steps in product(*map(range, counts)):
             tap = [r + s * m for r, s, m in zip(phase, stride, steps, strict=True)]
             np.multiply(x, by_tap[:, np.ravel_multi_index(tap, kernel)], out=term)
-            total[(..., *(slice(m, m + n) for m, n in zip(steps, size, strict=True)))] += term
-        places = (slice(r, r + (n - 1) * s + 1, s) for r, n, s in zip(phase, total.shape[2:], stride, strict=True))
-        canvas[(..., *places)] = total
-    return canvas[(..., *(slice(p, n - p) for p, n in zip(pad, whole, strict=True)))]
+            cells = (..., *(slice(m, m + n) for m, n in zip(steps, size, strict=True)))
+            total[cells] += term
+        ends = zip(phase, total.shape[2:], stride, strict=True)
+        places = (..., *(slice(r, r + (n - 1) * s + 1, s) for r, n, s in ends))
+        canvas[places] = total
+    inner = (..., *(slice(p, n - p) for p, n in zip(pad, whole, strict=True)))
+    return canvas[inner]
 
 
 def fit_window(attrs: Attrs, size: tuple[Dim, ...]) -> tuple[Window, tuple[int, ...]]:
