@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +21,7 @@ from graphshare.errors import GraphshareError, InputError, OutputError, RefusedE
 from graphshare.fleet.records import Result, Run, Task
 from graphshare.fleet.work import work
 from graphshare.formats.schema import explain
-from tests.processes import ROOT, done, graphshare, refused
+from tests.processes import ROOT, done, environment, graphshare, refused
 
 DUPLICATE = ("duplicate", "{}", "--prefix", "sha-")
 
@@ -304,3 +308,31 @@ def test_templates_have_the_outputs_of_their_commands() -> None:
     assert make_template(["duplicate", "{}", "--prefix", "a", "--dry-run"]).outputs == ()
     assert make_template(["format", "{}", "--check"]).outputs == ()
     assert not make_template(["inspect", "{}", "--params", "x"]).takes_params
+
+
+def test_the_command_starts_lean() -> None:
+    heavy = "{'numpy', 'rich', 'jsonschema', 'PIL', 'fsspec', 'distributed', 'asyncio', 'onnxruntime'}"
+    code = f"import sys, graphshare.cli.commands.foreach; print({heavy} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout == "set()\n"
+
+
+@pytest.mark.large
+def test_an_interrupt_leaves_whole_outputs_and_no_process(models: Path, tmp_path: Path) -> None:
+    for i in range(400):
+        (models / f"{i:03}-symbol.json").write_bytes((models / "nin-symbol.json").read_bytes())
+    command = [sys.executable, "-m", "graphshare", "foreach", "models/*", "-o", "out", "--jobs", "2", "--manifest", "run.jsonl"]
+    process = subprocess.Popen([*command, "--", *DUPLICATE], env=environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while (not (tmp_path / "run.jsonl").exists() or len(lines(tmp_path / "run.jsonl")) < 5) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"error: interrupted; a part of out was written" in messages
+    finished = lines(tmp_path / "run.jsonl")
+    assert 5 <= len(finished) < 403
+    assert {path.name[:3] for path in (tmp_path / "out").glob("[0-9]*-symbol.json")} >= {
+        os.path.basename(line["source"])[:3] for line in finished if line["source"][7].isdigit()
+    }
+    assert list((tmp_path / "out").glob(".graphshare*")) == []
