@@ -5,32 +5,39 @@ Nothing is copied from the file but names and texts of attributes; every message
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.onnx.attributes import AttributeReader, ReadGraph
+from graphshare.formats.onnx.graph_fields import (
+    ANNOTATION,
+    INITIALIZER,
+    INPUT,
+    OUTPUT,
+    SPARSE,
+    VALUE_INFO,
+    ByOutput,
+    Lists,
+    Rest,
+    index_by_name,
+    list_messages,
+    scan_graph,
+)
 from graphshare.formats.onnx.stored import (
-    NO_MESSAGES,
     NamedMessage,
     OnnxFile,
     OnnxSource,
     Span,
     Stored,
     TensorPlace,
-    ValueMessages,
 )
 from graphshare.formats.onnx.tensors import locate_tensor
 from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, integer_at, scan, text_at
 from graphshare.formats.open_source import open_source
-from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails
+from graphshare.ir.graph import Entry, Graph, Node, NodeDetails
 
 MAX_NESTING = 64
 """Levels of subgraphs; deeper ones are refused."""
-
-NODE, GRAPH_NAME, INITIALIZER, INPUT, OUTPUT, VALUE_INFO, ANNOTATION, SPARSE = 1, 2, 5, 11, 12, 13, 14, 15
-TENSOR_NAME = 8
-_NAMES = {INITIALIZER: TENSOR_NAME, INPUT: 1, OUTPUT: 1, VALUE_INFO: 1, ANNOTATION: 1}
-_LISTS = {INITIALIZER: "initializer", INPUT: "graph input", OUTPUT: "graph output", SPARSE: "sparse initializer"}
 
 
 def read_model(path: str) -> Graph:
@@ -100,21 +107,6 @@ def _read_opset(file: OnnxFile, start: int, end: int) -> tuple[str, int]:
     return domain, version
 
 
-Rest = tuple[tuple[tuple[int, Span], ...], tuple[tuple[int, NamedMessage], ...]]
-"""Fields that belong to no node, and messages on values that do not exist."""
-_ByOutput = tuple[dict[str, NamedMessage], dict[str, NamedMessage], dict[str, NamedMessage]]
-"""Messages on values by the name of the value: value_info, graph outputs, quantization annotations."""
-
-
-class _Lists:
-    """The fields of a GraphProto, list by list."""
-
-    def __init__(self) -> None:
-        self.nodes: list[Field] = []
-        self.named: dict[int, list[NamedMessage]] = {number: [] for number in (*_NAMES, SPARSE)}
-        self.rest: list[tuple[int, Span]] = []
-
-
 class _Scope:
     """The values of a graph by name. Those of the graph around it become variables, the captures."""
 
@@ -148,8 +140,8 @@ class _GraphReader:
 
     def read(self, start: int, end: int, scope: _Scope) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
         """Return nodes, heads and other fields of a GraphProto. Raises WireError, InputError."""
-        lists = self._scan(start, end)
-        infos, results, annotations = (_by_name(lists.named[number]) for number in (VALUE_INFO, OUTPUT, ANNOTATION))
+        lists = scan_graph(self._file, start, end)
+        infos, results, annotations = (index_by_name(lists.named[number]) for number in (VALUE_INFO, OUTPUT, ANNOTATION))
         by_output = (infos, results, annotations)
         nodes = self._read_variables(lists, scope, by_output)
         for field in lists.nodes:
@@ -181,54 +173,10 @@ class _GraphReader:
 
         return read
 
-    def _scan(self, start: int, end: int) -> _Lists:
-        lists = _Lists()
-        for field in scan(self._file.data, start, end):
-            number = field[0]
-            if number == NODE:
-                expect(field, BYTES, "a node")
-                lists.nodes.append(field)
-            elif number in _NAMES:
-                expect(field, BYTES, _LISTS.get(number, "a value"))
-                messages = lists.named[number]
-                messages.append(self._read_named(field, _NAMES[number], len(messages)))
-            elif number == SPARSE:
-                expect(field, BYTES, "a sparse initializer")
-                lists.named[SPARSE].append(self._read_sparse(field, len(lists.named[SPARSE])))
-            else:
-                lists.rest.append((number, Span(self._file, field[2], field[4])))
-        return lists
-
-    def _read_named(self, field: Field, number: int, rank: int) -> NamedMessage:
-        """Return a message with the last of its names."""
-        data = self._file.data
-        name, place = "", (field[3], field[3])
-        for inner in scan(data, field[3], field[4]):
-            if inner[0] == number:
-                name, place = text_at(data, inner), (inner[2], inner[4])
-            elif field[0] == ANNOTATION and inner[0] == 2:
-                self._check_pair(inner)
-        return NamedMessage(Span(self._file, field[3], field[4]), name, number, *place, rank)
-
-    def _check_pair(self, field: Field) -> None:
-        """Read a pair of texts, which refer to values of the graph. Raises WireError."""
-        expect(field, BYTES, "a pair of texts")
-        for inner in scan(self._file.data, field[3], field[4]):
-            text_at(self._file.data, inner)
-
-    def _read_sparse(self, field: Field, rank: int) -> NamedMessage:
-        """Return a sparse initializer, which is named by its values; the place of the name is that of the values."""
-        inner = next((inner for inner in list(scan(self._file.data, field[3], field[4])) if inner[0] == 1), None)
-        if inner is None:
-            raise WireError("a sparse initializer has no values", field[2])
-        expect(inner, BYTES, "the values of a sparse initializer")
-        values = self._read_named(inner, TENSOR_NAME, 0)
-        return NamedMessage(Span(self._file, field[3], field[4]), values.name, 1, inner[2], inner[4], rank)
-
-    def _read_variables(self, lists: _Lists, scope: _Scope, by_output: _ByOutput) -> list[Node]:
-        tensors = _by_name((*lists.named[INITIALIZER], *lists.named[SPARSE]), unique="initializers")
+    def _read_variables(self, lists: Lists, scope: _Scope, by_output: ByOutput) -> list[Node]:
+        tensors = index_by_name((*lists.named[INITIALIZER], *lists.named[SPARSE]), unique="initializers")
         sparse = {message.name for message in lists.named[SPARSE]}
-        inputs = _by_name(lists.named[INPUT], unique="graph inputs")
+        inputs = index_by_name(lists.named[INPUT], unique="graph inputs")
         nodes = []
         for name in dict.fromkeys((*inputs, *tensors)):
             tensor = tensors.get(name)
@@ -238,7 +186,7 @@ class _GraphReader:
             if tensor is not None and name not in sparse:
                 place = self._locate(tensor)
             stored = Stored(
-                _list_messages((name,), by_output), tensor=tensor, place=place, is_sparse=name in sparse, input=inputs.get(name)
+                list_messages((name,), by_output), tensor=tensor, place=place, is_sparse=name in sparse, input=inputs.get(name)
             )
             details = NodeDetails(outputs=(name,), holds_value=tensor is not None, stored=stored)
             node = Node("", name, num_outputs=1, details=details)
@@ -252,7 +200,7 @@ class _GraphReader:
         except WireError as error:
             raise InputError(Fault(str(error), node=tensor.name, path=f"byte {error.position}")) from None
 
-    def _read_node(self, field: Field, scope: _Scope, by_output: _ByOutput) -> Node:
+    def _read_node(self, field: Field, scope: _Scope, by_output: ByOutput) -> Node:
         data = self._file.data
         inputs: list[str] = []
         outputs: list[str] = []
@@ -278,7 +226,7 @@ class _GraphReader:
         entries, absent = self._find_inputs(inputs, scope, name, field)
         texts, values, graphs = self._attributes.read(attributes, self._subgraph_reader(scope, entries))
         stored = Stored(
-            _list_messages(outputs, by_output), Span(self._file, field[3], field[4]), tuple(inputs), tuple(outputs), label
+            list_messages(outputs, by_output), Span(self._file, field[3], field[4]), tuple(inputs), tuple(outputs), label
         )
         details = NodeDetails(domain, tuple(outputs), values, absent, label, stored=stored)
         node = Node(op, name, texts, tuple(entries), len(outputs), subgraphs=graphs, details=details)
@@ -307,30 +255,3 @@ class _GraphReader:
         """Return a text, the same object for equal ones: names repeat at every use."""
         text = text_at(self._file.data, field)
         return self._texts.setdefault(text, text)
-
-
-def _by_name(messages: Iterable[NamedMessage], *, unique: str = "") -> dict[str, NamedMessage]:
-    """Return messages by name. Raises InputError where ``unique`` ones have one name."""
-    found: dict[str, NamedMessage] = {}
-    for message in messages:
-        if unique and message.name in found:
-            fault = f"two {unique} are called {message.name!r}, and a name stands for one value"
-            raise InputError(Fault(fault, path=f"byte {message.span.start}"))
-        found[message.name] = message
-    return found
-
-
-def _list_messages(names: Sequence[str], by_output: _ByOutput) -> ValueMessages:
-    """Return the messages on outputs of these names by index."""
-    if len(names) == 1:  # as nearly always, and the general way takes time
-        (name,) = names
-        infos, results, annotations = (messages.get(name) for messages in by_output)
-        if infos is None and results is None and annotations is None:
-            return NO_MESSAGES
-        single = [EMPTY if message is None else {0: message} for message in (infos, results, annotations)]
-        return ValueMessages(*single)
-    found = [
-        {index: messages[name] for index, name in enumerate(names) if name in messages} if messages else EMPTY
-        for messages in by_output
-    ]
-    return ValueMessages(*found) if any(found) else NO_MESSAGES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from graphshare.formats.onnx.decode import TENSOR_NAME
+from graphshare.formats.onnx.graph_fields import TENSOR_NAME
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.stored import NamedMessage, Span
 from graphshare.formats.onnx.wire import encode_text, scan, text_at

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS
-from graphshare.formats.onnx.decode import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
+from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, OUTPUT, SPARSE, VALUE_INFO
 from graphshare.formats.onnx.messages import describe_value, rename_annotation, rename_message, rename_sparse
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.stored import NamedMessage, OnnxSource, Span, find_stored, outputs_of

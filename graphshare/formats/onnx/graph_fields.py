@@ -1,0 +1,105 @@
+"""The fields of a GraphProto, list by list, and the messages in them that have a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from graphshare.errors import Fault, InputError
+from graphshare.formats.onnx.stored import NO_MESSAGES, NamedMessage, OnnxFile, Span, ValueMessages
+from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, scan, text_at
+from graphshare.ir.graph import EMPTY
+
+NODE, GRAPH_NAME, INITIALIZER, INPUT, OUTPUT, VALUE_INFO, ANNOTATION, SPARSE = 1, 2, 5, 11, 12, 13, 14, 15
+TENSOR_NAME = 8
+_NAMES = {INITIALIZER: TENSOR_NAME, INPUT: 1, OUTPUT: 1, VALUE_INFO: 1, ANNOTATION: 1}
+_LISTS = {INITIALIZER: "initializer", INPUT: "graph input", OUTPUT: "graph output", SPARSE: "sparse initializer"}
+
+Rest = tuple[tuple[tuple[int, Span], ...], tuple[tuple[int, NamedMessage], ...]]
+"""Fields that belong to no node, and messages on values that do not exist."""
+ByOutput = tuple[dict[str, NamedMessage], dict[str, NamedMessage], dict[str, NamedMessage]]
+"""Messages on values by the name of the value: value_info, graph outputs, quantization annotations."""
+
+
+class Lists:
+    """The fields of a GraphProto, list by list."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Field] = []
+        self.named: dict[int, list[NamedMessage]] = {number: [] for number in (*_NAMES, SPARSE)}
+        self.rest: list[tuple[int, Span]] = []
+
+
+def scan_graph(file: OnnxFile, start: int, end: int) -> Lists:
+    """Return the fields of the GraphProto at ``start``. Raises WireError."""
+    lists = Lists()
+    for field in scan(file.data, start, end):
+        number = field[0]
+        if number == NODE:
+            expect(field, BYTES, "a node")
+            lists.nodes.append(field)
+        elif number in _NAMES:
+            expect(field, BYTES, _LISTS.get(number, "a value"))
+            messages = lists.named[number]
+            messages.append(_read_named(file, field, _NAMES[number], len(messages)))
+        elif number == SPARSE:
+            expect(field, BYTES, "a sparse initializer")
+            lists.named[SPARSE].append(_read_sparse(file, field, len(lists.named[SPARSE])))
+        else:
+            lists.rest.append((number, Span(file, field[2], field[4])))
+    return lists
+
+
+def _read_named(file: OnnxFile, field: Field, number: int, rank: int) -> NamedMessage:
+    """Return a message with the last of its names."""
+    data = file.data
+    name, place = "", (field[3], field[3])
+    for inner in scan(data, field[3], field[4]):
+        if inner[0] == number:
+            name, place = text_at(data, inner), (inner[2], inner[4])
+        elif field[0] == ANNOTATION and inner[0] == 2:
+            _check_pair(file, inner)
+    return NamedMessage(Span(file, field[3], field[4]), name, number, *place, rank)
+
+
+def _check_pair(file: OnnxFile, field: Field) -> None:
+    """Read a pair of texts, which refer to values of the graph. Raises WireError."""
+    expect(field, BYTES, "a pair of texts")
+    for inner in scan(file.data, field[3], field[4]):
+        text_at(file.data, inner)
+
+
+def _read_sparse(file: OnnxFile, field: Field, rank: int) -> NamedMessage:
+    """Return a sparse initializer, which is named by its values; the place of the name is that of the values."""
+    inner = next((inner for inner in list(scan(file.data, field[3], field[4])) if inner[0] == 1), None)
+    if inner is None:
+        raise WireError("a sparse initializer has no values", field[2])
+    expect(inner, BYTES, "the values of a sparse initializer")
+    values = _read_named(file, inner, TENSOR_NAME, 0)
+    return NamedMessage(Span(file, field[3], field[4]), values.name, 1, inner[2], inner[4], rank)
+
+
+def index_by_name(messages: Iterable[NamedMessage], *, unique: str = "") -> dict[str, NamedMessage]:
+    """Return messages by name. Raises InputError where ``unique`` ones have one name."""
+    found: dict[str, NamedMessage] = {}
+    for message in messages:
+        if unique and message.name in found:
+            fault = f"two {unique} are called {message.name!r}, and a name stands for one value"
+            raise InputError(Fault(fault, path=f"byte {message.span.start}"))
+        found[message.name] = message
+    return found
+
+
+def list_messages(names: Sequence[str], by_output: ByOutput) -> ValueMessages:
+    """Return the messages on outputs of these names by index."""
+    if len(names) == 1:  # as nearly always, and the general way takes time
+        (name,) = names
+        infos, results, annotations = (messages.get(name) for messages in by_output)
+        if infos is None and results is None and annotations is None:
+            return NO_MESSAGES
+        single = [EMPTY if message is None else {0: message} for message in (infos, results, annotations)]
+        return ValueMessages(*single)
+    found = [
+        {index: messages[name] for index, name in enumerate(names) if name in messages} if messages else EMPTY
+        for messages in by_output
+    ]
+    return ValueMessages(*found) if any(found) else NO_MESSAGES
