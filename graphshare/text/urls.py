@@ -10,11 +10,12 @@ import re
 
 _URL = re.compile(r"(?:[A-Za-z][\w+.-]+::)*([A-Za-z][\w+.-]+)://")
 _LINK = re.compile(r"((?:[A-Za-z][\w+.-]+::)*[A-Za-z][\w+.-]+://)(.*?)((?:::.*)?)", re.DOTALL)
-_CREDENTIALS = re.compile(r"(://)[^/@\s'\"]*@")
-_SLASH_IN_PASSWORD = re.compile(r"(://)[^/\s'\"@:]*:(?!\d*(?:[/?#:\s'\"]|$))[^\s'\"]*@")
+# Bounds keep the time linear: messages quote names from files, which may be anything.
+_CREDENTIALS = re.compile(r"(://)[^/@\s'\"]{0,999}@")
+_SLASH_IN_PASSWORD = re.compile(r"(://)[^/\s'\"@:]{0,99}:(?!\d{0,9}(?:[/?#:\s'\"]|$))[^\s'\"@]{0,999}@")
 _SECRETS = re.compile(r"(?<=://)[^/?#]+(?=@)|(?<=[?#])[^?#]+(?=::|$)")
-_WEB_QUERY = re.compile(r"(https?://[^\s'\"?#]*)[?#](?!\.\.\.)(?:(?!::)[^\s'\"])*", re.IGNORECASE)
-_OTHER_QUERY = re.compile(r"(://[^\s'\"?]*)\?(?!\.\.\.)(?=[^\s'\"]*=)(?:(?!::)[^\s'\"])*")
+_WEB_QUERY = re.compile(r"(https?://[^\s'\"?#]{0,2999})[?#](?!\.\.\.)(?:(?!::)[^\s'\"])*", re.IGNORECASE)
+_OTHER_QUERY = re.compile(r"(://[^\s'\"?]{0,2999})\?(?!\.\.\.)(?=[^\s'\"=]{0,999}=)(?:(?!::)[^\s'\"])*")
 
 
 def is_url(path: str) -> bool:
