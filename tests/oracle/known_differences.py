@@ -71,6 +71,7 @@ KNOWN: tuple[tuple[str, str, str], ...] = (
     ("Activation", r"values: .*e-0[678]\) instead", "oneDNN's softrelu of numbers far below 0 has an error of 2e-7"),
     ("_npi_(hanning|hamming|blackman)", r"e-1\d\) instead", "0 but for rounding to float32"),
     ("_image_crop", "refused .*is not inside", "a part that begins before the image reads the memory before it"),
+    ("_npi_tensorsolve", r"refused .*axis -?\d+ of an array", "an axis beyond the array is taken for none"),
     ("_contrib_hawkesll", "refused .*expected one of floats", "logarithms of whole rates, truncated"),
     (".*", "refused .*bfloat16 is not supported; float32 holds", "bfloat16 is read from files, and computed as float32"),
     # --- drawn, or in an order that is none

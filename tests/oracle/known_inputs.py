@@ -183,7 +183,8 @@ def _has_close_eigenvalues(case: dict[str, Any], inputs: list[Any]) -> bool:
     if not np.isfinite(inputs[0]).all():
         return False
     values = np.linalg.eigvals(inputs[0].astype(np.float64))
-    gaps = np.abs(values[..., :, None] - values[..., None, :]) + np.eye(values.shape[-1]) * np.inf if values.size else values
+    gaps = np.abs(values[..., :, None] - values[..., None, :])
+    gaps[..., np.eye(values.shape[-1], dtype=bool)] = np.inf
     return bool((gaps < 1e-5 * np.abs(values).max(initial=0)).any())
 
 
@@ -209,6 +210,17 @@ def _has_long_labels(case: dict[str, Any], inputs: list[Any]) -> bool:
         lengths = inputs[-1].astype(np.int64)
     rows = [row[: max(int(length), 0)] for row, length in zip(labels, lengths, strict=True)]
     return any(len(row) + int((row[1:] == row[:-1]).sum()) > count for row, count in zip(rows, steps, strict=True))
+
+
+def _labels_blank(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """A label that is the blank itself, which is no class: its gradient is that of another path."""
+    last = case["attrs"].get("blank_label", "first") == "last"
+    return last and bool((_round_half_away(inputs[1]) == inputs[0].shape[2] - 1).any())
+
+
+def _is_nuclear(case: dict[str, Any], inputs: list[Any]) -> bool:
+    """A sum of singular values that are close to each other or to 0."""
+    return case["attrs"].get("flag") == "2" and _has_open_vectors(case, inputs)
 
 
 def _takes_lengths(case: dict[str, Any], inputs: list[Any]) -> bool:
@@ -297,8 +309,9 @@ def _has_marks_outside(case: dict[str, Any], inputs: list[Any]) -> bool:
     return not inputs[0].shape[1] or bool((inputs[5] < 0).any() or (inputs[5] >= inputs[0].shape[1]).any())
 
 
-_PRODUCTS = "_npi_tensordot|_npi_tensordot_int_axes|_np_dot|_npi_matmul|broadcast_.*|_npi_(add|subtract|multiply|power|hypot)"
-_DIVISIONS = "elemwise_div|broadcast_div|_npi_true_divide|broadcast_mod|_npi_mod|_.*div_scalar|_.*mod_scalar|_.*divide_scalar"
+_PRODUCTS = "_npi_tensordot|_npi_tensordot_int_axes|_np_dot|_npi_matmul|broadcast_.*|"
+_PRODUCTS += "_npi_(add|subtract|multiply|power|hypot|ldexp|arctan2|copysign|mod|true_divide|maximum|minimum|fmax|fmin)"
+_DIVISIONS = "elemwise_div|_scatter_elemwise_div|broadcast_div|_npi_true_divide|broadcast_mod|_npi_mod|_.*div_scalar|_.*mod_scalar|_.*divide_scalar"
 _INVERSES = (
     "_linalg_gelqf|_linalg_inverse|_linalg_potri|_linalg_potrf|_npi_cholesky|_npi_solve|_npi_pinv|_npi_pinv_scalar_rcond|"
     "_npi_tensorinv|_npi_tensorsolve"
@@ -343,6 +356,8 @@ WHERE: tuple[tuple[str, Callable[[dict[str, Any], list[Any]], bool], str], ...] 
     ("softmax|softmin|log_softmax", _is_outside_of_softmax, "values|not finite"),
     ("CTCLoss", _has_no_steps, "values|not finite"),
     ("CTCLoss", _has_long_labels, "gradient"),
+    ("CTCLoss", _labels_blank, "gradient"),
+    ("_npi_norm", _is_nuclear, "gradient"),
     ("CTCLoss", _takes_lengths, "in graphs: gradient"),
     ("_contrib_hawkesll", _counts_beyond, "values|not finite|MXNet ends"),
     ("Deconvolution", _is_wide_with_gaps, "values|not finite"),
