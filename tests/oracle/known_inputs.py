@@ -311,7 +311,10 @@ def _has_marks_outside(case: dict[str, Any], inputs: list[Any]) -> bool:
 
 _PRODUCTS = "_npi_tensordot|_npi_tensordot_int_axes|_np_dot|_npi_matmul|broadcast_.*|"
 _PRODUCTS += "_npi_(add|subtract|multiply|power|hypot|ldexp|arctan2|copysign|mod|true_divide|maximum|minimum|fmax|fmin)"
-_DIVISIONS = "elemwise_div|_scatter_elemwise_div|broadcast_div|_npi_true_divide|broadcast_mod|_npi_mod|_.*div_scalar|_.*mod_scalar|_.*divide_scalar"
+_DIVISIONS = (
+    "elemwise_div|_scatter_elemwise_div|broadcast_div|_npi_true_divide|broadcast_mod|_npi_mod|_.*div_scalar|_.*mod_scalar|"
+    "_.*divide_scalar"
+)
 _INVERSES = (
     "_linalg_gelqf|_linalg_inverse|_linalg_potri|_linalg_potrf|_npi_cholesky|_npi_solve|_npi_pinv|_npi_pinv_scalar_rcond|"
     "_npi_tensorinv|_npi_tensorsolve"
