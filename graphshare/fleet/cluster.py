@@ -12,8 +12,10 @@ import logging
 import os
 import sys
 from collections.abc import Generator, Iterator, Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from platform import node as host_name
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -50,6 +52,9 @@ def describe_installation() -> Installation:
     return Installation(__version__, f"{sys.version_info[0]}.{sys.version_info[1]}", packages)
 
 
+_describe_once = cache(describe_installation)
+
+
 def compare_workers(here: Installation, workers: Mapping[str, Installation | str], threads: Mapping[str, int]) -> list[Fault]:
     """Return what keeps workers from computing the same as this machine; a text in place of an installation is an error."""
     faults = []
@@ -83,12 +88,13 @@ def run_on_cluster(tasks: Iterator[Task], run: Run, address: str) -> Generator[t
         from distributed import as_completed  # takes a second to import
 
         window = _PER_THREAD * _check_workers(client)
+        here = describe_installation()
         running: dict[str, Task] = {}
         futures = as_completed(loop=client.loop)
 
         def submit() -> None:
             while len(running) < window and (task := next(tasks, None)) is not None:
-                future = client.submit(work_there, run, task, pure=False, retries=0)
+                future = client.submit(work_there, run, task, here, pure=False, retries=0)
                 running[future.key] = task
                 futures.add(future)
 
@@ -105,8 +111,11 @@ def run_on_cluster(tasks: Iterator[Task], run: Run, address: str) -> Generator[t
                 client.cancel(list(futures.futures), force=True)
 
 
-def work_there(run: Run, task: Task) -> Result:
-    """Run one task in a worker of a cluster, from the folder in which the user is."""
+def work_there(run: Run, task: Task, here: Installation) -> Result:
+    """Run one task in a worker of a cluster, from the folder of the user; not in one that has joined with other versions."""
+    faults = compare_workers(here, {host_name(): _describe_once()}, {})
+    if faults:
+        return make_unfinished(task, "failed", "; ".join(map(str, faults)))
     before = os.getcwd()
     try:
         if task.folder:

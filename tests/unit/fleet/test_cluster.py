@@ -17,7 +17,7 @@ import pytest
 
 import graphshare as gs
 from graphshare.errors import RefusedError, UsageError
-from graphshare.fleet.cluster import Installation, compare_workers, describe_installation, run_on_cluster
+from graphshare.fleet.cluster import Installation, compare_workers, describe_installation, run_on_cluster, work_there
 from graphshare.fleet.foreach import FleetRun, Settings, foreach
 from graphshare.fleet.records import Captured, FleetModel, Result, SchedulerError, Task
 from graphshare.fleet.tasks import Template
@@ -42,6 +42,16 @@ def test_workers_of_another_kind_are_named() -> None:
     ]
     assert compare_workers(HERE, {"tcp://a:1": HERE}, {"tcp://a:1": 1}) == []
     assert describe_installation().graphshare == gs.__version__
+
+
+def test_a_worker_that_joins_later_with_other_versions_runs_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text("{}")
+    task = Task(FleetModel(str(path), "", 0), (str(path),), (), ("x",), folder=str(tmp_path))
+    assert work_there(run, task, describe_installation()).result == "done"
+    result = work_there(run, task, msgspec.structs.replace(describe_installation(), python="3.1"))
+    assert result.result == "failed"
+    assert "and here is 3.1" in result.error
 
 
 def test_local_paths_are_refused(tmp_path: Path) -> None:
