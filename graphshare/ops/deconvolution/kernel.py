@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,8 @@ from graphshare.ops.windows import (
     window_of,
 )
 from graphshare.text.format import format_count
+
+Index = tuple[Any, ...]
 
 
 def deconvolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
@@ -83,12 +86,12 @@ def _transpose_depthwise(x: Array, weight: Array, window: Window, extra: tuple[i
         for steps in product(*map(range, counts)):
             tap = [r + s * m for r, s, m in zip(phase, stride, steps, strict=True)]
             np.multiply(x, by_tap[:, np.ravel_multi_index(tap, kernel)], out=term)
-            cells = (..., *(slice(m, m + n) for m, n in zip(steps, size, strict=True)))
+            cells: Index = (..., *(slice(m, m + n) for m, n in zip(steps, size, strict=True)))
             total[cells] += term
         ends = zip(phase, total.shape[2:], stride, strict=True)
-        places = (..., *(slice(r, r + (n - 1) * s + 1, s) for r, n, s in ends))
+        places: Index = (..., *(slice(r, r + (n - 1) * s + 1, s) for r, n, s in ends))
         canvas[places] = total
-    inner = (..., *(slice(p, n - p) for p, n in zip(pad, whole, strict=True)))
+    inner: Index = (..., *(slice(p, n - p) for p, n in zip(pad, whole, strict=True)))
     return canvas[inner]
 
 

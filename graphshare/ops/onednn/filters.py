@@ -61,7 +61,7 @@ def attributes_of(inner: Inner, operator: str) -> Attrs:
 def per_unit(dtype: str, low: Any, high: Any) -> Any:
     """Return how many integer steps represent 1.0, in a range from ``low`` to ``high``."""
     require(dtype in LEVELS, f"{dtype} is not supported, expected {' or '.join(LEVELS)}")
-    reach = np.float32(max(abs(float(np.ravel(low)[0])), abs(float(np.ravel(high)[0]))))
+    reach = np.float32(max(abs(low.item(0)), abs(high.item(0))))
     return LEVELS[dtype] / reach if reach else _LARGEST
 
 
