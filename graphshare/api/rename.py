@@ -15,8 +15,8 @@ from graphshare.checkpoint.map_file import (
     Place,
     names_from_map,
     read_map,
+    read_stored_names,
     restore_escapes,
-    stored_names_from_map,
 )
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
@@ -61,7 +61,7 @@ def rename(
     kinds = [Only(kind) for kind in as_names(only)]
     map_file = _as_map(names) if names is not None else read_map(map) if map is not None else None
     new = _new_names(source.graph, map_file, names, inverse)
-    stored = stored_names_from_map(map_file, new or {}, source.graph, inverse=inverse) if map_file is not None else {}
+    stored = read_stored_names(map_file, new or {}, source.graph, inverse=inverse) if map_file is not None else {}
     notes: Sequence[str] = ()
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)

@@ -111,16 +111,12 @@ def describe_rewrite(model: Checkpoint) -> dict[str, Any]:
     for branch in rewrite.branches:
         for i, node in enumerate(branch.source.nodes):
             image = branch.images.get(node)
+            kind = "variable" if node.is_variable else "operator"
             entries.append(
                 {
                     "branch": branch.label,
                     "graph": numbers[branch.source],
-                    "from": {
-                        "id": i,
-                        "name": node.name,
-                        "kind": "variable" if node.is_variable else "operator",
-                        **_describe_names(node),
-                    },
+                    "from": {"id": i, "name": node.name, "kind": kind, **_describe_names(node)},
                     "to": None if image is None else {"id": new_ids[image], "name": image.name, **_describe_names(image)},
                     "how": _how(node, image, shared, copies[branch.source]),
                 }
@@ -227,7 +223,7 @@ def names_from_map(map_file: MapFile, graph: Graph, *, inverse: bool = False) ->
     return _by_name(_inverse(pairs, map_file.where) if inverse else pairs, graph, map_file.where)
 
 
-def stored_names_from_map(map_file: MapFile, names: Mapping[Node, str], graph: Graph, *, inverse: bool = False) -> StoredByNode:
+def read_stored_names(map_file: MapFile, names: Mapping[Node, str], graph: Graph, *, inverse: bool = False) -> StoredByNode:
     """Return the names of outputs and labels that a map gives to nodes of an ONNX ``graph``; ``names`` are its other ones.
 
     A plain map may name any value. Empty for other graphs.

@@ -27,6 +27,8 @@ from graphshare.formats.staged_file import output_error
 from graphshare.ir.graph import Graph
 from graphshare.progress import task
 
+Weights = Literal["share", "copy"]
+
 
 def save(
     model: Checkpoint,
@@ -36,7 +38,7 @@ def save(
     map: StrPath | None = None,
     in_place: bool = False,
     verify_bytes: bool = False,
-    weights: Literal["share", "copy"] = "share",
+    weights: Weights = "share",
     no_copy: bool = False,
 ) -> Outputs:
     """Write a model to ``out`` with its parameters and the map of its rewrites; all of them or none.
@@ -67,7 +69,7 @@ def write_outputs(
     *,
     arrays: Mapping[str, Any] | None = None,
     verify_bytes: bool = False,
-    weights: Literal["share", "copy"] = "share",
+    weights: Weights = "share",
     no_copy: bool = False,
 ) -> None:
     """Write what ``outputs`` names of ``model``, and ``arrays`` by name, in one transaction.
@@ -85,10 +87,7 @@ def write_outputs(
             stage.claim_stdout()
         to_stdout: list[bytes] = []
         if outputs.graph and model.graph.source.holds_parameters:
-            from graphshare.checkpoint.save_onnx import Settings, stage_onnx  # start-up: symbol files need no other format
-
-            settings = Settings(weights, no_copy, verify_bytes)
-            to_stdout = stage_onnx(model, outputs.graph, stage, settings)
+            to_stdout = _stage_onnx(model, outputs.graph, stage, weights, no_copy, verify_bytes)
         elif outputs.graph:
             to_stdout = _stage_graph(model.graph, outputs.graph, stage)
         if model.parameter_file is not None and outputs.params:
@@ -102,6 +101,14 @@ def write_outputs(
         if to_stdout:
             write_stdout(to_stdout)
         stage.commit()
+
+
+def _stage_onnx(
+    model: Checkpoint, target: str, stage: OutputTransaction, weights: Weights, no_copy: bool, verify_bytes: bool
+) -> list[bytes]:
+    from graphshare.checkpoint.save_onnx import Settings, stage_onnx  # start-up: symbol files need no other format
+
+    return stage_onnx(model, target, stage, Settings(weights, no_copy, verify_bytes))
 
 
 def _stage_graph(graph: Graph, target: str, stage: OutputTransaction) -> list[bytes]:
