@@ -6,10 +6,8 @@ weights that the engine ran.
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +24,17 @@ from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime
 from graphshare.execute.prepare import prepare
 from graphshare.execute.run import run
 from graphshare.formats.params.registry import read_index
-from graphshare.ops.registry import canonical
 from graphshare.text.names import split_key
-from tests.corpus.tails import ORDERING, difference_of_sets
 from tests.corpus.test_forward import (
-    EXPONENTIAL,
     STEMS,
-    as_logarithm,
-    difference,
+    distance,
     graph_of,
+    print_counts,
     recorded_inputs,
     recorded_outputs,
     seeded_feeds,
 )
+from tests.shared_folders import compute_once, shared_folder
 from tests.surroundings import recorded
 
 pytestmark = [pytest.mark.corpus, pytest.mark.large]
@@ -65,7 +61,7 @@ def exported(corpus: Path, stem: str, folder: Path) -> dict[str, Any]:
         got, notes = computed(corpus, stem, folder)
     except RefusedError as error:
         return {"refused": sorted({fault.message for fault in error.faults})}
-    found, how = distance(corpus, stem, got, recorded_outputs(corpus, stem))
+    found, how = distance(stem, graph_of(corpus, stem), got, recorded_outputs(corpus, stem))
     return {"difference": found, "compared": how, "notes": notes}
 
 
@@ -117,36 +113,15 @@ def assert_same_model(path: Path, part: OnnxPart) -> None:
     assert weights == inside | {name: array.tobytes() for name, array in part.arrays.items()}
 
 
-def distance(corpus: Path, stem: str, got: Sequence[Any], wanted: Sequence[Any]) -> tuple[float, str]:
-    """Return how far outputs are from others, relative to the largest, and how they were compared."""
-    assert len(got) == len(wanted)
-    if stem in EXPONENTIAL:
-        got, wanted = ([as_logarithm(x) for x in side] for side in (got, wanted))
-    found = max(map(difference, got, wanted))
-    if found > LIMIT and any(canonical(node.op) in ORDERING for node in graph_of(corpus, stem).nodes):
-        return difference_of_sets(got, wanted), "as sets"
-    return found, "as logarithms" if stem in EXPONENTIAL else "in place"
-
-
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that all processes of this test run share, so that no graph is exported twice."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "export"
-    folder.mkdir(exist_ok=True)
-    return folder
+    """A folder of all processes of this test run, so that no graph is exported twice."""
+    return shared_folder(tmp_path_factory, "export")
 
 
 def outcome(corpus: Path, shared: Path, stem: str) -> dict[str, Any]:
     """What :func:`exported` says, computed once."""
-    kept = shared / f"{stem}.json"
-    if not kept.exists():
-        text = json.dumps(exported(corpus, stem, shared))
-        beside = kept.with_suffix(f".{os.getpid()}")
-        beside.write_text(text)
-        beside.replace(kept)
-    found: dict[str, Any] = json.loads(kept.read_text())
-    return found
+    return compute_once(shared, stem, lambda: exported(corpus, stem, shared))
 
 
 @pytest.mark.parametrize("stem", STEMS)
@@ -173,11 +148,7 @@ def test_counts(corpus: Path, shared: Path, capsys: pytest.CaptureFixture[str]) 
             counts[f"equal within {limit:g}"] += found["difference"] <= limit
             counts[f"compared {found['compared']}"] += 1
             counts["in parts, with numpy" if found["notes"] else "whole in onnxruntime"] += 1
-    lines = [f"{len(STEMS):5} graphs with a recorded, deterministic forward"]
-    lines += [f"{count:5} {what}" for what, count in counts.items()]
-    lines += [f"{count:5} blocked: {what}" for what, count in blocking.most_common()]
-    with capsys.disabled():
-        print("\n" + "\n".join(lines))
+    print_counts(counts, blocking, capsys)
     assert counts["exported"] == len(STEMS) - len(REFUSED)
     assert counts[f"equal within {LIMIT:g}"] == counts["exported"] - len(LIMITS)
 
@@ -187,6 +158,6 @@ def test_an_exception_is_nearer_to_float64_than_mxnet(stem: str, corpus: Path, t
     graph, feeds = graph_of(corpus, stem), seeded_feeds(corpus, stem, set())
     wide = {name: x.astype("float64") if x.dtype == np.float32 else x for name, x in feeds.items()}
     exact = [np.asarray(x) for x in run(graph, feeds=wide).outputs.values()]
-    ours, _ = distance(corpus, stem, computed(corpus, stem, tmp_path)[0], exact)
-    others, _ = distance(corpus, stem, recorded_outputs(corpus, stem), exact)
+    ours, _ = distance(stem, graph, computed(corpus, stem, tmp_path)[0], exact)
+    others, _ = distance(stem, graph, recorded_outputs(corpus, stem), exact)
     assert ours < others

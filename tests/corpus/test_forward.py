@@ -5,9 +5,8 @@ The largest difference, relative to the largest finite output that MXNet compute
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.names import split_key
 from tests.corpus.tails import ORDERING, difference_of_sets
 from tests.corpus.values import parameter
+from tests.shared_folders import compute_once, shared_folder
 from tests.surroundings import NONE, corpus_stems, recorded
 
 pytestmark = pytest.mark.corpus
@@ -104,13 +104,19 @@ def forward(corpus: Path, stem: str) -> dict[str, Any]:
     except UnsupportedError as error:
         return {"unsupported": sorted({fault.message for fault in error.faults})}
     wanted, got = recorded_outputs(corpus, stem), list(done.outputs.values())
+    found, how = distance(stem, graph, got, wanted)
+    return {"difference": found, "compared": how}
+
+
+def distance(stem: str, graph: Graph, got: Sequence[Any], wanted: Sequence[Any]) -> tuple[float, str]:
+    """Return how far outputs are from others, relative to the largest, and how they were compared."""
     assert len(got) == len(wanted)
     if stem in EXPONENTIAL:
         got, wanted = ([as_logarithm(x) for x in side] for side in (got, wanted))
     found = max(map(difference, got, wanted))
     if found > LIMIT and any(canonical(node.op) in ORDERING for node in graph.nodes):
-        return {"difference": difference_of_sets(got, wanted), "compared": "as sets"}
-    return {"difference": found, "compared": "as logarithms" if stem in EXPONENTIAL else "in place"}
+        return difference_of_sets(got, wanted), "as sets"
+    return found, "as logarithms" if stem in EXPONENTIAL else "in place"
 
 
 def as_logarithm(x: Any) -> Any:
@@ -120,23 +126,13 @@ def as_logarithm(x: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that all processes of this test run share, so that no graph is computed twice."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "forward"
-    folder.mkdir(exist_ok=True)
-    return folder
+    """A folder of all processes of this test run, so that no graph is computed twice."""
+    return shared_folder(tmp_path_factory, "forward")
 
 
 def outcome(corpus: Path, shared: Path, stem: str) -> dict[str, Any]:
     """What :func:`forward` says, computed once."""
-    kept = shared / f"{stem}.json"
-    if not kept.exists():
-        text = json.dumps(forward(corpus, stem))
-        beside = kept.with_suffix(f".{os.getpid()}")
-        beside.write_text(text)
-        beside.replace(kept)
-    found: dict[str, Any] = json.loads(kept.read_text())
-    return found
+    return compute_once(shared, stem, lambda: forward(corpus, stem))
 
 
 UNSUPPORTED: dict[str, tuple[str, ...]] = {}
@@ -167,15 +163,20 @@ def test_counts(corpus: Path, shared: Path, capsys: pytest.CaptureFixture[str]) 
             limit = LIMITS.get(stem, (LIMIT, ""))[0]
             counts[f"equal within {limit:g}"] += found["difference"] <= limit
             counts[f"compared {found['compared']}"] += 1
+    print_counts(counts, blocking, capsys)
+    assert counts[f"equal within {LIMIT:g}"] == len(STEMS) - len(LIMITS) - len(UNSUPPORTED)
+    for limit, stems in Counter(limit for limit, _ in LIMITS.values()).items():
+        assert counts[f"equal within {limit:g}"] == stems
+    assert counts["unsupported"] == len(UNSUPPORTED)
+
+
+def print_counts(counts: Counter[str], blocking: Counter[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Print how many graphs there are of each kind, and what blocks how many."""
     lines = [f"{len(STEMS):5} graphs with a recorded, deterministic forward"]
     lines += [f"{count:5} {what}" for what, count in counts.items()]
     lines += [f"{count:5} blocked: {what}" for what, count in blocking.most_common()]
     with capsys.disabled():
         print("\n" + "\n".join(lines))
-    assert counts[f"equal within {LIMIT:g}"] == len(STEMS) - len(LIMITS) - len(UNSUPPORTED)
-    for limit, stems in Counter(limit for limit, _ in LIMITS.values()).items():
-        assert counts[f"equal within {limit:g}"] == stems
-    assert counts["unsupported"] == len(UNSUPPORTED)
 
 
 @pytest.mark.parametrize("stem", LIMITS)

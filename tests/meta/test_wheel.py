@@ -21,8 +21,8 @@ from typing import Any
 import click
 import pytest
 
-from tests.meta.shared_builds import build_once
 from tests.meta.test_docs import GENERATE, LONG, PAGES
+from tests.shared_folders import build_once
 from tests.surroundings import is_required, missing
 
 ROOT = Path(__file__).parents[2]
