@@ -73,7 +73,7 @@ def compare_workers(here: Installation, workers: Mapping[str, Installation | str
         for name, mine, other in pairs:
             if mine != other:
                 message = f"has {name} {other}" if other else f"does not have {name}"
-                hint = "install the same versions on all workers"
+                hint = "install one version of it on all workers"
                 faults.append(Fault(f"{message}, and here is {mine or 'none'}", where=where, hint=hint))
     return faults
 

@@ -144,7 +144,8 @@ def command(
     for line in _profile_lines(costs) if costs is not None and format_ == "text" else ():
         say(escape_control(line))
     peak, variables = format_bytes(computed.peak_bytes), format_bytes(computed.variable_bytes)
-    say(f"computed in {computed.seconds:.3f} s; values took {peak} at most, variables {variables}")
+    values_of = "values" if engine == "numpy" else "values outside of the engine"  # which does not tell what its own took
+    say(f"computed in {computed.seconds:.3f} s; {values_of} took {peak} at most, variables {variables}")
 
 
 def _run_trained(
