@@ -40,8 +40,8 @@ def build_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path
     with open(folder.with_name(f"{folder.name}.lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not finished.exists():
-            shutil.rmtree(folder)
-            folder.mkdir()
+            for part in folder.iterdir():  # of a build that failed
+                shutil.rmtree(part) if part.is_dir() else part.unlink()
             build(folder)
             finished.touch()
     return folder
