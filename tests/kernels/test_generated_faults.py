@@ -357,6 +357,13 @@ def test_a_penalty_acts_behind_an_operator_without_a_gradient() -> None:
     np.testing.assert_allclose(gradient, np.full((2, 3), 3 * (-0.1 / 0.5 + 0.9 / 0.5)), rtol=1e-5)
 
 
+@pytest.mark.parametrize(("shape", "rows"), [((2,), 1), ((2, 3), 2), ((2, 3, 4), 6)])
+def test_a_loss_is_divided_by_the_rows_along_its_last_axis(shape: tuple[int, ...], rows: int) -> None:
+    x = np.ones(shape, np.float32)
+    gradient = backward(_case("MakeLoss", {"normalization": "batch"}, [x]), [x], 0)[0]
+    np.testing.assert_allclose(gradient, np.full(shape, 1 / rows), rtol=1e-6)
+
+
 def test_the_classes_of_svm_output_are_on_the_last_axis() -> None:
     data, label = np.full((2, 3, 2), 0.5, np.float32), np.zeros((2, 3), np.float32)
     label[1, 2] = 1

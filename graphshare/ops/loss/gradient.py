@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, prod
 from typing import Any
 
 import numpy as np
@@ -81,11 +81,14 @@ def log_likelihood(entry: TapeEntry, dy: Array, dmemory: Array | None = None) ->
 
 
 def make_loss(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``grad_scale``, divided by the number of samples (``batch``) or of values above ``valid_thresh`` (``valid``)."""
+    """Return ``grad_scale``, divided by the number of rows (``batch``) or of values above ``valid_thresh`` (``valid``).
+
+    As in MXNet the rows are all along the last axis, not the samples of the first; one axis is one row.
+    """
     (x,) = entry.inputs
     scale = entry.attrs["grad_scale"]
     if entry.attrs["normalization"] == "batch":
-        scale /= x.shape[0]
+        scale /= max(1, prod(x.shape[:-1]))
     elif entry.attrs["normalization"] == "valid":
         scale /= max(1, np.count_nonzero(x > entry.attrs["valid_thresh"]))
     return np.full_like(x, scale)
