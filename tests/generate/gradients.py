@@ -99,16 +99,17 @@ def _operator_of(error: GraphshareError) -> str:
 
 
 def _list_dtypes(model: Model) -> dict[str, set[str]]:
-    """Return the dtypes of floating point that are computed from each variable."""
-    found: dict[int, set[str]] = {}
+    """Return the dtypes of floating point that what is computed from each variable depends on."""
     nodes = model.document["nodes"]
-    for number in reversed(range(len(nodes))):
+    needs: list[set[str]] = []
+    for number, record in enumerate(nodes):
         own = {str(x.dtype) for (i, _), x in model.values.items() if i == number}
-        behind = found.setdefault(number, set()) | own & set(RTOL)
+        needs.append((own & set(RTOL)).union(*(needs[entry[0]] for entry in record["inputs"])))
+    behind = [set(need) for need in needs]
+    for number in reversed(range(len(nodes))):
         for source, _, _ in nodes[number]["inputs"]:
-            found.setdefault(source, set()).update(behind)
-        found[number] = behind
-    return {record["name"]: found[number] for number, record in enumerate(nodes)}
+            behind[source] |= behind[number]
+    return {record["name"]: behind[number] for number, record in enumerate(nodes)}
 
 
 def _difference(got: Any, want: Any, least: float, rtol: float) -> str | None:
