@@ -121,3 +121,13 @@ def test_names_that_are_not_utf_8_never_crash_a_report(line: str, tmp_path: Path
     if "json" in line and run.stdout.startswith(b"{"):
         json.loads(run.stdout)
     assert os.fsencode("\udcff") not in run.stdout
+
+
+@pytest.mark.parametrize("command", ["rename net --prefix {} -o o.json", "duplicate net --prefix {} -o o.json"])
+def test_a_prefix_of_bytes_that_are_not_utf_8_is_refused(tmp_path: Path, command: str) -> None:
+    write_json(tmp_path / "net-symbol.json", two_layers())
+    done = graphshare(*command.format("a\udcffb").split(), cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"a symbol file is UTF-8, and this text is not" in done.stderr
+    assert b"bug" not in done.stderr
+    assert not (tmp_path / "o.json").exists()

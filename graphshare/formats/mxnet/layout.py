@@ -13,13 +13,16 @@ from operator import attrgetter
 
 from msgspec.structs import replace
 
+from graphshare.errors import Fault, RefusedError
 from graphshare.formats.mxnet.json_writer import CHUNK, JsonWriter
 from graphshare.formats.mxnet.node_texts import NodeTexts, format_entry
 from graphshare.formats.mxnet.source import FileText, NodesText, source_of
 from graphshare.ir.graph import Graph, Node
 from graphshare.progress import Advance, noop_progress
+from graphshare.text.format import escape_surrogates
 
 _BYTES = 1 << 16  # copied at a time
+_SHOWN = 20  # characters on either side of one that cannot be written
 _LOOKED_UP = 8  # nodes, before a table of all is made
 
 
@@ -27,8 +30,17 @@ def write_symbol(graph: Graph, advance: Advance = noop_progress) -> Iterator[byt
     """Yield the bytes of ``graph`` in its own style, in pieces of about 100 KiB; ``advance`` receives the numbers of nodes.
 
     Raises:
-        RefusedError: a text holds a NUL character, which ends a string for MXNet.
+        RefusedError: a text holds a NUL character, which ends a string for MXNet, or bytes that are not UTF-8.
     """
+    try:
+        yield from _list_pieces(graph, advance)
+    except UnicodeEncodeError as error:
+        text = escape_surrogates(error.object[max(error.start - _SHOWN, 0) : error.end + _SHOWN])
+        hint = "a name of a command's argument is taken as UTF-8: give another prefix or name"
+        raise RefusedError(Fault(f"a symbol file is UTF-8, and this text is not: ...{text}...", hint=hint)) from error
+
+
+def _list_pieces(graph: Graph, advance: Advance) -> Iterator[bytes]:
     graph = reuse_text(graph)
     source = source_of(graph)
     if source.text is not None and _is_as_read(graph, source.text.graph):
