@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 
 class Run(NamedTuple):
-    """Seconds of wall clock, and the peak of resident memory in KiB (of the largest process, as the kernel accounts it)."""
+    """Seconds of wall clock, the peak of resident memory in KiB (of the largest process, as the kernel accounts it), and
+    seconds of processors."""
 
     seconds: float
     peak: int
+    processor: float = 0.0
 
 
 class Pair(NamedTuple):
@@ -33,7 +35,7 @@ quiet = os.open(os.devnull, os.O_WRONLY)
 start = time.perf_counter()
 pid = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, quiet, 1)])
 _, status, used = os.wait4(pid, 0)
-print(time.perf_counter() - start, used.ru_maxrss)
+print(time.perf_counter() - start, used.ru_maxrss, used.ru_utime + used.ru_stime)
 sys.exit(status != 0)
 """
 
@@ -55,8 +57,8 @@ def try_once(command: Sequence[str]) -> Run | str:
     done = subprocess.run(wrapper, capture_output=True, text=True, check=False)
     if done.returncode:
         return done.stderr or "failed"
-    seconds, peak = done.stdout.split()[-2:]
-    return Run(float(seconds), int(peak))
+    seconds, peak, processor = done.stdout.split()[-3:]
+    return Run(float(seconds), int(peak), float(processor))
 
 
 def side_by_side(ours: Sequence[str], theirs: Sequence[str], *, rounds: int, before: Callable[[], None] = lambda: None) -> Pair:
@@ -76,7 +78,7 @@ def side_by_side(ours: Sequence[str], theirs: Sequence[str], *, rounds: int, bef
 
 
 def _typical(runs: list[Run]) -> Run:
-    return Run(median(run.seconds for run in runs), max(run.peak for run in runs))
+    return Run(*(median(column) for column in zip(*runs, strict=True)))._replace(peak=max(run.peak for run in runs))
 
 
 def settle() -> None:
