@@ -72,6 +72,7 @@ KNOWN: tuple[tuple[str, str, str], ...] = (
     ("_npi_(hanning|hamming|blackman)", r"e-1\d\) instead", "0 but for rounding to float32"),
     ("_image_crop", "refused .*is not inside", "a part that begins before the image reads the memory before it"),
     ("_npi_tensorsolve", r"refused .*axis -?\d+ of an array", "an axis beyond the array is taken for none"),
+    ("_npi_solve", r"e-1\d\) instead of .*e-0[5-9]\)", "0 but for the rounding of the factors"),
     ("_contrib_hawkesll", "refused .*expected one of floats", "logarithms of whole rates, truncated"),
     (".*", "refused .*bfloat16 is not supported; float32 holds", "bfloat16 is read from files, and computed as float32"),
     # --- drawn, or in an order that is none
