@@ -48,7 +48,7 @@ def explain(document: Any, name: str) -> list[Fault]:
 
 
 def _message(error: Any) -> str:
-    text = shorten(json.dumps(error.instance, ensure_ascii=False), 60)
+    text = shorten(json.dumps(error.instance, ensure_ascii=False, default=str), 60)
     if error.validator == "required":
         missing = [key for key in error.validator_value if key not in error.instance]
         return "has " + " and ".join(f"no {key!r}" for key in missing)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphshare.checks.config import read_config
 from graphshare.errors import GraphshareError
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.registry import read_index
@@ -296,3 +297,10 @@ def test_a_model_without_inputs_has_no_batch_to_leave_open(tmp_path: Path) -> No
     code, errors = ask(tmp_path, found, *words)
     assert code == 2
     assert "--dynamic-batch leaves nothing open: the model has no inputs" in errors
+
+
+def test_a_date_in_a_configuration_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "input.toml"
+    path.write_text("[check]\nselect = [1979-05-27]\ns = 07:32:00\n")
+    with pytest.raises(GraphshareError, match="1979-05-27"):
+        read_config(str(path))
