@@ -10,11 +10,13 @@ import pytest
 
 import graphshare as gs
 from graphshare.analysis.shapes import infer
-from graphshare.errors import UsageError
+from graphshare.errors import InputError, UsageError
 from graphshare.execute.engines import onnx_session
 from graphshare.execute.engines.engine import NodesRefusedError, Part
 from graphshare.execute.engines.onnx_part import translate_part
 from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime
+from graphshare.formats.onnx.encode import encode_model
+from graphshare.ir import onnx as ir
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.registry import TRANSLATIONS, register_translation
 from graphshare.ops.translation import Translation, Translator
@@ -139,3 +141,12 @@ def test_products_of_nothing_are_zeros() -> None:
     assert b"MatMul" not in translate_part(part).data
     (found,) = OnnxRuntime().compile(part)({x: np.ones((5, 3, 0), np.float32)})
     assert np.array_equal(found, np.zeros((3, 5, 5), np.float32))
+
+
+def test_a_dimension_whose_name_is_not_utf_8_is_an_error_of_the_model() -> None:
+    values = [ir.ValueInfo(name, "float32", ("size",)) for name in "xy"]
+    graph = ir.OnnxGraph("g", (ir.OnnxNode("Relu", ("x",), ("y",)),), (values[0],), (values[1],))
+    data = b"".join(encode_model(ir.OnnxModel(graph, {"": 17}, 8)).pieces())
+    assert onnx_session.Session(data).inputs == {"x": ("size",)}
+    with pytest.raises(InputError, match="refuses the model"):
+        onnx_session.Session(data.replace(b"size", b"si\xffe"))
