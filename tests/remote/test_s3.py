@@ -83,9 +83,14 @@ def test_stems_folders_and_globs(bucket: Any, capsys: pytest.CaptureFixture[str]
     assert "there are epochs 0" in capsys.readouterr().err
 
 
+def _own_requests(server: S3Server) -> list[tuple[str, str, str]]:
+    """Return the requests without parts of uploads: those that an earlier test broke off may still arrive."""
+    return [request for request in server.requests if "uploadId=" not in request[1]]
+
+
 def test_headers_are_read_in_small_requests(bucket: Any, server: S3Server) -> None:
     assert len(read_index("s3://models/in/lenet-0000.params").records) == 16
-    wanted = [re.fullmatch(r"bytes=(\d+)-(\d+)", bounds) for _, _, bounds in server.requests]
+    wanted = [re.fullmatch(r"bytes=(\d+)-(\d+)", bounds) for _, _, bounds in _own_requests(server)]
     assert len(wanted) <= 3
     assert all(bounds is not None and int(bounds[2]) - int(bounds[1]) < 4096 for bounds in wanted)
 
@@ -105,7 +110,7 @@ def test_results_are_those_of_a_path(bucket: Any, tmp_path: Path) -> None:
 
 def test_the_graph_is_written_last_and_with_checksums(bucket: Any, server: S3Server) -> None:
     gs.save(gs.load(LENET), "s3://models/out/lenet", map="s3://models/out/lenet-map.json")
-    puts = [path for method, path, _ in server.requests if method == "PUT"]
+    puts = [path for method, path, _ in _own_requests(server) if method == "PUT"]
     assert puts == [f"/models/out/lenet{end}" for end in ("-0000.params", "-map.json", "-symbol.json")]
     head = bucket.head_object(Bucket="models", Key="out/lenet-0000.params", ChecksumMode="ENABLED")
     assert any(name.startswith("Checksum") for name in head)
@@ -198,7 +203,7 @@ def test_a_listing_of_20_000_objects(bucket: Any, server: S3Server) -> None:
     paths = match_paths("s3://models/many/*/*-symbol.json")
     assert len(paths) == 10_000
     assert paths[0] == "s3://models/many/00/net0-symbol.json"
-    assert len(server.requests) == 20
+    assert len(_own_requests(server)) == 20
     server.reset()
     assert sibling_params("s3://models/many/07/net107", None) == "s3://models/many/07/net107-0000.params"
-    assert len(server.requests) == 1  # only what begins with the stem is listed
+    assert len(_own_requests(server)) == 1  # only what begins with the stem is listed
