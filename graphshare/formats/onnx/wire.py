@@ -60,7 +60,8 @@ def scan(data: Data, position: int, end: int) -> Iterator[Field]:
             else:
                 length, value = read_varint(data, position, end)
             if length > end - value:
-                raise WireError(f"field {number} has {length:,} bytes and only {end - value:,} are left", begin)
+                left = f"only {end - value:,} are left: the file is cut short or damaged"
+                raise WireError(f"field {number} has {length:,} bytes and {left}", begin)
             position = value + length
         elif kind == VARINT:
             _, position = read_varint(data, position, end)
