@@ -48,7 +48,8 @@ class Manifest:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o666)
         except OSError as error:
             raise output_error(error, path) from error
-        self._file: BinaryIO = os.fdopen(self._fd, "rb", closefd=False)
+        # With an offset of its own: appending moves that of the descriptor, and a buffer would be filled from there.
+        self._file: BinaryIO = open(path, "rb")  # noqa: SIM115  # close() closes it
         self._offsets: dict[int, int] = {}
         try:
             self._lock()

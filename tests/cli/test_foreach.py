@@ -18,6 +18,7 @@ import graphshare as gs
 from graphshare.cli.captured import run_captured
 from graphshare.cli.fleet_template import make_template
 from graphshare.errors import GraphshareError, InputError, OutputError, RefusedError, UsageError
+from graphshare.fleet.manifest import Manifest
 from graphshare.fleet.records import Result, Run, Task
 from graphshare.fleet.work import work
 from graphshare.formats.schema import explain
@@ -195,6 +196,18 @@ def test_a_second_run_does_what_is_new_changed_or_failed(models: Path, inline: l
     assert list(again()) == ["blog-symbol.json", "lenet-symbol.json", "new-symbol.json"]
     assert list(again(retry=True)) == ["lenet-symbol.json"]
     assert len(again(force=True)) == 5
+
+
+def test_lines_that_are_appended_do_not_hide_earlier_ones(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    results = [Result(source=f"{number}-symbol.json", command=("check", "{}"), result="done") for number in range(200)]
+    for again in (False, True):
+        manifest = Manifest(str(path))
+        assert manifest.is_continued is again
+        for result in results:
+            assert (manifest.find(result.source) == result) is again
+            manifest.append(result)
+        manifest.close()
 
 
 def test_another_command_runs_again(models: Path, inline: list[Task]) -> None:

@@ -13,6 +13,7 @@ from graphshare.fleet.records import Task
 from tests.cli.test_foreach import inline
 from tests.processes import ROOT
 from tests.remote.bucket import compare_ways, serve_models
+from tests.remote.models import fixture_models
 from tests.remote.web_server import WebServer
 
 __all__ = ["inline"]  # a fixture
@@ -104,8 +105,8 @@ def test_a_bucket_gives_the_same_bytes_one_by_one_by_processes_and_by_a_cluster(
         monkeypatch.setenv(name, "")  # restored in the end
     lines: list[str] = []
     with (
-        serve_models(4) as server,
+        serve_models(fixture_models(), 4) as (server, stems),
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1", silence_logs=50) as cluster,
     ):
-        compare_ways(server, 4, cluster.scheduler_address, lines.append)
-    assert [line.partition(":")[0] for line in lines] == ["alone", "processes", "cluster"]
+        compare_ways(server, stems, cluster.scheduler_address, lines.append)
+    assert [line.partition(":")[0] for line in lines] == ["alone", "processes", "cluster", "answers (export, check)"]
