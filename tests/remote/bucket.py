@@ -2,7 +2,7 @@
 
     python -m tests.remote.bucket --models 2000 --corpus DIRECTORY
 
-The server is on this machine. The graphs of the corpus are there again and again under other names, each with its parameters and
+The server is on this machine. The graphs of the corpus are there again and again under other names, each with parameters and
 inputs; without a corpus two fixtures are. It prints the seconds and requests of each way, and fails where one byte or answer
 differs. Then the run is killed three times at random and resumed.
 """
