@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graphshare.formats.remote import ranges
+from graphshare.formats.remote import patience
 from tests.remote.web_server import WebServer, serve
 
 
@@ -21,4 +21,4 @@ def site(tmp_path: Path) -> Iterator[WebServer]:
 @pytest.fixture(autouse=True)
 def _no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeat requests at once."""
-    monkeypatch.setattr(ranges, "DELAYS", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(patience, "DELAYS", (0.0, 0.0, 0.0))

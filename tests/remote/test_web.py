@@ -18,7 +18,7 @@ from graphshare.cli import main
 from graphshare.errors import InputError
 from graphshare.formats.params.convert import convert_params
 from graphshare.formats.params.registry import read_index
-from graphshare.formats.remote import ranges
+from graphshare.formats.remote import patience, ranges
 from tests import params_bytes as build
 from tests.processes import ROOT, environment
 from tests.remote import web_server
@@ -129,7 +129,7 @@ def test_requests_that_fail_are_repeated(site: WebServer, lenet: Path) -> None:
 
 
 def test_a_server_that_stays_unavailable_is_named(site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    site.faults += [web_server.unavailable] * (len(ranges.DELAYS) + 1)
+    site.faults += [web_server.unavailable] * (len(patience.DELAYS) + 1)
     assert inspect(f"{site.url}/lenet-symbol.json") == 2
     assert "the server answered 503" in capsys.readouterr().err
     site.faults.clear()
@@ -140,7 +140,7 @@ def test_a_server_that_stays_unavailable_is_named(site: WebServer, lenet: Path, 
 def test_a_server_that_says_nothing_is_left(
     site: WebServer, lenet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(ranges, "_SILENCE", 0.02)
+    monkeypatch.setattr(patience, "SILENCE", 0.02)
     site.faults += [lambda handler: time.sleep(0.1) or True] * 8
     assert inspect(f"{site.url}/lenet-symbol.json") == 2
     assert "Timeout" in capsys.readouterr().err

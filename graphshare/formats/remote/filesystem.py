@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, BinaryIO, Protocol, TypeVar
 
 from graphshare.errors import Fault, GraphshareError, InputError, OutputError
+from graphshare.formats.remote.patience import describe_timeout, s3_options
 from graphshare.text.format import shorten
 from graphshare.text.urls import find_scheme, hide_secrets, redact
 
@@ -52,7 +53,7 @@ class Place:
         self.url, self.scheme = url, find_scheme(url)
         fsspec = _import_fsspec(url)
         try:
-            found = fsspec.core.url_to_fs(url)
+            found = _open_filesystem(fsspec, url)
         except ImportError as error:
             raise InputError(_refuse_missing_package(error, url)) from error
         except ValueError as error:
@@ -96,6 +97,18 @@ def _import_fsspec(url: str) -> Any:
     return fsspec
 
 
+def _open_filesystem(fsspec: Any, url: str) -> tuple[Any, str]:
+    """Return the file system of a URL and its path there. What speaks S3 gets limits on how long it waits."""
+    schemes = {link.partition("://")[0].lower() for link in url.split("::")} & {"s3", "s3a"}
+    if not schemes:
+        return fsspec.core.url_to_fs(url)  # type: ignore[no-any-return]
+    configured = {**fsspec.config.conf.get("s3", {}), **fsspec.config.conf.get("s3a", {})}
+    options = {scheme: s3_options(configured) for scheme in schemes}
+    for scheme in schemes:
+        fsspec.filesystem(scheme, **options[scheme]).retries = 1  # botocore repeats requests, and knows which
+    return fsspec.core.url_to_fs(url, **options)  # type: ignore[no-any-return]
+
+
 @contextlib.contextmanager
 def translate_errors(url: str, *, writes: bool = False) -> Iterator[None]:
     """Raise InputError, or OutputError, for whatever a file system raises in the block."""
@@ -116,7 +129,7 @@ def explain(error: Exception, url: str, *, writes: bool = False) -> GraphshareEr
     else:
         status = find_status(error)
         denied = isinstance(error, PermissionError) or status in (401, 403) or "Credentials" in type(error).__name__
-        known = _STATUSES.get(status, f"the server answered {status}" if status else "")
+        known = _STATUSES.get(status, f"the server answered {status}" if status else describe_timeout(error))
         reason = known or f"cannot be {'written' if writes else 'read'}: {hide_secrets(_reason(error), url)}"
         fault = Fault(reason, where=url, hint=_CREDENTIALS if denied else "")
     return OutputError(fault) if writes else InputError(fault)

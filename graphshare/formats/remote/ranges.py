@@ -9,21 +9,18 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from graphshare.errors import Fault, InputError
+from graphshare.formats.remote import patience
 from graphshare.formats.remote.filesystem import Place, find_status, may_pass, translate_errors
 from graphshare.text.format import format_bytes
 
 MAX_WITHOUT_RANGES = 64 << 20
 """The largest file, in bytes, that is read as a whole from a server that does not send ranges."""
 CHANGED = "the object was replaced meanwhile; run the command again"
-DELAYS = (0.1, 0.4, 1.5)
-"""Seconds before a request is repeated."""
-_SILENCE = 60  # seconds without a byte after which a request is repeated
-_PIECE = 1 << 20
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 
 
@@ -66,15 +63,24 @@ def refuse_changed(url: str) -> InputError:
 
 async def _repeat(get: Callable[..., Coroutine[Any, Any, Answer]], *arguments: Any) -> Answer:
     """Return what a request gives; one that fails in a way that may pass is repeated."""
-    for delay in DELAYS:
+    for delay in (*patience.DELAYS, None):
         try:
             return await get(*arguments)
+        except _RepeatedError as error:
+            raise error.cause from None
         except Exception as error:
-            place = arguments[0]
-            if not may_pass(error) or (place.is_s3 and find_status(error)):  # below, those are repeated already
+            if delay is None or not may_pass(error):
                 raise
         await asyncio.sleep(delay)
-    return await get(*arguments)
+    raise AssertionError("the last attempt returns or raises")
+
+
+class _RepeatedError(Exception):
+    """The error of a request that was already repeated, by the library that sent it."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
 
 
 async def _get_from_web(place: Place, start: int, stop: int, version: str) -> Answer:
@@ -85,9 +91,10 @@ async def _get_from_web(place: Place, start: int, stop: int, version: str) -> An
     headers = {**filesystem.kwargs.get("headers", {}), "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
     if version.startswith('"'):  # a weak tag (W/"...") matches nothing
         headers["If-Match"] = version
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=_SILENCE, sock_read=_SILENCE)
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=patience.CONNECT, sock_read=patience.SILENCE)
     options = {"timeout": timeout, **filesystem.kwargs, "headers": headers}
-    async with session.get(filesystem.encode_url(place.path), **options) as response:
+    head = session.get(filesystem.encode_url(place.path), **options)
+    async with await asyncio.wait_for(head, patience.SILENCE) as response:
         if response.status == 404:
             raise FileNotFoundError(place.url)
         if response.status == 412:
@@ -109,48 +116,61 @@ async def _read(response: Any, size: int, url: str) -> bytes:
     """Return the bytes of a range."""
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise InputError(Fault("the server compresses ranges, so that their places are unknown", where=url))
-    data: bytes = await response.content.readexactly(size)
+    data = await patience.read_paced(response.content.read, size)
+    if len(data) < size:
+        raise asyncio.IncompleteReadError(data, size)
     return data
 
 
 async def _read_whole(response: Any, url: str) -> bytes:
     """Return the content that a server sends instead of a range. Raises InputError when it is too large."""
     limit, declared = MAX_WITHOUT_RANGES, response.headers.get("Content-Length", "")
-    pieces: list[bytes] = []
-    size = int(declared) if declared.isdigit() else 0
-    while size <= limit and (piece := await response.content.read(_PIECE)):
-        pieces.append(piece)
-        size = max(size, sum(map(len, pieces)))
+    size, data = int(declared) if declared.isdigit() else 0, b""
+    if size <= limit:
+        data = await patience.read_paced(response.content.read, limit + 1)
+        size = max(size, len(data))
     if size > limit:
         response.close()
         message = f"has {format_bytes(size)}, and the server does not send ranges of it"
         if not declared.isdigit():
             message = f"goes on beyond {format_bytes(limit)}, and the server does not send ranges of it"
         raise InputError(Fault(message, where=url, hint="download it first, or serve it with ranges"))
-    return b"".join(pieces)
+    return data
 
 
 async def _get_from_s3(place: Place, start: int, stop: int, version: str) -> Answer:
-    filesystem: Any = place.filesystem
-    bucket, key, number = filesystem.split_path(place.path)
-    condition = {"IfMatch": version} if version else {}
-    numbered = {"VersionId": number} if number else {}
-    wanted = f"bytes={start}-{stop - 1}"
+    bucket, key, number = cast(Any, place.filesystem).split_path(place.path)
+    wanted = {
+        "Bucket": bucket,
+        "Key": key,
+        **({"IfMatch": version} if version else {}),
+        **({"VersionId": number} if number else {}),
+    }
     try:
-        response = await filesystem._call_s3("get_object", Bucket=bucket, Key=key, Range=wanted, **condition, **numbered)
-    except OSError as error:
-        status = find_status(error)
+        response = await _call_s3(place, Range=f"bytes={start}-{stop - 1}", **wanted)
+    except _RepeatedError as error:
+        status = find_status(error.cause)
         if status == 412:
             raise refuse_changed(place.url) from error
         if status == 416 and start == 0:
-            response = await filesystem._call_s3("get_object", Bucket=bucket, Key=key, **condition, **numbered)
+            response = await _call_s3(place, **wanted)
             return Answer(0, b"", 0, response["ETag"])
         raise
     try:
-        data: bytes = await response["Body"].read()
+        data = await patience.read_paced(response["Body"].read, stop - start)
     finally:
         response["Body"].close()
     return Answer(start, data, _total(response, place.url), response["ETag"])
+
+
+async def _call_s3(place: Place, **wanted: str | None) -> Mapping[str, Any]:
+    """Return the answer to a request for an object. Raises _RepeatedError: botocore repeats requests by itself."""
+    options = {name: value for name, value in wanted.items() if value}
+    try:
+        response: Mapping[str, Any] = await cast(Any, place.filesystem)._call_s3("get_object", **options)
+    except Exception as error:
+        raise _RepeatedError(error) from error
+    return response
 
 
 def _total(response: Mapping[str, Any], url: str) -> int:

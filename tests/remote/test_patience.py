@@ -1,0 +1,80 @@
+"""Servers that are dead, silent, slow or out of order: every command ends in time, with an error that names the URL."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from graphshare.cli import main
+from graphshare.formats.remote import patience
+from tests.processes import ROOT
+from tests.remote.bad_server import Behaviour, drip_body, drip_head, fail, say_nothing, serve_badly
+
+LENET = str(ROOT / "fixtures" / "lenet")
+ATTEMPTS = 2
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "SILENCE", 0.05)
+    monkeypatch.setattr(patience, "CONNECT", 0.05)
+    monkeypatch.setattr(patience, "DELAYS", (0.0,) * (ATTEMPTS - 1))
+
+
+def run_in_time(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Run a command that must fail soon; return what it says."""
+    started = time.monotonic()
+    assert main.run(list(words)) == 2
+    assert time.monotonic() - started < 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("behaviour", [say_nothing, drip_head, drip_body, fail, None])
+def test_a_web_server(behaviour: Behaviour | None, capsys: pytest.CaptureFixture[str]) -> None:
+    with serve_badly(behaviour) as (address, times):
+        said = run_in_time(capsys, "inspect", f"{address}/lenet-symbol.json")
+    assert f"{address}/lenet-symbol.json: " in said
+    assert ("Timeout" in said) == (behaviour not in (fail, None))
+    assert len(times) <= ATTEMPTS + 1  # the client repeats a request itself when a connection that it kept is gone
+
+
+def test_a_time_limit_ends_waiting(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(patience, "SILENCE", 30.0)
+    with serve_badly(say_nothing) as (address, _):
+        said = run_in_time(capsys, "export", f"{address}/lenet-symbol.json", "-o", "lenet.onnx", "--time-limit", "0.1")
+    assert "the time limit of 0.1 s has passed" in said
+
+
+@pytest.fixture
+def _no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let botocore repeat requests at once, to whatever endpoint the environment names."""
+    import s3fs  # slow to import
+
+    s3fs.S3FileSystem.clear_instance_cache()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "key")
+    monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda self, context: 0)
+
+
+@pytest.mark.large
+@pytest.mark.usefixtures("_no_backoff")
+@pytest.mark.parametrize("behaviour", [say_nothing, drip_head, drip_body, fail, None])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("inspect", "s3://models/lenet"),
+        ("params", "list", "s3://models/lenet-0000.params"),
+        ("check", "s3://models/**/*.json"),
+        ("upgrade", f"{LENET}-symbol.json", "-o", "s3://models/out-symbol.json"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_an_object_store(
+    behaviour: Behaviour | None, words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve_badly(behaviour) as (address, times):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        said = run_in_time(capsys, *words)
+    assert "s3://models/" in said
+    assert len(times) <= 2 * ATTEMPTS
