@@ -78,7 +78,7 @@ def test_a_missing_file_suggests_others(site: WebServer, lenet: Path, capsys: py
     assert "there are epochs 0" in capsys.readouterr().err
 
 
-def _write_large(path: Path, records: int, size: int) -> None:
+def _write_large(path: Path, records: int, size: int, name: str = "arg:stage{}_weight") -> None:
     """Write a parameter file of ``records`` arrays of ``size`` bytes each, whose data takes no room on the disk."""
     with path.open("wb") as file:
         file.write(struct.pack("<QQQ", 0x112, 0, records))
@@ -87,8 +87,8 @@ def _write_large(path: Path, records: int, size: int) -> None:
             file.seek(size, os.SEEK_CUR)
         file.write(struct.pack("<Q", records))
         for number in range(records):
-            name = f"arg:stage{number}_weight".encode()
-            file.write(struct.pack("<Q", len(name)) + name)
+            key = name.format(number).encode()
+            file.write(struct.pack("<Q", len(key)) + key)
 
 
 def test_inspect_of_a_gigabyte_reads_little(site: WebServer, lenet: Path) -> None:
@@ -103,6 +103,12 @@ def test_inspect_of_a_gigabyte_reads_little(site: WebServer, lenet: Path) -> Non
     bounds = [wanted.removeprefix("bytes=").split("-") for wanted in requests]
     assert all(int(last) - int(first) < 4096 for first, last in bounds)
     assert sum(site.sent) < 1_000_000
+
+
+def test_a_long_list_of_names_is_one_request(site: WebServer, tmp_path: Path) -> None:
+    _write_large(tmp_path / "large.params", 30, 1 << 20, f"arg:{'stage_' * 100}{{}}")
+    assert len(read_index(f"{site.url}/large.params").records) == 30
+    assert len(site.requests) <= 30 + 3
 
 
 @pytest.mark.parametrize("format_", ["npz", "safetensors"])

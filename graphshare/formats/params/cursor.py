@@ -15,13 +15,14 @@ DAMAGED = "the file is damaged or cut short; get or save it again"
 class Cursor:
     """A place in a source. Each ``what`` names, for the error message, what is being read.
 
-    ``record`` is the number of the array being read, -1 before and after them. Every method raises InputError at the end.
+    ``record`` is the number of the array being read, -1 before and after them. ``window`` is how many bytes are read at once.
+    Every method raises InputError at the end.
     """
 
-    __slots__ = ("ambiguous", "buffer", "position", "record", "size", "source", "start")
+    __slots__ = ("ambiguous", "buffer", "position", "record", "size", "source", "start", "window")
 
     def __init__(self, source: ByteSource) -> None:
-        self.source, self.size = source, source.size
+        self.source, self.size, self.window = source, source.size, source.window
         self.position = self.start = 0
         self.buffer = b""
         self.record = -1
@@ -55,7 +56,7 @@ class Cursor:
         left = self.size - self.position
         if count > left:
             self.cut_short(count, what)
-        self.buffer = self.source.read_at(self.position, min(left, max(count, self.source.window)))
+        self.buffer = self.source.read_at(self.position, min(left, max(count, self.window)))
         self.start = self.position
         return 0
 

@@ -168,6 +168,7 @@ def _add_key(record: Record, key: str) -> Record:
 
 
 def _read_names(cursor: Cursor, count: int) -> list[str]:
+    cursor.window = max(cursor.window, MAX_NAME_SIZE)  # nothing follows that is not wanted
     (name_count,) = cursor.unpack(_U64, "the number of names")
     if name_count not in (0, count):
         cursor.fail(f"has {format_count(name_count, 'name')} for {format_count(count, 'array')}", at=cursor.position - 8)
