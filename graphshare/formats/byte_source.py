@@ -9,6 +9,7 @@ import errno
 import io
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, overload
 
@@ -42,6 +43,9 @@ class ByteSource(ABC):
     @abstractmethod
     def read_at(self, offset: int, length: int) -> bytes:
         """Return the ``length`` bytes from ``offset`` on. Raises InputError when they are not there or cannot be read."""
+
+    def prefetch(self, bounds: Iterable[tuple[int, int]]) -> None:  # noqa: B027  # a local file is near enough
+        """Get ready for reads between these offsets, where it is faster to ask for all of them at the same time."""
 
     @abstractmethod
     def check_unchanged(self) -> None:

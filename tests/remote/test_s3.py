@@ -95,6 +95,16 @@ def test_headers_are_read_in_small_requests(bucket: Any, server: S3Server) -> No
     assert all(bounds is not None and int(bounds[2]) - int(bounds[1]) < 4096 for bounds in wanted)
 
 
+def test_the_headers_of_an_archive_are_requested_together(bucket: Any, server: S3Server, tmp_path: Path) -> None:
+    import numpy as np
+
+    np.savez(tmp_path / "large.npz", **{f"arg:w{number}": np.full(60_000, number, "uint8") for number in range(10)})
+    bucket.upload_file(str(tmp_path / "large.npz"), "models", "in/large.npz")
+    server.reset()
+    assert read_index("s3://models/in/large.npz").records == read_index(tmp_path / "large.npz").records
+    assert len(_own_requests(server)) <= 2 + 10
+
+
 def test_results_are_those_of_a_path(bucket: Any, tmp_path: Path) -> None:
     words = ["duplicate", "s3://models/in/lenet", "-p", "a-"]
     assert run(*words, "-o", "s3://models/out/siam", "--map-out", "s3://models/out/siam-map.json") == 0

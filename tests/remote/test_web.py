@@ -7,6 +7,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -120,11 +121,27 @@ def test_other_formats_take_few_requests(site: WebServer, lenet: Path, format_: 
     assert len(site.requests) <= 3
 
 
-def test_a_large_archive_of_arrays_takes_one_request_for_each(site: WebServer, tmp_path: Path) -> None:
-    np.savez(tmp_path / "large.npz", **{f"arg:w{number}": np.zeros(40_000, "float32") for number in range(20)})
-    assert len(read_index(f"{site.url}/large.npz").records) == 20
-    assert len(site.requests) <= 2 + 20  # the shapes are beside the arrays
-    assert sum(site.sent) < 250_000
+def test_the_headers_of_a_large_archive_are_requested_together(site: WebServer, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    arrays = {f"arg:w{number}": rng.integers(0, 255, 60_000, "uint8") for number in range(10)}
+    np.savez(tmp_path / "large.npz", **arrays, **{f"aux:m{number}": np.zeros(8) for number in range(100)})
+    np.savez_compressed(tmp_path / "deflated.npz", **arrays)
+    barrier = threading.Barrier(2, timeout=5)  # at least two requests are under way at the same time
+
+    def meet(handler: web_server.Handler) -> bool:
+        start = int(handler.headers["Range"].removeprefix("bytes=").partition("-")[0])
+        if 0 < start < 150_000:  # two arrays
+            barrier.wait()
+        return False
+
+    site.faults.append(meet)
+    for name, count in (("large", 110), ("deflated", 10)):
+        site.reset()
+        there = read_index(f"{site.url}/{name}.npz")
+        assert len(there.records) == count
+        assert there.records == read_index(tmp_path / f"{name}.npz").records
+        assert len(site.requests) <= 2 + 10  # the shapes are beside the arrays
+        assert sum(site.sent) < 100_000
 
 
 def test_requests_that_fail_are_repeated(site: WebServer, lenet: Path) -> None:
@@ -211,6 +228,7 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch, c
 def test_paths_do_not_import_fsspec() -> None:
     code = f"""
 import sys
+import threading
 import time
 from graphshare.cli.main import run
 run(['inspect', {str(LENET)!r}])

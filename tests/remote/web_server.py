@@ -105,11 +105,15 @@ class Handler(BaseHTTPRequestHandler):
         self.site.sent[-1] += len(data)
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # connections that are made at the same time
+
+
 @contextmanager
 def serve(root: Path, **settings: bool) -> Iterator[WebServer]:
     """Serve the files below ``root`` until the end of the block."""
     site = WebServer(root, **settings)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("SiteHandler", (Handler,), {"site": site}))
+    server = _Server(("127.0.0.1", 0), type("SiteHandler", (Handler,), {"site": site}))
     server.daemon_threads = True
     server.handle_error = lambda *_: None  # type: ignore[method-assign]
     site.url = f"http://127.0.0.1:{server.server_address[1]}"

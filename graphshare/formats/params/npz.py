@@ -18,7 +18,7 @@ import msgspec
 from graphshare.errors import Fault, InputError
 from graphshare.formats.byte_source import ByteSource, SourceFile
 from graphshare.formats.params.format import CHUNK, Chunks, ParameterFormat, Plan, WriteOptions
-from graphshare.formats.params.npy import MAGIC, encode_npy_header, read_npy_header
+from graphshare.formats.params.npy import MAGIC, NpyHeader, encode_npy_header, read_npy_header
 from graphshare.formats.params.records import ITEM_SIZES, MAX_RECORDS, ParameterFile, Record, element_count, format_record
 from graphshare.text.format import format_count, shorten
 
@@ -30,6 +30,11 @@ _DEFLATE_RATIO = 1032  # bytes that one deflated byte can hold at most
 _ENCRYPTED = 0x1
 _SAMPLE = 1 << 16  # bytes at either end; at the start is the first member's name, at the end a list of all names
 _MAX_RANK = 64  # numpy's
+_LOCAL = struct.Struct("<4s22xHH")  # what stands before each member: signature, sizes of its name and of what follows that
+_MEMBER = b"PK\x03\x04"
+_UTF_8, _USUAL = 0x800, 0x80E  # flags; the others of the second tell how it was deflated and where its checksum stands
+_HEAD = 512  # bytes from a member's beginning on that hold its .npy header, unless the name is long
+_BATCH = 256  # members whose headers are requested together
 
 
 class Npz(ParameterFormat):
@@ -37,7 +42,7 @@ class Npz(ParameterFormat):
 
     name = "npz"
     suffix = ".npz"
-    starts = (b"PK\x03\x04", b"PK\x05\x06")  # a member's header; the end record of an empty archive
+    starts = (_MEMBER, b"PK\x05\x06")  # a member's header; the end record of an empty archive
 
     def may_hold_arrays(self, source: ByteSource) -> bool:
         """Return whether an archive has an array, or no member at all; a PyTorch checkpoint is an archive too."""
@@ -58,8 +63,11 @@ class Npz(ParameterFormat):
             faults = list(_find_misplaced_members(members, source.size))
             records = []
             for number, member in enumerate(members) if not faults else ():
+                if number % _BATCH == 0:
+                    starts = [other.header_offset for other in members[number : number + _BATCH]]
+                    source.prefetch((start, min(start + _HEAD, source.size)) for start in starts)
                 try:
-                    records.append(_read_record(archive, member))
+                    records.append(_read_record(archive, source, member))
                 except InputError as error:
                     place = format_record(_key(member), number)
                     faults += [msgspec.structs.replace(fault, path=place) for fault in error.faults]
@@ -151,7 +159,7 @@ def _unreadable(source: ByteSource, error: BaseException, place: str = "") -> In
     return InputError(Fault(f"cannot be read as .npz: {reason}", where=source.name, path=place))
 
 
-def _read_record(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Record:
+def _read_record(archive: zipfile.ZipFile, source: ByteSource, member: zipfile.ZipInfo) -> Record:
     if member.flag_bits & _ENCRYPTED:
         raise InputError("is encrypted")
     if member.compress_type not in (_STORED, _DEFLATED):
@@ -162,11 +170,13 @@ def _read_record(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Record:
         raise InputError(
             f"claims {format_count(member.file_size, 'byte')}, more than {member.compress_size:,} compressed ones can hold"
         )
-    try:
-        with archive.open(member) as stream:
-            header = read_npy_header(stream)
-    except _read_errors() as error:
-        raise InputError(f"cannot be read: {error}") from error
+    header = _peek_header(source, member) if source.descriptor() is None else None
+    if header is None:
+        try:
+            with archive.open(member) as stream:
+                header = read_npy_header(stream)
+        except _read_errors() as error:
+            raise InputError(f"cannot be read: {error}") from error
     size = header.size + element_count(header.shape) * ITEM_SIZES[header.dtype]
     if size != member.file_size:
         shape = shorten(f"({', '.join(map(str, header.shape))})", 120)
@@ -183,6 +193,30 @@ def _read_record(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Record:
         fortran_order=header.fortran_order,
         big_endian=header.big_endian,
     )
+
+
+def _peek_header(source: ByteSource, member: zipfile.ZipInfo) -> NpyHeader | None:
+    """Return the ``.npy`` header of a member from its first bytes alone: zipfile reads 4 KiB and more of a file far away.
+
+    It is None where the header is not there as a whole, or something is unusual; zipfile says then what.
+    """
+    import zlib  # start-up: only npz files need it
+
+    start = source.read_at(member.header_offset, min(_HEAD, source.size - member.header_offset))
+    if len(start) < _LOCAL.size or member.flag_bits & ~_USUAL:
+        return None
+    signature, name_size, extra_size = _LOCAL.unpack_from(start)
+    data = start[_LOCAL.size + name_size + extra_size :][: member.compress_size]
+    try:
+        name = member.orig_filename.encode("utf-8" if member.flag_bits & _UTF_8 else "cp437")
+        if signature != _MEMBER or start[_LOCAL.size :][:name_size] != name:
+            return None
+        if member.compress_type == _DEFLATED:
+            data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, _HEAD)
+        is_damaged = len(data) == member.file_size and zlib.crc32(data) != member.CRC
+        return None if is_damaged else read_npy_header(io.BytesIO(data))
+    except (zlib.error, UnicodeEncodeError, InputError):
+        return None
 
 
 def _find_misplaced_members(members: list[zipfile.ZipInfo], size: int) -> Iterator[Fault]:

@@ -20,6 +20,8 @@ PACE = 10_000
 """Bytes per second that must come on average after the first ``SILENCE`` seconds."""
 DELAYS = (0.1, 0.4, 1.5)
 """Seconds before a request is repeated."""
+AT_ONCE = 32
+"""Requests that are under way at the same time."""
 _PIECE = 1 << 20
 
 
@@ -55,7 +57,7 @@ def s3_options(configured: Mapping[str, Any]) -> dict[str, Any]:
 
     from aiobotocore.config import AioConfig  # an optional package
 
-    settings: dict[str, Any] = {"connect_timeout": CONNECT, "read_timeout": SILENCE}
+    settings: dict[str, Any] = {"connect_timeout": CONNECT, "read_timeout": SILENCE, "max_pool_connections": AT_ONCE}
     if not {"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"} & set(os.environ):
         settings["retries"] = {"total_max_attempts": 1 + len(DELAYS), "mode": "standard"}
     if "http_session_cls" in signature(AioConfig).parameters:  # older versions have none

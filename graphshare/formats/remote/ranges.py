@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol, cast
 
 import msgspec
 
@@ -33,27 +33,39 @@ class Answer(msgspec.Struct, frozen=True):
     version: str
 
 
-Fetch = Callable[[int, int, str], Answer]
-"""Requests the bytes from one offset up to another, of the given version unless that is empty."""
+class Fetch(Protocol):
+    """Requests the bytes between each pair of offsets, of the given version unless that is empty."""
+
+    def __call__(self, *bounds: tuple[int, int], version: str) -> list[Answer]: ...
 
 
 def choose_fetch(place: Place) -> Fetch | None:
     """Return how ranges of a URL are requested; None where only the file system itself can tell."""
-    if place.is_web:
-        return lambda start, stop, version: _request(place, _get_from_web, start, stop, version)
-    if place.is_s3:
-        return lambda start, stop, version: _request(place, _get_from_s3, start, stop, version)
-    return None
+    if not (place.is_web or place.is_s3):
+        return None
+    get = _get_from_web if place.is_web else _get_from_s3
+
+    def fetch(*bounds: tuple[int, int], version: str) -> list[Answer]:
+        with translate_errors(place.url):
+            answers = place.run(_get_all, get, place, bounds, version)
+        if version and any(answer.version != version for answer in answers):
+            raise refuse_changed(place.url)
+        return answers
+
+    return fetch
 
 
-def _request(
-    place: Place, get: Callable[[Place, int, int, str], Coroutine[Any, Any, Answer]], start: int, stop: int, version: str
-) -> Answer:
-    with translate_errors(place.url):
-        answer = place.run(_repeat, get, place, start, stop, version)
-    if version and answer.version != version:
-        raise refuse_changed(place.url)
-    return answer
+async def _get_all(
+    get: Callable[..., Coroutine[Any, Any, Answer]], place: Place, bounds: Sequence[tuple[int, int]], version: str
+) -> list[Answer]:
+    """Return the answers to several requests, of which some are under way at the same time."""
+    free = asyncio.Semaphore(patience.AT_ONCE)
+
+    async def get_one(start: int, stop: int) -> Answer:
+        async with free:
+            return await _repeat(get, place, start, stop, version)
+
+    return await asyncio.gather(*(get_one(start, stop) for start, stop in bounds))
 
 
 def refuse_changed(url: str) -> InputError:

@@ -7,7 +7,8 @@ index of a large file costs little. Files in archives, whose ranges are not chea
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
 
 from graphshare.errors import Fault, InputError
@@ -34,7 +35,8 @@ class RemoteFile(ByteSource):
         self.name = url
         self._fetch = fetch
         self._answers: list[Answer] = []
-        start = fetch(0, first, "")
+        self._prefetched: list[Answer] = []
+        (start,) = fetch((0, first), version="")
         self.size, self._version = start.size, start.version
         self.identity: Identity = (start.size, start.version)
         self._start = start
@@ -45,10 +47,7 @@ class RemoteFile(ByteSource):
             raise_shrunk(self.name, self.size)
         answer = self._find(offset, length)
         if answer is None:
-            stop = min(self.size, offset + max(length, WINDOW))
-            answer = self._fetch(offset, stop, self._version)
-            if answer.size != self.size:
-                raise refuse_changed(self.name)
+            (answer,) = self._request((offset, min(self.size, offset + max(length, WINDOW))))
             if len(answer.data) <= _KEPT_SIZE:
                 self._answers = [*self._answers[1 - _KEPT :], answer]
         start = offset - answer.start
@@ -56,8 +55,25 @@ class RemoteFile(ByteSource):
             raise_shrunk(self.name, answer.start + len(answer.data))
         return answer.data[start : start + length]
 
+    def prefetch(self, bounds: Iterable[tuple[int, int]]) -> None:
+        """Request what is not there yet, as few ranges of at most ``WINDOW`` bytes where they are near each other."""
+        wanted: list[tuple[int, int]] = []
+        for start, stop in sorted(bounds):
+            if wanted and stop <= wanted[-1][0] + WINDOW:
+                wanted[-1] = wanted[-1][0], max(stop, wanted[-1][1])
+            elif self._find(start, stop - start) is None:
+                wanted.append((start, stop))
+        self._prefetched = self._request(*wanted) if wanted else []
+
+    def _request(self, *bounds: tuple[int, int]) -> list[Answer]:
+        answers = self._fetch(*bounds, version=self._version)
+        if any(answer.size != self.size for answer in answers):
+            raise refuse_changed(self.name)
+        return answers
+
     def _find(self, offset: int, length: int) -> Answer | None:
-        for answer in (self._start, *self._answers):
+        near = bisect_right(self._prefetched, offset, key=_start_of)
+        for answer in (self._start, *self._answers, *self._prefetched[max(near - 1, 0) : near]):
             if answer.start <= offset and offset + length <= answer.start + len(answer.data):
                 return answer
         return None
@@ -65,11 +81,15 @@ class RemoteFile(ByteSource):
     def check_unchanged(self) -> None:
         """Compare the version once more, unless each request has named it."""
         is_checked = self._is_whole or self._version.startswith('"')
-        if not is_checked and self._fetch(0, WINDOW, self._version).size != self.size:
-            raise refuse_changed(self.name)
+        if not is_checked:
+            self._request((0, WINDOW))
 
     def close(self) -> None:
-        self._answers = []
+        self._answers, self._prefetched = [], []
+
+
+def _start_of(answer: Answer) -> int:
+    return answer.start
 
 
 class CopiedFile(ByteSource):
@@ -129,7 +149,10 @@ class _FileSystemRanges:
     def __init__(self, place: Place) -> None:
         self._place = place
 
-    def __call__(self, start: int, stop: int, version: str) -> Answer:
+    def __call__(self, *bounds: tuple[int, int], version: str) -> list[Answer]:
+        return [self._read(start, stop, version) for start, stop in bounds]
+
+    def _read(self, start: int, stop: int, version: str) -> Answer:
         place = self._place
         size, found = _find_identity(place)
         if version and found != version:
