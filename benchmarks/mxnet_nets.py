@@ -2,7 +2,8 @@
 
 python benchmarks/mxnet_nets.py NAME STEM
 
-NAME is one of Gluon's model zoo, ``bert_base`` (an encoder of 12 layers of 768) or ``lstm`` (2 layers of 512).
+NAME is one of Gluon's model zoo, ``bert_base`` (an encoder of 12 layers of 768), ``lstm`` (2 layers of 512) or ``small_steps``
+(1,000 elementwise operators on 64 numbers).
 Prints the shape of the input ``data``.
 """
 
@@ -48,6 +49,23 @@ def lstm(stem):
     return symbol(out, stem, (STEPS, 1, UNITS))
 
 
+def small_steps(stem):
+    x, weight = mx.sym.var("data"), mx.sym.var("weight", shape=(1, 64))
+    steps = (
+        lambda x: x + 1.5,
+        mx.sym.relu,
+        lambda x: mx.sym.elemwise_add(x, weight),
+        lambda x: x * 0.5,
+        mx.sym.tanh,
+        lambda x: mx.sym.broadcast_mul(x, weight),
+        mx.sym.sigmoid,
+        lambda x: x - weight,
+    )
+    for i in range(1000):
+        x = steps[i % len(steps)](x)
+    return symbol(x, stem, (1, 64))
+
+
 def symbol(net, stem, shape):
     shapes, _, _ = net.infer_shape(data=shape)
     with open(f"{stem}-symbol.json", "w", encoding="utf-8") as file:
@@ -64,4 +82,5 @@ def symbol(net, stem, shape):
 if __name__ == "__main__":
     mx.random.seed(0)
     name, stem = sys.argv[1:]
-    print(*({"bert_base": bert_base, "lstm": lstm}[name](stem) if name in ("bert_base", "lstm") else zoo(name, stem)), sep=",")
+    own = {"bert_base": bert_base, "lstm": lstm, "small_steps": small_steps}
+    print(*(own[name](stem) if name in own else zoo(name, stem)), sep=",")

@@ -26,7 +26,7 @@ else:
 
 VISION = ("resnet18_v1", "resnet50_v1", "mobilenet1.0", "mobilenetv2_1.0", "densenet121", "inceptionv3", "vgg11_bn",
           "squeezenet1.1", "alexnet")  # fmt: skip
-OTHERS = ("bert_base", "lstm")
+OTHERS = ("bert_base", "lstm", "small_steps")
 FIXED = ("lstm",)  # its states have the batch in the graph
 
 

@@ -57,7 +57,11 @@ def task(title: str, total: int, unit: str) -> Iterator[Advance]:
 
 
 def item_progress(items: Sequence[T], title: str, unit: str) -> Iterator[T]:
-    """Yield ``items`` and report a step after each."""
+    """Iterate over ``items`` and report a step after each."""
+    return iter(items) if _LISTENER.get() is None else _report_each(items, title, unit)
+
+
+def _report_each(items: Sequence[T], title: str, unit: str) -> Iterator[T]:
     with task(title, len(items), unit) as advance:
         for item in items:
             yield item

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.analysis.shapes import Inference
 from graphshare.analysis.targets import resolve_targets
 from graphshare.checkpoint.parameter_plan import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
+from graphshare.execute.direct_calls import call_directly
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.program import Program
 from graphshare.execute.feeds import for_variables, parameter_values
@@ -60,6 +63,14 @@ def bind(
     return Bound(part, unique_names([output_name(entry) for entry in wanted]), values, roles, seed, max_memory, executor)
 
 
+class _Case(msgspec.Struct, eq=False):
+    """What follows from one combination of input shapes and dtypes: ``zeros`` for labels and states, and numpy's plan."""
+
+    inference: Inference
+    zeros: Mapping[Node, Any]
+    plan: Plan | None = None
+
+
 class Bound:
     """A graph with its parameters, which is called with inputs by name and returns outputs by name.
 
@@ -84,7 +95,7 @@ class Bound:
         self._executor = executor if executor is not None and executor.engine is not None else None
         self._numpy = self._prepare_numpy() if self._executor is None else None
         self._pool, self._rng = Pool(), random_stream(seed)
-        self._known: dict[Any, tuple[Inference, dict[Node, Any]]] = {}
+        self._known: dict[Any, _Case] = {}
 
     def __repr__(self) -> str:
         return f"<Bound: {format_count(len(self._nodes), 'node')}, inputs {format_names(self.inputs, 3)}>"
@@ -108,15 +119,17 @@ class Bound:
         """
         given = for_variables({**(feeds or {}), **named}, self._inputs, option="input")
         fed = {node: as_array(value) for node, value in given.items()}
-        inference, zeros = self._settle(fed)
-        values = {**self._parameters, **zeros}
+        case = self._settle(fed)
+        inference = case.inference
+        values = {**self._parameters, **case.zeros}
         values.update((node, convert_feed(node, array, inference.types[node][0])) for node, array in fed.items())
         program = self._find_program(values, inference)
         if program is not None:
             done = program.run(values, self._rng)
         else:
             plan, memo = self._numpy = self._numpy or self._prepare_numpy()
-            done = run_plan(plan, values, shapes=inference.shapes, rng=self._rng, pool=self._pool, memo=memo)
+            case.plan = case.plan or call_directly(plan, inference)
+            done = run_plan(case.plan, values, shapes=inference.shapes, rng=self._rng, pool=self._pool, memo=memo)
         return dict(zip(self.outputs, done.outputs, strict=True))
 
     def _prepare_numpy(self) -> tuple[Plan, Memo]:
@@ -131,8 +144,8 @@ class Bound:
             return None
         return self._executor.find_program(self._part.heads, values, inference, self._roles)
 
-    def _settle(self, fed: Mapping[Node, Any]) -> tuple[Inference, dict[Node, Any]]:
-        """Return the inference for inputs of these shapes and dtypes, and zeros for labels and states; cached."""
+    def _settle(self, fed: Mapping[Node, Any]) -> _Case:
+        """Return what follows from inputs of these shapes and dtypes; cached."""
         key = tuple((node, array.shape, array.dtype) for node, array in fed.items())
         if key not in self._known:
             roles = self._roles
@@ -144,5 +157,5 @@ class Bound:
                 assigned = assign_values(self._part, roles, self._parameters, feeds=fed, shapes={}, seed=None, params_seed=None)
             if len(self._known) >= _KEPT:
                 del self._known[next(iter(self._known))]
-            self._known[key] = assigned.inference, {node: assigned.values[node] for node in missing}
+            self._known[key] = _Case(assigned.inference, {node: assigned.values[node] for node in missing})
         return self._known[key]

@@ -16,7 +16,7 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.memo import Memo
 from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import Plan, make_plan
-from graphshare.execute.pool import Pool
+from graphshare.execute.pool import SMALL, Pool
 from graphshare.execute.step import Step
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.kernel import Array, Context, KernelError, Result, Shape, compute_now
@@ -62,7 +62,7 @@ def run_plan(
     Raises:
         RefusedError: a kernel cannot take its inputs; node and shapes are named.
     """
-    state = _State(plan, values)
+    state = _State(plan, values, tracked=0 if pool is None else SMALL)
     pool = pool or Pool()
     timings: list[Timing] = []
     updates: dict[Node, Array] = {}
@@ -71,6 +71,10 @@ def run_plan(
     with np.errstate(all="ignore"):  # once, because it takes as long as a small kernel
         for step in item_progress(steps, "computing", "nodes"):
             inputs = [state.values[slot] for slot in step.inputs]
+            if step.direct is not None:
+                state.values[step.outputs[0]] = step.direct(*inputs)
+                state.free(step)
+                continue
             context = Context(
                 training=training,
                 rng=rng,
@@ -87,8 +91,8 @@ def run_plan(
             outputs = result.outputs
             if profile:
                 timings.append(Timing(step.node, perf_counter() - started, sum(x.nbytes for x in outputs)))
-            for position, update in result.updates.items():
-                updates[step.node.inputs[position].node] = update
+            if result.updates:
+                updates.update((step.node.inputs[position].node, update) for position, update in result.updates.items())
             del inputs
             state.keep(step, outputs)
             if watch is not None:
@@ -132,8 +136,10 @@ class _State:
     a single slot refers to it and no variable does.
     """
 
-    def __init__(self, plan: Plan, values: Mapping[Node, Array]) -> None:
+    def __init__(self, plan: Plan, values: Mapping[Node, Array], *, tracked: int) -> None:
+        """Put the variables into their slots. Buffers below ``tracked`` bytes are not counted, and never reused."""
         self.values: list[Any] = [None] * plan.slots
+        self._tracked = tracked
         self._owners = [0] * plan.slots  # the id of the array that owns the buffer of a computed value
         self._holders: dict[int, int] = {}
         self._sizes: dict[int, int] = {}
@@ -150,6 +156,8 @@ class _State:
     def dead(self, step: Step) -> tuple[bool, ...]:
         """Return for each input whether its buffer may be reused in place."""
         last, owners, holders = step.last, self._owners, self._holders
+        if not holders:
+            return ()
         return tuple([slot in last and holders.get(owners[slot]) == 1 for slot in step.inputs])
 
     def keep(self, step: Step, outputs: Sequence[Array]) -> None:
@@ -159,7 +167,7 @@ class _State:
             self.values[slot] = value
             owner = _owner(value)
             key = id(owner)
-            if key in self._variables:
+            if owner.nbytes < self._tracked or key in self._variables:
                 continue
             self._owners[slot] = key
             holders = self._holders.get(key, 0)

@@ -15,10 +15,15 @@ class Memo:
     def __init__(self, constant: Collection[int]) -> None:
         self._constant = constant
         self._results: dict[Step, tuple[Any, Any]] = {}
+        self._once: dict[Step, Once] = {}
 
     def of(self, step: Step) -> Once:
         """Return the :class:`~graphshare.ops.kernel.Context`'s ``once`` for the kernel of ``step``."""
+        if step not in self._once:
+            self._once[step] = self._keep_results_of(step)
+        return self._once[step]
 
+    def _keep_results_of(self, step: Step) -> Once:
         def once(positions: Sequence[int], key: Any, compute: Callable[[], Any]) -> Any:
             if not all(step.inputs[position] in self._constant for position in positions):
                 return compute()

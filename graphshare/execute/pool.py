@@ -12,7 +12,7 @@ import numpy as np
 
 from graphshare.ops.kernel import Array
 
-_SMALL = 1 << 15
+SMALL = 1 << 15
 """Bytes below which the allocator is faster."""
 _KEPT = 1 << 26
 """Bytes that may always stay idle."""
@@ -35,7 +35,7 @@ class Pool:
         size = dtype.itemsize
         for n in shape:
             size *= int(n)
-        if size < _SMALL or dtype.hasobject:
+        if size < SMALL or dtype.hasobject:
             return np.empty(shape, dtype)
         buffer = self._free(size)
         if buffer is None:

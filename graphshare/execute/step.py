@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,7 +15,8 @@ from graphshare.ops.kernel import Array, Kernel
 class Step(msgspec.Struct, frozen=True, eq=False):
     """One operator. ``inputs`` and ``outputs`` are slots, -1 for an unused output; ``last`` are slots that it uses last.
 
-    ``inner`` are the operators of the node's first subgraph with their attributes.
+    ``inner`` are the operators of the node's first subgraph with their attributes. ``direct`` computes the output of the step
+    where it is small, from its inputs alone.
     """
 
     node: Node
@@ -25,6 +26,7 @@ class Step(msgspec.Struct, frozen=True, eq=False):
     outputs: tuple[int, ...]
     last: frozenset[int]
     inner: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    direct: Callable[..., Array] | None = None
 
 
 class RecordedStep(msgspec.Struct, eq=False):

@@ -118,6 +118,9 @@ TypeRule = Callable[[Attrs, Types, Types], "tuple[Types, Types]"]
 BodyShapeRule = Callable[[Attrs, Shapes, Shapes, Bodies], "tuple[Shapes, Shapes]"]
 
 
+Direct = Callable[[Attrs, Sequence[str]], "Callable[..., Array] | None"]
+
+
 BodyTypeRule = Callable[[Attrs, Types, Types, Bodies], "tuple[Types, Types]"]
 
 
@@ -138,6 +141,10 @@ class Kernel(msgspec.Struct, frozen=True):
     ``limits`` state what the kernel does not compute. An unexpected exception outside of them is a refusal; within them
     whatever is not a :class:`KernelError` is a bug.
 
+    ``direct(attrs, dtypes)`` is a function of the arrays alone which computes what ``forward`` does for inputs of these dtypes,
+    bit for bit, as a new array of C order, where the result has axes; it is called with numpy's warnings off. It serves results
+    so small that finding a buffer takes longer than computing. None where there is no such function.
+
     ``linear`` and ``scaling`` are for operators that can be folded: a scaling of channels into the weight of a linear layer.
 
     The rest is for fusion. ``epilogue(attrs)`` is what the operator does to the result of an operator before it;
@@ -156,6 +163,7 @@ class Kernel(msgspec.Struct, frozen=True):
     cost: Cost | None = None
     body_cost: BodyCost | None = None
     limits: Limits | None = None
+    direct: Direct | None = None
     linear: LinearLayer | None = None
     scaling: ChannelScaling | None = None
     epilogue: Epilogue | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,8 +81,49 @@ def accept_integers(forward: Callable[[Context, Attrs, Array], Array]) -> Forwar
     return compute
 
 
-def _elementwise(operator: str, forward: Any, epilogue: Epilogue | None = None) -> Kernel:
-    return Kernel(operator, accept_integers(forward), same_shapes, same_dtypes, epilogue=epilogue)
+def _relu_directly(dtype: str) -> Callable[..., Array]:
+    zero = np.zeros((), dtype)
+
+    def compute(x: Array) -> Array:
+        result: Array = np.maximum(x, zero, order="C")
+        return result
+
+    return compute
+
+
+def _sigmoid_directly(dtype: str) -> Callable[..., Array]:
+    minus, one = np.full((), -1, dtype), np.ones((), dtype)
+
+    def compute(x: Array) -> Array:
+        out: Array = np.multiply(x, minus, order="C")
+        np.exp(out, out=out)
+        np.add(out, one, out=out)
+        np.reciprocal(out, out=out)
+        return out
+
+    return compute
+
+
+def _tanh_directly(dtype: str) -> Callable[..., Array]:
+    return partial(np.tanh, order="C")
+
+
+_DIRECT: dict[str, Callable[[str], Callable[..., Array]]] = {
+    "relu": _relu_directly,
+    "sigmoid": _sigmoid_directly,
+    "tanh": _tanh_directly,
+}
+
+
+def _compute_directly(attrs: Attrs, dtypes: Sequence[str], name: str = "") -> Callable[..., Array] | None:
+    function = _DIRECT.get(name or attrs["act_type"])
+    return function(dtypes[0]) if function is not None and dtypes[0] in ("float32", "float64") else None
+
+
+def activation_kernel(operator: str, name: str, epilogue: Epilogue | None = None) -> Kernel:
+    """Return the kernel of the activation ``name``."""
+    direct = partial(_compute_directly, name=name)
+    return Kernel(operator, accept_integers(_BY_TYPE[name]), same_shapes, same_dtypes, epilogue=epilogue, direct=direct)
 
 
 def _clip_by_type(attrs: Attrs) -> Operation | None:
@@ -89,10 +131,10 @@ def _clip_by_type(attrs: Attrs) -> Operation | None:
 
 
 KERNELS = (
-    Kernel("Activation", activation, same_shapes, same_dtypes, epilogue=_clip_by_type),
-    _elementwise("relu", relu, lambda attrs: RELU),
-    _elementwise("sigmoid", sigmoid),
-    _elementwise("tanh", tanh),
-    _elementwise("softsign", softsign),
+    Kernel("Activation", activation, same_shapes, same_dtypes, epilogue=_clip_by_type, direct=_compute_directly),
+    activation_kernel("relu", "relu", lambda attrs: RELU),
+    activation_kernel("sigmoid", "sigmoid"),
+    activation_kernel("tanh", "tanh"),
+    activation_kernel("softsign", "softsign"),
     *LEAKY_KERNELS,
 )

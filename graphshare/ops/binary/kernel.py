@@ -6,8 +6,8 @@ of the divisor.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,8 @@ import numpy as np
 from graphshare.ops.buffers import result_buffer, reuse_buffer
 from graphshare.ops.conversion import convert
 from graphshare.ops.fusion import Add, Epilogue
-from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, Types
-from graphshare.ops.limits import NUMBERS, Limits, with_limits
+from graphshare.ops.kernel import Array, Attrs, Context, Direct, Forward, Kernel, Types
+from graphshare.ops.limits import FLOATS, NUMBERS, Limits, with_limits
 from graphshare.ops.unification import broadcast_shapes, same_dtypes, same_shapes
 
 Function = Callable[[Context, Array, Array], Array]
@@ -86,16 +86,23 @@ def mod(context: Context, x: Array, y: Array) -> Array:
     return np.where(y == 0, x.dtype.type(0), rest)
 
 
+_UFUNCS: dict[str, np.ufunc] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+}
+_OF_FLOATS = {**_UFUNCS, "div": np.divide, "hypot": np.hypot}
+"""Operators that are one function of numpy where both arrays are of the same floating-point dtype."""
+
+
 ARITHMETIC: dict[str, Function] = {
-    "add": _in_place(np.add),
-    "sub": _in_place(np.subtract),
-    "mul": _in_place(np.multiply),
+    **{name: _in_place(function) for name, function in _UFUNCS.items()},
     "div": divide,
     "mod": mod,
     "power": power,
     "hypot": _real(np.hypot),
-    "maximum": _in_place(np.maximum),
-    "minimum": _in_place(np.minimum),
     "equal": _compare(np.equal),
     "not_equal": _compare(np.not_equal),
     "greater": _compare(np.greater),
@@ -109,11 +116,36 @@ ARITHMETIC: dict[str, Function] = {
 """The functions of the operators on two arrays and on an array and a number, by the words in their names."""
 
 
-def _kernel(operator: str, function: Function, shapes: Any, epilogue: Epilogue | None = None) -> Kernel:
+def _kernel(operator: str, word: str, shapes: Any, epilogue: Epilogue | None = None) -> Kernel:
+    function = ARITHMETIC[word]
+
     def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
         return function(context, x, y)
 
-    return Kernel(operator, forward, shapes, same_dtypes, epilogue=epilogue)
+    return Kernel(operator, forward, shapes, same_dtypes, epilogue=epilogue, direct=direct_function(word))
+
+
+def direct_function(word: str) -> Direct | None:
+    """Return :class:`~graphshare.ops.kernel.Kernel`'s ``direct`` of the function ``word`` of two arrays."""
+    function = _OF_FLOATS.get(word)
+
+    def direct(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
+        return partial(function, order="C") if function and dtypes[0] == dtypes[1] and dtypes[0] in FLOATS else None
+
+    return direct if function else None
+
+
+def direct_scalar_function(word: str, reverse: bool) -> Direct | None:
+    """Return ``direct`` of the function ``word`` of an array and a number."""
+    function = _OF_FLOATS.get(word)
+
+    def direct(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
+        if function is None or dtypes[0] not in FLOATS:
+            return None
+        number = np.asarray(attrs["scalar"], dtypes[0])
+        return partial(function, number, order="C") if reverse else lambda x: function(x, number, order="C")
+
+    return direct if function else None
 
 
 def add_n(context: Context, attrs: Attrs, *arrays: Array) -> Array:
@@ -180,6 +212,12 @@ def infer_scalar_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Ty
     return inputs, [result_type(attrs, inputs[0])]
 
 
+def scalar_kernel(operator: str, word: str, reverse: bool) -> Kernel:
+    """Return the kernel of the function ``word`` of an array and a number, which comes first with ``reverse``."""
+    direct = direct_scalar_function(word, reverse)
+    return Kernel(operator, scalar_forward(word, reverse), same_shapes, infer_scalar_dtypes, direct=direct)
+
+
 _EPILOGUES: dict[str, Epilogue] = {"add": lambda attrs: Add()}
 
 
@@ -188,13 +226,10 @@ _WORDS = {"add": "plus", "sub": "minus"}
 
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
-    *(_kernel(operator, ARITHMETIC[name], same_shapes, _EPILOGUES.get(name)) for operator, name in _SAME_SHAPE.items()),
-    *(_kernel(f"broadcast_{name}", function, broadcast_shapes) for name, function in ARITHMETIC.items()),
+    *(_kernel(operator, name, same_shapes, _EPILOGUES.get(name)) for operator, name in _SAME_SHAPE.items()),
+    *(_kernel(f"broadcast_{name}", name, broadcast_shapes) for name in ARITHMETIC),
     Kernel("_identity_with_attr_like_rhs", _return_first, same_shapes, same_dtypes),
     Kernel("add_n", add_n, same_shapes, same_dtypes),
-    *(Kernel(f"_{_WORDS.get(n, n)}_scalar", scalar_forward(n, False), same_shapes, infer_scalar_dtypes) for n in ARITHMETIC),
-    *(
-        Kernel(f"_r{_WORDS.get(name, name)}_scalar", scalar_forward(name, True), same_shapes, infer_scalar_dtypes)
-        for name in ("sub", "div", "mod", "power")
-    ),
+    *(scalar_kernel(f"_{_WORDS.get(name, name)}_scalar", name, False) for name in ARITHMETIC),
+    *(scalar_kernel(f"_r{_WORDS.get(name, name)}_scalar", name, True) for name in ("sub", "div", "mod", "power")),
 )

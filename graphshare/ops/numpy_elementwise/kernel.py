@@ -91,13 +91,16 @@ def _plain(function: Any) -> Forward:
     return forward
 
 
-def _arithmetic(function: binary.Function, types: Any = _arithmetic_types) -> Forward:
+def _arithmetic_kernel(name: str, word: str, types: Any = _arithmetic_types) -> Kernel:
+    """Return the kernel of the function ``word`` of two arrays, whose result has the dtype that ``types`` gives."""
+    function = binary.ARITHMETIC[word]
+
     def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
         (name,) = types(attrs, [str(x.dtype), str(y.dtype)], [None])[1]
         reusable = context.reusable if x.dtype == y.dtype else ()
         return function(Context(training=context.training, reusable=reusable), convert(x, name), convert(y, name))
 
-    return forward
+    return Kernel(f"_npi_{name}", forward, broadcast_shapes, types, direct=binary.direct_function(word))
 
 
 def _divide_scalar(reverse: bool) -> Forward:
@@ -126,29 +129,20 @@ def where(context: Context, attrs: Attrs, condition: Array, x: Array, y: Array) 
 
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
-    *(Kernel(f"_npi_{name}", unary.FORWARD[name], same_shapes, same_dtypes) for name in UNARY.split()),
-    Kernel("_npi_absolute", unary.FORWARD["abs"], same_shapes, same_dtypes),
-    Kernel("_npi_tanh", activation.accept_integers(activation.tanh), same_shapes, same_dtypes),
-    Kernel("_npx_relu", activation.relu, same_shapes, same_dtypes),
-    Kernel("_npx_sigmoid", activation.accept_integers(activation.sigmoid), same_shapes, same_dtypes),
+    *(unary.unary_kernel(f"_npi_{name}", name) for name in UNARY.split()),
+    unary.unary_kernel("_npi_absolute", "abs"),
+    activation.activation_kernel("_npi_tanh", "tanh"),
+    activation.activation_kernel("_npx_relu", "relu"),
+    activation.activation_kernel("_npx_sigmoid", "sigmoid"),
     *(Kernel(f"_npi_{name}", _plain(f), same_shapes, _boolean) for name, f in _TESTS.items()),
-    *(
-        Kernel(f"_npi_{name}", _arithmetic(binary.ARITHMETIC[word]), broadcast_shapes, _arithmetic_types)
-        for name, word in ARITHMETIC.items()
-    ),
-    Kernel("_npi_true_divide", _arithmetic(binary.divide, _division_types), broadcast_shapes, _division_types),
+    *(_arithmetic_kernel(name, word) for name, word in ARITHMETIC.items()),
+    _arithmetic_kernel("true_divide", "div", _division_types),
     *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, _boolean) for name, f in COMPARISONS.items()),
     *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, _float_types) for name, f in _FLOAT_FUNCTIONS.items()),
     *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, integer_types) for name, f in INTEGER_FUNCTIONS.items()),
     Kernel("_npi_where", where, broadcast_shapes, where_types),
-    *(
-        Kernel(f"_npi_{name}_scalar", binary.scalar_forward(word, False), same_shapes, binary.infer_scalar_dtypes)
-        for name, word in ARITHMETIC.items()
-    ),
-    *(
-        Kernel(f"_npi_r{name}_scalar", binary.scalar_forward(ARITHMETIC[name], True), same_shapes, binary.infer_scalar_dtypes)
-        for name in ("subtract", "mod", "power")
-    ),
+    *(binary.scalar_kernel(f"_npi_{name}_scalar", word, False) for name, word in ARITHMETIC.items()),
+    *(binary.scalar_kernel(f"_npi_r{name}_scalar", ARITHMETIC[name], True) for name in ("subtract", "mod", "power")),
     *(Kernel(f"_npi_{name}_scalar", _compare_scalar(f), same_shapes, _boolean) for name, f in COMPARISONS.items()),
     Kernel("_npi_true_divide_scalar", _divide_scalar(False), same_shapes, _division_types),
     Kernel("_npi_rtrue_divide_scalar", _divide_scalar(True), same_shapes, _division_types),

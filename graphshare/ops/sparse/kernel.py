@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphshare.ops.binary.kernel import ARITHMETIC, infer_scalar_dtypes, scalar_forward
+from graphshare.ops.binary.kernel import ARITHMETIC, scalar_kernel
 from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.limits import require
 from graphshare.ops.unification import first_dtype, same_dtypes, same_shapes, unify
@@ -54,6 +54,6 @@ KERNELS = (
     Kernel("_sparse_retain", retain, _retain_shapes, first_dtype),
     Kernel("cast_storage", cast_storage, same_shapes, same_dtypes),
     Kernel("_scatter_elemwise_div", divide, same_shapes, _divide_types),
-    Kernel("_scatter_plus_scalar", scalar_forward("add", False), same_shapes, infer_scalar_dtypes),
-    Kernel("_scatter_minus_scalar", scalar_forward("sub", False), same_shapes, infer_scalar_dtypes),
+    scalar_kernel("_scatter_plus_scalar", "add", False),
+    scalar_kernel("_scatter_minus_scalar", "sub", False),
 )

@@ -5,7 +5,8 @@ MXNet computes the real functions of integers in float64, and truncates the resu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from graphshare.ops.buffers import result_buffer
 from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.fusion import Clip, Operation
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, Shapes, Types
-from graphshare.ops.limits import NUMBERS, Limits, require, with_limits
+from graphshare.ops.limits import FLOATS, NUMBERS, Limits, require, with_limits
 from graphshare.ops.unification import same_dtypes, same_shapes
 
 Function = Callable[[Array], Array]
@@ -159,11 +160,12 @@ _REAL: dict[str, Any] = {
 }
 
 
+_OWN_DTYPE: dict[str, Any] = {"abs": np.absolute, "negative": np.negative, "square": np.square}
+
+
 FORWARD: dict[str, Forward] = {
     **{name: _real_function(function) for name, function in _REAL.items()},
-    "abs": _own_dtype_function(np.absolute),
-    "negative": _own_dtype_function(np.negative),
-    "square": _own_dtype_function(np.square),
+    **{name: _own_dtype_function(function) for name, function in _OWN_DTYPE.items()},
     "ceil": _rounding(np.ceil),
     "fix": _rounding(np.trunc),
     "floor": _rounding(np.floor),
@@ -188,6 +190,19 @@ FORWARD: dict[str, Forward] = {
     "zeros_like": _fill_with(0),
     "ones_like": _fill_with(1),
 }
+
+
+def unary_kernel(operator: str, name: str) -> Kernel:
+    """Return the kernel of the function ``name`` of :data:`FORWARD`."""
+    function = {**_REAL, **_OWN_DTYPE}.get(name)
+    if not isinstance(function, np.ufunc):
+        return Kernel(operator, FORWARD[name], same_shapes, same_dtypes)
+    in_order = partial(function, order="C")
+
+    def direct(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
+        return in_order if dtypes[0] in FLOATS else None
+
+    return Kernel(operator, FORWARD[name], same_shapes, same_dtypes, direct=direct)
 
 
 def clip(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -253,7 +268,7 @@ def _bounds_of(attrs: Attrs) -> Operation | None:
 
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
-    *(Kernel(operator, forward, same_shapes, same_dtypes) for operator, forward in FORWARD.items()),
+    *(unary_kernel(name, name) for name in FORWARD),
     Kernel("clip", clip, same_shapes, same_dtypes, epilogue=_bounds_of),
     Kernel("hard_sigmoid", hard_sigmoid, same_shapes, same_dtypes),
     Kernel("_contrib_quadratic", quadratic, same_shapes, same_dtypes),

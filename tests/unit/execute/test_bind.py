@@ -10,6 +10,7 @@ import pytest
 
 import graphshare as gs
 from graphshare.errors import RefusedError
+from graphshare.execute import interpreter
 from tests.processes import ROOT
 from tests.symbols import document, mxnet_text, operator, variable
 
@@ -88,3 +89,48 @@ def test_draws_follow_the_seed(tmp_path: Path) -> None:
     assert np.array_equal(one, again(data=data)["sum_output"])
     assert not np.array_equal(one, other(data=data)["sum_output"])
     assert not np.array_equal(one, first(data=data)["sum_output"])
+
+
+def load(graph: Any, path: Path) -> Any:
+    (path / "net-symbol.json").write_text(mxnet_text(graph))
+    return gs.load(str(path / "net-symbol.json"))
+
+
+def small_steps(count: int, path: Path) -> Any:
+    """A chain of small operators, through a view that is used beside the array that it is a view of."""
+    nodes = [variable("data"), operator("exp", "a", [0]), operator("Reshape", "view", [1], attrs={"shape": "(6,)"})]
+    nodes += [operator("relu", "b", [2]), operator("Reshape", "back", [3], attrs={"shape": "(2, 3)"})]
+    nodes += [operator("elemwise_add", "sum", [4, 1])]
+    nodes += [operator("tanh", f"n{i}", [5 + i]) for i in range(count)]
+    return load(document(nodes, [len(nodes) - 1, 2]), path)
+
+
+def test_small_results_are_computed_without_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    source = small_steps(20, tmp_path)
+    net = gs.bind(source)
+    called: list[str] = []
+    original = interpreter.run_kernel
+    monkeypatch.setattr(interpreter, "run_kernel", lambda step, *rest: called.append(step.node.op) or original(step, *rest))
+    for seed in range(3):
+        data = np.random.default_rng(seed).standard_normal((2, 3)).astype(np.float32)
+        called.clear()
+        found = net(data=data)
+        assert called == ["Reshape", "Reshape"]
+        wanted = gs.run(source, feeds={"data": data}).outputs
+        assert {name: array.tobytes() for name, array in found.items()} == {n: x.tobytes() for n, x in wanted.items()}
+
+
+def test_large_results_and_those_without_axes_are_computed_by_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    called: list[str] = []
+    original = interpreter.run_kernel
+    monkeypatch.setattr(interpreter, "run_kernel", lambda step, *rest: called.append(step.node.op) or original(step, *rest))
+    nodes = [variable("data"), operator("exp", "a", [0])]
+    graph = document(nodes, [1])
+    graph["attrs"]["is_np_shape"] = ["int", 1]
+    net = gs.bind(load(graph, tmp_path))
+    for shape, by_kernel in (((64,), False), ((), True), ((300, 300), True), ((0, 3), False)):
+        called.clear()
+        found = net(data=np.ones(shape, np.float32))["a_output"]
+        assert isinstance(found, np.ndarray)
+        assert found.shape == shape
+        assert bool(called) == by_kernel
