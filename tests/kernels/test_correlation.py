@@ -10,6 +10,7 @@ import pytest
 from graphshare.ops.convolution import correlation
 from graphshare.ops.convolution.epilogue import Epilogue
 from graphshare.ops.kernel import Array
+from graphshare.ops.onednn import products
 from graphshare.ops.windows import Window
 
 WINDOWS = {
@@ -62,3 +63,34 @@ def test_every_form_is_the_sum_over_taps(
     found = correlation.correlate(x, weight, Epilogue(None, term, addend, -1.0, None), window, groups)
     tail = (-1, *(1,) * len(window.kernel))
     assert np.abs(found - np.maximum(wanted + term.reshape(tail) + addend, -1)).max() <= 2e-5
+
+
+INTEGER_WINDOWS = {
+    **WINDOWS,
+    "one cell": Window((1, 1), (1, 1), (1, 1), (0, 0)),
+    "one cell of each four": Window((1, 1), (2, 2), (1, 1), (0, 0)),
+    "one cell, padded": Window((1, 1), (1, 1), (1, 1), (1, 2)),
+    "mostly padding": Window((3, 5), (8, 2), (12, 2), (12, 8)),
+    "only padding": Window((2, 1), (30, 1), (21, 1), (20, 0)),
+}
+
+
+@pytest.mark.parametrize("largest", [255, 1 << 21], ids=["in float32", "in parts"])
+@pytest.mark.parametrize("block", [products._BLOCK, 200], ids=["whole", "tiles"])
+@pytest.mark.parametrize("window", INTEGER_WINDOWS.values(), ids=INTEGER_WINDOWS)
+def test_sums_of_integers_are_exact(window: Window, block: int, largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "_BLOCK", block)
+    monkeypatch.setattr(products, "_COLUMNS", 2)
+    rng = np.random.default_rng(4)
+    x = rng.integers(0, 256, (3, 7, *(11, 9, 8)[: len(window.kernel)]), np.uint8)
+    weight = rng.integers(-128, 128, (4, 7, *window.kernel)).astype(np.float32)
+    matrix = np.ascontiguousarray(weight.reshape(4, 7, -1).swapaxes(1, 2))
+    parts = products.exact_parts(matrix.reshape(4, -1), largest)
+    assert (len(parts) > 1) == (largest > 255)
+    found = products.sum_products(x, matrix, parts, window, np.empty)
+    assert (found.swapaxes(0, 1) == summed(x, weight, window, 1)).all()
+
+
+def test_taps_beside_a_small_image_are_not_multiplied() -> None:
+    layout = products._layout_of((1, 1), WINDOWS["plain"])
+    assert (layout.kernel, layout.taps) == ((1, 1), slice(4, 5))

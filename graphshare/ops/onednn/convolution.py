@@ -9,7 +9,7 @@ result to integers, half to even. Values beyond the limits of a dtype become the
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,10 @@ from graphshare.ops.convolution.forward import convolution
 from graphshare.ops.convolution.kernel import convolution_cost
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.onednn.filters import Filters, Inner, attributes_of, per_unit, quantize_filters
-from graphshare.ops.quantization.ranges import range_end, round_to, with_ranges
+from graphshare.ops.onednn.products import sum_products
+from graphshare.ops.quantization.ranges import ENDS, range_end, round_to, with_ranges
+
+_LARGEST = float(np.finfo(np.float32).max)
 
 _ACTIVATIONS = ("Activation", "LeakyReLU", "clip")
 
@@ -70,38 +73,89 @@ def run_body(context: Context, inputs: Sequence[Array]) -> Array:
     return context.run_subgraph(0, inputs)[0]
 
 
+class _Layer(NamedTuple):
+    """What parameters and ranges determine of an integer convolution.
+
+    The sums are multiplied by ``scale``, one number for each filter, the added array by ``factor``. Between the activations
+    ``before`` and ``after`` it is added. The result is clipped to ``limits``, None where it may be NaN, and written as integers
+    of dtype ``written``, which are then read as ``dtype``. ``low`` and ``high`` are the range of the result.
+    """
+
+    filters: Filters
+    scale: Array | None
+    factor: Any
+    before: Inner
+    after: Inner
+    limits: tuple[Any, Any] | None
+    written: str
+    dtype: str
+    low: Array
+    high: Array
+
+
 def _convolution_of_integers(context: Context, attrs: Attrs, inputs: Sequence[Array]) -> tuple[Array, ...]:
     inner = context.inner
     conv = attributes_of(inner, "Convolution")
     x, *rest = inputs
     count = 1 + (not conv["no_bias"]) + 4 * bool(attrs["with_bn"])
-    weights, rest = rest[:count], rest[count:]
-    other = rest.pop(0) if attrs["with_sum"] else None
-    data_unit, dtype = per_unit(str(x.dtype), *rest[:2]), _output_dtype(attrs, inner)
-    filters = context.once(
-        range(1, 1 + count),
-        (float(data_unit), x.dtype),
-        lambda: quantize_filters(attrs, inner, weights, data_unit, x.dtype, by_filter=dtype != "int32"),
-    )
-    sums = _sum_products(context, conv, x, filters)
+    weights, ends = rest[:count], rest[count:]
+    other = ends.pop(0) if attrs["with_sum"] else None
+    dtypes = (x.dtype, None if other is None else other.dtype)
+    key = (dtypes, *(end.item(0) for end in ends))
+    layer = context.once(range(1, 1 + count), key, lambda: _prepare_layer(attrs, inner, weights, dtypes, ends))
+    out = _sum_products(context, conv, x, layer.filters)
+    if layer.scale is not None:
+        out *= layer.scale.reshape(-1, *(1,) * (out.ndim - 2))
+    out = activate(layer.before, out)
+    if other is not None:
+        out += np.multiply(other, layer.factor, out=context.empty(other.shape, np.float32))
+    out = activate(layer.after, out)
+    if layer.limits is None:
+        whole = np.ascontiguousarray(round_to(out, layer.written))
+    else:
+        np.clip(out, *layer.limits, out=out)
+        np.rint(out, out=out)
+        whole = context.empty(out.shape, layer.written)
+        whole[...] = out
+    return whole.view(layer.dtype), layer.low.copy(), layer.high.copy()
+
+
+def _prepare_layer(
+    attrs: Attrs, inner: Inner, weights: Sequence[Array], dtypes: Sequence[Any], ends: Sequence[Array]
+) -> _Layer:
+    """Return what parameters, and the dtypes and ranges of the data and of the added array (None for none), determine."""
+    data, other = dtypes
+    data_unit, dtype = per_unit(str(data), *ends[:2]), _output_dtype(attrs, inner)
+    filters = quantize_filters(attrs, inner, weights, data_unit, data, by_filter=dtype != "int32")
     if dtype == "int32":
-        low, high = _products_range(x.dtype, rest[:2], filters.reach)
-        unit = data_unit * filters.units[0]
+        low, high = _products_range(data, ends[:2], filters.reach)
+        unit, scale = data_unit * filters.units[0], None
     else:
         low, high = np.float32(attrs["min_calib_range"]), np.float32(attrs["max_calib_range"])
         unit = per_unit(dtype, low, high)
-        sums *= (unit / data_unit / filters.units).reshape(-1, *(1,) * (sums.ndim - 2))
-    out = sums
+        scale = unit / data_unit / filters.units
+    factor = None if other is None else unit / per_unit(str(other), *ends[2:4])
     before, after = split_activations(attrs, inner)
     if other is None and before and before[0][0] == "clip":
         before = []  # the limit of the dtype clips it
-    out = activate(before, out)
-    if other is not None:
-        out += (unit / per_unit(str(other.dtype), *rest[2:4])) * other.astype(np.float32)
-    out = activate(after, out)
     # oneDNN writes a sum over the added array, in its dtype; the bytes are then read as the operator's own dtype.
-    written = dtype if other is None or dtype == "int32" else str(other.dtype)
-    return round_to(out, written).view(dtype), range_end(low), range_end(high)
+    written = dtype if other is None or dtype == "int32" else str(other)
+    limits = None
+    if scale is not None and all(_is_relu(*item) for item in (*before, *after)) and _is_finite(filters, scale, factor):
+        is_positive = bool(after or (before and other is None))
+        limits = (np.float32(max(0, ENDS[written][0]) if is_positive else ENDS[written][0]), np.float32(ENDS[written][1]))
+        before, after = ([] if other is None else before), []
+    return _Layer(filters, scale, factor, before, after, limits, written, dtype, range_end(low), range_end(high))
+
+
+def _is_relu(operator: str, attrs: Attrs) -> bool:
+    return operator == "Activation" and attrs["act_type"] == "relu"
+
+
+def _is_finite(filters: Filters, scale: Array, factor: Any) -> bool:
+    """Return whether float32 holds all results, so that none is infinite or NaN."""
+    largest = 1 << 31 if filters.bias is None else (1 << 31) + float(np.abs(filters.bias).max(initial=0))
+    return largest * float(np.abs(scale).max(initial=0)) + 255 * abs(float(factor or 0)) < _LARGEST
 
 
 def _sum_products(context: Context, conv: Attrs, x: Array, filters: Filters) -> Array:
@@ -109,18 +163,17 @@ def _sum_products(context: Context, conv: Attrs, x: Array, filters: Filters) -> 
 
     oneDNN adds 128 to signed data, and subtracts its share of every sum in floats.
     """
-    wide: Any = None
-    for span, weight in filters.parts:
-        cells = x if span == slice(None) else x[:, span]
-        part = convolution(context, {**conv, "no_bias": True}, cells.astype(weight.dtype), weight)
-        wide = part if wide is None else wide + part.astype(np.float64)
-    tail = (1,) * (wide.ndim - 2)
-    shift = filters.shift.reshape(-1, *tail)
-    if shift.any():
-        sums: Array = (wide + shift).astype(np.float32)
-        sums -= shift.astype(np.float32)
+    weights = filters.weights
+    if filters.parts:
+        wide = sum_products(x, weights, filters.parts, filters.window, context.empty).swapaxes(0, 1)
     else:
-        sums = wide.astype(np.float32, copy=False)
+        wide = convolution(context, {**conv, "no_bias": True}, x.astype(weights.dtype), weights)
+    tail = (1,) * (wide.ndim - 2)
+    if filters.shift is not None:
+        wide += filters.shift.reshape(-1, *tail).astype(wide.dtype)  # both are exact in the dtype of the sums
+    sums = wide.astype(np.float32, copy=False)
+    if filters.shift is not None:
+        sums -= filters.shift.reshape(-1, *tail).astype(np.float32)
     if filters.bias is not None:
         sums += filters.bias.reshape(-1, *tail)
     return sums

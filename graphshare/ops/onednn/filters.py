@@ -6,14 +6,14 @@ Weights and bias are rounded to integers, half to even; a BatchNorm is folded in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphshare.ops.kernel import Array, Attrs, KernelError
 from graphshare.ops.limits import require
-from graphshare.ops.windows import is_channels_last
+from graphshare.ops.onednn.products import EXACT, exact_parts
+from graphshare.ops.windows import Window, is_channels_last, window_of
 
 LEVELS = {"int8": np.float32(127.5), "uint8": np.float32(255.5)}
 
@@ -24,25 +24,25 @@ _LARGEST = np.float32(2147483647)
 _ROOM = np.float32(1 << 30)  # the largest bias that oneDNN adds
 
 
-_EXACT = 1 << 24
-"""The largest number up to which float32 holds all integers."""
-
-
 Inner = Sequence[tuple[str, Attrs]]
 
 
 class Filters(NamedTuple):
-    """The integer weights of a convolution, in float32.
+    """The integer weights of a convolution, in float32, or in float64 where only that adds them exactly.
+
+    ``weights`` are (filters, taps, C), for products of which each of ``parts``, columns (taps, C), has sums that float32 holds
+    exactly. Without parts they have the shape of the operator's input. ``window`` is that of the convolution.
 
     ``units`` are their steps per 1.0, ``reach`` is the largest absolute weight before. ``bias`` is in steps of the products,
-    ``shift`` what 128 added to all data adds to the sums of each filter. The products of each of ``parts``, channels of the
-    data with their weights, have sums that float32 holds exactly.
+    ``shift`` what 128 added to all data adds to the sums of each filter, None where that is exact, and so changes nothing.
     """
 
-    parts: list[tuple[slice, Array]]
+    weights: Array
+    parts: list[slice]
+    window: Window
     units: Array
     bias: Array | None
-    shift: Array
+    shift: Array | None
     reach: Any
 
 
@@ -76,36 +76,19 @@ def quantize_filters(
         weight, bias = fold_batch_norm(weight, bias, attributes_of(inner, "BatchNorm"), rest)
     units = weight_units(weight, bias, data_unit, by_filter=by_filter)
     whole = quantize_weight(weight, _units_by_group(units, conv["num_group"]))
-    rows = whole.reshape(len(whole), -1)
-    shift = 128 * rows.sum(axis=1, dtype=np.float64) if dtype == np.int8 else np.zeros(len(whole))
-    return Filters(
-        _exact_parts(whole, conv, dtype),
-        units,
-        None if bias is None else quantize_bias(bias, units, data_unit).astype(np.float32),
-        shift,
-        np.float32(np.abs(weight).max()),
-    )
-
-
-def _exact_parts(whole: Array, conv: Attrs, dtype: Any) -> list[tuple[slice, Array]]:
-    """Return the channels of the data in parts, with weights (filters, C of a part, taps) for which float32 sums are exact.
-
-    The weights of more than one group stay in one part: in float64, where float32 is not exact.
-    """
-    largest = 128 if dtype == np.int8 else 255
-    sums = largest * np.abs(whole.reshape(*whole.shape[:2], -1)).sum(axis=2, dtype=np.float64)
-    if sums.sum(axis=1).max(initial=0) <= _EXACT:
-        return [(slice(None), whole)]
-    if conv["num_group"] > 1 or is_channels_last(conv["layout"]):
-        return [(slice(None), whole.astype(np.float64))]
-    ends, total = [0], np.zeros(len(whole))
-    for channel in range(whole.shape[1]):
-        total += sums[:, channel]
-        if total.max() > _EXACT:
-            ends.append(channel)
-            total = sums[:, channel].copy()
-    spans = [slice(first, last) for first, last in pairwise([*ends, whole.shape[1]])]
-    return [(span, np.ascontiguousarray(whole[:, span])) for span in spans]
+    term = None if bias is None else quantize_bias(bias, units, data_unit).astype(np.float32)
+    matrix = whole.reshape(*whole.shape[:2], -1)
+    largest = float(np.abs(matrix).sum(axis=(1, 2), dtype=np.float64).max(initial=0))
+    is_shifted = dtype == np.int8 and not 255 * largest <= EXACT
+    shift = 128 * matrix.sum(axis=(1, 2), dtype=np.float64) if is_shifted else None
+    reach = np.float32(np.abs(weight).max())
+    window = window_of(conv)
+    if conv["num_group"] > 1 or is_channels_last(conv["layout"]) or min(window.pad) < 0:
+        exact = (128 if dtype == np.int8 else 255) * largest <= EXACT
+        return Filters(whole if exact else whole.astype(np.float64), [], window, units, term, shift, reach)
+    matrix = np.ascontiguousarray(matrix.swapaxes(1, 2))
+    parts = exact_parts(matrix.reshape(len(matrix), -1), 128 if dtype == np.int8 else 255)
+    return Filters(matrix, parts, window, units, term, shift, reach)
 
 
 def fold_batch_norm(weight: Array, bias: Array | None, attrs: Attrs, statistics: Sequence[Array]) -> tuple[Array, Array]:

@@ -53,6 +53,9 @@ from graphshare.ops.windows import is_channels_last, window_of
 
 _LEVELS = {"int8": 127.5, "uint8": 255.5, "int32": 2147483648.0}
 
+_EXACT_CELLS = 1 << 16
+"""Number of bytes up to which float32 holds their sum exactly in any order."""
+
 
 def _per_unit(reach: float, dtype: str) -> Any:
     return np.float32(_LEVELS[dtype] / reach) if reach else np.float32(0)
@@ -116,7 +119,12 @@ def pool_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array)
         return pooling(context, attrs, x), low, high
     if attrs["pool_type"] != "avg":
         raise KernelError(f"pool_type {attrs['pool_type']} is not supported for integers, expected max or avg")
-    if attrs["global_pool"] or attrs["count_include_pad"] is False:
+    if attrs["global_pool"] and prod(x.shape[2:]) <= _EXACT_CELLS:
+        cells = x.reshape(*x.shape[:2], -1).astype(np.float32)
+        means = np.matmul(cells, np.ones(cells.shape[2], np.float32)).reshape(*x.shape[:2], *(1,) * (x.ndim - 2))
+        for size in x.shape[2:]:
+            means /= np.float32(size)
+    elif attrs["global_pool"] or attrs["count_include_pad"] is False:
         means = pooling(context, attrs, x.astype(np.float32))
     else:  # all cells count, also those beyond the padding that the convention "full" adds
         means = pooling(context, {**attrs, "pool_type": "sum"}, x.astype(np.float32)) / np.float32(prod(attrs["kernel"]))
