@@ -74,25 +74,37 @@ def stage_onnx(model: Checkpoint, target: str, stage: OutputTransaction, setting
 
 
 def encode_for_session(graph: Graph, parameters: ParameterFile | None) -> tuple[bytes, str]:
-    """Return the bytes of a model that is not saved, and the directory of its external data.
+    """Return the bytes of a model that is not saved, and the directory of its external data; data at a URL is embedded.
 
     Raises:
         RefusedError: its external data is in several directories, or the bytes would be more than protobuf allows.
     """
     folder = graph.source.file.folder if isinstance(graph.source, OnnxSource) else ""
-    if is_url(folder):
-        if next(list_external(graph), None) is not None:
-            hint = "copy the model and its data to this machine first"
-            raise RefusedError(Fault("the model has external data at a URL, which onnxruntime cannot open", hint=hint))
+    arrays = _list_arrays(parameters)
+    is_remote = is_url(folder)
+    if is_remote:
+        arrays = _list_remote(graph, parameters) | arrays
         folder = ""
     placement = Placement(graph, os.path.join(folder, "model.onnx"))
-    if placement.ranges:
+    if placement.ranges and not is_remote:
         hint = "write the model first: its data is then beside it"
         raise RefusedError(Fault("the model has external data in several directories", hint=hint))
-    data = encode_graph_file(graph, _make_encoder(placement, parameters, _list_arrays(parameters)))
+    data = encode_graph_file(graph, _make_encoder(placement, parameters, arrays))
     if data.size > LARGEST:
         raise RefusedError(Fault(f"the model has {format_bytes(data.size)}, and 2 GiB is the most"))
     return b"".join(data.pieces()), folder
+
+
+def _list_remote(graph: Graph, parameters: ParameterFile | None) -> dict[str, Record]:
+    """Return the records of external data by name. Raises RefusedError where it cannot be read into one model."""
+    places = {node.name: place for node, place in list_external(graph)}
+    size = sum(place.end - place.start for place in places.values())
+    records = {record.key or "": record for record in parameters.records} if parameters is not None else {}
+    if size > LARGEST or not records.keys() >= places.keys():
+        hint = "copy the model and its data to this machine first"
+        message = f"the model has {format_bytes(size)} of external data at a URL, which onnxruntime cannot open"
+        raise RefusedError(Fault(message, hint=hint))
+    return {name: records[name] for name in places}
 
 
 def _make_encoder(placement: Placement, parameters: ParameterFile | None, arrays: Mapping[str, Record]) -> TensorEncoder:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import msgspec
@@ -15,7 +14,9 @@ from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import TensorType, read_type
 from graphshare.formats.open_source import open_source
 from graphshare.formats.params.records import ParameterFile
+from graphshare.formats.paths import describe_file
 from graphshare.ir.graph import Graph, Node
+from graphshare.text.urls import redact
 
 VALUE_INFO = 13
 
@@ -50,14 +51,14 @@ def find_missing_data(graph: Graph) -> Iterator[MissingData]:
             continue
         if place.path not in sizes:
             try:
-                sizes[place.path] = os.path.getsize(place.path)
-            except OSError:
+                sizes[place.path] = describe_file(place.path).size
+            except (OSError, InputError):
                 sizes[place.path] = None
-        size = sizes[place.path]
+        size, name = sizes[place.path], redact(place.path)
         if size is None:
-            yield MissingData(node, f"{place.path} does not exist")
+            yield MissingData(node, f"{name} does not exist")
         elif size < place.end:
-            yield MissingData(node, f"{place.path} has {size:,} bytes, and the data ends at byte {place.end:,}")
+            yield MissingData(node, f"{name} has {size:,} bytes, and the data ends at byte {place.end:,}")
 
 
 def list_opsets(graph: Graph) -> set[str]:

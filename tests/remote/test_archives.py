@@ -60,7 +60,9 @@ def test_faults_of_archives(archive: Path, monkeypatch: pytest.MonkeyPatch, caps
         gs.load(f"zip://nets/lenet::{archive}")
 
 
-def test_external_weights_at_a_url(site: WebServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_external_weights_at_a_url(
+    site: WebServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copy(FIXTURES / "lenet-symbol.json", tmp_path)
     shutil.copy(FIXTURES / "lenet-0000.params", tmp_path)
     gs.export(tmp_path / "lenet", tmp_path / "net.onnx", shapes={"data": (1, 1, 28, 28)}, weights="external", verify=False)
@@ -75,6 +77,11 @@ def test_external_weights_at_a_url(site: WebServer, tmp_path: Path, capsys: pyte
         main.run(["rename", f"{site.url}/net.onnx", "--match", "conv2_weight", "--to", "w", "-o", f"{tmp_path}/new.onnx"]) == 0
     )
     assert main.run(["verify", f"{tmp_path}/new.onnx", *against]) == 0
+    assert main.run(["verify", f"{site.url}/net.onnx", "--against", f"{tmp_path}/net.onnx"]) == 0
+    assert main.run(["check", f"{site.url}/net.onnx"]) == 0
+    monkeypatch.chdir(tmp_path)  # a URL is not below the directory of the output
+    assert main.run(["rename", f"{site.url}/net.onnx", "--match", "conv2_weight", "--to", "w", "-o", "beside.onnx"]) == 0
+    assert (tmp_path / "beside.onnx.data").read_bytes() == (tmp_path / "new.onnx.data").read_bytes()
     (tmp_path / "net.onnx.data").unlink()
     assert main.run(["inspect", f"{site.url}/net.onnx"]) == 2
     assert "net.onnx.data: does not exist" in capsys.readouterr().err

@@ -12,6 +12,7 @@ from graphshare.formats.onnx.stored import Span, TensorPlace, find_stored
 from graphshare.formats.onnx.wire import encode_text, scan
 from graphshare.ir.graph import Graph, Node
 from graphshare.text.format import format_bytes, format_names
+from graphshare.text.urls import is_url
 
 Weights = Literal["share", "copy"]
 """What copies of an initializer do: point at the one range of their data, or have a range of their own."""
@@ -31,6 +32,7 @@ class Placement:
     """
 
     def __init__(self, graph: Graph, target: str, weights: Weights = "share", *, no_copy: bool = False) -> None:
+        self._is_remote = is_url(target)
         self._folder = os.path.realpath(os.path.dirname(target) or ".")
         self._locations: dict[str, str | None] = {}
         self._changes: dict[Node, tuple[str, int]] = {}
@@ -86,7 +88,7 @@ class Placement:
         """Return the location of a file as the model names it from its directory; None where it is not in that."""
         if path not in self._locations:
             real = os.path.realpath(path)
-            inside = os.path.commonpath((real, self._folder)) == self._folder
+            inside = is_url(path) == self._is_remote and os.path.commonpath((real, self._folder)) == self._folder
             self._locations[path] = os.path.relpath(real, self._folder).replace(os.sep, "/") if inside else None
         return self._locations[path]
 
