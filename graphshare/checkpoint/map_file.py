@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError
 from graphshare.formats.mxnet.layout import write_symbol
 from graphshare.formats.mxnet.source import restyle
 from graphshare.formats.open_source import read_file
-from graphshare.ir.graph import Branch, Graph, Kept, Node, Rewrite
+from graphshare.ir.graph import Graph, Node, Rewrite
 from graphshare.ir.rebuild import StoredNames, rename_node
 from graphshare.text.format import format_count
-from graphshare.text.json_text import encode_json
 from graphshare.text.names import did_you_mean
 from graphshare.text.short_repr import ShortRepr, quote_name
 from graphshare.text.urls import local_path
@@ -96,117 +93,14 @@ def parse_map(data: bytes, where: str) -> MapFile:
     return MapFile([MapEntry(Place(None, old), Place(None, new)) for old, new in pairs], by_name=True, where=where)
 
 
-def describe_rewrite(model: Checkpoint) -> dict[str, Any]:
-    """Return the map of a model's rewrites as plain data; ``schemas/map.schema.json`` describes it.
-
-    ``how`` is ``kept`` (the same node), ``renamed``, ``copied`` (several images), ``tied`` (one node for several branches),
-    ``dropped`` (a connected input too) or ``implied`` (a name without a node).
-    """
-    rewrite, sources = _rewrite_of(model)
-    numbers = {source.graph: i for i, source in enumerate(sources)}
-    new_ids = {node: i for i, node in enumerate(_list_as_read(rewrite.graph))}
-    shared = _images_by_count(rewrite)
-    copies = Counter(branch.source for branch in rewrite.branches)
-    entries = []
-    for branch in rewrite.branches:
-        for i, node in enumerate(branch.source.nodes):
-            image = branch.images.get(node)
-            kind = "variable" if node.is_variable else "operator"
-            entries.append(
-                {
-                    "branch": branch.label,
-                    "graph": numbers[branch.source],
-                    "from": {"id": i, "name": node.name, "kind": kind, **_describe_names(node)},
-                    "to": None if image is None else {"id": new_ids[image], "name": image.name, **_describe_names(image)},
-                    "how": _how(node, image, shared, copies[branch.source]),
-                }
-            )
-    for rename in rewrite.renames:
-        graph = next(numbers[b.source] for b in rewrite.branches if b.label == rename.branch)
-        entries.append(
-            {
-                "branch": rename.branch,
-                "graph": graph,
-                "from": {"id": None, "name": rename.old, "kind": "variable"},
-                "to": {"id": None, "name": rename.new},
-                "how": "implied",
-            }
-        )
-    files = [{"file": _readable(source.where), "sha256": _hash(source)} for source in sources]
-    return {"version": MAP_VERSION, "sources": files, "entries": entries}
-
-
-def _list_as_read(graph: Graph) -> Sequence[Node]:
-    """Return the nodes in the order that they have when the graph is written and read again."""
-    if not graph.source.holds_parameters:
-        return graph.nodes
-    from graphshare.formats.onnx.write import list_as_read  # start-up: symbol files need no other format
-
-    return list_as_read(graph)
-
-
-def _describe_names(node: Node) -> dict[str, Any]:
-    """Return the stored names of a node that its name does not say."""
-    details = node.details
-    if details is None or not node.op or (not details.label and details.outputs == (node.name,)):
-        return {}
-    return {"outputs": list(details.outputs), "label": details.label}
-
-
-def _hash(source: Checkpoint) -> str:
-    """Return the sha256 of a model's file in hexadecimal digits."""
-    from hashlib import sha256  # takes time to import
-
-    if not source.graph.source.holds_parameters:
-        return sha256(source.data).hexdigest()
-    from graphshare.formats.onnx.write import encode_graph_file  # start-up: symbol files need no other format
-
-    return _digest(encode_graph_file(source.graph).pieces())
-
-
-def _digest(pieces: Iterable[bytes | memoryview]) -> str:
+def digest(pieces: Iterable[bytes | memoryview]) -> str:
+    """Return the sha256 of a text in pieces, in hexadecimal digits."""
     from hashlib import sha256  # takes time to import
 
     digest = sha256()
     for piece in pieces:
         digest.update(piece)
     return digest.hexdigest()
-
-
-def _rewrite_of(model: Checkpoint) -> tuple[Rewrite, tuple[Checkpoint, ...]]:
-    """Return the rewrite with its sources; a model that was not rewritten maps every node to itself."""
-    if model.rewrite is not None:
-        return model.rewrite, model.sources
-    return Rewrite(model.graph, (Branch("", model.graph, Kept(model.graph)),)), (model,)
-
-
-def _readable(path: str) -> str:
-    """Return a path as text; bytes that are not UTF-8 become replacement characters."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def _images_by_count(rewrite: Rewrite) -> dict[Node, int]:
-    """Return how many branches each new node serves."""
-    counts: dict[Node, int] = {}
-    for branch in rewrite.branches:
-        for image in branch.images.values():
-            counts[image] = counts.get(image, 0) + 1
-    return counts
-
-
-def _how(node: Node, image: Node | None, shared: Mapping[Node, int], branches: int) -> str:
-    if image is None:
-        return "dropped"
-    if shared[image] > 1:
-        return "tied"
-    if image is node or image.name == node.name:
-        return "kept"
-    return "copied" if branches > 1 else "renamed"
-
-
-def map_text(model: Checkpoint) -> str:
-    """Return the text of a model's map file."""
-    return msgspec.json.format(encode_json(describe_rewrite(model)), indent=2).decode() + "\n"
 
 
 def names_from_map(map_file: MapFile, graph: Graph, *, inverse: bool = False) -> dict[Node, str]:
@@ -259,10 +153,10 @@ def restore_escapes(rewrite: Rewrite, map_file: MapFile) -> Rewrite | None:
     if graph.source.holds_parameters:
         from graphshare.formats.onnx.write import encode_graph_file  # start-up: symbol files need no other format
 
-        return rewrite if _digest(encode_graph_file(graph).pieces()) == map_file.sources[0].sha256 else None
+        return rewrite if digest(encode_graph_file(graph).pieces()) == map_file.sources[0].sha256 else None
     for escapes in (None, "mxnet", "json", "ascii"):
         tried = graph if escapes is None else restyle(graph, escapes=escapes)
-        if _digest(write_symbol(tried)) == map_file.sources[0].sha256:
+        if digest(write_symbol(tried)) == map_file.sources[0].sha256:
             return msgspec.structs.replace(rewrite, graph=tried)
     return None
 

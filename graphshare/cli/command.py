@@ -65,6 +65,13 @@ class Command(click.Command):
         if any(parameter.name in _OUTPUTS for parameter in self.params):
             self.params.append(_make_overwrite())
         self.params.append(_make_quiet())
+        self._parser: Any = None  # of a class that click keeps to itself
+
+    def make_parser(self, ctx: click.Context) -> Any:
+        if self._parser is None:  # made once: a worker of a fleet runs a command a thousand times
+            self._parser = super().make_parser(ctx)
+        self._parser.ctx = ctx
+        return self._parser
 
     def invoke(self, ctx: click.Context) -> Any:
         ctx.params = {name: _localize(value) for name, value in ctx.params.items()}

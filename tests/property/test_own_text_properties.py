@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphshare.checkpoint.map_file import map_text, names_from_map, parse_map
+from graphshare.checkpoint.map_file import names_from_map, parse_map
+from graphshare.checkpoint.map_text import map_text
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.formats.mxnet.graph_differences import find_differences
 from graphshare.formats.mxnet.layout import write_symbol

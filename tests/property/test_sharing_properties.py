@@ -12,7 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from graphshare.checkpoint.chain import follow_rewrite
-from graphshare.checkpoint.map_file import map_text, names_from_map, parse_map, restore_escapes
+from graphshare.checkpoint.map_file import names_from_map, parse_map, restore_escapes
+from graphshare.checkpoint.map_text import map_text
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.self_check import check_isomorphic, check_written
 from graphshare.errors import GraphshareError, RefusedError

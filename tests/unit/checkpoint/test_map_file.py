@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import graphshare as gs
 from graphshare.checkpoint.map_file import names_from_map, parse_map, read_map
+from graphshare.checkpoint.map_text import describe_rewrite, map_text
 from tests.surroundings import ROOT
 
 LENET = ROOT / "fixtures" / "lenet"
@@ -63,3 +65,15 @@ def test_a_map_of_another_graph_is_refused(tmp_path: Path) -> None:
     gs.save(gs.duplicate(LENET, "b-", drop_original=True), tmp_path / "two", map=tmp_path / "m")
     with pytest.raises(gs.GraphshareError, match="the graph does not have"):
         gs.rename(gs.extract(LENET, "pool1"), map=tmp_path / "m")
+
+
+@pytest.mark.parametrize("settings", [{}, {"mode": "tie"}, {"drop_original": True}, {"upto": ["fc1"]}, {"prefixes": ['ä"-']}])
+def test_the_text_of_a_map_is_that_of_its_plain_data(settings: dict[str, Any]) -> None:
+    model = gs.duplicate(gs.load(ROOT / "fixtures/lenet"), **{"prefixes": ["b-", "c-"], **settings})
+    expected = msgspec.json.format(msgspec.json.encode(describe_rewrite(model)), indent=2).decode() + "\n"
+    assert map_text(model) == expected
+
+
+def test_the_texts_of_a_rename_and_of_an_onnx_model_are_those_of_their_plain_data() -> None:
+    for model in (gs.rename(gs.load(ROOT / "fixtures/lenet"), prefix="x-"), gs.load(ROOT / "fixtures/small.onnx")):
+        assert json.loads(map_text(model)) == describe_rewrite(model)
