@@ -128,7 +128,12 @@ def read_file(path: str, *, most: int = 1 << 30) -> bytes:
 def reopen_source(path: str, identity: Identity) -> ByteSource:
     """Open a source that was read before. Raises InputError when it is gone or has another identity now."""
     size = int(identity[0]) if identity else 0
-    source = open_source(path, first=size if size <= _SMALL else 0)
+    if is_url(path) and 0 < size <= _SMALL:
+        from graphshare.formats.remote.source import open_small_url  # start-up: only URLs need it
+
+        source = open_small_url(path, identity)
+    else:
+        source = open_source(path)
     if source.identity != identity:
         source.close()
         raise InputError(Fault("changed since it was indexed", where=path, hint=BUSY))

@@ -207,6 +207,12 @@ def test_an_object_that_changes_after_it_was_indexed(site: WebServer, lenet: Pat
         model.params["conv1_weight"]
 
 
+def test_a_small_parameter_file_is_read_once(site: WebServer, lenet: Path) -> None:
+    assert main.run(["check", f"{site.url}/lenet"]) == 0
+    requests = [wanted for _, path, wanted in site.requests if path.endswith(".params")]
+    assert requests.count(f"bytes=0-{(lenet / 'lenet-0000.params').stat().st_size - 1}") == 1
+
+
 def test_a_server_without_ranges(site: WebServer, lenet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site.ranges = False
     assert len(read_index(f"{site.url}/lenet-0000.params").records) == 16

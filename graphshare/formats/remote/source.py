@@ -42,6 +42,11 @@ class RemoteFile(ByteSource):
         self._start = start
         self._is_whole = len(start.data) == start.size
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the first answer has all bytes, and a tag that another content would not have."""
+        return self._is_whole and self._version.startswith('"')
+
     def read_at(self, offset: int, length: int) -> bytes:
         if offset + length > self.size:
             raise_shrunk(self.name, self.size)
@@ -127,6 +132,20 @@ def open_url(url: str, *, first: int = 0) -> ByteSource:
     if _scheme_of_link(url) in _ARCHIVES:
         return _copy(place)
     return RemoteFile(url, choose_fetch(place) or _FileSystemRanges(place), first=max(first, WINDOW))
+
+
+def open_small_url(url: str, identity: Identity) -> ByteSource:
+    """Open a file at a URL that is read as a whole, by one request. The last one is kept: its tag says that it is the same."""
+    for kept in _small:
+        if (kept.name, kept.identity) == (url, identity):
+            return kept
+    source = open_url(url, first=int(identity[0]))
+    if isinstance(source, RemoteFile) and source.is_kept:
+        _small[:] = [source]
+    return source
+
+
+_small: list[RemoteFile] = []
 
 
 def _scheme_of_link(url: str) -> str:
