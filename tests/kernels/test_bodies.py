@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan, missing_kernels
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
+from graphshare.ops.onednn import convolution, filters
+from graphshare.ops.onednn.products import sum_by_channel
 from tests.elementwise import describe_mismatch
 from tests.kernels.recordings import WITH_BODIES, cases, recorded, recorded_outputs, tolerance_of
 from tests.symbols import document, operator, variable
@@ -42,6 +45,22 @@ def test_a_node_with_bodies(family: str, number: int, case: dict[str, Any]) -> N
     for got, want in zip(outputs, wanted, strict=True):
         mismatch = describe_mismatch(got, want, tolerance_of(case, want))
         assert mismatch is None, mismatch
+
+
+def test_integers_with_a_filter_for_each_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filters, "_MANY", 1)
+    calls = Counter[str]()
+
+    def count_and_sum(*given: Any) -> Any:
+        calls["sums"] += 1
+        return sum_by_channel(*given)
+
+    monkeypatch.setattr(convolution, "sum_by_channel", count_and_sum)
+    for parameters in cases(WITH_BODIES):
+        family, number, case = parameters.values
+        if case["op"] == "_sg_mkldnn_conv" and "num_group" in str(case["subgraphs"]) and "quantized" in case["attrs"]:
+            test_a_node_with_bodies(family, number, case)
+    assert calls
 
 
 def bare(case: dict[str, Any], **shapes: tuple[int, ...]) -> Any:

@@ -89,6 +89,9 @@ def test_sums_of_integers_are_exact(window: Window, block: int, largest: int, mo
     assert (len(parts) > 1) == (largest > 255)
     found = products.sum_products(x, matrix, parts, window, np.empty)
     assert (found.swapaxes(0, 1) == summed(x, weight, window, 1)).all()
+    filters = rng.integers(-128, 128, (7, 1, *window.kernel)).astype(np.float32)
+    found = products.sum_by_channel(x, np.ascontiguousarray(filters.reshape(7, -1).T), window, np.empty)
+    assert (found.swapaxes(0, 1) == summed(x, filters, window, 7)).all()
 
 
 def test_taps_beside_a_small_image_are_not_multiplied() -> None:

@@ -19,7 +19,7 @@ from graphshare.ops.convolution.forward import convolution
 from graphshare.ops.convolution.kernel import convolution_cost
 from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Kernel, KernelError, Shapes, Types
 from graphshare.ops.onednn.filters import Filters, Inner, attributes_of, per_unit, quantize_filters
-from graphshare.ops.onednn.products import sum_products
+from graphshare.ops.onednn.products import sum_by_channel, sum_products
 from graphshare.ops.quantization.ranges import ENDS, range_end, round_to, with_ranges
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -164,14 +164,16 @@ def _sum_products(context: Context, conv: Attrs, x: Array, filters: Filters) -> 
     oneDNN adds 128 to signed data, and subtracts its share of every sum in floats.
     """
     weights = filters.weights
-    if filters.parts:
+    if weights.ndim == 2:
+        wide = sum_by_channel(x, weights, filters.window, context.empty).swapaxes(0, 1)
+    elif filters.parts:
         wide = sum_products(x, weights, filters.parts, filters.window, context.empty).swapaxes(0, 1)
     else:
         wide = convolution(context, {**conv, "no_bias": True}, x.astype(weights.dtype), weights)
     tail = (1,) * (wide.ndim - 2)
     if filters.shift is not None:
         wide += filters.shift.reshape(-1, *tail).astype(wide.dtype)  # both are exact in the dtype of the sums
-    sums = wide.astype(np.float32, copy=False)
+    sums: Array = wide.astype(np.float32, copy=False)
     if filters.shift is not None:
         sums -= filters.shift.reshape(-1, *tail).astype(np.float32)
     if filters.bias is not None:

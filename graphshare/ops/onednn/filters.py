@@ -23,6 +23,9 @@ _LARGEST = np.float32(2147483647)
 
 _ROOM = np.float32(1 << 30)  # the largest bias that oneDNN adds
 
+_MANY = 64
+"""Number of channels from which sums over windows are fast with a filter for each channel."""
+
 
 Inner = Sequence[tuple[str, Attrs]]
 
@@ -31,7 +34,8 @@ class Filters(NamedTuple):
     """The integer weights of a convolution, in float32, or in float64 where only that adds them exactly.
 
     ``weights`` are (filters, taps, C), for products of which each of ``parts``, columns (taps, C), has sums that float32 holds
-    exactly. Without parts they have the shape of the operator's input. ``window`` is that of the convolution.
+    exactly; or (taps, C) with a filter for each channel; otherwise they have the shape of the operator's input, and no parts.
+    ``window`` is that of the convolution.
 
     ``units`` are their steps per 1.0, ``reach`` is the largest absolute weight before. ``bias`` is in steps of the products,
     ``shift`` what 128 added to all data adds to the sums of each filter, None where that is exact, and so changes nothing.
@@ -83,8 +87,11 @@ def quantize_filters(
     shift = 128 * matrix.sum(axis=(1, 2), dtype=np.float64) if is_shifted else None
     reach = np.float32(np.abs(weight).max())
     window = window_of(conv)
-    if conv["num_group"] > 1 or is_channels_last(conv["layout"]) or min(window.pad) < 0:
-        exact = (128 if dtype == np.int8 else 255) * largest <= EXACT
+    exact = (128 if dtype == np.int8 else 255) * largest <= EXACT
+    is_plain = not is_channels_last(conv["layout"]) and min(window.pad) >= 0
+    if is_plain and exact and conv["num_group"] == len(whole) >= _MANY and whole.shape[1] == 1:
+        return Filters(np.ascontiguousarray(matrix[:, 0].T), [], window, units, term, shift, reach)
+    if conv["num_group"] > 1 or not is_plain:
         return Filters(whole if exact else whole.astype(np.float64), [], window, units, term, shift, reach)
     matrix = np.ascontiguousarray(matrix.swapaxes(1, 2))
     parts = exact_parts(matrix.reshape(len(matrix), -1), 128 if dtype == np.int8 else 255)

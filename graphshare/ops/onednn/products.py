@@ -1,7 +1,8 @@
-"""Convolutions of 8-bit integers, of one group: sums of products in float32, which are exact up to 2**24.
+"""Convolutions of 8-bit integers as sums of products in float32, which are exact up to 2**24.
 
 The image is copied into its padding with channels last, as bytes; there a row of a window is contiguous. All windows are then
-copied at once, and become float32 in the same pass.
+copied at once, and become float32 in the same pass. With a filter for each channel the windows are not copied. Other groups
+are left to :mod:`graphshare.ops.convolution`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise, product
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -97,26 +98,49 @@ def sum_products(x: Array, weights: Array, parts: Sequence[slice], window: Windo
         _multiply(weights[:, 0], columns.reshape(channels, -1), parts, 0, sums)
         return sums.reshape(-1, *columns.shape[1:])
     layout = _layout_of(x.shape[2:], window)
-    padded = empty((count, *layout.room, channels), x.dtype)
-    padded.fill(0)
-    padded[(slice(None), *layout.goal)] = np.moveaxis(x, 1, -1)[(slice(None), *layout.source)]
+    padded = _pad(x, layout, x.dtype, empty)
     first_column = layout.taps.start * channels
     matrix = weights[:, layout.taps].reshape(len(weights), -1)
     height, line = layout.counts[0], prod(layout.counts[1:])
-    steps = [size * step for size, step in zip(padded.strides[1:], window.stride, strict=False)]
-    reach = [size * step for size, step in zip(padded.strides[1:], window.dilate, strict=False)]
     images = max(1, _BLOCK // max(1, height * line * matrix.shape[1]))
     rows = height if images > 1 else max(1, min(height, _BLOCK // (line * matrix.shape[1])))
     sums = empty((len(weights), count * height * line), dtype)
     for first, row in product(range(0, count, images), range(0, height, rows)):
-        shape = (min(images, count - first), min(rows, height - row), *layout.counts[1:], *layout.kernel, channels)
-        start = first * padded.strides[0] + row * steps[0]
-        windows: Array = np.ndarray(shape, x.dtype, padded, start, (padded.strides[0], *steps, *reach, padded.itemsize))
+        windows = _windows(padded, layout, window, slice(first, first + images), slice(row, row + rows))
         columns = empty((windows.size // matrix.shape[1], matrix.shape[1]), matrix.dtype)
-        columns.reshape(shape)[...] = windows
+        columns.reshape(windows.shape)[...] = windows
         begin = (first * height + row) * line
         _multiply(matrix, columns.T, parts, first_column, sums[:, begin : begin + len(columns)])
     return sums.reshape(-1, count, *layout.counts)
+
+
+def sum_by_channel(x: Array, weights: Array, window: Window, empty: Empty) -> Array:
+    """Return the convolution of integers (N, C, spatial) with a filter for each channel (taps, C), as (C, N, spatial)."""
+    layout = _layout_of(x.shape[2:], window)
+    windows = _windows(_pad(x, layout, weights.dtype, empty), layout, window, slice(0, len(x)), slice(0, layout.counts[0]))
+    rank = len(layout.kernel)
+    axes, taps = range(2 * rank + 2), weights[layout.taps].reshape(*layout.kernel, -1)
+    sums = np.einsum(windows, [*axes], taps, [*axes[rank + 1 :]], [*axes[: rank + 1], axes[-1]])
+    return np.moveaxis(sums, -1, 0)
+
+
+def _pad(x: Array, layout: _Layout, dtype: Any, empty: Empty) -> Array:
+    """Return the padded images with channels last: (N, room, C)."""
+    padded = empty((len(x), *layout.room, x.shape[1]), dtype)
+    padded.fill(0)
+    padded[(slice(None), *layout.goal)] = np.moveaxis(x, 1, -1)[(slice(None), *layout.source)]
+    return padded
+
+
+def _windows(padded: Array, layout: _Layout, window: Window, images: slice, rows: slice) -> Array:
+    """Return a view of the windows of some images at some positions of the first axis: (N, positions, taps, C)."""
+    item, strides = padded.strides[0], padded.strides[1:]
+    steps = [size * step for size, step in zip(strides, window.stride, strict=False)]
+    reach = [size * step for size, step in zip(strides, window.dilate, strict=False)]
+    counts = (len(range(len(padded))[images]), len(range(layout.counts[0])[rows]), *layout.counts[1:])
+    start = images.start * item + rows.start * steps[0]
+    shape = (*counts, *layout.kernel, padded.shape[-1])
+    return np.ndarray(shape, padded.dtype, padded, start, (item, *steps, *reach, strides[-1]))
 
 
 def _multiply(matrix: Array, columns: Array, parts: Sequence[slice], first: int, out: Array) -> None:
