@@ -52,7 +52,7 @@ class Slot:
     def receive(self) -> Result | Killed | None:
         """Return what the process has sent: a result, or None for the news that it is ready."""
         try:
-            result = self.connection.recv()
+            result: Result | None = self.connection.recv()
         except (EOFError, OSError):
             self.close()
             return Killed(_GONE)
@@ -83,12 +83,17 @@ class _Running:
     def add(self, slot: Slot, task: Task) -> None:
         self.tasks[slot.submit(task)] = slot, task, time.monotonic()
 
+    def list_ready(self, seconds: float | None) -> list[Connection[Task, Result | None]]:
+        """Return those from which something can be received, at once or within ``seconds``; None waits as long as it takes."""
+        ready = wait(list(self.tasks), seconds)
+        return [connection for connection in self.tasks if connection in ready]
+
     def wait(self) -> Iterator[tuple[Slot, Task, Result | Killed]]:
         """Yield what has ended, if anything; tasks with a time limit are looked at when it has passed."""
         now = time.monotonic()
         left = [_time_left(slot, task, submitted, now) for slot, task, submitted in self.tasks.values()]
         first = min((seconds for seconds in left if seconds is not None), default=None)
-        for connection in wait(list(self.tasks), None if first is None else max(0.0, first)):
+        for connection in self.list_ready(None if first is None else max(0.0, first)):
             slot, task, _ = self.tasks[connection]
             outcome = slot.receive()
             if outcome is not None:
@@ -147,7 +152,7 @@ def _close(slots: list[Slot], running: _Running) -> None:
         slot.signal(signal.SIGTERM)
     late = time.monotonic() + _PATIENCE
     while running.tasks:
-        ready = wait(list(running.tasks), max(0.0, late - time.monotonic()))
+        ready = running.list_ready(max(0.0, late - time.monotonic()))
         if not ready:
             break
         for connection in ready:

@@ -53,6 +53,8 @@ def _descriptor_number(path: str) -> int | None:
     path = os.path.abspath(path)
     if path in _STANDARD:
         return _STANDARD[path]
+    if not path[-1:].isdigit():  # most paths, which then need not be resolved
+        return None
     for candidate in (path, os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))):
         match = re.fullmatch(_DESCRIPTOR, candidate)
         if match is not None and (not candidate.startswith("/proc/") or _is_own(candidate)):
