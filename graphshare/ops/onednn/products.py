@@ -91,7 +91,8 @@ def sum_products(x: Array, weights: Array, parts: Sequence[slice], window: Windo
     dtype = weights.dtype if len(parts) == 1 else np.dtype(np.float64)
     if max(window.extent) == 1 and not any(window.pad):
         if max(window.stride) > 1:
-            x = x[(..., *(slice(None, None, step) for step in window.stride))]
+            steps = (slice(None), slice(None), *(slice(None, None, step) for step in window.stride))
+            x = x[steps]
         columns = empty((channels, count, *x.shape[2:]), weights.dtype)
         columns[...] = x.swapaxes(0, 1)
         sums = empty((len(weights), prod(columns.shape[1:])), dtype)
@@ -128,7 +129,8 @@ def _pad(x: Array, layout: _Layout, dtype: Any, empty: Empty) -> Array:
     """Return the padded images with channels last: (N, room, C)."""
     padded = empty((len(x), *layout.room, x.shape[1]), dtype)
     padded.fill(0)
-    padded[(slice(None), *layout.goal)] = np.moveaxis(x, 1, -1)[(slice(None), *layout.source)]
+    goal, source = (slice(None), *layout.goal), (slice(None), slice(None), *layout.source)
+    padded[goal] = np.moveaxis(x[source], 1, -1)
     return padded
 
 
@@ -140,7 +142,8 @@ def _windows(padded: Array, layout: _Layout, window: Window, images: slice, rows
     counts = (len(range(len(padded))[images]), len(range(layout.counts[0])[rows]), *layout.counts[1:])
     start = images.start * item + rows.start * steps[0]
     shape = (*counts, *layout.kernel, padded.shape[-1])
-    return np.ndarray(shape, padded.dtype, padded, start, (item, *steps, *reach, strides[-1]))
+    windows: Array = np.ndarray(shape, padded.dtype, padded, start, (item, *steps, *reach, strides[-1]))
+    return windows
 
 
 def _multiply(matrix: Array, columns: Array, parts: Sequence[slice], first: int, out: Array) -> None:
