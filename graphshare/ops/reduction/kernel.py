@@ -65,12 +65,12 @@ def np_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Sh
     return inputs, [unify(_reduce_shape(shape, np_axes_of(attrs, len(shape)), attrs["keepdims"], ()), outputs[0])]
 
 
-def _forward(reduce: Reduce, shapes: Any = _shapes, axes_named: Any = axes_of) -> Callable[[Context, Attrs, Array], Array]:
+def _forward(
+    reduce: Reduce, scalar: tuple[int, ...] = (1,), axes_named: Any = axes_of
+) -> Callable[[Context, Attrs, Array], Array]:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        axes = axes_named(attrs, x.ndim)
-        with np.errstate(all="ignore"):
-            result = reduce(x, axes, attrs["keepdims"])
-        return np.reshape(result, shapes(attrs, [x.shape], [None])[1][0])
+        result = reduce(x, axes_named(attrs, x.ndim), attrs["keepdims"])
+        return result if result.ndim else result.reshape(scalar)
 
     return forward
 
@@ -82,7 +82,7 @@ def _accumulator_dtype(x: Array) -> Any:
 
 def reduce_sum(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Return the sum."""
-    return convert(np.asarray(np.sum(x, axis=axes, keepdims=keepdims, dtype=_accumulator_dtype(x))), x.dtype)
+    return convert(np.asarray(np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=_accumulator_dtype(x))), x.dtype)
 
 
 def reduce_product(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
@@ -92,7 +92,7 @@ def reduce_product(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
 
 def reduce_mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Return the mean; of integers the (wrapped) sum divided without the fraction."""
-    total = np.asarray(np.sum(x, axis=axes, keepdims=keepdims, dtype=_accumulator_dtype(x)))
+    total = np.asarray(np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=_accumulator_dtype(x)))
     count = x.size // total.size if total.size else 1
     if x.dtype.kind in "iu":
         return np.asarray(np.sign(total) * (np.abs(total) // count)).astype(x.dtype)
@@ -212,7 +212,7 @@ def _np_reduction(reduce: Reduce, *, floating: bool = False) -> Forward:
         (dtype,) = rule(attrs, [str(x.dtype)], [None])[1]
         if not x.size:  # in MXNet an empty product is 0 too
             return np.zeros(np_shapes(attrs, [x.shape], [None])[1][0], dtype)  # type: ignore[arg-type]
-        return _forward(reduce, np_shapes, np_axes_of)(context, attrs, convert(x, dtype))
+        return _forward(reduce, (), np_axes_of)(context, attrs, convert(x, dtype))
 
     return forward
 
@@ -256,7 +256,7 @@ KERNELS = with_limits(
     Kernel("_np_cumsum", cumsum, _cumsum_shapes, _np_types),
     Kernel("_np_sum", _np_reduction(reduce_sum), np_shapes, _np_types),
     Kernel("_np_prod", _np_reduction(reduce_product), np_shapes, _np_types),
-    Kernel("_np_max", _forward(_largest, np_shapes, np_axes_of), np_shapes, same_dtypes),
-    Kernel("_np_min", _forward(_smallest, np_shapes, np_axes_of), np_shapes, same_dtypes),
+    Kernel("_np_max", _forward(_largest, (), np_axes_of), np_shapes, same_dtypes),
+    Kernel("_np_min", _forward(_smallest, (), np_axes_of), np_shapes, same_dtypes),
     Kernel("_npi_mean", _np_reduction(reduce_mean, floating=True), np_shapes, _np_mean_types),
 )
