@@ -7,6 +7,7 @@ the last of these, so that what is sent must also come at a pace.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
@@ -52,8 +53,7 @@ def describe_timeout(error: Exception) -> str:
 
 def s3_options(configured: Mapping[str, Any]) -> dict[str, Any]:
     """Return options of s3fs with these limits; ``configured`` are those of the user's configuration, which win."""
-    import os
-    from inspect import signature
+    from inspect import signature  # start-up: only S3 needs it
 
     from aiobotocore.config import AioConfig  # an optional package
 
@@ -61,12 +61,12 @@ def s3_options(configured: Mapping[str, Any]) -> dict[str, Any]:
     if not {"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"} & set(os.environ):
         settings["retries"] = {"total_max_attempts": 1 + len(DELAYS), "mode": "standard"}
     if "http_session_cls" in signature(AioConfig).parameters:  # older versions have none
-        settings["http_session_cls"] = _paced_session()
+        settings["http_session_cls"] = _make_session_class()
     return {**configured, "config_kwargs": {**settings, **configured.get("config_kwargs", {})}}
 
 
 @cache
-def _paced_session() -> type:
+def _make_session_class() -> type:
     """Return the class of connections to S3: each answer without a stream is there in time."""
     from aiobotocore.httpsession import AIOHTTPSession  # an optional package
 
