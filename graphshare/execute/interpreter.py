@@ -19,7 +19,7 @@ from graphshare.execute.plan import Plan, make_plan
 from graphshare.execute.pool import SMALL, Pool
 from graphshare.execute.step import Step
 from graphshare.ir.graph import Entry, Graph, Node
-from graphshare.ops.kernel import Array, Context, KernelError, Result, Shape, compute_now
+from graphshare.ops.kernel import Array, Context, KernelError, Result, RunSubgraph, Shape, compute_now
 from graphshare.progress import item_progress
 from graphshare.text.format import format_count, format_shape
 
@@ -82,7 +82,7 @@ def run_plan(
                 num_outputs=len(step.outputs),
                 shapes=shapes.get(step.node, ()) if shapes else (),
                 inner=step.inner,
-                run_subgraph=_subgraph_runner(step.node, training, rng, np_shape) if step.node.subgraphs else None,
+                run_subgraph=_find_runner(step, memo, training, rng, np_shape) if step.node.subgraphs else None,
                 empty=pool.empty,
                 once=memo.of(step) if memo is not None else compute_now,
             )
@@ -196,9 +196,16 @@ def _owner(array: Array) -> Array:
     return array
 
 
-def _subgraph_runner(
-    node: Node, training: bool, rng: np.random.Generator | None, np_shape: bool
-) -> Callable[[int, Sequence[Array]], list[Array]]:
+def _find_runner(step: Step, memo: Memo | None, training: bool, rng: np.random.Generator | None, np_shape: bool) -> RunSubgraph:
+    """Return the function that runs the subgraphs of ``step``; a bound graph keeps it, with their plans."""
+
+    def make() -> RunSubgraph:
+        return _subgraph_runner(step.node, training, rng, np_shape)
+
+    return make() if memo is None else memo.runner_of(step, make)
+
+
+def _subgraph_runner(node: Node, training: bool, rng: np.random.Generator | None, np_shape: bool) -> RunSubgraph:
     """Return a function that runs a subgraph of ``node`` on arrays for its variables, in MXNet's order."""
     plans: dict[int, tuple[Plan, list[Node]]] = {}
     inferences: dict[Any, Inference] = {}

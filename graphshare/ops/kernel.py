@@ -48,6 +48,7 @@ class KernelError(Exception):
     """A kernel refuses its attributes or inputs; the message says why. The interpreter adds the node and the shapes."""
 
 
+RunSubgraph = Callable[[int, Sequence[Array]], list[Array]]
 Once = Callable[[Sequence[int], Any, Callable[[], Any]], Any]
 
 
@@ -73,7 +74,7 @@ class Context(msgspec.Struct):
     rng: np.random.Generator | None = None
     reusable: tuple[bool, ...] = ()
     num_outputs: int = 1
-    run_subgraph: Callable[[int, Sequence[Array]], list[Array]] | None = None
+    run_subgraph: RunSubgraph | None = None
     shapes: Shapes = ()
     empty: Callable[[Sequence[int], Any], Array] = np.empty
     inner: Sequence[tuple[str, Attrs]] = ()

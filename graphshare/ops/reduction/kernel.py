@@ -80,9 +80,14 @@ def _accumulator_dtype(x: Array) -> Any:
     return np.float64 if x.dtype.kind == "f" else x.dtype
 
 
+def _add(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    add: Any = np.add.reduce  # a third of the time of np.sum for small arrays; its types want a literal keepdims
+    return np.asarray(add(x, axis=axes, keepdims=keepdims, dtype=_accumulator_dtype(x)))
+
+
 def reduce_sum(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Return the sum."""
-    return convert(np.asarray(np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=_accumulator_dtype(x))), x.dtype)
+    return convert(_add(x, axes, keepdims), x.dtype)
 
 
 def reduce_product(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
@@ -92,7 +97,7 @@ def reduce_product(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
 
 def reduce_mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Return the mean; of integers the (wrapped) sum divided without the fraction."""
-    total = np.asarray(np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=_accumulator_dtype(x)))
+    total = _add(x, axes, keepdims)
     count = x.size // total.size if total.size else 1
     if x.dtype.kind in "iu":
         return np.asarray(np.sign(total) * (np.abs(total) // count)).astype(x.dtype)

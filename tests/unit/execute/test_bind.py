@@ -134,3 +134,19 @@ def test_large_results_and_those_without_axes_are_computed_by_kernels(monkeypatc
         assert isinstance(found, np.ndarray)
         assert found.shape == shape
         assert bool(called) == by_kernel
+
+
+def test_subgraphs_are_planned_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    body = document([variable("x"), operator("exp", "inner", [0])], [1])
+    attrs = {"num_args": "2", "num_outputs": "1", "num_out_data": "1", "in_data_locs": "(0,)", "in_state_locs": "()"}
+    attrs["remain_locs"] = "()"
+    nodes = [variable("data"), operator("_foreach", "loop", [0], attrs=attrs, subgraphs=[body])]
+    net = gs.bind(load(document(nodes, [1]), tmp_path))
+    planned: list[Any] = []
+    original = interpreter.make_plan
+    monkeypatch.setattr(interpreter, "make_plan", lambda heads: planned.append(heads) or original(heads))
+    data = np.arange(6, dtype=np.float32).reshape(3, 2)
+    found = [net(data=data), net(data=data + 1), net(data=data[:2])]
+    assert len(planned) == 1
+    for x, outputs in zip((data, data + 1, data[:2]), found, strict=True):
+        assert np.array_equal(outputs["loop_output"], np.exp(x))
