@@ -142,7 +142,8 @@ class Bound:
         """Return the engine's program for these shapes; None where numpy computes."""
         if self._executor is None:
             return None
-        return self._executor.find_program(self._part.heads, values, inference, self._roles)
+        with memory_limit(self._max_memory):
+            return self._executor.find_program(self._part.heads, values, inference, self._roles)
 
     def _settle(self, fed: Mapping[Node, Any]) -> _Case:
         """Return what follows from inputs of these shapes and dtypes; cached."""

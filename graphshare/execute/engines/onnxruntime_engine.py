@@ -13,6 +13,8 @@ from graphshare.execute.engines.onnx_part import OnnxPart, translate_part
 from graphshare.execute.engines.onnx_session import Session, require_runtime
 from graphshare.ir.graph import Node
 from graphshare.ops.kernel import Array
+from graphshare.resources import describe_excess
+from graphshare.text.format import format_bytes
 
 # How its messages name a node.
 _NODE = re.compile("|".join((r"node with name '([^']*)'", r"in node \((.*?)\) is", r'In Node, \("([^"]*)"')))
@@ -31,8 +33,13 @@ class OnnxRuntime:
     def compile(self, part: Part) -> Compiled:
         """Return the part in a session of its own.
 
-        Raises NodesRefusedError for nodes without a translation, and for those that onnxruntime has no kernel for.
+        Raises NodesRefusedError for nodes without a translation, for those that onnxruntime has no kernel for, and for all
+        nodes where its copies of the weights do not fit into the memory limit.
         """
+        weights = sum(part.constants[node].nbytes for node in part.inference.nodes if node in part.constants)
+        if excess := describe_excess(weights, held=weights):
+            reason = f"onnxruntime copies the weights, which takes {format_bytes(weights)}, {excess}"
+            raise NodesRefusedError({node: reason for node in part.inference.nodes if not node.is_variable})
         translated = translate_part(part)
         try:
             session = Session(

@@ -10,7 +10,7 @@ import pytest
 
 import graphshare as gs
 from graphshare.analysis.shapes import infer
-from graphshare.errors import InputError, UsageError
+from graphshare.errors import InputError, RefusedError, UsageError
 from graphshare.execute.engines import onnx_session
 from graphshare.execute.engines.engine import NodesRefusedError, Part
 from graphshare.execute.engines.onnx_part import translate_part
@@ -41,6 +41,20 @@ def test_a_bound_network_gives_what_numpy_gives() -> None:
         for name, array in wanted.items():
             assert np.abs(found[name] - array).max() <= 1e-5 * np.abs(array).max()
     assert other.notes == []
+
+
+def test_copies_of_weights_beyond_the_memory_limit_are_left_to_numpy() -> None:
+    source, data = gs.load(LENET), np.zeros((1, 1, 28, 28), np.float32)
+    tight = 90_000  # the weights take 49 kB, numpy's values 39 kB beside them
+    net = gs.bind(source, engine="onnxruntime", max_memory=tight)
+    wanted = gs.run(source, feeds={"data": data}).outputs["softmax_output"]
+    assert np.array_equal(net(data=data)["softmax_output"], wanted)
+    (note,) = net.notes
+    assert "onnxruntime copies the weights" in note
+    assert "and the limit is" in note
+    assert gs.bind(source, engine="onnxruntime", max_memory=2 * tight)(data=data)
+    with pytest.raises(RefusedError, match="copies the weights"):
+        gs.bind(source, engine="onnxruntime", strict_engine=True, max_memory=tight)(data=data)
 
 
 def test_repeated_runs_are_equal_bit_for_bit() -> None:
