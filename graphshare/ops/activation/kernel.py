@@ -108,22 +108,29 @@ def _tanh_directly(dtype: str) -> Callable[..., Array]:
     return partial(np.tanh, order="C")
 
 
-_DIRECT: dict[str, Callable[[str], Callable[..., Array]]] = {
-    "relu": _relu_directly,
-    "sigmoid": _sigmoid_directly,
-    "tanh": _tanh_directly,
+_DIRECT: dict[Any, Callable[[str], Callable[..., Array]]] = {
+    relu: _relu_directly,
+    sigmoid: _sigmoid_directly,
+    tanh: _tanh_directly,
 }
 
 
-def _compute_directly(attrs: Attrs, dtypes: Sequence[str], name: str = "") -> Callable[..., Array] | None:
-    function = _DIRECT.get(name or attrs["act_type"])
-    return function(dtypes[0]) if function is not None and dtypes[0] in ("float32", "float64") else None
+def _find_direct(forward: Any, dtype: str) -> Callable[..., Array] | None:
+    function = _DIRECT.get(forward)
+    return function(dtype) if function is not None and dtype in ("float32", "float64") else None
 
 
-def activation_kernel(operator: str, name: str, epilogue: Epilogue | None = None) -> Kernel:
-    """Return the kernel of the activation ``name``."""
-    direct = partial(_compute_directly, name=name)
-    return Kernel(operator, accept_integers(_BY_TYPE[name]), same_shapes, same_dtypes, epilogue=epilogue, direct=direct)
+def activation_kernel(operator: str, forward: Any, epilogue: Epilogue | None = None) -> Kernel:
+    """Return the kernel of an activation that computes ``forward``; shape and dtype are those of the input."""
+
+    def direct(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
+        return _find_direct(forward, dtypes[0])
+
+    return Kernel(operator, accept_integers(forward), same_shapes, same_dtypes, epilogue=epilogue, direct=direct)
+
+
+def _direct_by_type(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
+    return _find_direct(_BY_TYPE[attrs["act_type"]], dtypes[0])
 
 
 def _clip_by_type(attrs: Attrs) -> Operation | None:
@@ -131,10 +138,10 @@ def _clip_by_type(attrs: Attrs) -> Operation | None:
 
 
 KERNELS = (
-    Kernel("Activation", activation, same_shapes, same_dtypes, epilogue=_clip_by_type, direct=_compute_directly),
-    activation_kernel("relu", "relu", lambda attrs: RELU),
-    activation_kernel("sigmoid", "sigmoid"),
-    activation_kernel("tanh", "tanh"),
-    activation_kernel("softsign", "softsign"),
+    Kernel("Activation", activation, same_shapes, same_dtypes, epilogue=_clip_by_type, direct=_direct_by_type),
+    activation_kernel("relu", relu, lambda attrs: RELU),
+    activation_kernel("sigmoid", sigmoid),
+    activation_kernel("tanh", tanh),
+    activation_kernel("softsign", softsign),
     *LEAKY_KERNELS,
 )
