@@ -146,7 +146,7 @@ def kill_and_resume(folder: Path, count: int) -> None:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(random.uniform(0.2, 0.3) * seconds + 0.5)
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()  # it may be over already
         process.wait()
         time.sleep(0.2)  # until its workers have noticed
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

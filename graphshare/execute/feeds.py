@@ -150,7 +150,7 @@ def for_variables(given: Mapping[str, T], variables: Collection[Node], *, option
 def parameter_values(
     variables: Sequence[Node], params: ParameterFile | None, is_auxiliary: Callable[[Node], bool]
 ) -> dict[Node, Any]:
-    """Return the arrays of the variables that a parameter file holds, memory-mapped where the format allows it.
+    """Return the arrays of the variables that a parameter file holds.
 
     Arrays that were never filled are left out.
     """
@@ -158,7 +158,7 @@ def parameter_values(
         return {}
     records = RecordsByName(params)
     values = {}
-    with ArrayReader(params) as reader:
+    with ArrayReader(params, together=True) as reader:
         for node in variables:
             record = records.of(node, auxiliary=is_auxiliary(node))
             if record is not None and record.shape is not None:

@@ -32,10 +32,11 @@ class ByteSource(ABC):
     """Bytes that are read by ranges. A context manager.
 
     ``name`` is what messages call the source (the path of a file), ``size`` its number of bytes, ``identity`` what changes with
-    its content. ``window`` is how many bytes of headers are worth reading at once.
+    its content. ``window`` is how many bytes of headers are worth reading at once, ``piece`` how many of a stream of elements.
     """
 
     window = 16 * 1024  # many small headers at once, little waste where records are large
+    piece = 1 << 20
     name: str
     size: int
     identity: Identity
@@ -43,6 +44,10 @@ class ByteSource(ABC):
     @abstractmethod
     def read_at(self, offset: int, length: int) -> bytes:
         """Return the ``length`` bytes from ``offset`` on. Raises InputError when they are not there or cannot be read."""
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        """Fill ``buffer``, one of bytes, with the bytes from ``offset`` on. Raises InputError as :meth:`read_at` does."""
+        buffer[:] = self.read_at(offset, len(buffer))
 
     def prefetch(self, bounds: Iterable[tuple[int, int]]) -> None:  # noqa: B027  # a local file is near enough
         """Get ready for reads between these offsets, where it is faster to ask for all of them at the same time."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import zip_longest
 
 from graphshare.analysis.roles import Kind, Role
 from graphshare.errors import Fault
-from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
@@ -136,7 +135,7 @@ def _values(params: ParameterFile, pairs: list[tuple[Node, Node, Record, Record]
     """A warning for each pair whose records differ in their bytes."""
     with ArrayReader(params) as left, ArrayReader(params) as right:
         for tied, kept, ours, theirs in pairs:
-            if any(a != b for a, b in zip_longest(left.chunks(ours), right.chunks(theirs))):
+            if not have_equal_bytes(left.chunks(ours), right.chunks(theirs)):
                 yield f"{tied.name!r} and {kept.name!r} have different values in {params.path}; those of {kept.name!r} are kept"
 
 

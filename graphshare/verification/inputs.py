@@ -277,17 +277,24 @@ def _load_parameters(
 ) -> tuple[dict[Node, Array], dict[Node, Array]]:
     """Return the parameters of both branches; where they may be missing, a side takes the other's.
 
+    An array that the second stage found byte for byte equal to its twin's is read once, for both.
+
     Raises:
         RefusedError: parameters that no file holds, unless they may be missing; all are listed.
     """
     values: tuple[dict[Node, Array], dict[Node, Array]] = ({}, {})
-    for loaded, records, nodes in zip(values, sides.records, ([p.left for p in pairs], [p.right for p in pairs]), strict=True):
-        if records is not None:
-            with ArrayReader(records.file) as reader:
-                for node, pair in zip(nodes, pairs, strict=True):
-                    record = records.of(node, auxiliary=sides.is_auxiliary(pair.left))
-                    if record is not None and record.shape is not None:
-                        loaded[node] = reader.read(record)
+    for side, (loaded, records) in enumerate(zip(values, sides.records, strict=True)):
+        if records is None:
+            continue
+        with ArrayReader(records.file, together=True) as reader:
+            for pair in pairs:
+                node = pair.right if side else pair.left
+                if side and pair.how in ("tied", "equal") and pair.left in values[0]:
+                    loaded[node] = values[0][pair.left]
+                    continue
+                record = records.of(node, auxiliary=sides.is_auxiliary(pair.left))
+                if record is not None and record.shape is not None:
+                    loaded[node] = reader.read(record)
     left, right = values
     if may_miss:
         left.update({p.left: right[p.right] for p in pairs if p.left not in left and p.right in right})

@@ -25,7 +25,7 @@ from graphshare.formats.params.registry import read_index
 path = sys.argv[1]
 file = read_index(path)
 try:
-    with ArrayReader(file) as reader:
+    with ArrayReader(file, together=sys.argv[2] == "together") as reader:
         array = reader.read(file.records[0])
         os.truncate(path, 100)
         print(float(array.sum()))
@@ -36,12 +36,13 @@ except GraphshareError as error:
 
 
 @pytest.mark.parametrize("name", ["x.params", "x.npz"])
-def test_a_file_cut_short_while_its_arrays_are_used_is_an_error(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("how", ["one by one", "together"])
+def test_a_file_cut_short_while_its_arrays_are_used_is_an_error(tmp_path: Path, name: str, how: str) -> None:
     source, target = tmp_path / "source.npz", tmp_path / name
     np.savez(source, a=np.ones(1 << 20, "float32"), b=np.ones(1 << 20, "float32"))
     convert = [sys.executable, "-m", "graphshare", "params", "convert", str(source), str(target)]
     subprocess.run(convert, check=True, capture_output=True)
-    done = subprocess.run([sys.executable, "-c", CUT, str(target)], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", CUT, str(target), how], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done  # a mapped page that is gone would have ended it by SIGBUS
     first, second = done.stdout.splitlines()
     assert first == str(float(1 << 20))

@@ -1,7 +1,7 @@
 """The arrays of a parameter file: as numpy arrays, or as a stream of bytes. Only this module's functions import numpy.
 
-Dense arrays that lie in the file as they are (``.params``, ``.safetensors``) are read-only views of it (unaligned where the
-file stores them unaligned); others (``.npz``) are decoded into memory.
+Dense arrays that lie in the file as they are (``.params``, ``.safetensors``) are read into memory and are read-only; others
+(``.npz``) are decoded.
 """
 
 from __future__ import annotations
@@ -70,11 +70,14 @@ def record_in_memory(key: str, value: Any, default_dtype: str) -> Record:
 class ArrayReader:
     """Reads the arrays of one file, or of a list of records from several. A context manager; arrays stay valid after it.
 
+    With ``together`` small arrays share blocks of memory, which is faster for arrays that all live equally long.
+
     Raises InputError when the file has changed since it was indexed, or changes until the end of the context.
     """
 
-    def __init__(self, file: ParameterFile) -> None:
+    def __init__(self, file: ParameterFile, *, together: bool = False) -> None:
         self.file = file
+        self._blocks = _Blocks(file.size) if together else None
         self._others: dict[int, ArrayReader] = {}
         self._taken = 0  # bytes of the arrays that were decoded
 
@@ -107,7 +110,7 @@ class ArrayReader:
             return self, record
         reader = self._others.get(id(origin.file))
         if reader is None:
-            reader = self._others[id(origin.file)] = ArrayReader(origin.file).__enter__()
+            reader = self._others[id(origin.file)] = ArrayReader(origin.file, together=self._blocks is not None).__enter__()
         return reader, msgspec.structs.replace(record, key=origin.key, origin=None)
 
     def read(self, record: Record) -> Array:
@@ -210,11 +213,56 @@ class ArrayReader:
                 return np.empty(shape, little)
             except ValueError as error:  # a size beside the 0 that numpy cannot hold
                 raise self._fault(f"cannot be held in memory as {shape}: {error}", record) from error
-        return np.frombuffer(self._source.read_at(offset or 0, count * little.itemsize), little).reshape(shape)
+        if self._blocks is None:
+            return np.frombuffer(self._source.read_at(offset or 0, count * little.itemsize), little).reshape(shape)
+        memory = self._blocks.take(count * little.itemsize)
+        self._source.read_into(offset or 0, memory.data)
+        array: Array = memory.view(little).reshape(shape)
+        array.setflags(write=False)
+        return array
 
     def _fault(self, message: str, record: Record) -> InputError:
         number = next((i for i, other in enumerate(self.file.records) if other.offset == record.offset), 0)
         return InputError(Fault(message, where=self.file.path, path=format_record(record.key, number)))
+
+
+class _Blocks:
+    """Memory for arrays, taken from numpy in blocks that are large enough for the system's large pages.
+
+    A parameter file then takes half as long to read: most of the time goes into the first touch of small pages.
+    """
+
+    _ALIGNMENT = 64
+
+    def __init__(self, size: int) -> None:
+        """``size`` is about how many bytes will be taken."""
+        self._size = min(size, 32 << 20)
+        self._free: NDArray[np.uint8] | None = None
+
+    def take(self, count: int) -> NDArray[np.uint8]:
+        """Return ``count`` bytes, whatever they hold. Raises MemoryError."""
+        import numpy as np  # start-up: headers are read without numpy
+
+        if count > self._size:
+            return np.empty(count, np.uint8)
+        if self._free is None or count > self._free.size:
+            self._free = np.empty(self._size, np.uint8)
+        taken, self._free = self._free[:count], self._free[-(-count // self._ALIGNMENT) * self._ALIGNMENT :]
+        return taken
+
+
+def have_equal_bytes(left: Iterable[bytes | memoryview], right: Iterable[bytes | memoryview]) -> bool:
+    """Whether two streams hold the same bytes, wherever their pieces end."""
+    others = (piece for piece in right if piece)
+    other: bytes | memoryview = b""
+    for piece in left:
+        while piece:
+            other = other or next(others, b"")
+            count = min(len(piece), len(other))
+            if not count or piece[:count] != other[:count]:
+                return False
+            piece, other = piece[count:], other[count:]
+    return not other and next(others, None) is None
 
 
 def _split(data: memoryview) -> Iterator[memoryview]:

@@ -71,7 +71,7 @@ class ParameterFormat(ABC):
         """Return names, shapes, dtypes and places; read no array. Raises InputError for a file that is damaged."""
 
     def read(self, source: ByteSource) -> Chunks:
-        """Return a function that yields a record's stored elements in pieces of at most ``CHUNK`` bytes.
+        """Return a function that yields a record's stored elements in pieces of at most ``source.piece`` bytes.
 
         Here the elements lie at the record's ``data_offset``. Formats that compress them have their own.
         """
@@ -79,8 +79,8 @@ class ParameterFormat(ABC):
         def chunks(record: Record) -> Iterator[bytes]:
             start = record.data_offset or 0
             end = start + record.data_size
-            for offset in range(start, end, CHUNK):
-                yield source.read_at(offset, min(CHUNK, end - offset))
+            for offset in range(start, end, source.piece):
+                yield source.read_at(offset, min(source.piece, end - offset))
 
         return chunks
 

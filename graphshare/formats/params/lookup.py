@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import zip_longest
 from typing import Literal
 
 import msgspec
 
-from graphshare.formats.params.arrays import ArrayReader
+from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes
 from graphshare.formats.params.records import ParameterFile, Record
 from graphshare.ir.graph import Node
 from graphshare.text.names import split_key
@@ -83,7 +82,4 @@ def describe_difference(left: ArrayReader, x: Record, right: ArrayReader, y: Rec
         return f"shapes {x.shape} and {y.shape}"
     if x.dtype != y.dtype:
         return f"types {x.dtype} and {y.dtype}"
-    for a, b in zip_longest(left.chunks(x), right.chunks(y)):
-        if a != b:
-            return "values"
-    return ""
+    return "" if have_equal_bytes(left.chunks(x), right.chunks(y)) else "values"

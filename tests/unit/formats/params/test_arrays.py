@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from graphshare.errors import InputError
-from graphshare.formats.params.arrays import ArrayReader, read_array
+from graphshare.formats.params.arrays import ArrayReader, have_equal_bytes, read_array
 from graphshare.formats.params.registry import read_index
 from tests import params_bytes as build
 
@@ -30,6 +33,32 @@ def test_a_dense_array_is_a_read_only_view_that_outlives_the_reader(written) -> 
     np.testing.assert_array_equal(array, np.array([[1, 2, 3], [4, 5, 6]], "f4"), strict=True)
     assert not array.flags.writeable
     assert not array.flags.owndata
+
+
+@pytest.mark.parametrize("copies", [1, 40])
+def test_arrays_that_are_read_together_are_the_same(written, copies: int) -> None:
+    records = [build.dense((n, 3), dtype) for dtype in ("float32", "int8", "float64", "bfloat16") for n in (0, 1, 5, 100)]
+    file = written(*records * copies, build.csr((3, 4), [0, 1, 1, 3], [2, 0, 3], build.floats(5, 6, 7)))
+    with ArrayReader(file) as single, ArrayReader(file, together=True) as together:
+        arrays = [together.read(record) for record in file.records]
+        for array, record in zip(arrays, file.records, strict=True):
+            np.testing.assert_array_equal(array, single.read(record), strict=True)
+    stored = [array for array, record in zip(arrays, file.records, strict=True) if record.dtype == "float32" and array.size]
+    assert not any(array.flags.writeable for array in stored if array.shape != (3, 4))
+    assert len({array.__array_interface__["data"][0] for array in stored}) == len(stored)
+
+
+@given(st.binary(min_size=1, max_size=60), st.lists(st.integers(0, 60)), st.lists(st.integers(0, 60)), st.booleans())
+def test_bytes_are_equal_wherever_their_pieces_end(data: bytes, cuts: list[int], others: list[int], view: bool) -> None:
+    def cut(data: bytes, at: list[int]) -> list[bytes | memoryview]:
+        places = [0, *sorted(at), len(data)]
+        pieces = [data[start:stop] for start, stop in pairwise(places)]
+        return [memoryview(piece) for piece in pieces] if view else pieces  # type: ignore[list-item]
+
+    assert have_equal_bytes(cut(data, cuts), cut(data, others))
+    for changed in (data + b"x", data[:-1], data[:-1] + bytes([data[-1] ^ 1]), b""):
+        assert not have_equal_bytes(cut(data, cuts), cut(changed, others))
+        assert not have_equal_bytes(cut(changed, others), cut(data, cuts))
 
 
 def test_bfloat16_is_read_by_value(written) -> None:
