@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import random
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
