@@ -3,7 +3,8 @@
     PYTHON -m benchmarks.corpus --oracle ORACLE_PYTHON [--corpus DIRECTORY] [NET ...] [--over 10] [--rounds 5] [--nodes 0]
 
 NET is a part of a graph's name. The inputs and parameters are those of ``tests/corpus/test_forward.py``. Each side is a process
-that binds one graph after the other; they are timed in turn, after a pause in which the threads of the other go to sleep.
+that binds one graph after the other; they are timed in turn, after a pause in which the threads of the other go to sleep and as
+many passes that are not timed.
 ``--over`` leaves out graphs that take us less than so many milliseconds; ``--nodes`` lists the slowest nodes of each graph,
 each timed by itself.
 """
@@ -100,6 +101,8 @@ def serve(side: str, clock: str) -> None:
             passes = max(1, min(50, int(_SPAN / _seconds(call, clock))))
         else:
             time.sleep(_PAUSE)
+            for _ in range(passes):  # its own threads slept too, and its caches are cold
+                call()
         print("=", *(_seconds(call, clock) for _ in range(passes)), flush=True)
 
 

@@ -75,23 +75,48 @@ INTEGER_WINDOWS = {
 }
 
 
-@pytest.mark.parametrize("largest", [255, 1 << 21], ids=["in float32", "in parts"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("exact", [products.EXACT, 1 << 15], ids=["in float32", "in parts"])
 @pytest.mark.parametrize("block", [products._BLOCK, 200], ids=["whole", "tiles"])
 @pytest.mark.parametrize("window", INTEGER_WINDOWS.values(), ids=INTEGER_WINDOWS)
-def test_sums_of_integers_are_exact(window: Window, block: int, largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_of_integers_are_exact(
+    window: Window, block: int, exact: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(products, "_BLOCK", block)
+    monkeypatch.setattr(products, "EXACT", exact)
     monkeypatch.setattr(products, "_COLUMNS", 2)
     rng = np.random.default_rng(4)
-    x = rng.integers(0, 256, (3, 7, *(11, 9, 8)[: len(window.kernel)]), np.uint8)
+    ends = np.iinfo(dtype)
+    x = rng.integers(ends.min, ends.max + 1, (3, 7, *(11, 9, 8)[: len(window.kernel)]), dtype)
     weight = rng.integers(-128, 128, (4, 7, *window.kernel)).astype(np.float32)
     matrix = np.ascontiguousarray(weight.reshape(4, 7, -1).swapaxes(1, 2))
-    parts = products.exact_parts(matrix.reshape(4, -1), largest)
-    assert (len(parts) > 1) == (largest > 255)
+    parts = products.exact_parts(matrix.reshape(4, -1), x.dtype)
+    assert (len(parts) > 1) == (exact == 1 << 15)
     found = products.sum_products(x, matrix, parts, window, np.empty)
     assert (found.swapaxes(0, 1) == summed(x, weight, window, 1)).all()
     filters = rng.integers(-128, 128, (7, 1, *window.kernel)).astype(np.float32)
     found = products.sum_by_channel(x, np.ascontiguousarray(filters.reshape(7, -1).T), window, np.empty)
     assert (found.swapaxes(0, 1) == summed(x, filters, window, 7)).all()
+
+
+@pytest.mark.parametrize(
+    ("positive", "negative", "dtype", "count"),
+    [
+        (518, 518, "uint8", 1),
+        (519, 518, "uint8", 2),
+        (518, 519, "uint8", 2),
+        (1032, 0, "int8", 1),
+        (1033, 0, "int8", 2),
+        (518, 518, "int8", 1),
+        (519, 518, "int8", 2),
+    ],
+)
+def test_sums_are_in_one_part_where_the_largest_is_exact(positive: int, negative: int, dtype: str, count: int) -> None:
+    weights = np.repeat(np.float32([127, -127]), (positive, negative))[None]
+    ends = np.iinfo(dtype)
+    sums = [np.where(weights > 0, *data) @ weights.astype(int).T for data in ((ends.max, ends.min), (ends.min, ends.max))]
+    assert (np.abs(sums).max() <= products.EXACT) == (count == 1)
+    assert len(products.exact_parts(np.random.default_rng(3).permuted(weights, axis=1), np.dtype(dtype))) == count
 
 
 def test_taps_beside_a_small_image_are_not_multiplied() -> None:

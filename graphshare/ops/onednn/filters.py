@@ -87,14 +87,14 @@ def quantize_filters(
     shift = 128 * matrix.sum(axis=(1, 2), dtype=np.float64) if is_shifted else None
     reach = np.float32(np.abs(weight).max())
     window = window_of(conv)
-    exact = (128 if dtype == np.int8 else 255) * largest <= EXACT
+    matrix = np.ascontiguousarray(matrix.swapaxes(1, 2))
+    parts = exact_parts(matrix.reshape(len(matrix), -1), dtype)
+    exact = len(parts) == 1
     is_plain = not is_channels_last(conv["layout"]) and min(window.pad) >= 0
     if is_plain and exact and conv["num_group"] == len(whole) >= _MANY and whole.shape[1] == 1:
-        return Filters(np.ascontiguousarray(matrix[:, 0].T), [], window, units, term, shift, reach)
+        return Filters(np.ascontiguousarray(matrix[:, :, 0].T), [], window, units, term, shift, reach)
     if conv["num_group"] > 1 or not is_plain:
         return Filters(whole if exact else whole.astype(np.float64), [], window, units, term, shift, reach)
-    matrix = np.ascontiguousarray(matrix.swapaxes(1, 2))
-    parts = exact_parts(matrix.reshape(len(matrix), -1), 128 if dtype == np.int8 else 255)
     return Filters(matrix, parts, window, units, term, shift, reach)
 
 

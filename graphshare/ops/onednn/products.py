@@ -29,20 +29,27 @@ _BLOCK = 1 << 22
 """Number of elements of copied windows at a time."""
 
 
-def exact_parts(matrix: Array, largest: int) -> list[slice]:
-    """Return columns of the weights (filters, columns) in parts with exact sums, for data of at most ``largest``."""
+def exact_parts(matrix: Array, dtype: Any) -> list[slice]:
+    """Return columns of the weights (filters, columns) in parts with exact sums, for data of ``dtype``.
+
+    A sum of some of the products is largest where the data are at one end for positive weights, at the other for negative ones.
+    """
     columns = matrix.shape[1]
     starts = range(0, columns, _COLUMNS)
-    sums = largest * np.add.reduceat(np.abs(matrix), starts, axis=1, dtype=np.float64)
+    ends = np.iinfo(dtype)
+    positive, negative = (
+        np.add.reduceat(np.maximum(signed, 0), starts, axis=1, dtype=np.float64) for signed in (matrix, -matrix)
+    )
+    sums = np.concatenate([ends.max * positive - ends.min * negative, ends.max * negative - ends.min * positive])
     if sums.sum(axis=1).max(initial=0) <= EXACT:
         return [slice(0, columns)]
-    ends, total = [0], np.zeros(len(matrix))
+    cuts, total = [0], np.zeros(len(sums))
     for start, some in zip(starts, sums.T, strict=True):
         total += some
         if total.max() > EXACT:
-            ends.append(start)
+            cuts.append(start)
             total = some.copy()
-    return [slice(first, last) for first, last in pairwise([*ends, columns])]
+    return [slice(first, last) for first, last in pairwise([*cuts, columns])]
 
 
 class _Layout(NamedTuple):
