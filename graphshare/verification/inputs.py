@@ -27,6 +27,7 @@ from graphshare.execute.prepare import (
     infer_variables,
     refuse_missing,
 )
+from graphshare.execute.variable_values import draw_inputs
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.lookup import ParameterPair
 from graphshare.ir.graph import Graph, Node
@@ -138,26 +139,30 @@ class BranchInputs:
             self._check_sizes(files)
         to_right = dict(self._variables)
         found: list[RoundValues] = []
-        for number in range(self.settings.rounds):
-            for setup in self.setups:
-                assigned = self._assign(setup, files[0], number, notes)
-                if not found and assigned.parameters:  # what is drawn once holds for all sizes and rounds
-                    files[0].update((node, assigned.values[node]) for node in assigned.parameters)
-                    files[1].update((to_right[node], assigned.values[node]) for node in assigned.parameters)
-                    if len(self.setups) > 1:
-                        self._check_sizes(files)
-                found.append(self._copy_inputs(assigned, files[1], setup, number))
+        drawn: list[Sequence[Node]] = []
+        for setup in self.setups:
+            assigned = self._assign(setup, files[0], notes)
+            if not found and assigned.parameters:  # what is drawn once holds for all sizes and rounds
+                files[0].update((node, assigned.values[node]) for node in assigned.parameters)
+                files[1].update((to_right[node], assigned.values[node]) for node in assigned.parameters)
+                if len(self.setups) > 1:
+                    self._check_sizes(files)
+            found.append(self._copy_inputs(assigned, files[1], setup))
+            drawn.append(assigned.inputs)
+        firsts = list(zip(found, drawn, strict=True))
+        for number in range(1, self.settings.rounds):
+            found += [self._draw_again(first, inputs, number) for first, inputs in firsts]
         return found
 
-    def _assign(self, setup: Setup, parameters: Mapping[Node, Array], number: int, notes: dict[str, None]) -> Assignment:
-        """Return the values of the reference in round ``number``."""
+    def _assign(self, setup: Setup, parameters: Mapping[Node, Array], notes: dict[str, None]) -> Assignment:
+        """Return the values of the reference in the first round."""
         assigned = assign_values(
             self._parts[0],
             self.sides.roles,
             parameters,
             feeds=setup.feeds,
             shapes=setup.shapes,
-            seed=self.settings.seed + number,
+            seed=self.settings.seed,
             params_seed=self.settings.params_seed,
             params=self.sides.files[0],
         )
@@ -165,13 +170,22 @@ class BranchInputs:
         add_notes(notes, assigned, self.settings.seed, self._twins.describe, start)
         return assigned
 
-    def _copy_inputs(self, assigned: Assignment, parameters: Mapping[Node, Array], setup: Setup, number: int) -> RoundValues:
+    def _copy_inputs(self, assigned: Assignment, parameters: Mapping[Node, Array], setup: Setup) -> RoundValues:
         """Return the values of both branches: the branch has the reference's inputs and its own ``parameters``."""
         left = assigned.values
         right = {b: left[a] if a in self._fed else parameters.get(b, left[a]) for a, b in self._variables}
         shapes = {node: array.shape for node, array in right.items()}
         inferred = infer(self._parts[1], shapes, {node: str(array.dtype) for node, array in right.items()})
-        return RoundValues(left, right, assigned.inference, inferred, setup.branch, self.settings.seed + number)
+        return RoundValues(left, right, assigned.inference, inferred, setup.branch, self.settings.seed)
+
+    def _draw_again(self, first: RoundValues, inputs: Sequence[Node], number: int) -> RoundValues:
+        """Return the values of round ``number``: those of the first, ``inputs`` drawn anew, of the same shapes and dtypes."""
+        seed = self.settings.seed + number
+        kept = first.left.keys() - set(inputs)
+        drawn = draw_inputs(self._parts[0].nodes, kept, first.inference, self.sides.roles, seed=seed)
+        copied = {b: drawn[a] for a, b in self._variables if a in drawn}
+        left, right = {**first.left, **drawn}, {**first.right, **copied}
+        return msgspec.structs.replace(first, left=left, right=right, seed=seed)
 
     def _check_sizes(self, files: tuple[Mapping[Node, Array], Mapping[Node, Array]]) -> None:
         """Refuse sizes that a branch cannot take. Raises RefusedError; every branch is named with the sizes."""
