@@ -44,6 +44,10 @@ def test_sequences_without_elements() -> None:
     assert "no elements" in refusal("_contrib_hawkesll", {}, *arrays)
 
 
+def test_one_class_axis_is_missing() -> None:
+    assert "no axis 1 for multi_output" in refusal("SoftmaxOutput", {"multi_output": "True"}, zeros(3), zeros(3))
+
+
 def test_booleans_have_no_places() -> None:
     attrs = {"transform_type": "affine", "sampler_type": "bilinear", "target_shape": "(1, 3)"}
     arrays = zeros(1, 2, 4, 5, dtype="bool"), zeros(1, 6, dtype="bool")

@@ -259,6 +259,7 @@ REFUSALS: list[tuple[str, dict[str, str], list[Any]]] = [
     ),
     ("CTCLoss", {"use_data_lengths": "True"}, [CUBE, np.ones((4, 1), np.float32), np.full(4, 9, np.float32)]),
     ("CTCLoss", {"use_label_lengths": "True"}, [CUBE, np.ones((4, 1), np.float32), np.full(4, 2, np.float32)]),
+    ("SoftmaxOutput", {"multi_output": "True"}, [VECTOR, VECTOR]),
     ("scatter_nd", {"shape": "(3, 4)"}, [np.arange(4, dtype=np.float32), np.zeros(1, np.float32)]),
     ("_npi_norm", {"flag": "-2", "axis": "(0, -3)"}, [CUBE]),
     ("_npi_percentile", {"q_scalar": "-1.5", "interpolation": "nearest"}, [ROWS]),

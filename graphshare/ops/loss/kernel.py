@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -24,13 +25,22 @@ def softmax_output(context: Context, attrs: Attrs, x: Array, label: Array) -> Ar
 
     Without either flag the fast path of MXNet's default build takes the last axis instead: at inference on float32 with 1, 2 or
     4 axes. For two axes there is no difference.
+
+    Raises:
+        KernelError: ``multi_output`` with data of one axis, whose shapes MXNet infers too where labels have the shape of data.
     """
     if attrs["multi_output"]:
+        _require_axis(x.shape)
         return _softmax(context, x, 1)
     fast = not context.training and x.dtype == np.float32 and x.ndim in (1, 2, 4)
     if attrs["preserve_shape"] or fast:
         return _softmax(context, x, -1)
     return _softmax(context, x.reshape(x.shape[0], -1), -1).reshape(x.shape)
+
+
+def _require_axis(data: Sequence[int | None]) -> None:
+    if len(data) < 2:
+        raise KernelError(f"data {format_shape(data)} has no axis 1 for multi_output")
 
 
 def _softmax(context: Context, x: Array, axis: int) -> Array:
@@ -47,8 +57,7 @@ def _infer_softmax_output_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) 
         return [data, unify(label, data) if not attrs["multi_output"] else label], [data]
     if not attrs["multi_output"]:
         return [data, _unify_label(label, data[:-1])], [data]
-    if len(data) < 2:
-        raise KernelError(f"data {format_shape(data)} has no axis 1 for multi_output")
+    _require_axis(data)
     flat = (data[0], prod(d for d in data[2:] if d is not None) if is_known(data[2:]) else None)
     forms: list[Shape] = [flat, (data[0], *data[2:]), (data[0], 1, *data[2:])]
     if label is None:

@@ -15,6 +15,8 @@ def translate_softmax_output(t: Translation) -> str:
     """Emit ``Softmax`` over axis 1 (``multi_output``), the last axis, or each sample as a whole, as the kernel does."""
     x = t.inputs[0]
     if t.attrs["multi_output"]:
+        if x.rank < 2:
+            t.refuse("its data has no axis 1 for multi_output")
         return t.emit("Softmax", x, axis=1)
     if t.attrs["preserve_shape"] or x.rank == 2 or (x.dtype == "float32" and x.rank in (1, 4)):
         return t.emit("Softmax", x, axis=-1)
@@ -45,7 +47,7 @@ def translate_softmax_cross_entropy(t: Translation) -> str:
 
 
 TRANSLATIONS = (
-    Translator("SoftmaxOutput", translate_softmax_output),
+    Translator("SoftmaxOutput", translate_softmax_output, "its data has an axis 1, with multi_output"),
     *(Translator(name, translate_data) for name in ("LinearRegressionOutput", "MAERegressionOutput", "SVMOutput", "MakeLoss")),
     Translator("LogisticRegressionOutput", translate_logistic),
     Translator("softmax_cross_entropy", translate_softmax_cross_entropy),
