@@ -60,6 +60,8 @@ _power_of_numpy = _real(np.power)
 
 def power(context: Context, x: Array, y: Array) -> Array:
     """Return ``x`` to the power ``y``; 1/2 of -inf is inf and of -0 is 0 as in C, where numpy takes the square root."""
+    if x.size == 1:
+        context = Context()  # in place, numpy squares a single number where it otherwise takes a power, and rounds differently
     if y.ndim or y != 0.5 or x.dtype.kind != "f":
         return _power_of_numpy(context, x, y)
     infinite = np.isneginf(x)
