@@ -68,7 +68,7 @@ def check_copy(model: Model) -> str | None:
 
 
 def check_extract(model: Model) -> str | None:
-    """Each head alone, extracted, has the value that it has among the others; up to rounding its kernel's on arrays of its own."""
+    """Each head alone, extracted, has the value that it has among the others; up to rounding that of its kernel alone."""
     graph = model.graph
     for head, together in zip(graph.heads, _run(graph, model), strict=True):
         part = extract_entries(graph, [head]).graph
