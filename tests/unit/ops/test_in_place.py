@@ -1,4 +1,4 @@
-"""Elementwise kernels give the same bits in the buffer of an input as in a new one."""
+"""Where arrays lie changes no bit: elementwise kernels in the buffer of an input, normalization of transposed data."""
 
 from __future__ import annotations
 
@@ -46,6 +46,18 @@ def test_the_buffer_of_a_result_changes_no_bit(family: str) -> None:
                         assert found.tobytes() == wanted.tobytes(), (operator, inputs, flags)
                 checked.add(operator)
     assert len(checked) > {"binary": 40, "unary": 40, "activation": 1}[family]
+
+
+@pytest.mark.parametrize("operator", ["InstanceNorm", "LayerNorm"])
+def test_the_layout_of_the_data_changes_no_bit(operator: str) -> None:
+    kernel, signature = find_kernel(operator), lookup(operator)
+    assert kernel is not None
+    assert signature is not None
+    attrs, _ = signature.parse({})
+    view = np.random.default_rng(0).standard_normal((2, 4, 4, 5)).astype(np.float32).transpose(0, 2, 3, 1)
+    scale = np.ones(4, np.float32)
+    found, wanted = (_first(kernel.forward(Context(), attrs, x, scale, scale)) for x in (view, view.copy()))
+    assert found.tobytes() == wanted.tobytes()
 
 
 def _first(result: Any) -> Array:
