@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from graphshare.analysis.operator_facts import require_operator_facts
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.map_file import read_map
 from graphshare.drawing.draw import Drawing
 from graphshare.drawing.draw import draw as draw_graph
+from graphshare.formats.model_format import Capability, require
 from graphshare.formats.paths import base_name
 
 
@@ -39,7 +39,7 @@ def draw(
     """
     source = as_checkpoint(model)
     if shapes:
-        require_operator_facts(source.graph, "the inference of shapes", where=source.where)
+        require(source.graph, Capability.SHAPES, where=source.where)
     map_file = read_map(highlight) if highlight else None
     with locate_refusals(source):
         return draw_graph(

@@ -12,6 +12,7 @@ from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.errors import Fault, UsageError
+from graphshare.formats.model_format import Capability, require
 from graphshare.rewrite.choices import Choice, Mode, ModeOrBatch
 from graphshare.rewrite.duplicate import plan_duplicate
 
@@ -56,11 +57,9 @@ def duplicate(
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
         if mode == "batch":  # imported where it is asked for: starting is most of the time that a usual graph takes
-            from graphshare.analysis.operator_facts import require_operator_facts
             from graphshare.rewrite.batch import plan_batch
 
-            hint = "--mode tie runs every branch by itself, on the same weights"
-            require_operator_facts(source.graph, "--mode batch", hint=hint)
+            require(source.graph, Capability.BATCH, what="--mode batch")
             report = plan_batch(source.graph, as_names(prefixes), axes=batch_axes, force=force, **common)
         else:
             chosen = [Choice(how, pattern) for how, pattern in choices]

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from graphshare.analysis.bodies import draws_numbers
-from graphshare.analysis.operator_facts import require_operator_facts
 from graphshare.api.fold import fold as fold_model
 from graphshare.api.models import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.api.onnx_translation import (
@@ -32,6 +31,7 @@ from graphshare.export_onnx.file import StagedModel, stage_model
 from graphshare.export_onnx.opsets import DEFAULT, check_opset
 from graphshare.export_onnx.weights import Weights
 from graphshare.formats.atomic import OutputTransaction
+from graphshare.formats.model_format import Capability, require
 from graphshare.formats.output_paths import UsedFile, is_directory, is_stem, name_of_file, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.paths import base_name, extend
@@ -107,7 +107,7 @@ def export(
         OutputError: the file could not be written; what it held before is still there.
     """
     source = as_checkpoint(model)
-    require_operator_facts(source.graph, "an export", where=source.where, hint="it is an ONNX model already")
+    require(source.graph, Capability.EXPORT, where=source.where)
     path = place_model(os.fspath(out), source)
     check_opset(opset)
     if verify:

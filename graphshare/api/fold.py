@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from graphshare.analysis.operator_facts import require_operator_facts
 from graphshare.api.models import Model, as_checkpoint
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.errors import Fault, UsageError
+from graphshare.formats.model_format import Capability, require
 from graphshare.rewrite.fold.fold import fold as fold_layers
 
 
@@ -25,7 +25,7 @@ def fold(model: Model) -> Checkpoint:
         InputError: the parameter file cannot be read.
     """
     source = as_checkpoint(model)
-    require_operator_facts(source.graph, "a fold", where=source.where)
+    require(source.graph, Capability.FOLD, where=source.where)
     if source.parameter_file is None:
         hint = "name the parameter file with --params"
         raise UsageError(Fault("there are no parameters to fold into", where=source.where, hint=hint))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from graphshare.analysis.operator_facts import require_operator_facts
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.checkpoint.folder import find_models
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError
+from graphshare.formats.model_format import Capability, require
 from graphshare.inspection.folder import ModelFacts, inspect_models
 from graphshare.inspection.graph import Inspection
 from graphshare.inspection.graph import inspect as inspect_graph
@@ -36,7 +36,7 @@ def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (),
     source = as_checkpoint(model)
     found = inspect_graph(source.graph, held=source.held, as_input=as_names(as_input), as_parameter=as_names(as_parameter))
     if shapes:
-        require_operator_facts(source.graph, "the inference of shapes", where=source.where)
+        require(source.graph, Capability.SHAPES, where=source.where)
         return msgspec.structs.replace(found, shaped=infer_shapes(source, shapes, as_input=as_input, as_parameter=as_parameter))
     declared = any("__shape__" in node.attrs for node in source.graph.variables())
     if shapes is None or not (declared or source.parameter_file is not None) or source.graph.source.holds_parameters:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from graphshare.analysis.operator_facts import require_operator_facts
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.errors import Fault, UsageError
@@ -21,6 +20,7 @@ from graphshare.execute.train import Trained
 from graphshare.execute.train import train as train_graph
 from graphshare.execute.variable_values import as_arrays
 from graphshare.formats.images.images import Images, describe_images, suggest_preparation
+from graphshare.formats.model_format import Capability, require
 from graphshare.resources import parse_size, resource_limits
 
 _CALLS = 100
@@ -66,7 +66,7 @@ def run(
     source = as_checkpoint(model)
     if profile and engine != NUMPY:
         raise UsageError(Fault(f"--profile measures numpy's kernels and does not go with --engine {engine}"))
-    require_operator_facts(source.graph, "a run", where=source.where)
+    require(source.graph, Capability.RUN, where=source.where)
     executor = create_executor(
         engine, strict=strict_engine, forwards=_count_batches(feeds or {}, batch), fixed=batch is not None
     )
@@ -137,7 +137,7 @@ def bind(
     """
     executor = create_executor(engine, strict=strict_engine, forwards=_CALLS, fixed=True)
     source = as_checkpoint(model)
-    require_operator_facts(source.graph, "a run", where=source.where)
+    require(source.graph, Capability.RUN, where=source.where)
     size = parse_size(max_memory) if isinstance(max_memory, str) else max_memory
     with locate_refusals(source):
         return bind_graph(
@@ -177,7 +177,7 @@ def train(
         RefusedError: an operator has no gradient, there is nothing to train, or what :func:`run` refuses.
     """
     source = as_checkpoint(model)
-    require_operator_facts(source.graph, "training", where=source.where)
+    require(source.graph, Capability.TRAINING, where=source.where)
     limits = resource_limits(max_memory, time_limit)
     with locate_refusals(source), suggest_preparation(feeds or {}), limits:
         trained = train_graph(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from graphshare.analysis.operator_facts import require_operator_facts
 from graphshare.api.models import Model, as_checkpoint
 from graphshare.checkpoint.chain import follow_rewrite
 from graphshare.checkpoint.load import locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
-from graphshare.errors import Fault, RefusedError
+from graphshare.formats.model_format import Capability, require
 from graphshare.formats.mxnet.relayout import relayout
 from graphshare.ir.graph import Branch, Kept, Rewrite
 from graphshare.rewrite.upgrade import upgrade_checkpoint
@@ -24,8 +23,7 @@ def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:
         RefusedError: MXNet would refuse the file, or an operator is not known well enough; every such node is listed.
     """
     source = as_checkpoint(model)
-    hint = "onnx.version_converter changes the operator set of an ONNX model"
-    require_operator_facts(source.graph, "an upgrade", where=source.where, hint=hint)
+    require(source.graph, Capability.UPGRADE, where=source.where)
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
     rewrite = upgrade_checkpoint(source, keep_amp_cast=keep_amp_cast)
@@ -37,9 +35,9 @@ def format(model: Model, layout: str | None = None) -> Checkpoint:
 
     Raises:
         UsageError: there is no such layout.
+        RefusedError: the format of the model has no layouts.
     """
     source = as_checkpoint(model)
-    if source.graph.source.format != "mxnet":
-        raise RefusedError(Fault("has no layout to choose: an ONNX model is not a text", where=source.where))
+    require(source.graph, Capability.LAYOUT, where=source.where)
     graph = relayout(source.graph, layout)
     return follow_rewrite(source, Rewrite(graph, (Branch("", source.graph, Kept(source.graph)),)))

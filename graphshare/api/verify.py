@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from graphshare.analysis.operator_facts import require_operator_facts
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_path, as_shapes
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.engines.registry import NUMPY
 from graphshare.execute.variable_values import as_arrays
+from graphshare.formats.model_format import Capability, require
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.resources import resource_limits
 from graphshare.verification.inputs import Settings
@@ -133,9 +133,12 @@ def _verify_onnx(path: str, source: Checkpoint, settings: Settings) -> Report:
 
 def _refuse_for_onnx(source: Checkpoint, by_record: bool, settings: Settings) -> None:
     """Refuse what needs facts about operators. Raises RefusedError."""
-    options = {"--recorded": by_record, "--train-step": settings.train_step, "--layers": settings.layers}
-    for option in (option for option, is_given in options.items() if is_given):
-        require_operator_facts(source.graph, option, where=source.where)
+    if by_record:
+        require(source.graph, Capability.RECORDED, what="--recorded", where=source.where)
+    if settings.train_step:
+        require(source.graph, Capability.TRAINING, what="--train-step", where=source.where)
+    if settings.layers:
+        require(source.graph, Capability.LAYERS, what="--layers", where=source.where)
 
 
 def _check_options(
