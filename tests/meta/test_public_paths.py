@@ -1,0 +1,52 @@
+"""The paths that programs outside the package import: each is listed here literally, so that moving code keeps them."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+import graphshare
+
+LIBRARY = """
+Bound Checkpoint Entry Fault Graph GraphshareError Node Rewrite Rule Ruleset Sgd bind check check_rules convert detect diff
+diff_params draw duplicate explain export extract fold foreach format group infer_shapes inspect inspect_folder list_params load
+load_rules measure_params open_images overwriting rank_classes rename run save share show_params train upgrade verify
+""".split()
+
+BUILDER = """
+AUTO_REUSE BREW CAFFE2 MXNET PADDLE PADDLE_NUMBERED PADDLE_PER_KIND TENSORFLOW Layer Model Naming Reuse Scope Session Sgd Var
+constant current_scope current_session default_session fully_connected initializers model name_scope operators parameter_sharing
+placeholder reset_default_session save unique_names variable variable_scope
+""".split()
+
+MODULES = {
+    "graphshare": LIBRARY,
+    "graphshare.builder": BUILDER,
+    "graphshare.builder.topology": ["groups", "operators"],
+    "graphshare.errors": ["DisprovedError", "InputError", "OutputError", "RefusedError", "SelfCheckError", "UsageError"],
+    "graphshare.progress": ["progress_listener"],
+    # what the objects behind the entry points graphshare.kernels, .gradients, .to_onnx and .engines are made of
+    "graphshare.ops.kernel": ["Context", "Kernel", "KernelError"],
+    "graphshare.ops.gradient": ["Gradient", "GradientError", "NoGradient", "TapeEntry"],
+    "graphshare.ops.translation": ["NoTranslation", "Translation", "TranslationError", "Translator", "Value"],
+    "graphshare.execute.engines.engine": ["Compiled", "Engine", "NodesRefusedError", "Part", "Selective"],
+    "graphshare.execute.engines.registry": ["register_engine"],
+    # what examples of the documentation use
+    "graphshare.analysis.name_lists": ["NameLists"],
+    "graphshare.execute.interpreter": ["run_graph"],
+    "graphshare.ir.graph": ["Entry", "Graph", "Node", "Rewrite"],
+}
+
+
+@pytest.mark.parametrize(("module", "name"), [(module, name) for module, names in MODULES.items() for name in names])
+def test_public_path_is_importable(module: str, name: str) -> None:
+    assert hasattr(importlib.import_module(module), name)
+
+
+def test_every_name_of_the_library_is_listed() -> None:
+    assert sorted(graphshare.__all__) == sorted([*LIBRARY, "__version__"])
+
+
+def test_every_name_of_the_builder_is_listed() -> None:
+    assert sorted(importlib.import_module("graphshare.builder").__all__) == sorted(BUILDER)
