@@ -266,7 +266,9 @@ def test_a_group_does_not_give_two_values_one_name(tmp_path: Path) -> None:
     assert (fault.node, fault.hint) == ("p-c", "choose another prefix, or rename one of them first")
 
 
-@pytest.mark.parametrize(("name", "new", "node"), [("r", "b", "b"), ("b", "r", "r"), ("x", "b", "a")])
+@pytest.mark.parametrize(
+    ("name", "new", "node"), [("r", "b", "b"), ("b", "r", "r"), ("x", "b", "a"), ("a", "b", "b"), ("b", "a", "a")]
+)
 def test_a_rename_does_not_give_two_values_one_name(tmp_path: Path, name: str, new: str, node: str) -> None:
     path = save_split(tmp_path / "m.onnx", ["a", "b"], helper.make_node("Relu", ["x"], ["r"]))
     with pytest.raises(gs.GraphshareError) as error:
