@@ -44,7 +44,7 @@ def test_a_rewritten_model_is_compared_before_it_is_saved(tmp_path: Path) -> Non
     report = gs.verify(model, rounds=2, seed=5)
     assert report
     assert [len(branch.rounds) for branch in report.branches] == [2, 2]
-    assert "'data' (original), 'b_data' (b_), 'c_data' (c_) is seeded (5), (1, 2) float32" in " ".join(report.notes)
+    assert "'data' (original), 'b_data' (b_), 'c_data' (c_) are seeded (5), (1, 2) float32" in " ".join(report.notes)
 
 
 def test_the_first_value_that_differs_is_named(tmp_path: Path) -> None:
