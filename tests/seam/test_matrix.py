@@ -185,12 +185,8 @@ def _is_open(model: str, command: str, how: str) -> bool:
     return True
 
 
-_BY_SUFFIX = "verify asks for the suffix of the file, and for the side"
 _NO_STEM = "a stem means a file of MXNet alone here"
 KNOWN_WRONG: dict[tuple[str, str, str], str] = {
-    **{("mxnet", "verify across", how): _BY_SUFFIX for how in SPELLINGS["mxnet"]},
-    **{("onnx", "verify across, sides swapped", how): _BY_SUFFIX for how in SPELLINGS["onnx"]},
-    **{("onnx", "verify across", how): _BY_SUFFIX for how in ("stem", "other suffix", "stem at a URL", "stdin, a file")},
     **{("onnx", command, how): _NO_STEM for command in ("params list", "foreach") for how in ("stem", "stem at a URL")},
 }
 
@@ -290,7 +286,6 @@ def _compare(folder: Path, left: Path, right: Path) -> tuple[str, list[Any]]:
     return report["verdict"].partition(":")[0], comparisons
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=f"NOT EQUAL where the MXNet model comes first: {_BY_SUFFIX}")
 def test_the_sides_of_a_proof_can_be_swapped(place: Place) -> None:
     lenet, exported = ROOT / "fixtures" / "lenet", place.folder / "onnx" / "lenet.onnx"
     gs.export(gs.load(lenet), exported, shapes={"data": (1, 1, 28, 28)})
@@ -303,14 +298,7 @@ def test_the_sides_of_a_proof_can_be_swapped(place: Place) -> None:
 @pytest.mark.parametrize(
     ("is_swapped", "where"),
     [
-        pytest.param(
-            is_swapped,
-            where,
-            marks=[pytest.mark.xfail(strict=True, raises=AssertionError, reason=_BY_SUFFIX)]
-            if is_swapped or where != "path"
-            else [],
-            id=f"{'mxnet' if is_swapped else 'onnx'} first-{where}",
-        )
+        pytest.param(is_swapped, where, id=f"{'mxnet' if is_swapped else 'onnx'} first-{where}")
         for is_swapped in (False, True)
         for where in ("path", "other suffix", "stem")
     ],
@@ -392,9 +380,6 @@ LOADED: dict[str, Callable[[Place, str], Any]] = {
 """Spellings in the library: the first three are of MXNet models too, whose parameters are beside a stem."""
 
 _LIBRARY_WRONG = {
-    **{("mxnet", name, how): _BY_SUFFIX for name in ("verify across",) for how in LOADED},
-    **{("onnx", "verify across, sides swapped", how): _BY_SUFFIX for how in LOADED},
-    **{("onnx", "verify across", how): _BY_SUFFIX for how in LOADED if how not in ("a file as a Path", "a file URL")},
     **{("onnx", "list_params", how): _NO_STEM for how in ("a stem", "a stem as a Path")},
 }
 
