@@ -149,8 +149,8 @@ def compare_models(side: Side, other: Side, options: VerifyOptions) -> Report:
 
     names = [output_name(entry) for entry in side.graph.heads]
     outputs = pair_names(names, [output_name(entry) for entry in other.graph.heads], "output")
-    left = SessionPart(side.graph, side.graph.heads, side.params)
-    right = SessionPart(other.graph, _order_heads(other.graph, list(outputs.values())), other.params)
+    left = SessionPart(side, side.graph.heads)
+    right = SessionPart(other, _order_heads(other.graph, list(outputs.values())))
     inputs = pair_names(list(left.session.inputs), list(right.session.inputs), "input")
     options = msgspec.structs.replace(
         options, feeds=_by_left_name(options.feeds, inputs), shapes=_by_left_name(options.shapes, inputs)
@@ -179,7 +179,7 @@ def compare_formats(model: Side, graph: Side, options: VerifyOptions) -> Report:
         RefusedError: the model's inputs or outputs are not the graph's; shapes or values are missing.
     """
     targets, heads = _pair_outputs(model, graph)
-    part = SessionPart(model.graph, heads, model.params)
+    part = SessionPart(model, heads)
     known = _list_variables(graph.graph)
     faults = [
         Fault(f"the model's input {name!r} is not a variable of the graph", where=model.where, hint=did_you_mean(name, known))
@@ -279,17 +279,20 @@ def _prepare(
     seed: int | None = None,
 ) -> Prepared:
     """Return the graph of ``targets`` or the heads, with ``layers`` of every output. What is given replaces the options'."""
-    return prepare(
-        side.graph,
-        params=side.params,
-        feeds=options.feeds if feeds is None else feeds,
-        shapes=options.shapes if shapes is None else shapes,
-        targets=targets,
-        seed=options.seed if seed is None else seed,
-        params_seed=options.params_seed,
-        all_outputs=options.layers,
-        as_input=options.as_input,
-    )
+    try:
+        return prepare(
+            side.graph,
+            params=side.params,
+            feeds=options.feeds if feeds is None else feeds,
+            shapes=options.shapes if shapes is None else shapes,
+            targets=targets,
+            seed=options.seed if seed is None else seed,
+            params_seed=options.params_seed,
+            all_outputs=options.layers,
+            as_input=options.as_input,
+        )
+    except RefusedError as error:
+        raise error.with_location(side.where) from error.__cause__
 
 
 def _make_runner(ready: Prepared, executor: Executor, engine: str, seed: int) -> GraphRunner:

@@ -30,8 +30,7 @@ def draw_rounds(inputs: BranchInputs, variables: Sequence[NodePair], notes: dict
         InputError: onnxruntime refuses a branch.
     """
     pair, sides, options = inputs.pair, inputs.sides, inputs.options
-    left = SessionPart(sides.graphs[0], pair.left, sides.files[0])
-    right = SessionPart(sides.graphs[1], pair.right, sides.files[1])
+    left, right = (SessionPart(side, heads) for side, heads in zip(sides.members, (pair.left, pair.right), strict=True))
     twins = {a.name: b.name for a, b in variables}
     labels = {a.name: inputs.twins.describe(a) for a, _ in variables}
     for number in range(options.rounds):

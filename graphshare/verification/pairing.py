@@ -158,6 +158,7 @@ class Sides:
     """
 
     def __init__(self, left: Side, right: Side, as_input: Collection[str] = ()) -> None:
+        self.members = (left, right)
         self.graphs = (left.graph, right.graph)
         self.files = (left.params, right.params)
         first = RecordsByName(left.params) if left.params is not None else None

@@ -16,10 +16,10 @@ from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import NUMPY, ONNXRUNTIME
 from graphshare.execute.variable_values import random_stream
 from graphshare.formats.model_format import Capability, find_format
-from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
+from graphshare.verification.pairing import Side
 
 if TYPE_CHECKING:
     from graphshare.execute.engines.onnx_session import Session
@@ -99,9 +99,10 @@ class SessionPart:
         RefusedError: the part has external data in several directories.
     """
 
-    def __init__(self, graph: Graph, heads: Sequence[Entry], params: ParameterFile | None) -> None:
-        self.graph = Graph(tuple(post_order(entry.node for entry in heads)), tuple(heads), graph.attrs, graph.source)
-        self._params = params
+    def __init__(self, side: Side, heads: Sequence[Entry]) -> None:
+        nodes = tuple(post_order(entry.node for entry in heads))
+        self.graph = Graph(nodes, tuple(heads), side.graph.attrs, side.graph.source)
+        self.where, self._params = side.where, side.params
         self.session = self.open(heads)
 
     def open(self, heads: Sequence[Entry]) -> Session:
@@ -129,7 +130,8 @@ class SessionRunner(Runner):
                 self._outputs = self._part.session.run(self._feeds)
             except InputError as error:
                 hint = "give sizes that the model computes with --shape NAME=SIZES, or values with --feed NAME=FILE"
-                raise RefusedError([msgspec.structs.replace(fault, hint=hint) for fault in error.faults]) from None
+                faults = [msgspec.structs.replace(fault, hint=hint) for fault in error.faults]
+                raise RefusedError(faults).with_location(self._part.where) from None
         return self._outputs
 
     def watch(self, look: Look) -> None:

@@ -16,7 +16,7 @@ from graphshare.execute.engines.registry import NUMPY, ONNXRUNTIME
 from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import UnsupportedError, unsupported_operators
 from graphshare.execute.prepare import describe_upgrade, upgrade_part
-from graphshare.formats.model_format import find_format
+from graphshare.formats.model_format import Capability, find_format, require
 from graphshare.formats.params.lookup import compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import Entry, Graph, Rewrite
@@ -96,19 +96,16 @@ def _choose_engines(sides: Sequence[Side], options: VerifyOptions) -> VerifyOpti
     """Return options with the engines that compute graphs with kernels: numpy, unless there are others.
 
     Raises:
-        UsageError: onnxruntime computes a graph, and the options have another engine for it.
+        RefusedError: onnxruntime computes all graphs, and the options have another engine.
+        UsageError: onnxruntime computes one of two graphs, and there are several engines for the other.
     """
-    faults = []
-    if not any(has_kernels(side.graph) for side in sides):
-        if options.engines not in ((), (ONNXRUNTIME,)) or options.strict_engine:
-            option = "--strict-engine" if options.engines in ((), (ONNXRUNTIME,)) else "--engine"
-            message = f"onnxruntime computes {find_format(sides[0].graph).plural}, so {option} has no choice"
-            faults.append(Fault(message, where=sides[0].where, hint=f"leave {option} out"))
-    elif not all(has_kernels(side.graph) for side in sides) and len(options.engines) > 1:
+    by_kernels = [has_kernels(side.graph) for side in sides]
+    if not any(by_kernels) and (options.engines not in ((), (ONNXRUNTIME,)) or options.strict_engine):
+        what = "--strict-engine" if options.strict_engine else f"--engine {','.join(options.engines)}"
+        require(sides[0].graph, Capability.RUN, what=what, where=sides[0].where)
+    if not all(by_kernels) and any(by_kernels) and len(options.engines) > 1:
         message = "a graph that is compared with a model in onnxruntime is computed by one engine"
-        faults.append(Fault(message, hint="give --engine one name"))
-    if faults:
-        raise UsageError(faults)
+        raise UsageError(Fault(message, hint="give --engine one name"))
     return msgspec.structs.replace(options, engines=options.engines or (NUMPY,))
 
 
@@ -198,7 +195,7 @@ def _upgrade(side: Side, wanted: Sequence[Entry], notes: dict[str, None]) -> tup
         implied = sum(1 for _ in implied_variables(part))
         part = upgrade(part, keep_amp_cast=True).graph
     notes.update(dict.fromkeys(describe_upgrade(implied)))
-    return Side(part, side.params), list(part.heads)
+    return Side(part, side.params, side.where), list(part.heads)
 
 
 def _verify_branch(
