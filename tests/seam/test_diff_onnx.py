@@ -13,7 +13,7 @@ import pytest
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
 
 import graphshare as gs
-from tests.processes import graphshare
+from tests.processes import in_process
 from tests.seam.meaningless import MEANINGLESS, Edit, graph_of, place_rich
 from tests.seam.placed import BODIES, DOMAIN, FLOAT, OTHER, PLACES, body_of, declare, knobs, place, tensor, write
 
@@ -27,7 +27,7 @@ def unseen(reason: str) -> pytest.MarkDecorator:
 def find_differences(folder: Path, left: ModelProto, right: ModelProto) -> str:
     """Return what ``diff`` prints, or nothing where it says that the models are the same; their order must not decide."""
     paths = write(folder / "left.onnx", left), write(folder / "right.onnx", right)
-    run = graphshare("diff", *paths, "--format", "text")
+    run = in_process("diff", *paths, "--format", "text")
     assert run.returncode in (0, 1), run.stderr
     assert run.stderr == b""
     assert run.stdout.splitlines()[-1].startswith(b"DIFFERENT" if run.returncode else b"SAME")
@@ -415,5 +415,5 @@ def test_the_default_domain_has_two_names(label: str, tmp_path: Path) -> None:
     paths = [tmp_path / "left.onnx", tmp_path / "right.onnx"]
     for path, model in zip(paths, models, strict=True):
         path.write_bytes(model.SerializeToString())
-    run = graphshare("diff", *paths)
+    run = in_process("diff", *paths)
     assert (run.returncode, run.stderr) == (0, b""), run.stdout

@@ -12,7 +12,7 @@ import pytest
 from onnx import AttributeProto, ModelProto, NodeProto, helper, numpy_helper
 
 import graphshare as gs
-from tests.processes import done, graphshare
+from tests.processes import done, in_process
 from tests.seam.meaningless import MEANINGLESS, place_rich
 from tests.seam.placed import PLACES, body_of, place, tensor, write
 
@@ -26,14 +26,14 @@ def wrong(reason: str) -> pytest.MarkDecorator:
 def check_unequal(left: Path, right: Path) -> None:
     """Check that structure or parameters fail, in either order of the files."""
     for first, second in ((left, right), (right, left)):
-        run = graphshare("verify", first, "--against", second)
+        run = in_process("verify", first, "--against", second)
         assert run.returncode == 1, (run.stdout + run.stderr).decode()
         assert run.stdout.splitlines()[-1].startswith((b"NOT EQUAL: structure of", b"NOT EQUAL: parameters of")), run.stdout
 
 
 def check_equal(left: Path, right: Path) -> None:
     for first, second in ((left, right), (right, left)):
-        run = graphshare("verify", first, "--against", second)
+        run = in_process("verify", first, "--against", second)
         assert run.returncode == 0, (run.stdout + run.stderr).decode()
         assert run.stdout.splitlines()[-1].startswith(b"EQUAL: "), run.stdout
         assert run.stdout.splitlines()[-1].endswith(b", bit for bit")
@@ -92,14 +92,14 @@ def test_initializers_of_bodies_are_compared_between_branches(where: str, mode: 
     path = write(tmp_path / "model.onnx", place_unreached(where, _ADD, (tensor("weight", 1, 2),)))
     siam = tmp_path / "siam.onnx"
     gs.save(gs.duplicate(gs.load(path), "b_", mode=mode), siam)
-    assert done(graphshare("verify", siam)).stdout.splitlines()[-1] == b"EQUAL: b_ and the original, bit for bit"
+    assert done(in_process("verify", siam)).stdout.splitlines()[-1] == b"EQUAL: b_ and the original, bit for bit"
     model = onnx.load(siam)
     node = next(node for node in model.graph.node if node.output[0] == "b_result")
     inner = body_of(node)
     while not inner.initializer:
         inner = body_of(inner.node[0])
     inner.initializer[0].CopyFrom(tensor(inner.initializer[0].name, 1, 3))
-    run = graphshare("verify", write(siam, model), "--prefix", "b_")
+    run = in_process("verify", write(siam, model), "--prefix", "b_")
     assert run.returncode == 1, run.stdout.decode()
     assert run.stdout.splitlines()[-1].startswith(b"NOT EQUAL: ")
 
