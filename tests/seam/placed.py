@@ -30,6 +30,11 @@ def knobs(*attributes: AttributeProto, inputs: Sequence[str] = ("left", "right")
     return [node]
 
 
+def apply_add() -> list[NodeProto]:
+    """Return an operator that reads the initializer ``weight``."""
+    return [helper.make_node("Add", ["left", "weight"], ["answer"])]
+
+
 def make_model(
     graph: GraphProto,
     functions: Sequence[onnx.FunctionProto] = (),
