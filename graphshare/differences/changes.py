@@ -10,10 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from graphshare.differences.alignment import align
+from graphshare.formats.model_format import find_statement_changes
 from graphshare.formats.mxnet.document import VARIABLE_OP, operator_text
-from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.bodies import Body, count_inputs, list_bodies
+from graphshare.ir.compare import Change, find_content_changes
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import consumers
-from graphshare.ops.batch_norm.signature import BARRIER
+from graphshare.ops.batch_norm.signature import BARRIER, BARRIER_KEYS
 from graphshare.text.format import format_count
 from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
@@ -25,15 +28,6 @@ class NodeRef(msgspec.Struct, frozen=True):
     id: int
     name: str
     op: str
-
-
-class Change(msgspec.Struct, frozen=True):
-    """One changed value: ``what`` it is, its key, and both values as text; None where one side has none."""
-
-    what: str
-    key: str
-    old: str | None
-    new: str | None
 
 
 class Renamed(msgspec.Struct, frozen=True):
@@ -131,7 +125,10 @@ def compare(left: Graph, right: Graph, branches: Sequence[Branch]) -> GraphDiff:
         changed=tuple(dict.fromkeys(changed)),
         ties=tuple(_find_moved_ties(left, branches, ids)),
         outputs=tuple(_find_output_changes(left, right, branches, all_images)),
-        attributes=tuple(_find_mapping_changes("graph attribute", left.attrs, right.attrs)),
+        attributes=(
+            *_find_mapping_changes("graph attribute", left.attrs, right.attrs),
+            *find_statement_changes(left, right, [pair for branch in branches for pair in branch.images.items()]),
+        ),
     )
 
 
@@ -150,48 +147,76 @@ class _Ids:
 
 
 def _find_node_changes(a: Node, b: Node, branch: Branch, all_images: Mapping[Node, Mapping[Node, None]]) -> Iterator[Change]:
-    if a.op != b.op:
-        yield Change("operator", "", operator_text(a), operator_text(b))
-    if a.attrs is not b.attrs:
-        yield from _find_mapping_changes("attribute", _follow_barrier_key(a, b, branch.label), b.attrs)
+    exempt = BARRIER_KEYS if _has_prefixed_barrier(a, b, branch.label) else EMPTY
+    for change in find_content_changes(a, b, exempt):
+        yield Change("operator", "", operator_text(a), operator_text(b)) if change.what == "operator" else change
     yield from _find_mapping_changes("key", a.extra, b.extra)
-    for position in range(max(len(a.inputs), len(b.inputs))):
-        x, y = (node.inputs[position] if position < len(node.inputs) else None for node in (a, b))
+    counts = count_inputs(a), count_inputs(b)
+    for position in range(max(counts)):
+        x, y = (node.inputs[position] if position < count else None for node, count in zip((a, b), counts, strict=True))
         if x is None or y is None or not _same_entry(x, y, branch, all_images):
             yield Change("input", str(position), _format_entry(x), _format_entry(y))
     olds, news = a.control_deps, b.control_deps
     if len(olds) != len(news) or any(not _is_image(x, y, branch, all_images) for x, y in zip(olds, news, strict=True)):
         yield Change("control dependencies", "", ", ".join(n.name for n in olds), ", ".join(n.name for n in news))
-    yield from _find_subgraph_changes(a, b)
+    if a.subgraphs or b.subgraphs:
+        yield from _find_subgraph_changes(a, b, branch, all_images)
 
 
-def _follow_barrier_key(a: Node, b: Node, label: str) -> Mapping[str, str]:
-    """Return the attributes of ``a``; the key of a SyncBatchNorm as in ``b``, if it differs by the prefix of the branch only.
+def _has_prefixed_barrier(a: Node, b: Node, label: str) -> bool:
+    """Whether the keys of two SyncBatchNorm differ by the prefix of the branch only.
 
     A copy needs a key of its own: `duplicate` and `group` put the prefix of the names before it.
     """
     op, key = BARRIER
     if a.op != op or key not in a.attrs:
-        return a.attrs
+        return False
     prefix = b.name.removesuffix(a.name) if a.name and b.name.endswith(a.name) else label
-    prefixed = prefix + a.attrs[key]
-    return {**a.attrs, key: prefixed} if b.attrs.get(key) == prefixed else a.attrs
+    return b.attrs.get(key) == prefix + a.attrs[key]
 
 
-def _find_subgraph_changes(a: Node, b: Node) -> Iterator[Change]:
+def _find_subgraph_changes(
+    a: Node, b: Node, branch: Branch, all_images: Mapping[Node, Mapping[Node, None]]
+) -> Iterator[Change]:
     if len(a.subgraphs) != len(b.subgraphs):
         yield Change("subgraphs", "", str(len(a.subgraphs)), str(len(b.subgraphs)))
         return
-    for number, (x, y) in enumerate(zip(a.subgraphs, b.subgraphs, strict=True)):
-        if x is not y and (diff := diff_graphs(x, y)):  # the file's nesting bounds this recursion
-            parts = ((len(diff.added), "added"), (len(diff.removed), "removed"), (len(diff.changed), "changed"))
-            summary = ", ".join(f"{count} {what}" for count, what in parts if count) or "other names"
-            yield Change(
-                "sub-graph",
-                str(number),
-                format_count(len(x.nodes), "node"),
-                f"{format_count(len(y.nodes), 'node')} ({summary})",
-            )
+    lefts, rights = list_bodies(a), list_bodies(b)
+    for key in [key for key in lefts if key in rights]:
+        x, y = lefts[key], rights[key]
+        images = _align_bodies(x, y, branch)
+        names = {capture: images[capture].name for capture in x.captured if capture in images}  # numbered, not stored
+        diff = GraphDiff()
+        if x.graph is not y.graph:  # the file's nesting bounds this recursion
+            diff = compare(x.graph, y.graph, [Branch("", images, names)])
+        if diff:
+            size = format_count(len(y.graph.nodes), "node")
+            yield Change("sub-graph", key, format_count(len(x.graph.nodes), "node"), f"{size} ({_summarize(diff)})")
+        for capture, entry in x.captured.items():
+            other = y.captured.get(images.get(capture, capture))
+            if other is not None and not _same_entry(entry, other, branch, all_images):
+                yield Change("input", f"of sub-graph {key}", _format_entry(entry), _format_entry(other))
+
+
+def _align_bodies(left: Body, right: Body, branch: Branch) -> Mapping[Node, Node]:
+    """Return the pairs of nodes of two subgraphs. What captures counterparts belongs together."""
+    if left.graph is right.graph:
+        return dict(zip(left.captured, right.captured, strict=True))
+    captures = {(entry.node, entry.index): capture for capture, entry in right.captured.items()}
+    known = {}
+    for capture, entry in left.captured.items():
+        image = branch.images.get(entry.node)
+        if image is not None and (image, entry.index) in captures:
+            known[capture] = captures[image, entry.index]
+    return align(left.graph, right.graph, known=known).images
+
+
+def _summarize(diff: GraphDiff) -> str:
+    """Return the changes of a subgraph in words."""
+    parts = [(len(diff.added), "added"), (len(diff.removed), "removed"), (len(diff.changed), "changed")]
+    texts = [f"{count} {what}" for count, what in parts if count]
+    texts += [format_change(change) for change in (*diff.outputs, *diff.attributes)]
+    return ", ".join(texts) or "other names"
 
 
 def _same_entry(x: Entry, y: Entry, branch: Branch, all_images: Mapping[Node, Mapping[Node, None]]) -> bool:

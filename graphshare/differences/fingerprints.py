@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.bodies import Body, count_inputs, list_bodies
+from graphshare.ir.compare import make_content_key
+from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import topological
 from graphshare.progress import batched_progress
 
@@ -26,44 +28,76 @@ class KeyNumbers:
 class Fingerprints:
     """``above`` numbers each node with everything it is computed from; ``below`` numbers all uses of its outputs.
 
-    All variables have one number above. ``coarse`` ignores attributes, so that differently written operators are equal.
+    All variables of a graph that is no subgraph have one number above. ``coarse`` ignores attributes, so that differently
+    written operators are equal. ``around`` numbers the values that a subgraph captures.
     """
 
-    def __init__(self, graph: Graph, numbers: KeyNumbers, *, coarse: bool = False) -> None:
+    def __init__(self, graph: Graph, numbers: KeyNumbers, *, coarse: bool = False, around: Mapping[Node, int] = EMPTY) -> None:
         order = topological(graph)
         kinds = _number_operators(order, numbers, coarse)
         self.above: dict[Node, int] = {}
+        self._numbers, self._coarse = numbers, coarse
+        self._bodies: dict[Node, dict[str, tuple[Body, Fingerprints]]] = {}
         for node in batched_progress(order, "comparing", "nodes"):
-            inputs = tuple((self.above[entry.node], entry.index) for entry in node.inputs)
+            if node in around:
+                self.above[node] = around[node]
+                continue
+            own = node.inputs if not node.subgraphs else node.inputs[: count_inputs(node)]
+            inputs = tuple((self.above[entry.node], entry.index) for entry in own)
             controls = tuple(self.above[dep] for dep in node.control_deps)
-            self.above[node] = numbers.of(("above", kinds[node], inputs, controls))
-        self.below = _number_uses(graph, order, kinds, numbers)
+            key = ("above", kinds[node], inputs, controls)
+            self.above[node] = numbers.of((*key, self._number_bodies(node)) if node.subgraphs else key)
+        self.below = self._number_uses(graph, order, kinds)
+
+    def _number_bodies(self, node: Node) -> tuple[tuple[str, tuple[tuple[int, int], ...]], ...]:
+        """Return the numbers of the heads of each subgraph, sorted by its name."""
+        keys = []
+        self._bodies[node] = {}
+        for name, body in sorted(list_bodies(node).items(), key=lambda item: item[0]):
+            around = {
+                capture: self._numbers.of(("capture", self.above[entry.node], entry.index))
+                for capture, entry in body.captured.items()
+            }
+            inner = Fingerprints(body.graph, self._numbers, coarse=self._coarse, around=around)
+            self._bodies[node][name] = body, inner
+            keys.append((name, tuple((inner.above[head.node], head.index) for head in body.graph.heads)))
+        return tuple(keys)
+
+    def _number_uses(self, graph: Graph, order: Sequence[Node], kinds: Mapping[Node, int]) -> dict[Node, int]:
+        numbers = self._numbers
+        uses: dict[Node, list[tuple[int, int, int]]] = {}
+        for position, head in enumerate(graph.heads):
+            uses.setdefault(head.node, []).append((-1, position, head.index))
+        below: dict[Node, int] = {}
+        for node in batched_progress(order[::-1], "comparing", "nodes"):
+            below[node] = number = numbers.of(("below", tuple(sorted(uses.pop(node, ())))))
+            context = numbers.of(("use", kinds[node], number))
+            own = node.inputs if not node.subgraphs else node.inputs[: count_inputs(node)]
+            for position, entry in enumerate(own):
+                uses.setdefault(entry.node, []).append((context, position, entry.index))
+            for dep in node.control_deps:
+                uses.setdefault(dep, []).append((context, -1, 0))
+            for name, (body, inner) in self._bodies.get(node, EMPTY).items() if node.subgraphs else ():
+                for capture, entry in body.captured.items():
+                    place = numbers.of(("captured", context, name, inner.below[capture]))
+                    uses.setdefault(entry.node, []).append((place, -2, entry.index))
+        return below
 
 
 def _number_operators(order: Sequence[Node], numbers: KeyNumbers, coarse: bool) -> dict[Node, int]:
-    """Return a number for the operator and the attributes of each node; a variable's attributes are ignored."""
+    """Return a number for the content of each node, or with ``coarse`` for its operator and the number of its subgraphs."""
     kinds: dict[Node, int] = {}
-    by_map: dict[tuple[str, int, int], int] = {}  # equal attribute maps of a file are one object
+    by_map: dict[Hashable, int] = {}  # equal attribute maps of a file are one object
     for node in order:
-        key = (node.op, id(node.attrs), len(node.subgraphs))
+        details = node.details
+        if details is None or coarse:
+            key: Hashable = (node.op, id(node.attrs), len(node.subgraphs))
+        else:
+            facts = (details.domain, details.absent, len(details.outputs), len(node.inputs))
+            key = (node.op, id(node.attrs), id(details.values), len(node.subgraphs), facts)
         number = by_map.get(key)
         if number is None:
-            attrs = () if coarse or node.is_variable else tuple(sorted(node.attrs.items()))
-            number = by_map[key] = numbers.of(("kind", node.op, attrs, len(node.subgraphs)))
+            content = (node.op,) if coarse else make_content_key(node)
+            number = by_map[key] = numbers.of(("kind", content, len(node.subgraphs)))
         kinds[node] = number
     return kinds
-
-
-def _number_uses(graph: Graph, order: Sequence[Node], kinds: Mapping[Node, int], numbers: KeyNumbers) -> dict[Node, int]:
-    uses: dict[Node, list[tuple[int, int, int]]] = {}
-    for position, head in enumerate(graph.heads):
-        uses.setdefault(head.node, []).append((-1, position, head.index))
-    below: dict[Node, int] = {}
-    for node in batched_progress(order[::-1], "comparing", "nodes"):
-        below[node] = number = numbers.of(("below", tuple(sorted(uses.pop(node, ())))))
-        context = numbers.of(("use", kinds[node], number))
-        for position, entry in enumerate(node.inputs):
-            uses.setdefault(entry.node, []).append((context, position, entry.index))
-        for dep in node.control_deps:
-            uses.setdefault(dep, []).append((context, -1, 0))
-    return below

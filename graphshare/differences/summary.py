@@ -8,9 +8,10 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from graphshare.differences.changes import Change, Changed, GraphDiff, NodeRef
+from graphshare.differences.changes import Changed, GraphDiff, NodeRef
 from graphshare.formats.mxnet.document import VARIABLE_OP
 from graphshare.formats.params.diff import ParameterDiff
+from graphshare.ir.compare import Change
 from graphshare.text.format import format_count, format_names, shorten
 
 Kind = Literal["removed", "added", "renamed", "changed", "ties", "outputs", "attributes", "parameters"]

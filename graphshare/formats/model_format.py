@@ -7,12 +7,13 @@ A graph knows its format by ``graph.source``; :func:`find_format` returns the ob
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import ClassVar
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.ir.graph import Graph
+from graphshare.ir.compare import Change
+from graphshare.ir.graph import Graph, Node
 
 
 class Capability(Enum):
@@ -49,6 +50,15 @@ class ModelFormat(ABC):
     def supports(self, capability: Capability) -> bool:
         """Return whether models of this format have a capability."""
         return capability not in self.missing
+
+    def find_changes(
+        self, left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False
+    ) -> Iterator[Change]:
+        """Yield what differs between two graphs of this format in what their files state beyond nodes and parameters.
+
+        ``pairs`` are the nodes that belong together. With ``computed`` only what changes values that are computed.
+        """
+        return iter(())
 
 
 class MxnetFormat(ModelFormat):
@@ -87,6 +97,14 @@ class OnnxFormat(ModelFormat):
         Capability.PARAMETER_FILE: "an ONNX model holds its parameters itself",
     }
 
+    def find_changes(
+        self, left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False
+    ) -> Iterator[Change]:
+        """Yield what differs in operator sets, functions, types of inputs and outputs, and quantization annotations."""
+        from graphshare.formats.onnx.statements import find_changes  # start-up: only comparisons of ONNX models need it
+
+        return find_changes(left, right, pairs, computed=computed)
+
 
 FORMATS: dict[str, ModelFormat] = {format_.name: format_ for format_ in (MxnetFormat(), OnnxFormat())}
 
@@ -94,6 +112,14 @@ FORMATS: dict[str, ModelFormat] = {format_.name: format_ for format_ in (MxnetFo
 def find_format(graph: Graph) -> ModelFormat:
     """Return the format of a graph."""
     return FORMATS[graph.source.format]
+
+
+def find_statement_changes(
+    left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False
+) -> Iterator[Change]:
+    """Yield what :meth:`ModelFormat.find_changes` finds; graphs of two formats state nothing that can be compared."""
+    format_ = find_format(left)
+    return format_.find_changes(left, right, pairs, computed=computed) if format_ is find_format(right) else iter(())
 
 
 def require(graph: Graph, capability: Capability, *, what: str = "", where: str = "") -> None:

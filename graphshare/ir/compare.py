@@ -1,19 +1,36 @@
-"""The comparison of graphs modulo names: two branches in lock-step from their heads, or nodes with their images.
+"""The comparison of nodes by what they are: two branches in lock-step from their heads, or nodes with their images.
 
-Names pair nothing: edges decide. Both hold for unknown operators too. ``exempt`` maps operators to attributes that may differ.
+Names pair nothing: edges decide, in subgraphs too. All hold for unknown operators. ``exempt`` maps operators to attributes that
+may differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.bodies import Body, count_inputs, list_bodies
+from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ir.walk import post_order
 from graphshare.text.format import format_count
 
 Exempt = Mapping[str, Collection[str]]
+EntryPairs = list[tuple[Entry, Entry]]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One changed value: ``what`` it is, its key, and both values as text; None where one side has none."""
+
+    what: str
+    key: str
+    old: str | None
+    new: str | None
+
+    def describe(self) -> str:
+        """Return what differs, with both values."""
+        return f"{self.what} {self.key}".rstrip() + f" {self.old or 'none'} and {self.new or 'none'}"
 
 
 class Difference(msgspec.Struct, frozen=True, eq=False):
@@ -23,19 +40,31 @@ class Difference(msgspec.Struct, frozen=True, eq=False):
     right: Node
     what: str
 
+    def describe(self) -> str:
+        """Return the names of both nodes and what differs."""
+        return f"{self.left.name!r} and {self.right.name!r}: {self.what}"
+
 
 class Pairing(msgspec.Struct, eq=False):
-    """``pairs`` of nodes in topological order of the left branch; the same node twice where branches share it."""
+    """``pairs`` of nodes in topological order of the left branch; the same node twice where branches share it.
+
+    ``statements`` is what differs beside the nodes, in words.
+    """
 
     pairs: list[tuple[Node, Node]]
     differences: list[Difference]
+    statements: list[str] = []
 
     def __bool__(self) -> bool:
-        return not self.differences
+        return not self.differences and not self.statements
+
+    def describe(self) -> tuple[str, ...]:
+        """Return all that differs, in words."""
+        return (*[difference.describe() for difference in self.differences], *self.statements)
 
 
 def compare_structure(left: Sequence[Entry], right: Sequence[Entry], *, exempt: Exempt = EMPTY) -> Pairing:
-    """Pair the nodes behind the heads ``left`` and ``right`` in lock-step. Attributes of variables are not compared."""
+    """Pair the nodes behind the heads ``left`` and ``right`` in lock-step. Untyped attributes of variables are not compared."""
     partner: dict[Node, Node] = {}
     pairing = Pairing([], [])
     back: dict[Node, Node] = {}
@@ -54,11 +83,12 @@ def compare_structure(left: Sequence[Entry], right: Sequence[Entry], *, exempt: 
             pairing.differences.append(Difference(a, b, what))
             continue
         partner[a], back[b] = b, a
-        what = _describe_difference(a, b, exempt)
+        inputs: EntryPairs = []
+        what = (a is not b and describe_content(a, b, exempt, attributes=not a.is_variable)) or _pair_inputs(a, b, inputs)
         if what:
             pairing.differences.append(Difference(a, b, what))
             continue
-        pending.extend((x.node, y.node) for x, y in zip(a.inputs, b.inputs, strict=True))
+        pending.extend([(x.node, y.node) for x, y in inputs])
         pending.extend(zip(a.control_deps, b.control_deps, strict=True))
     pairing.pairs = [(node, partner[node]) for node in post_order(entry.node for entry in left) if node in partner]
     return pairing
@@ -87,7 +117,8 @@ def compare_images(
             or image.subgraphs is not node.subgraphs
             or image.details is not node.details
         ):
-            what = "" if node in tied and image.is_variable else _describe_content(node, image, exempt, attributes=True)
+            is_tied = node in tied and image.is_variable
+            what = "" if is_tied else describe_content(node, image, exempt) or _pair_bodies(node, image, [])
         if len(image.inputs) != len(node.inputs):
             what = f"{len(node.inputs)} and {format_count(len(image.inputs), 'input')}"
         for entry, new in zip(node.inputs, image.inputs, strict=False):
@@ -101,47 +132,125 @@ def compare_images(
             yield Difference(node, image, what)
 
 
-def _describe_difference(a: Node, b: Node, exempt: Exempt) -> str:
-    """Describe what differs between two nodes, their names and what feeds them aside; empty when nothing does."""
-    if a is b:
+def find_content_changes(a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes: bool = True) -> Iterator[Change]:
+    """Yield what differs between two nodes, by value; their names, inputs and subgraphs aside.
+
+    An operator that is none (of a variable) is None. Without ``attributes`` only typed ones are compared.
+    """
+    if a.op != b.op:
+        yield Change("operator", "", a.op or None, b.op or None)
+    if (attributes and a.attrs is not b.attrs) or a.details is not b.details:
+        olds, news = _list_values(a, attributes), _list_values(b, attributes)
+        if olds is not news and olds != news:
+            allowed = exempt.get(a.op, ())
+            for key in {**olds, **news}:
+                if key not in allowed and olds.get(key) != news.get(key):
+                    yield _make_attribute_change(key, olds.get(key), news.get(key))
+    if a.details is not b.details:
+        for (what, old), (_, new) in zip(_list_typed_facts(a), _list_typed_facts(b), strict=True):
+            if old != new:
+                yield Change(what, "", old or None, new or None)
+
+
+def describe_content(a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes: bool = True) -> str:
+    """Return what :func:`find_content_changes` finds, in words; empty where that is nothing."""
+    changes = list(find_content_changes(a, b, exempt, attributes=attributes))
+    if not changes:
         return ""
-    what = _describe_content(a, b, exempt, attributes=not a.is_variable)
+    if changes[0].what == "operator":
+        return f"operators {changes[0].old or 'none (a variable)'} and {changes[0].new or 'none (a variable)'}"
+    values = [f"{change.key} {change.old!r} and {change.new!r}" for change in changes if change.what == "attribute"]
+    others = [change.describe() for change in changes if change.what != "attribute"]
+    return ", ".join([*([f"attributes {', '.join(values)}"] if values else []), *others])
+
+
+def make_content_key(node: Node) -> Hashable:
+    """Return a key of all that :func:`find_content_changes` compares; untyped attributes of variables are not in it.
+
+    Equal keys have no change between them. Large values are read for it.
+    """
+    values = _list_values(node, attributes=not node.is_variable)
+    return node.op, tuple(sorted(values.items())), tuple([fact for _, fact in _list_typed_facts(node)])
+
+
+def _list_values(node: Node, attributes: bool) -> Mapping[str, Any]:
+    """Return the typed attributes of a node; where it has none, those that are texts."""
+    if node.details is not None and node.details.values:
+        return node.details.values
+    return node.attrs if attributes else EMPTY
+
+
+def _make_attribute_change(key: str, old: object, new: object) -> Change:
+    """Return the change of an attribute; where both have one text, the new one says that it has another value."""
+    texts = [None if value is None else str(value) for value in (old, new)]
+    return Change("attribute", key, texts[0], f"{texts[1]} (another value)" if texts[0] == texts[1] else texts[1])
+
+
+def _list_typed_facts(node: Node) -> tuple[tuple[str, str], ...]:
+    """Return the domain, the positions of absent inputs before the last input, and the number of outputs up to the last."""
+    details = node.details
+    if details is None:
+        return ("domain", ""), ("absent inputs", ""), ("outputs", "")
+    absent, count = details.absent, count_inputs(node) + len(details.absent) if details.absent else 0
+    while absent and absent[-1] == count - 1:
+        absent, count = absent[:-1], count - 1
+    outputs = len(details.outputs) if node.op else 0
+    while outputs and not details.outputs[outputs - 1]:
+        outputs -= 1
+    return ("domain", details.domain), ("absent inputs", ", ".join(map(str, absent))), ("outputs", str(outputs or ""))
+
+
+def _pair_inputs(a: Node, b: Node, inputs: EntryPairs) -> str:
+    """Add the inputs of two nodes that belong together to ``inputs``, captured ones by their use in the subgraphs.
+
+    Return what differs in their numbers and subgraphs, in words; empty where nothing does.
+    """
+    captured: EntryPairs = []
+    what = _pair_bodies(a, b, captured)
     if what:
         return what
-    if len(a.inputs) != len(b.inputs) or len(a.control_deps) != len(b.control_deps):
-        return f"{len(a.inputs)} and {format_count(len(b.inputs), 'input')}"
-    for position, (x, y) in enumerate(zip(a.inputs, b.inputs, strict=True)):
+    left, right = a.inputs[: count_inputs(a)], b.inputs[: count_inputs(b)]
+    if len(left) != len(right) or len(a.control_deps) != len(b.control_deps):
+        return f"{len(left)} and {format_count(len(right), 'input')}"
+    inputs.extend(zip(left, right, strict=True))
+    inputs.extend(captured)
+    for position, (x, y) in enumerate(inputs):
         if x.index != y.index:
             return f"input {position} takes output {x.index} and output {y.index}"
     return ""
 
 
-def _describe_content(a: Node, b: Node, exempt: Exempt, *, attributes: bool) -> str:
-    """Describe the difference of operators, ``attributes`` and subgraphs."""
-    if a.op != b.op:
-        return f"operators {a.op or 'none (a variable)'} and {b.op or 'none (a variable)'}"
-    if attributes and a.attrs is not b.attrs and a.attrs != b.attrs:
-        allowed = exempt.get(a.op, ())
-        keys = [key for key in {**a.attrs, **b.attrs} if a.attrs.get(key) != b.attrs.get(key) and key not in allowed]
-        if keys:
-            return "attributes " + ", ".join(f"{key} {a.attrs.get(key)!r} and {b.attrs.get(key)!r}" for key in keys)
-    if a.details is not b.details and _details_key(a) != _details_key(b):
-        return "domain, typed attributes or absent inputs"
-    if len(a.subgraphs) != len(b.subgraphs) or not all(map(_is_same_subgraph, a.subgraphs, b.subgraphs)):
-        return "subgraphs"
+def _pair_bodies(a: Node, b: Node, captured: EntryPairs) -> str:
+    """Add the entries that the subgraphs of two nodes capture in the same place to ``captured``.
+
+    Return what differs between the subgraphs, in words; empty where nothing does. Names in them do not count.
+    """
+    if not a.subgraphs and not b.subgraphs:
+        return ""
+    lefts, rights = list_bodies(a), list_bodies(b)
+    if lefts.keys() != rights.keys():
+        return f"subgraphs {', '.join(lefts) or 'none'} and {', '.join(rights) or 'none'}"
+    for key, body in lefts.items():
+        what = _compare_bodies(body, rights[key], captured)
+        if what:
+            return f"subgraph {key}: {what}"
     return ""
 
 
-def _details_key(node: Node) -> tuple[object, ...]:
-    details = node.details
-    return () if details is None else (details.domain, details.values, details.absent)
-
-
-def _is_same_subgraph(a: Graph, b: Graph) -> bool:
-    """Whether two subgraphs are the same, names included: no transform renames what is inside."""
-    if a is b:
-        return True
-    if len(a.heads) != len(b.heads):
-        return False
-    pairing = compare_structure(a.heads, b.heads)
-    return bool(pairing) and all(x.name == y.name for x, y in pairing.pairs)
+def _compare_bodies(left: Body, right: Body, captured: EntryPairs) -> str:
+    if left.graph is right.graph:
+        captured.extend(zip(left.captured.values(), right.captured.values(), strict=True))
+        return ""
+    x, y = left.graph, right.graph
+    if len(x.heads) != len(y.heads):
+        return f"{len(x.heads)} and {format_count(len(y.heads), 'output')}"
+    pairing = compare_structure(x.heads, y.heads)  # the file's nesting bounds this recursion
+    if not pairing:
+        return pairing.differences[0].describe()
+    for p, q in pairing.pairs:
+        entries = left.captured.get(p), right.captured.get(q)
+        if entries[0] is not None and entries[1] is not None:
+            captured.append((entries[0], entries[1]))
+        elif entries[0] is not entries[1]:
+            return f"{p.name!r} and {q.name!r}: only one is a value of the graph around it"
+    return ""

@@ -48,9 +48,12 @@ class NodeDetails(msgspec.Struct, frozen=True):
 
     ONNX names values, so ``name`` of the node is that of its first output. ``label`` is the name of the operator itself, which
     no other part of a file refers to. ``domain`` is the operator's namespace, ``outputs`` are the stored names of its outputs,
-    ``values`` its typed attributes. ``absent`` are the positions without an input, counted as in the file: ``inputs`` of the
-    node holds only those that exist. ``holds_value`` marks a variable whose value is in the file (an initializer). ``stored``
-    is what the format keeps of the node, opaque to transforms.
+    ``values`` its typed attributes, compared by ``==`` and hashable. ``bodies`` are the names of the attributes that hold its
+    subgraphs, one for each. ``absent`` are the positions without an input, counted as in the file: ``inputs`` of the node holds
+    only those that exist. ``holds_value`` marks a variable whose value is in the file (an initializer). ``stored`` is what the
+    format keeps of the node, opaque to transforms.
+
+    A variable of a subgraph has ``values`` too: its ``value`` if it is an initializer, its ``position`` if it is an input.
     """
 
     domain: str = ""
@@ -60,6 +63,7 @@ class NodeDetails(msgspec.Struct, frozen=True):
     label: str = ""
     holds_value: bool = False
     stored: Any = None
+    bodies: tuple[str, ...] = ()
 
 
 class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):

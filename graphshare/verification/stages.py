@@ -39,7 +39,7 @@ def structure_stage(pairing: Pairing) -> Stage:
             f"{format_count(len(pairing.pairs), 'pair of nodes')}, "
             f"{format_count(operators, 'operator')}, the same but for names",
         )
-    details = tuple(f"{d.left.name!r} and {d.right.name!r}: {d.what}" for d in pairing.differences)
+    details = pairing.describe()
     return Stage("structure", "fails", format_count(len(details), "difference"), details)
 
 

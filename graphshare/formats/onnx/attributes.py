@@ -1,13 +1,14 @@
-"""Read the attributes of an operator: a text of each for people, its bytes for comparison, and the subgraphs among them."""
+"""Read the attributes of an operator: a text of each for people, its value for comparison, and the subgraphs among them."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from graphshare.formats.onnx.stored import OnnxFile, RawValue, Span
+from graphshare.formats.onnx.stored import OnnxFile, Span
 from graphshare.formats.onnx.tensors import dtype_name, locate_tensor
+from graphshare.formats.onnx.values import StoredValue, read_attribute
 from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, floats_at, integer_at, integers_at, scan, text_at
 from graphshare.ir.graph import EMPTY, Graph
 from graphshare.text.format import shorten
@@ -17,7 +18,15 @@ _LONGEST = 16  # numbers of a list in a text
 _CACHED = 256  # bytes of attributes that are shared when they repeat
 
 ReadGraph = Callable[[int, int], Graph]
-Attributes = tuple[Mapping[str, str], Mapping[str, Any], tuple[Graph, ...]]
+
+
+class Attributes(NamedTuple):
+    """Attributes by name: texts of all, values of all (those of subgraphs count them), and the subgraphs with their names."""
+
+    texts: Mapping[str, str] = EMPTY
+    values: Mapping[str, Any] = EMPTY
+    graphs: tuple[Graph, ...] = ()
+    bodies: tuple[str, ...] = ()
 
 
 class AttributeReader:
@@ -25,10 +34,10 @@ class AttributeReader:
 
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
-        self._known: dict[bytes, Attributes] = {b"": (EMPTY, EMPTY, ())}
+        self._known: dict[bytes, Attributes] = {b"": Attributes()}
 
     def read(self, fields: Sequence[Field], read_graph: ReadGraph) -> Attributes:
-        """Return texts, raw values and subgraphs of the attributes in ``fields``. Raises WireError."""
+        """Return the attributes in ``fields``. Raises WireError."""
         data = self._file.data
         key = None
         if sum(field[4] - field[3] for field in fields) <= _CACHED:
@@ -38,17 +47,17 @@ class AttributeReader:
         texts: dict[str, str] = {}
         values: dict[str, Any] = {}
         graphs: list[Graph] = []
+        bodies: list[str] = []
         for field in fields:
             expect(field, BYTES, "an attribute")
             name, text, inner = self._read_attribute(field[3], field[4], read_graph)
             if name in texts:
                 raise WireError(f"attribute {name!r} occurs twice", field[2])
             texts[name] = text
-            if inner:
-                graphs += inner
-            else:
-                values[name] = RawValue(Span(self._file, field[3], field[4]))
-        result = (texts, values, tuple(graphs))
+            graphs += inner
+            bodies += [name] * len(inner)
+            values[name] = text if inner else StoredValue(Span(self._file, field[3], field[4]), read_attribute, text)
+        result = Attributes(texts, values, tuple(graphs), tuple(bodies))
         if key is not None and not graphs:
             self._known[key] = result
         return result

@@ -5,7 +5,9 @@ Nothing is copied from the file but names and texts of attributes; every message
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import msgspec
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.onnx.attributes import AttributeReader, ReadGraph
@@ -31,11 +33,14 @@ from graphshare.formats.onnx.stored import (
     Stored,
     TensorPlace,
 )
-from graphshare.formats.onnx.tensors import locate_tensor
+from graphshare.formats.onnx.tensors import dtype_name, locate_tensor
+from graphshare.formats.onnx.values import StoredValue, read_sparse_tensor, read_tensor
 from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, integer_at, scan, text_at
 from graphshare.formats.open_source import open_source
-from graphshare.ir.graph import Entry, Graph, Node, NodeDetails
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails
 
+OVERLOAD = "overload of the function"
+"""The typed attribute of a node that names one of several functions; no attribute of a file has such a name."""
 MAX_NESTING = 64
 """Levels of subgraphs; deeper ones are refused."""
 
@@ -80,7 +85,7 @@ def _decode(file: OnnxFile) -> Graph:
         elif number == 8:
             expect(field, BYTES, "an operator set")
             domain, number = _read_opset(file, start, end)
-            opsets["" if domain == "ai.onnx" else domain] = number
+            opsets[domain] = number
     if not graphs:
         raise InputError(Fault("has no graph", hint="it is empty, cut short, or not an ONNX model"))
     if len(graphs) > 1:
@@ -104,7 +109,52 @@ def _read_opset(file: OnnxFile, start: int, end: int) -> tuple[str, int]:
             domain = text_at(file.data, field)
         elif field[0] == 2:
             version = integer_at(file.data, field)
-    return domain, version
+    return _name_domain(domain), version
+
+
+def _name_domain(domain: str) -> str:
+    """Return a domain; ONNX's own, which has two names, by the empty one."""
+    return "" if domain == "ai.onnx" else domain
+
+
+class Function(msgspec.Struct, frozen=True, eq=False):
+    """A function that a model defines: its body, whose variables are its inputs, and its operator sets by domain.
+
+    ``attributes`` are its formal attributes by name, each with its default, or None where a call must state it.
+    """
+
+    graph: Graph
+    attributes: Mapping[str, object]
+    opsets: Mapping[str, int]
+
+
+def read_function(span: Span) -> Function:
+    """Return the function of a FunctionProto. Raises WireError, InputError."""
+    file, scope, reader = span.file, _Scope(None), _GraphReader(span.file)
+    texts: dict[int, list[str]] = {4: [], 5: [], 6: []}  # inputs, outputs, attributes
+    nodes: list[Field] = []
+    defaults: list[Field] = []
+    opsets: dict[str, int] = {}
+    for field in scan(file.data, span.start, span.end):
+        if field[0] in texts:
+            texts[field[0]].append(text_at(file.data, field))
+        elif field[0] in (7, 9, 11):
+            expect(field, BYTES, "a part of a function")
+            if field[0] == 9:
+                domain, opsets[domain] = _read_opset(file, field[3], field[4])
+            else:
+                (nodes if field[0] == 7 else defaults).append(field)
+    variables = [
+        Node("", name, details=NodeDetails(outputs=(name,), values={"position": i})) for i, name in enumerate(texts[4])
+    ]
+    scope.values.update({node.name: Entry(node) for node in variables})
+    operators = [reader.read_node(field, scope, ({}, {}, {})) for field in nodes]
+    heads = tuple([scope.values[name] for name in texts[5] if name in scope.values])
+    if len(heads) < len(texts[5]):
+        raise WireError("an output of a function is a value that nothing defines", span.start)
+    graph = Graph((*variables, *operators), heads)
+    attributes = {**dict.fromkeys(texts[6]), **AttributeReader(file).read(defaults, _refuse_graph).values}
+    return Function(graph, attributes, opsets)
 
 
 class _Scope:
@@ -129,6 +179,17 @@ class _Scope:
         return self.captures[name]
 
 
+def _store_tensor(tensor: NamedMessage, place: TensorPlace | None) -> StoredValue:
+    """Return the value of an initializer; without a ``place`` it is sparse."""
+    if place is None:
+        return StoredValue(tensor.span, read_sparse_tensor, "sparse tensor")
+    return StoredValue(tensor.span, read_tensor, f"{dtype_name(place.code)} tensor {place.shape}")
+
+
+def _refuse_graph(start: int, end: int) -> Graph:
+    raise WireError("the default of an attribute is a graph", start)
+
+
 class _GraphReader:
     """Reads the graphs of one file, subgraphs included."""
 
@@ -138,14 +199,16 @@ class _GraphReader:
         self._depth = 0
         self._texts: dict[str, str] = {}
 
-    def read(self, start: int, end: int, scope: _Scope) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
+    def read(
+        self, start: int, end: int, scope: _Scope, *, is_body: bool = False
+    ) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
         """Return nodes, heads and other fields of a GraphProto. Raises WireError, InputError."""
         lists = scan_graph(self._file, start, end)
         infos, results, annotations = (index_by_name(lists.named[number]) for number in (VALUE_INFO, OUTPUT, ANNOTATION))
         by_output = (infos, results, annotations)
-        nodes = self._read_variables(lists, scope, by_output)
+        nodes = self._read_variables(lists, scope, by_output, is_body)
         for field in lists.nodes:
-            node = self._read_node(field, scope, by_output)
+            node = self.read_node(field, scope, by_output)
             nodes.append(node)
         heads = []
         for message in lists.named[OUTPUT]:
@@ -164,7 +227,7 @@ class _GraphReader:
                 raise WireError(f"subgraphs are nested deeper than {MAX_NESTING} levels", start)
             self._depth += 1
             scope = _Scope(outer)
-            nodes, heads, rest = self.read(start, end, scope)
+            nodes, heads, rest = self.read(start, end, scope, is_body=True)
             self._depth -= 1
             captured.extend(scope.captured)
             captures = tuple(entry.node for entry in scope.captures.values())
@@ -173,12 +236,12 @@ class _GraphReader:
 
         return read
 
-    def _read_variables(self, lists: Lists, scope: _Scope, by_output: ByOutput) -> list[Node]:
+    def _read_variables(self, lists: Lists, scope: _Scope, by_output: ByOutput, is_body: bool) -> list[Node]:
         tensors = index_by_name((*lists.named[INITIALIZER], *lists.named[SPARSE]), unique="initializers")
         sparse = {message.name for message in lists.named[SPARSE]}
         inputs = index_by_name(lists.named[INPUT], unique="graph inputs")
         nodes = []
-        for name in dict.fromkeys((*inputs, *tensors)):
+        for position, name in enumerate(dict.fromkeys((*inputs, *tensors))):
             tensor = tensors.get(name)
             if not name:
                 raise WireError("a graph input or an initializer has no name", (tensor or inputs[name]).span.start)
@@ -188,7 +251,10 @@ class _GraphReader:
             stored = Stored(
                 list_messages((name,), by_output), tensor=tensor, place=place, is_sparse=name in sparse, input=inputs.get(name)
             )
-            details = NodeDetails(outputs=(name,), holds_value=tensor is not None, stored=stored)
+            values: dict[str, object] = {"position": position} if is_body and name in inputs else {}
+            if is_body and tensor is not None:
+                values["value"] = _store_tensor(tensor, place)
+            details = NodeDetails(outputs=(name,), values=values or EMPTY, holds_value=tensor is not None, stored=stored)
             node = Node("", name, num_outputs=1, details=details)
             scope.values[name] = Entry(node)
             nodes.append(node)
@@ -200,11 +266,11 @@ class _GraphReader:
         except WireError as error:
             raise InputError(Fault(str(error), node=tensor.name, path=f"byte {error.position}")) from None
 
-    def _read_node(self, field: Field, scope: _Scope, by_output: ByOutput) -> Node:
+    def read_node(self, field: Field, scope: _Scope, by_output: ByOutput) -> Node:
         data = self._file.data
         inputs: list[str] = []
         outputs: list[str] = []
-        label = op = domain = ""
+        label = op = domain = overload = ""
         attributes: list[Field] = []
         for inner in scan(data, field[3], field[4]):
             number = inner[0]
@@ -220,16 +286,19 @@ class _GraphReader:
                 attributes.append(inner)
             elif number == 7:
                 domain = self._text(inner)
+            elif number == 8:
+                overload = text_at(data, inner)
         name = next((output for output in outputs if output), "") or label
         if not op:
             raise WireError(f"node {name!r} has no operator", field[2])
         entries, absent = self._find_inputs(inputs, scope, name, field)
-        texts, values, graphs = self._attributes.read(attributes, self._subgraph_reader(scope, entries))
+        known = self._attributes.read(attributes, self._subgraph_reader(scope, entries))
+        values = {**known.values, OVERLOAD: overload} if overload else known.values
         stored = Stored(
             list_messages(outputs, by_output), Span(self._file, field[3], field[4]), tuple(inputs), tuple(outputs), label
         )
-        details = NodeDetails(domain, tuple(outputs), values, absent, label, stored=stored)
-        node = Node(op, name, texts, tuple(entries), len(outputs), subgraphs=graphs, details=details)
+        details = NodeDetails(_name_domain(domain), stored.outputs, values, absent, label, stored=stored, bodies=known.bodies)
+        node = Node(op, name, known.texts, tuple(entries), len(outputs), subgraphs=known.graphs, details=details)
         for index, output in enumerate(outputs):
             if output and output in scope.values:
                 message = f"value {output!r} is defined twice, and a name stands for one value"

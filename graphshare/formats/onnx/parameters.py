@@ -10,8 +10,8 @@ import msgspec
 from graphshare.errors import Fault, InputError
 from graphshare.formats.byte_source import ByteSource
 from graphshare.formats.onnx.stored import OnnxSource, TensorPlace, find_stored
-from graphshare.formats.onnx.tensors import DTYPE_NAMES, EXTERNAL, RAW, dtype_name
-from graphshare.formats.onnx.wire import BYTES, Data, WireError, integers_at, scan
+from graphshare.formats.onnx.tensors import DTYPE_NAMES, EXTERNAL, RAW, dtype_name, pack_integers
+from graphshare.formats.onnx.wire import BYTES, Data, WireError, scan
 from graphshare.formats.open_source import open_source
 from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, element_count, format_record
 from graphshare.ir.graph import Graph, Node
@@ -99,14 +99,13 @@ def decode_values(source: ByteSource, record: Record) -> Iterator[bytes]:
         yield from (data[begin:end] for begin, end in _list_sparse_parts(data, 0, len(data)))
         return
     width = ITEM_SIZES[record.dtype or "bool"]
-    limit = 1 << 8 * width
     count = 0
     try:
         for field in scan(data, 0, len(data)):
             if field[0] in (_FLOATS, _DOUBLES):
                 piece = data[field[3] : field[4]]
             elif field[0] in (5, 7, 11):
-                piece = b"".join([(value % limit).to_bytes(width, "little") for value in integers_at(data, field)])
+                piece = pack_integers(data, field, width)
             elif field[0] == RAW and field[1] == BYTES:
                 piece = data[field[3] : field[4]]
             else:

@@ -68,27 +68,6 @@ class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
         return self.file.data[self.start : self.end]
 
 
-class RawValue:
-    """The bytes of an attribute or another message, compared by content."""
-
-    __slots__ = ("span",)
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, span: Span) -> None:
-        self.span = span
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, RawValue):
-            return NotImplemented
-        a, b = self.span, other.span
-        if a is b or (a.file is b.file and a.start == b.start and a.end == b.end):
-            return True
-        return a.size == b.size and all(x == y for x, y in zip(a.pieces(), b.pieces(), strict=True))
-
-    def __repr__(self) -> str:
-        return f"<{self.span.size} bytes>"
-
-
 class NamedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A message that begins with or contains a name: ``span`` without its tag, and the field of the name in it.
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 
-from graphshare.formats.onnx.stored import OnnxFile, TensorPlace
-from graphshare.formats.onnx.wire import BYTES, WireError, expect, integer_at, integers_at, scan, text_at
+from graphshare.formats.onnx.stored import OnnxFile, Span, TensorPlace
+from graphshare.formats.onnx.wire import BYTES, Data, Field, WireError, expect, integer_at, integers_at, scan, text_at
+from graphshare.formats.open_source import open_source
 from graphshare.formats.params.records import MAX_RANK, element_count
 from graphshare.formats.paths import describe_file, join
 from graphshare.ir.onnx import DTYPE_CODES
@@ -26,7 +28,9 @@ _BITS = {
 }
 # fmt: on
 RAW, EXTERNAL = 9, 13
-_DATA = (4, 5, 6, 7, 9, 10, 11)
+_FLOATS, _TEXTS, _DOUBLES, _INTEGERS = 4, 6, 10, (5, 7, 11)
+_DATA = (_FLOATS, _TEXTS, RAW, _DOUBLES, *_INTEGERS)
+_PIECE = 1 << 20
 DATA_FIELDS = frozenset((*_DATA, EXTERNAL, 14))
 """The fields of a TensorProto that are its data, or say where it is."""
 _LARGEST = 1 << 62
@@ -78,6 +82,34 @@ def data_size(place: TensorPlace) -> int | None:
     """Return the number of bytes that shape and dtype need as raw data; None for texts and unknown dtypes."""
     bits = _BITS.get(place.code)
     return None if bits is None else (element_count(place.shape) * bits + 7) // 8
+
+
+def read_elements(span: Span, place: TensorPlace) -> Iterator[bytes]:
+    """Yield the elements of the tensor in ``span``, little endian, in pieces and however they are stored.
+
+    Texts are yielded with their lengths. Raises WireError, and InputError for data in another file that cannot be read.
+    """
+    if place.path:
+        with open_source(place.path) as source:
+            for start in range(place.start, place.end, _PIECE):
+                yield source.read_at(start, min(_PIECE, place.end - start))
+        return
+    width = max(1, _BITS.get(place.code, 8) // 8)
+    for field in scan(span.file.data, span.start, span.end):
+        if field[0] in (_FLOATS, RAW, _DOUBLES):
+            yield from span.file.pieces(field[3], field[4])
+        elif field[0] in _INTEGERS:
+            yield pack_integers(span.file.data, field, width)
+        elif field[0] == _TEXTS:
+            expect(field, BYTES, "a text")
+            yield (field[4] - field[3]).to_bytes(8, "little")
+            yield from span.file.pieces(field[3], field[4])
+
+
+def pack_integers(data: Data, field: Field, width: int) -> bytes:
+    """Return the integers of a field with ``width`` bytes each, little endian. Raises WireError."""
+    limit = 1 << 8 * width
+    return b"".join([(value % limit).to_bytes(width, "little") for value in integers_at(data, field)])
 
 
 def dtype_name(code: int) -> str:

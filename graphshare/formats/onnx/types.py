@@ -10,6 +10,9 @@ from graphshare.formats.onnx.wire import BYTES, Data, Field, WireError, expect, 
 from graphshare.ir.graph import Graph
 
 Dimension = int | str | None
+_SPARSE, _MAP = 8, 5
+_NESTED = {4: "sequence", _MAP: "map", 9: "optional"}
+_DEEPEST = 16  # types in types
 _TYPE, _TENSOR, _DTYPE, _SHAPE, _DIMENSION, _SIZE, _SYMBOL = 2, 1, 1, 2, 1, 1, 2
 
 
@@ -34,6 +37,16 @@ class TensorType(msgspec.Struct, frozen=True):
         return len(self.shape) != len(other.shape) or unequal
 
 
+class NestedType(msgspec.Struct, frozen=True):
+    """A type of values that are not plain tensors: a sequence, an optional value, a map or a sparse tensor of ``inner``."""
+
+    kind: str
+    inner: TensorType | NestedType
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.inner}"
+
+
 def list_types(graph: Graph) -> dict[str, TensorType]:
     """Return the types that the file states of the inputs and outputs of a graph, by name."""
     inputs = [find_stored(node.details).input for node in graph.variables()]
@@ -44,16 +57,44 @@ def list_types(graph: Graph) -> dict[str, TensorType]:
 
 def read_type(message: NamedMessage) -> TensorType | None:
     """Return the type in a ValueInfoProto; None for a type other than a tensor's, and for a message that is malformed."""
+    stated = read_any_type(message)
+    return stated if isinstance(stated, TensorType) else None
+
+
+def read_any_type(message: NamedMessage) -> TensorType | NestedType | None:
+    """Return the type in a ValueInfoProto; None for an unknown one, and for a message that is malformed."""
     data, span = message.span.file.data, message.span
     try:
         for field in scan(data, span.start, span.end):
             if field[0] == _TYPE:
                 expect(field, BYTES, "a type")
-                for inner in scan(data, field[3], field[4]):
-                    return _read_tensor_type(data, inner) if inner[0] == _TENSOR else None
+                return parse_type(data, field[3], field[4])
     except WireError:
         return None
     return None
+
+
+def parse_type(data: Data, start: int, end: int, depth: int = 0) -> TensorType | NestedType | None:
+    """Return the type in a TypeProto; None for an unknown one. Raises WireError."""
+    for field in scan(data, start, end):
+        if field[0] == _TENSOR:
+            return _read_tensor_type(data, field)
+        if field[0] == _SPARSE:
+            return NestedType("sparse tensor", _read_tensor_type(data, field))
+        if field[0] in _NESTED and depth < _DEEPEST:
+            return _read_nested_type(data, field, depth)
+    return None
+
+
+def _read_nested_type(data: Data, field: Field, depth: int) -> NestedType | None:
+    expect(field, BYTES, "a type")
+    kind, inner = _NESTED[field[0]], None
+    for part in scan(data, field[3], field[4]):
+        if part[1] == BYTES:
+            inner = parse_type(data, part[3], part[4], depth + 1)
+        elif field[0] == _MAP:
+            kind = f"map from {dtype_name(integer_at(data, part))}"
+    return NestedType(kind, inner) if inner is not None else None
 
 
 def _read_tensor_type(data: Data, field: Field) -> TensorType:

@@ -1,0 +1,235 @@
+"""What two ONNX models state beyond their nodes: operator sets, functions, types of inputs and outputs, annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from graphshare.errors import InputError
+from graphshare.formats.onnx.decode import OVERLOAD, Function, read_function
+from graphshare.formats.onnx.stored import FUNCTION, NamedMessage, OnnxSource, Span, find_stored, outputs_of
+from graphshare.formats.onnx.types import read_any_type
+from graphshare.formats.onnx.wire import WireError, scan, text_at
+from graphshare.formats.onnx.write import find_value_info
+from graphshare.ir.compare import Change, compare_structure
+from graphshare.ir.graph import Graph, Node
+from graphshare.text.format import format_count
+
+Pairs = Iterable[tuple[Node, Node]]
+_Key = tuple[str, str, str]
+"""The domain, the name and the overload of a function."""
+
+
+def find_changes(left: Graph, right: Graph, pairs: Pairs, *, computed: bool = False) -> Iterator[Change]:
+    """Yield what differs between the statements of two models; see :meth:`ModelFormat.find_changes`."""
+    source, other = left.source, right.source
+    if not isinstance(source, OnnxSource) or not isinstance(other, OnnxSource):
+        return
+    pairs = list(pairs)
+    functions, others = _list_functions(source), _list_functions(other)
+    domains, called = None, None
+    if computed:
+        domains, called = _list_uses([node for pair in pairs for node in pair], functions, others)
+    yield from _compare_opsets("operator set", source.opsets, other.opsets, domains)
+    for key in {**functions, **others}:
+        if called is None or key in called:
+            yield from _compare_functions(key, functions.get(key), others.get(key), computed)
+    if not computed:
+        yield from _compare_types(left, right, source, other, pairs)
+        yield from _compare_annotations(pairs)
+
+
+def _compare_opsets(what: str, left: Mapping[str, int], right: Mapping[str, int], domains: set[str] | None) -> Iterator[Change]:
+    for domain in {**left, **right}:
+        old, new = left.get(domain), right.get(domain)
+        if old != new and (domains is None or domain in domains):
+            yield Change(what, domain or "ai.onnx", *(None if version is None else str(version) for version in (old, new)))
+
+
+class _StoredFunction:
+    """A FunctionProto, decoded when it is first needed."""
+
+    def __init__(self, span: Span) -> None:
+        self.span = span
+        self._function: Function | None = None
+        self._is_read = False
+
+    @property
+    def function(self) -> Function | None:
+        """The function; None for one that is damaged."""
+        if not self._is_read:
+            self._is_read = True
+            try:
+                self._function = read_function(self.span)
+            except (InputError, WireError):
+                self._function = None
+        return self._function
+
+    def describe(self) -> str:
+        """Return the number of its nodes, in words."""
+        return f"{self.span.size:,} bytes" if self.function is None else format_count(_count_operators(self.function), "node")
+
+
+_Functions = dict[_Key, _StoredFunction]
+
+
+def _list_functions(source: OnnxSource) -> _Functions:
+    """Return the functions of a model by domain, name and overload."""
+    functions: _Functions = {}
+    for number, field in source.fields:
+        if number == FUNCTION:
+            data = field.file.data
+            span = next(Span(field.file, start, end) for _, _, _, start, end in scan(data, field.start, field.end))
+            texts = {1: "", 10: "", 13: ""}
+            try:
+                texts.update({part[0]: text_at(data, part) for part in scan(data, span.start, span.end) if part[0] in texts})
+            except WireError:
+                texts[1] = texts[1] or "(damaged)"
+            functions["" if texts[10] == "ai.onnx" else texts[10], texts[1], texts[13]] = _StoredFunction(span)
+    return functions
+
+
+def _list_uses(nodes: Iterable[Node], *models: _Functions) -> tuple[set[str], set[_Key]]:
+    """Return the domains of ``nodes`` and of what is in their subgraphs, and the functions that they call, also by others."""
+    domains: set[str] = set()
+    called: set[_Key] = set()
+    for key in _list_calls(nodes):
+        domains.add(key[0])
+        called.add(key)
+    pending = list(called)
+    while pending:
+        key = pending.pop()
+        for functions in models:
+            function = functions[key].function if key in functions else None
+            inner = set(_list_calls(function.graph.nodes)) - called if function is not None else set()
+            called |= inner
+            pending += inner
+    return domains, called
+
+
+def _list_calls(nodes: Iterable[Node]) -> Iterator[_Key]:
+    """Yield the domain, the operator and the overload of nodes and of those in their subgraphs."""
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        if node.op and node.details is not None:
+            yield node.details.domain, node.op, node.details.values.get(OVERLOAD, "")
+        pending += [inner for graph in node.subgraphs for inner in graph.nodes]
+
+
+def _compare_functions(
+    key: _Key, left: _StoredFunction | None, right: _StoredFunction | None, computed: bool
+) -> Iterator[Change]:
+    name = ".".join(filter(None, key))
+    if left is None or right is None:
+        texts = [None if function is None else function.describe() for function in (left, right)]
+        yield Change("function", name, *texts)
+        return
+    if left.span.read() == right.span.read():
+        return
+    x, y = left.function, right.function
+    if x is None or y is None:
+        yield Change("function", name, left.describe(), f"{right.describe()} (other ones)")
+        return
+    domains = {key[0] for function in (x, y) for key in _list_calls(function.graph.nodes)} if computed else None
+    yield from _compare_opsets(f"function {name}, operator set", x.opsets, y.opsets, domains)
+    for attribute in {**x.attributes, **y.attributes}:
+        ours, theirs = x.attributes, y.attributes
+        if (attribute in ours) != (attribute in theirs) or ours.get(attribute) != theirs.get(attribute):
+            texts = [_describe_default(values, attribute) for values in (ours, theirs)]
+            yield Change(f"function {name}, attribute", attribute, *texts)
+    what = _find_other_body(x, y, computed)
+    if what:
+        yield Change("function", name, left.describe(), f"{right.describe()} ({what})")
+
+
+def _describe_default(attributes: Mapping[str, object], name: str) -> str | None:
+    return str(attributes[name] or "no default") if name in attributes else None
+
+
+def _find_other_body(x: Function, y: Function, computed: bool) -> str:
+    """Return what differs between the bodies of two functions, in words; empty where nothing does."""
+    counts = [sum(not node.op for node in function.graph.nodes) for function in (x, y)]
+    if counts[0] != counts[1]:
+        return f"{counts[0]} and {format_count(counts[1], 'input')}"
+    if len(x.graph.heads) != len(y.graph.heads):
+        return f"{len(x.graph.heads)} and {format_count(len(y.graph.heads), 'output')}"
+    pairing = compare_structure(x.graph.heads, y.graph.heads)
+    if not pairing:
+        return pairing.differences[0].describe()
+    return "" if computed or _count_operators(x) == _count_operators(y) else "another number of unused nodes"
+
+
+def _count_operators(function: Function) -> int:
+    return sum(bool(node.op) for node in function.graph.nodes)
+
+
+def _compare_types(
+    left: Graph, right: Graph, source: OnnxSource, other: OnnxSource, pairs: list[tuple[Node, Node]]
+) -> Iterator[Change]:
+    """Yield the types of inputs and outputs that differ; they are paired as their nodes are."""
+    captures = {*left.captures, *right.captures}
+    outputs, results = ({(head.node, head.index): None for head in graph.heads} for graph in (left, right))
+    for a, b in pairs:
+        if not a.op and not b.op and a not in captures and b not in captures:
+            yield from _compare_type("input", a.name, _find_input(source, a), _find_input(other, b))
+    by_node: dict[Node, list[int]] = {}
+    for node, index in outputs:
+        by_node.setdefault(node, []).append(index)
+    for a, b in pairs:
+        for index in by_node.get(a, ()):
+            if (b, index) in results:
+                yield from _compare_type("output", outputs_of(a)[index], _find_result(a, index), _find_result(b, index))
+
+
+def _compare_type(what: str, name: str, left: NamedMessage | None, right: NamedMessage | None) -> Iterator[Change]:
+    old, new = (None if message is None else read_any_type(message) for message in (left, right))
+    if old != new:
+        yield Change(f"type of {what}", name, *(None if stated is None else str(stated) for stated in (old, new)))
+
+
+def _find_input(source: OnnxSource, node: Node) -> NamedMessage | None:
+    """Return what declares an input; None for a variable that is an initializer alone."""
+    stored = find_stored(node.details)
+    return stored.input or (find_value_info(source, node.name) if stored.tensor is None else None)
+
+
+def _find_result(node: Node, index: int) -> NamedMessage | None:
+    stored = find_stored(node.details)
+    return stored.values.results.get(index) or stored.values.infos.get(index) or stored.input
+
+
+def _compare_annotations(pairs: list[tuple[Node, Node]]) -> Iterator[Change]:
+    """Yield the quantization annotations that differ; the values that they name are paired as their nodes are."""
+    stored = [(find_stored(a.details).values.annotations, find_stored(b.details).values.annotations) for a, b in pairs]
+    if not any(left or right for left, right in stored):
+        return
+    partners: dict[str, set[str]] = {}
+    for a, b in pairs:
+        for name, twin in zip(_list_stored_names(a), _list_stored_names(b), strict=False):
+            partners.setdefault(name, set()).add(twin)
+    for (a, _), (left, right) in zip(pairs, stored, strict=True):
+        for index in sorted({*left, *right}):
+            olds, news = _read_annotation(left.get(index)), _read_annotation(right.get(index))
+            for key in {**olds, **news}:
+                old, new = olds.get(key), news.get(key)
+                if old is None or new is None or new not in partners.get(old, {old}):
+                    yield Change(f"annotation {key} of", outputs_of(a)[index], old, new)
+
+
+def _list_stored_names(node: Node) -> tuple[str, ...]:
+    """Return the names of a node's values in the file that it was read from."""
+    stored = find_stored(node.details)
+    declared = stored.tensor or stored.input
+    return stored.outputs if node.op else (declared.name if declared is not None else node.name,)
+
+
+def _read_annotation(message: NamedMessage | None) -> dict[str, str]:
+    """Return the names of values in a TensorAnnotation by their keys."""
+    names: dict[str, str] = {}
+    if message is not None:
+        data = message.span.file.data
+        for field in scan(data, message.span.start, message.span.end):
+            if field[0] == 2:
+                parts = {part[0]: text_at(data, part) for part in scan(data, field[3], field[4])}
+                names[parts.get(1, "")] = parts.get(2, "")
+    return names

@@ -1,0 +1,178 @@
+"""Values that an ONNX file states, compared by what they are: however numbers are spelled, names and documentation aside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+
+from graphshare.formats.onnx.stored import OnnxFile, Span, TensorPlace
+from graphshare.formats.onnx.tensors import locate_tensor, pack_integers, read_elements
+from graphshare.formats.onnx.types import parse_type
+from graphshare.formats.onnx.wire import BYTES, FIXED32, Field, WireError, expect, integer_at, integers_at, scan
+
+Content = tuple[Hashable, ...]
+
+_NAME, _FLOAT, _INT, _STRING, _TENSOR, _FLOATS, _INTS, _STRINGS, _TENSORS, _DOCUMENTATION = 1, 2, 3, 4, 5, 7, 8, 9, 10, 13
+_TYPE, _TYPES, _KIND, _REFERENCE, _SPARSE, _SPARSE_TENSORS = 14, 15, 20, 21, 22, 23
+_KINDS = {2: 1, 3: 2, 4: 3, 5: 4, 6: 5, 7: 6, 8: 7, 9: 8, 10: 9, 11: 10, 14: 13, 15: 14, 22: 11, 23: 12}
+"""ONNX's number of the type of an attribute by the field of its value: files of 2017 do not state it."""
+_SHORT = 64  # bytes up to which a value is kept; of a longer one its length and a cryptographic hash
+
+
+class StoredValue:
+    """What a message states, compared by value and shown as ``text``; ``read`` returns it and is called when it is needed."""
+
+    __slots__ = ("_content", "_read", "_text", "span")
+
+    def __init__(self, span: Span, read: Callable[[Span], Content], text: str) -> None:
+        self.span = span
+        self._read, self._text = read, text
+        self._content: Content | None = None
+
+    @property
+    def content(self) -> Content:
+        """All that counts in a comparison."""
+        if self._content is None:
+            try:
+                self._content = self._read(self.span)
+            except WireError:
+                self._content = ("malformed", *_shorten(self.span.pieces()))
+        return self._content
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, StoredValue):
+            return NotImplemented
+        a, b = self.span, other.span
+        return (a.file is b.file and a.start == b.start and a.end == b.end) or self.content == other.content
+
+    def __hash__(self) -> int:
+        return hash(self.content)
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+class _TensorData:
+    """The elements of a tensor, compared by their bytes. Those in one and the same place of a file are not read for it."""
+
+    __slots__ = ("_hash", "_place", "_span")
+
+    def __init__(self, span: Span, place: TensorPlace) -> None:
+        self._span, self._place = span, place
+        self._hash: Content | None = None
+
+    @property
+    def content(self) -> Content:
+        if self._hash is None:
+            try:
+                self._hash = _shorten(read_elements(self._span, self._place))
+            except WireError:
+                self._hash = ("malformed", *_shorten(self._span.pieces()))
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _TensorData):
+            return NotImplemented
+        a, b = self._place, other._place
+        if (a.start, a.end) == (b.start, b.end) and a.path == b.path and (a.path or self._span.file is other._span.file):
+            return True
+        return self.content == other.content
+
+    def __hash__(self) -> int:
+        return hash(self.content)
+
+
+def read_tensor(span: Span) -> Content:
+    """Return the dtype, the shape and the elements of a TensorProto. Raises WireError."""
+    place = locate_tensor(span.file, span.start, span.end)
+    return place.code, place.shape, _TensorData(span, place)
+
+
+def read_sparse_tensor(span: Span) -> Content:
+    """Return the values, the indices and the shape of a SparseTensorProto. Raises WireError."""
+    file = span.file
+    tensors: dict[int, Content] = {}
+    shape: list[int] = []
+    for field in scan(file.data, span.start, span.end):
+        if field[0] in (1, 2):
+            expect(field, BYTES, "a tensor")
+            tensors[field[0]] = read_tensor(Span(file, field[3], field[4]))
+        elif field[0] == 3:
+            shape.extend(integers_at(file.data, field))
+    return tensors.get(1), tensors.get(2), tuple(shape)
+
+
+def read_attribute(span: Span) -> Content:
+    """Return the kind and the value of an AttributeProto without a graph. Raises WireError."""
+    file, data = span.file, span.file.data
+    single: dict[int, Hashable] = {}
+    lists: dict[int, list[Hashable]] = {}
+    numbers: dict[int, list[bytes]] = {}
+    kind = 0
+    for field in scan(data, span.start, span.end):
+        which = field[0]
+        if which == _KIND:
+            kind = integer_at(data, field)
+        elif which == _FLOAT:
+            expect(field, FIXED32, "a float")
+            single[which] = data[field[3] : field[4]]
+        elif which == _INT:
+            single[which] = integer_at(data, field)
+        elif which in (_STRING, _REFERENCE):
+            single[which] = _read_bytes(file, field)
+        elif which == _FLOATS:
+            numbers.setdefault(which, []).append(data[field[3] : field[4]])
+        elif which == _INTS:
+            numbers.setdefault(which, []).append(pack_integers(data, field, 8))
+        elif which == _STRINGS:
+            lists.setdefault(which, []).append(_read_bytes(file, field))
+        elif which in _READERS:
+            expect(field, BYTES, "a value of an attribute")
+            lists.setdefault(which, []).append(_READERS[which](Span(file, field[3], field[4])))
+        elif which not in (_NAME, _DOCUMENTATION):
+            lists.setdefault(which, []).append(_shorten(file.pieces(field[2], field[4])))
+    kind = kind or next((_KINDS[which] for which in (*single, *lists, *numbers) if which in _KINDS), 0)
+    parts: dict[int, Hashable] = {which: value for which, value in single.items() if value not in _DEFAULTS}
+    parts.update({which: tuple(values) for which, values in lists.items()})
+    parts.update({which: _shorten(values) for which, values in numbers.items() if any(values)})
+    return kind, *sorted(parts.items(), key=lambda part: part[0])
+
+
+def _read_type(span: Span) -> Content:
+    stated = parse_type(span.file.data, span.start, span.end)
+    return (stated,) if stated is not None else _shorten(span.pieces())
+
+
+_READERS: dict[int, Callable[[Span], Content]] = {
+    _TENSOR: read_tensor,
+    _TENSORS: read_tensor,
+    _SPARSE: read_sparse_tensor,
+    _SPARSE_TENSORS: read_sparse_tensor,
+    _TYPE: _read_type,
+    _TYPES: _read_type,
+}
+
+
+def _read_bytes(file: OnnxFile, field: Field) -> Content:
+    expect(field, BYTES, "a text")
+    return _shorten(file.pieces(field[3], field[4]))
+
+
+def _shorten(pieces: Iterable[bytes]) -> Content:
+    """Return bytes as they are where they are few, otherwise their number and a cryptographic hash."""
+    head, size = b"", 0
+    digest = None
+    for piece in pieces:
+        if digest is None and size + len(piece) > _SHORT:
+            from hashlib import blake2b  # start-up: it loads OpenSSL, and few values are long
+
+            digest = blake2b(head, digest_size=32)
+        if digest is None:
+            head += piece
+        else:
+            digest.update(piece)
+        size += len(piece)
+    return (head,) if digest is None else (size, digest.digest())
+
+
+_DEFAULTS = (b"\0\0\0\0", 0, (b"",))
+"""Values that are the same whether a file states them or not."""
