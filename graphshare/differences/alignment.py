@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-from graphshare.differences.fingerprints import Fingerprints, KeyNumbers
+from graphshare.differences.fingerprints import Fingerprints, KeyNumbers, list_places
+from graphshare.ir.bodies import count_inputs
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 
@@ -162,7 +163,8 @@ def _pair_neighbours(alignment: Alignment, left: Graph, right: Graph, same: Call
             pending.append((a, b))
     while pending:
         a, b = pending.pop()
-        near = [(x.node, y.node) for x, y in zip(a.inputs, b.inputs, strict=False)]
+        own = zip(a.inputs[: count_inputs(a)], b.inputs[: count_inputs(b)], strict=False)
+        near = [(x.node, y.node) for x, y in own]
         left_users = [(n, place) for n, place in uses[0].get(a, ()) if alignment.is_free_left(n)]
         right_users = [(n, place) for n, place in uses[1].get(b, ()) if alignment.is_free_right(n)]
         if len(left_users) == 1 and len(right_users) == 1 and left_users[0][1] == right_users[0][1]:
@@ -178,8 +180,9 @@ def _may_pair(alignment: Alignment, a: Node, b: Node) -> bool:
 
 
 def _pair_variables(alignment: Alignment, left: Graph, right: Graph) -> None:
-    lefts = _find_uses(left, lambda node: node if node in alignment.images else None)
-    rights = _find_uses(right, alignment.origins.get)
+    numbers = KeyNumbers()
+    lefts = _find_uses(left, lambda node: node if node in alignment.images else None, numbers)
+    rights = _find_uses(right, alignment.origins.get, numbers)
 
     def key_by_uses(uses: Mapping[Node, list[Hashable]]) -> Key:
         return lambda node: frozenset(uses.get(node, ()))
@@ -196,16 +199,16 @@ def _pair_variables(alignment: Alignment, left: Graph, right: Graph) -> None:
     alignment.pair_by_key((lambda n: n.name, lambda n: n.name), variables=True, in_order=False)
 
 
-def _find_uses(graph: Graph, left_operator: Callable[[Node], Node | None]) -> dict[Node, list[Hashable]]:
-    """Return the uses of each variable: pairs of the operator in the left graph and the position, and positions of heads."""
+def _find_uses(graph: Graph, left_operator: Callable[[Node], Node | None], numbers: KeyNumbers) -> dict[Node, list[Hashable]]:
+    """Return the uses of each variable: pairs of the operator in the left graph and the place, and positions of heads."""
     uses: dict[Node, list[Hashable]] = {}
     for node in graph.nodes:
         operator = left_operator(node) if not node.is_variable else None
         if operator is None:
             continue
-        for position, entry in enumerate(node.inputs):
+        for place, entry in zip(list_places(node, numbers), node.inputs, strict=True):
             if entry.node.is_variable:
-                uses.setdefault(entry.node, []).append((operator, position))
+                uses.setdefault(entry.node, []).append((operator, place))
     for position, head in enumerate(graph.heads):
         if head.node.is_variable:
             uses.setdefault(head.node, []).append((None, position))

@@ -181,10 +181,7 @@ def _find_subgraph_changes(
     if len(a.subgraphs) != len(b.subgraphs):
         yield Change("subgraphs", "", str(len(a.subgraphs)), str(len(b.subgraphs)))
         return
-    lefts, rights = list_bodies(a), list_bodies(b)
-    for key in [key for key in lefts if key in rights]:
-        x, y = lefts[key], rights[key]
-        images = _align_bodies(x, y, branch)
+    for key, x, y, images in _align_bodies(a, b, branch):
         names = {capture: images[capture].name for capture in x.captured if capture in images}  # numbered, not stored
         diff = GraphDiff()
         if x.graph is not y.graph:  # the file's nesting bounds this recursion
@@ -198,17 +195,35 @@ def _find_subgraph_changes(
                 yield Change("input", f"of sub-graph {key}", _format_entry(entry), _format_entry(other))
 
 
-def _align_bodies(left: Body, right: Body, branch: Branch) -> Mapping[Node, Node]:
-    """Return the pairs of nodes of two subgraphs. What captures counterparts belongs together."""
-    if left.graph is right.graph:
-        return dict(zip(left.captured, right.captured, strict=True))
-    captures = {(entry.node, entry.index): capture for capture, entry in right.captured.items()}
-    known = {}
-    for capture, entry in left.captured.items():
-        image = branch.images.get(entry.node)
-        if image is not None and (image, entry.index) in captures:
-            known[capture] = captures[image, entry.index]
-    return align(left.graph, right.graph, known=known).images
+def _align_bodies(a: Node, b: Node, branch: Branch) -> Iterator[tuple[str, Body, Body, Mapping[Node, Node]]]:
+    """Yield the subgraphs of two nodes by name, with the pairs of their nodes. What captures counterparts is a pair."""
+    lefts, rights = list_bodies(a), list_bodies(b)
+    for key, x in lefts.items():
+        if key not in rights:
+            continue
+        y = rights[key]
+        captures = {(entry.node, entry.index): capture for capture, entry in y.captured.items()}
+        known = {}
+        for capture, entry in x.captured.items():
+            image = branch.images.get(entry.node)
+            if image is not None and (image, entry.index) in captures:
+                known[capture] = captures[image, entry.index]
+        if x.graph is y.graph:
+            yield key, x, y, dict(zip(x.captured, y.captured, strict=True))
+        else:
+            yield key, x, y, align(x.graph, y.graph, known=known).images
+
+
+def _list_counterparts(a: Node, b: Node, branch: Branch) -> Sequence[Entry | None]:
+    """Return the input of ``b`` for each of ``a``: by position, or by its use in the subgraphs that capture it."""
+    count = count_inputs(a)
+    own = b.inputs[: min(count, count_inputs(b))]
+    aligned = {key: (right, images) for key, _, right, images in _align_bodies(a, b, branch)}
+    inputs: list[Entry | None] = [*own, *[None] * (count - len(own))]
+    for key, left in list_bodies(a).items():
+        right, images = aligned.get(key, (left, EMPTY))
+        inputs += [right.captured.get(images[capture]) if capture in images else None for capture in left.captured]
+    return inputs
 
 
 def _summarize(diff: GraphDiff) -> str:
@@ -271,14 +286,23 @@ def _find_moved_ties(left: Graph, branches: Sequence[Branch], ids: _Ids) -> Iter
     for branch in branches:
         images: dict[Node, dict[Node, None]] = {}
         origins: dict[Node, dict[Node, None]] = {}
+        inputs: dict[Node, Sequence[Entry | None]] = {}  # of operators with subgraphs
         for a in left.nodes:
             if not a.is_variable:
                 continue
             for consumer, position in uses.get(a, ()):
                 twin = branch.images.get(consumer)
-                if twin is None or position >= len(twin.inputs) or not twin.inputs[position].node.is_variable:
+                if twin is None:
                     continue
-                b = twin.inputs[position].node
+                twins: Sequence[Entry | None] = twin.inputs
+                if consumer.subgraphs:
+                    if consumer not in inputs:
+                        inputs[consumer] = _list_counterparts(consumer, twin, branch)
+                    twins = inputs[consumer]
+                entry = twins[position] if position < len(twins) else None
+                if entry is None or not entry.node.is_variable:
+                    continue
+                b = entry.node
                 images.setdefault(a, {})[b] = None
                 origins.setdefault(b, {})[a] = None
         tied = [(b, olds) for b, olds in origins.items() if len(olds) > 1]

@@ -84,6 +84,17 @@ class Fingerprints:
         return below
 
 
+def list_places(node: Node, numbers: KeyNumbers) -> Sequence[Hashable]:
+    """Return the place of each input of a node: its position; of one that a subgraph captures, a number for its use there."""
+    if not node.subgraphs:
+        return range(len(node.inputs))
+    places: list[Hashable] = list(range(count_inputs(node)))
+    for name, body in list_bodies(node).items():
+        below = Fingerprints(body.graph, numbers, around=dict.fromkeys(body.captured, -1)).below
+        places += [(name, below[capture]) for capture in body.captured]
+    return places
+
+
 def _number_operators(order: Sequence[Node], numbers: KeyNumbers, coarse: bool) -> dict[Node, int]:
     """Return a number for the content of each node, or with ``coarse`` for its operator and the number of its subgraphs."""
     kinds: dict[Node, int] = {}
