@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from graphshare.differences.fingerprints import Fingerprints, KeyNumbers, list_places
-from graphshare.ir.bodies import count_inputs
+from graphshare.ir.bodies import own_inputs
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import consumers
 
@@ -163,8 +163,7 @@ def _pair_neighbours(alignment: Alignment, left: Graph, right: Graph, same: Call
             pending.append((a, b))
     while pending:
         a, b = pending.pop()
-        own = zip(a.inputs[: count_inputs(a)], b.inputs[: count_inputs(b)], strict=False)
-        near = [(x.node, y.node) for x, y in own]
+        near = [(x.node, y.node) for x, y in zip(own_inputs(a), own_inputs(b), strict=False)]
         left_users = [(n, place) for n, place in uses[0].get(a, ()) if alignment.is_free_left(n)]
         right_users = [(n, place) for n, place in uses[1].get(b, ()) if alignment.is_free_right(n)]
         if len(left_users) == 1 and len(right_users) == 1 and left_users[0][1] == right_users[0][1]:

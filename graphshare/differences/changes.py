@@ -6,13 +6,14 @@ The order of nodes in the file, its layout, an entry's mutation version, and exp
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 
 import msgspec
 
 from graphshare.differences.alignment import align
 from graphshare.formats.model_format import find_statement_changes
 from graphshare.formats.mxnet.document import VARIABLE_OP, operator_text
-from graphshare.ir.bodies import Body, count_inputs, list_bodies
+from graphshare.ir.bodies import Body, list_bodies, own_inputs
 from graphshare.ir.compare import Change, find_content_changes
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import consumers
@@ -127,7 +128,7 @@ def compare(left: Graph, right: Graph, branches: Sequence[Branch]) -> GraphDiff:
         outputs=tuple(_find_output_changes(left, right, branches, all_images)),
         attributes=(
             *_find_mapping_changes("graph attribute", left.attrs, right.attrs),
-            *find_statement_changes(left, right, [pair for branch in branches for pair in branch.images.items()]),
+            *find_statement_changes(left, right, (pair for branch in branches for pair in branch.images.items())),
         ),
     )
 
@@ -151,9 +152,7 @@ def _find_node_changes(a: Node, b: Node, branch: Branch, all_images: Mapping[Nod
     for change in find_content_changes(a, b, exempt):
         yield Change("operator", "", operator_text(a), operator_text(b)) if change.what == "operator" else change
     yield from _find_mapping_changes("key", a.extra, b.extra)
-    counts = count_inputs(a), count_inputs(b)
-    for position in range(max(counts)):
-        x, y = (node.inputs[position] if position < count else None for node, count in zip((a, b), counts, strict=True))
+    for position, (x, y) in enumerate(zip_longest(own_inputs(a), own_inputs(b))):
         if x is None or y is None or not _same_entry(x, y, branch, all_images):
             yield Change("input", str(position), _format_entry(x), _format_entry(y))
     olds, news = a.control_deps, b.control_deps
@@ -216,10 +215,8 @@ def _align_bodies(a: Node, b: Node, branch: Branch) -> Iterator[tuple[str, Body,
 
 def _list_counterparts(a: Node, b: Node, branch: Branch) -> Sequence[Entry | None]:
     """Return the input of ``b`` for each of ``a``: by position, or by its use in the subgraphs that capture it."""
-    count = count_inputs(a)
-    own = b.inputs[: min(count, count_inputs(b))]
+    inputs: list[Entry | None] = [y for x, y in zip_longest(own_inputs(a), own_inputs(b)) if x is not None]
     aligned = {key: (right, images) for key, _, right, images in _align_bodies(a, b, branch)}
-    inputs: list[Entry | None] = [*own, *[None] * (count - len(own))]
     for key, left in list_bodies(a).items():
         right, images = aligned.get(key, (left, EMPTY))
         inputs += [right.captured.get(images[capture]) if capture in images else None for capture in left.captured]

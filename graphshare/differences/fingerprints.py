@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from graphshare.ir.bodies import Body, count_inputs, list_bodies
+from graphshare.ir.bodies import Body, count_inputs, list_bodies, own_inputs
 from graphshare.ir.compare import make_content_key
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import topological
@@ -35,18 +35,16 @@ class Fingerprints:
     def __init__(self, graph: Graph, numbers: KeyNumbers, *, coarse: bool = False, around: Mapping[Node, int] = EMPTY) -> None:
         order = topological(graph)
         kinds = _number_operators(order, numbers, coarse)
-        self.above: dict[Node, int] = {}
+        above = self.above = dict(around)
         self._numbers, self._coarse = numbers, coarse
         self._bodies: dict[Node, dict[str, tuple[Body, Fingerprints]]] = {}
         for node in batched_progress(order, "comparing", "nodes"):
-            if node in around:
-                self.above[node] = around[node]
+            if around and node in around:
                 continue
-            own = node.inputs if not node.subgraphs else node.inputs[: count_inputs(node)]
-            inputs = tuple((self.above[entry.node], entry.index) for entry in own)
-            controls = tuple(self.above[dep] for dep in node.control_deps)
-            key = ("above", kinds[node], inputs, controls)
-            self.above[node] = numbers.of((*key, self._number_bodies(node)) if node.subgraphs else key)
+            inputs = tuple([(above[entry.node], entry.index) for entry in own_inputs(node)])
+            controls = tuple([above[dep] for dep in node.control_deps])
+            bodies = self._number_bodies(node) if node.subgraphs else ()
+            above[node] = numbers.of(("above", kinds[node], inputs, controls, bodies))
         self.below = self._number_uses(graph, order, kinds)
 
     def _number_bodies(self, node: Node) -> tuple[tuple[str, tuple[tuple[int, int], ...]], ...]:
@@ -72,12 +70,13 @@ class Fingerprints:
         for node in batched_progress(order[::-1], "comparing", "nodes"):
             below[node] = number = numbers.of(("below", tuple(sorted(uses.pop(node, ())))))
             context = numbers.of(("use", kinds[node], number))
-            own = node.inputs if not node.subgraphs else node.inputs[: count_inputs(node)]
-            for position, entry in enumerate(own):
+            for position, entry in enumerate(own_inputs(node)):
                 uses.setdefault(entry.node, []).append((context, position, entry.index))
             for dep in node.control_deps:
                 uses.setdefault(dep, []).append((context, -1, 0))
-            for name, (body, inner) in self._bodies.get(node, EMPTY).items() if node.subgraphs else ():
+            if not node.subgraphs:
+                continue
+            for name, (body, inner) in self._bodies[node].items():
                 for capture, entry in body.captured.items():
                     place = numbers.of(("captured", context, name, inner.below[capture]))
                     uses.setdefault(entry.node, []).append((place, -2, entry.index))

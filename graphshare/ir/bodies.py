@@ -21,6 +21,11 @@ def count_inputs(node: Node) -> int:
     return len(node.inputs) - sum([len(graph.captures) for graph in node.subgraphs]) if node.subgraphs else len(node.inputs)
 
 
+def own_inputs(node: Node) -> tuple[Entry, ...]:
+    """Return the inputs of a node without those that its subgraphs capture."""
+    return node.inputs[: count_inputs(node)] if node.subgraphs else node.inputs
+
+
 def list_bodies(node: Node) -> dict[str, Body]:
     """Return the subgraphs of a node by the names of their attributes; by position in a format without such names.
 

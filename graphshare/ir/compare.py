@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from graphshare.ir.bodies import Body, count_inputs, list_bodies
-from graphshare.ir.graph import EMPTY, Entry, Node
+from graphshare.ir.bodies import Body, count_inputs, list_bodies, own_inputs
+from graphshare.ir.graph import EMPTY, Entry, Node, NodeDetails
 from graphshare.ir.walk import post_order
 from graphshare.text.format import format_count
 
@@ -146,7 +146,7 @@ def find_content_changes(a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes
             for key in {**olds, **news}:
                 if key not in allowed and olds.get(key) != news.get(key):
                     yield _make_attribute_change(key, olds.get(key), news.get(key))
-    if a.details is not b.details:
+    if a.details is not b.details and _may_differ(a.details, b.details):
         for (what, old), (_, new) in zip(_list_typed_facts(a), _list_typed_facts(b), strict=True):
             if old != new:
                 yield Change(what, "", old or None, new or None)
@@ -183,7 +183,12 @@ def _list_values(node: Node, attributes: bool) -> Mapping[str, Any]:
 def _make_attribute_change(key: str, old: object, new: object) -> Change:
     """Return the change of an attribute; where both have one text, the new one says that it has another value."""
     texts = [None if value is None else str(value) for value in (old, new)]
-    return Change("attribute", key, texts[0], f"{texts[1]} (another value)" if texts[0] == texts[1] else texts[1])
+    return Change("attribute", key, texts[0], f"{texts[1]} (another value or type)" if texts[0] == texts[1] else texts[1])
+
+
+def _may_differ(a: NodeDetails | None, b: NodeDetails | None) -> bool:
+    """Return whether it takes :func:`_list_typed_facts` to compare details, which is seldom."""
+    return a is None or b is None or a.domain != b.domain or a.absent != b.absent or len(a.outputs) != len(b.outputs)
 
 
 def _list_typed_facts(node: Node) -> tuple[tuple[str, str], ...]:
@@ -209,7 +214,7 @@ def _pair_inputs(a: Node, b: Node, inputs: EntryPairs) -> str:
     what = _pair_bodies(a, b, captured)
     if what:
         return what
-    left, right = a.inputs[: count_inputs(a)], b.inputs[: count_inputs(b)]
+    left, right = own_inputs(a), own_inputs(b)
     if len(left) != len(right) or len(a.control_deps) != len(b.control_deps):
         return f"{len(left)} and {format_count(len(right), 'input')}"
     inputs.extend(zip(left, right, strict=True))

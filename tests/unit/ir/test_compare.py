@@ -36,8 +36,9 @@ def test_names_and_attributes_of_variables_do_not_count() -> None:
         ({"op": ""}, "operators FullyConnected and none (a variable)"),
         ({"attrs": {"num_hidden": "3"}}, "attributes num_hidden '2' and '3'"),
         ({"inputs": ()}, "2 and 0 inputs"),
-        ({"details": NodeDetails(absent=(1,))}, "domain, typed attributes or absent inputs"),
-        ({"subgraphs": (Graph((), ()),)}, "subgraphs"),
+        ({"details": NodeDetails(absent=(1,))}, "absent inputs none and 1"),
+        ({"details": NodeDetails("other")}, "domain none and other"),
+        ({"subgraphs": (Graph((), ()),)}, "subgraphs none and 0"),
     ],
 )
 def test_each_difference_is_described(changes: dict[str, object], what: str) -> None:
