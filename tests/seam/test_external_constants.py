@@ -67,8 +67,8 @@ def compute(path: Path) -> list[Any]:
     """Return what onnxruntime computes of a model; the name of its input does not matter."""
     onnx.checker.check_model(str(path))
     session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    found: list[Any] = session.run(None, {node.name: np.float32([1, 2]) for node in session.get_inputs()})
-    return found
+    outputs: list[Any] = session.run(None, {node.name: np.float32([1, 2]) for node in session.get_inputs()})
+    return outputs
 
 
 def mark(*wrong_kinds: str, reason: str) -> list[Any]:
