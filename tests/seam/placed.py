@@ -77,6 +77,12 @@ def place(where: str, nodes: Sequence[NodeProto], tensors: Iterable[TensorProto]
     return make_model(helper.make_graph([outer], "main", inputs, [declare("result")]))
 
 
+def fix_input(model: ModelProto, name: str, value: object) -> None:
+    """Put an initializer in the place of an input, so that no seed decides what is reached."""
+    model.graph.input.remove(next(declared for declared in model.graph.input if declared.name == name))
+    model.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+
+
 def body_of(node: NodeProto) -> GraphProto:
     """Return the body of a Loop or Scan, the first of an If."""
     return next(attribute.g for attribute in node.attribute if attribute.name in ("body", "then_branch"))

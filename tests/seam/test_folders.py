@@ -139,7 +139,7 @@ def test_a_folder_of_onnx_models_has_models(command: str, tmp_path: Path) -> Non
 @wrong(_ONE_SUFFIX)
 def test_the_library_lists_them_too(models: Path) -> None:
     assert sorted(facts.graph for facts in gs.inspect_folder(models)) == [f"{models}/{name}" for name in MODELS]
-    assert {finding.file for finding in gs.check(models).findings} >= {f"{models}/sub/cut.onnx", f"{models}/unread.onnx"}
+    assert {finding.where for finding in gs.check(models).findings} >= {f"{models}/sub/cut.onnx", f"{models}/unread.onnx"}
 
 
 def find_faults(*words: str, cwd: Path) -> list[dict[str, Any]]:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import AttributeProto, ModelProto, NodeProto, helper, numpy_helper
+from onnx import AttributeProto, ModelProto, NodeProto, helper
 
 import graphshare as gs
 from tests.processes import done, in_process
 from tests.seam.meaningless import MEANINGLESS, place_rich
-from tests.seam.placed import PLACES, apply_add, body_of, place, tensor, write
+from tests.seam.placed import PLACES, apply_add, body_of, fix_input, place, tensor, write
 
 pytest.importorskip("onnxruntime")
 
@@ -37,12 +37,6 @@ def check_equal(left: Path, right: Path) -> None:
         assert run.returncode == 0, (run.stdout + run.stderr).decode()
         assert run.stdout.splitlines()[-1].startswith(b"EQUAL: "), run.stdout
         assert run.stdout.splitlines()[-1].endswith(b", bit for bit")
-
-
-def fix_input(model: ModelProto, name: str, value: object) -> None:
-    """Put an initializer in the place of an input, so that no seed decides what is reached."""
-    model.graph.input.remove(next(declared for declared in model.graph.input if declared.name == name))
-    model.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
 
 
 def place_unreached(where: str, nodes: list[NodeProto], tensors: tuple[onnx.TensorProto, ...] = ()) -> ModelProto:
