@@ -19,10 +19,6 @@ from tests.seam.placed import PLACES, apply_add, body_of, fix_input, place, tens
 pytest.importorskip("onnxruntime")
 
 
-def wrong(reason: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
-
-
 def check_unequal(left: Path, right: Path) -> None:
     """Check that structure or parameters fail, in either order of the files."""
     for first, second in ((left, right), (right, left)):
@@ -50,10 +46,9 @@ def place_unreached(where: str, nodes: list[NodeProto], tensors: tuple[onnx.Tens
 
 
 UNREACHED = ("If", "If in Loop", "Loop")
-_REASON = "verify says EQUAL: variables of bodies are compared by name"
 
 
-@pytest.mark.parametrize("where", [pytest.param(where, marks=wrong(_REASON)) for where in UNREACHED])
+@pytest.mark.parametrize("where", UNREACHED)
 @pytest.mark.parametrize("values", [(1, 3), (1, float("nan"))], ids=["number", "nan"])
 def test_initializers_of_bodies_are_compared(where: str, values: tuple[float, float], tmp_path: Path) -> None:
     models = [place_unreached(where, apply_add(), (tensor("weight", *numbers),)) for numbers in ((1, 2), values)]
@@ -80,7 +75,7 @@ def test_operators_of_bodies_are_compared(where: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["tie", "copy"])
-@pytest.mark.parametrize("where", [pytest.param(where, marks=wrong(_REASON)) for where in UNREACHED])
+@pytest.mark.parametrize("where", UNREACHED)
 def test_initializers_of_bodies_are_compared_between_branches(where: str, mode: str, tmp_path: Path) -> None:
     path = write(tmp_path / "model.onnx", place_unreached(where, apply_add(), (tensor("weight", 1, 2),)))
     siam = tmp_path / "siam.onnx"
@@ -148,7 +143,6 @@ def call_within() -> ModelProto:
 
 @pytest.mark.parametrize("build", [call_unreached, call_within])
 @pytest.mark.parametrize("edit", [set_operator, set_tensor, set_default, set_version, exchange_inputs])
-@wrong("verify says EQUAL: functions are compared by name")
 def test_functions_are_compared(build: Callable[[], ModelProto], edit: Callable[[ModelProto], None], tmp_path: Path) -> None:
     model = build()
     left = write(tmp_path / "a.onnx", model)
@@ -156,7 +150,6 @@ def test_functions_are_compared(build: Callable[[], ModelProto], edit: Callable[
     check_unequal(left, write(tmp_path / "b.onnx", model))
 
 
-@wrong("verify says EQUAL: operator sets are not compared")
 @pytest.mark.parametrize("where", ["graph", "If"])
 def test_operator_sets_are_compared(where: str, tmp_path: Path) -> None:
     model = place_unreached(where, [helper.make_node("Relu", ["left"], ["answer"])])
@@ -165,7 +158,6 @@ def test_operator_sets_are_compared(where: str, tmp_path: Path) -> None:
     check_unequal(left, write(tmp_path / "b.onnx", model))
 
 
-@wrong("verify says EQUAL: operator sets are not compared")
 def test_versions_of_functions_are_compared(tmp_path: Path) -> None:
     model = call_unreached()
     left = write(tmp_path / "a.onnx", model)
@@ -189,9 +181,7 @@ def rename_inside(model: ModelProto) -> None:
             pending += [body_of(node)] if node.op_type == "If" else []
 
 
-@pytest.mark.parametrize(
-    "where", [pytest.param(where, marks=wrong("verify says NOT EQUAL: names decide in bodies")) for where in PLACES[1:5]]
-)
+@pytest.mark.parametrize("where", PLACES[1:5])
 def test_names_in_bodies_are_no_difference(where: str, tmp_path: Path) -> None:
     nodes = [helper.make_node("Mul", ["left", "weight"], ["product"]), helper.make_node("Relu", ["product"], ["answer"])]
     model = place(where, nodes, (tensor("weight", 1, 2),))
@@ -200,24 +190,8 @@ def test_names_in_bodies_are_no_difference(where: str, tmp_path: Path) -> None:
     check_equal(left, write(tmp_path / "b.onnx", model))
 
 
-# In a function they hold already, since functions are not compared at all.
-_BY_BYTES = ("documentation", "names of tensors in Constants", "numbers of a Constant one by one", "an absent input at the end")
-
-
-def _meaningless_cases() -> list[Any]:
-    cases = []
-    for where in PLACES:
-        for what in MEANINGLESS:
-            marks = []
-            if what in _BY_BYTES and where != "function":
-                marks = [wrong("verify says NOT EQUAL: bytes of attributes and numbers of absent inputs are compared")]
-            elif (where, what) == ("If", "order of lists"):
-                marks = [wrong("verify says NOT EQUAL: bodies are paired by position, not by attribute")]
-            cases.append(pytest.param(where, what, marks=marks))
-    return cases
-
-
-@pytest.mark.parametrize(("where", "what"), _meaningless_cases())
+@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("what", MEANINGLESS)
 def test_what_has_no_meaning_is_no_difference(where: str, what: str, tmp_path: Path) -> None:
     before, after = place_rich(where), place_rich(where)
     MEANINGLESS[what](after)
