@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 
 from graphshare.analysis.branches import HeadPairs
-from graphshare.checkpoint.save_onnx import encode_for_session
 from graphshare.errors import InputError, RefusedError
 from graphshare.execute.engines.onnx_session import Session
 from graphshare.execute.feeds import GivenShape
+from graphshare.formats.onnx.staging import encode_for_session
 from graphshare.formats.params.comparison import Comparison, compare_arrays
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.compare import Pairing

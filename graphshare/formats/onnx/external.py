@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Literal
 
-from graphshare.errors import Fault, RefusedError
+import msgspec
+
+from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.formats.model_format import CopiedWeights
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.stored import Span, TensorPlace, find_stored
 from graphshare.formats.onnx.wire import encode_text, scan
+from graphshare.formats.paths import describe_file
 from graphshare.ir.graph import Graph, Node
 from graphshare.text.format import format_bytes, format_names
-from graphshare.text.urls import is_url
-
-Weights = Literal["share", "copy"]
-"""What copies of an initializer do: point at the one range of their data, or have a range of their own."""
+from graphshare.text.urls import is_url, redact
 
 _NAME, _EXTERNAL, _LOCATION = 8, 13, 14
 _PAGE = 4096
@@ -31,7 +31,7 @@ class Placement:
     where all data stays in its files.
     """
 
-    def __init__(self, graph: Graph, target: str, weights: Weights = "share", *, no_copy: bool = False) -> None:
+    def __init__(self, graph: Graph, target: str, weights: CopiedWeights = "share", *, no_copy: bool = False) -> None:
         self._is_remote = is_url(target)
         self._folder = os.path.realpath(os.path.dirname(target) or ".")
         self._locations: dict[str, str | None] = {}
@@ -110,3 +110,29 @@ def list_external(graph: Graph) -> Iterator[tuple[Node, TensorPlace]]:
             if place is not None and place.path:
                 yield node, place
             pending.extend(node.subgraphs)
+
+
+class MissingData(msgspec.Struct, frozen=True, eq=False):
+    """An initializer whose external data is not there, and why."""
+
+    node: Node
+    reason: str
+
+
+def find_missing_data(graph: Graph) -> Iterator[MissingData]:
+    """Yield the initializers whose external data is missing or too short."""
+    sizes: dict[str, int | None] = {}
+    for node in graph.variables():
+        place = find_stored(node.details).place
+        if place is None or not place.path:
+            continue
+        if place.path not in sizes:
+            try:
+                sizes[place.path] = describe_file(place.path).size
+            except (OSError, InputError):
+                sizes[place.path] = None
+        size, name = sizes[place.path], redact(place.path)
+        if size is None:
+            yield MissingData(node, f"{name} does not exist")
+        elif size < place.end:
+            yield MissingData(node, f"{name} has {size:,} bytes, and the data ends at byte {place.end:,}")

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
-from itertools import islice
+from collections.abc import Collection, Iterator, Mapping
 
-import msgspec
-
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
+from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.byte_source import ByteSource
+from graphshare.formats.model_format import BUG, WriteOptions, refuse_differences
 from graphshare.formats.onnx.differences import find_differences
 from graphshare.formats.onnx.encode import encode_tensor
-from graphshare.formats.onnx.external import Placement, Weights, list_external
+from graphshare.formats.onnx.external import Placement, list_external
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.stored import OnnxSource
 from graphshare.formats.onnx.value_types import infer_types, list_untyped
@@ -32,19 +29,11 @@ from graphshare.text.urls import is_url
 
 LARGEST = (1 << 31) - 1
 """The largest message that protobuf takes, in bytes."""
-_REPORTED = 20
-_BUG = "this is a bug of graphshare; nothing was written, please report it"
 
 
-class Settings(msgspec.Struct, frozen=True):
-    """How external data is written: ``weights`` of copies, ``no_copy`` refuses to copy it, ``verify_bytes`` compares copies."""
-
-    weights: Weights = "share"
-    no_copy: bool = False
-    verify_bytes: bool = False
-
-
-def stage_onnx(model: Checkpoint, target: str, stage: OutputTransaction, settings: Settings) -> list[bytes]:
+def stage_onnx(
+    graph: Graph, parameters: ParameterFile | None, target: str, stage: OutputTransaction, options: WriteOptions
+) -> list[bytes]:
     """Write the model's file, and data that it cannot reach where it is, beside their targets; check the file.
 
     What goes to stdout is returned instead.
@@ -54,13 +43,12 @@ def stage_onnx(model: Checkpoint, target: str, stage: OutputTransaction, setting
             would replace an input.
         SelfCheckError: it does not read back as the graph that it was made from.
     """
-    graph = model.graph
-    placement = Placement(graph, "" if target == "-" else target, settings.weights, no_copy=settings.no_copy)
+    placement = Placement(graph, "" if target == "-" else target, options.weights, no_copy=options.no_copy)
     if target == "-" and placement.ranges:
         hint = "name a file with -o; the data goes beside it"
         raise RefusedError(Fault("the model has external data, which stdout has no place for", hint=hint))
-    arrays = _list_arrays(model.parameter_file)
-    encode = _make_encoder(placement, model.parameter_file, arrays)
+    arrays = _list_arrays(parameters)
+    encode = _make_encoder(placement, parameters, arrays)
     data = encode_graph_file(graph, encode, infer_types(graph, list_untyped(graph)))
     if data.size > LARGEST:
         hint = "--mode tie keeps one copy of the weights; onnx.save_model moves them to external data"
@@ -69,7 +57,7 @@ def stage_onnx(model: Checkpoint, target: str, stage: OutputTransaction, setting
         return [bytes(piece) for piece in data.pieces()]
     _write_model(data, graph, target, stage, arrays)
     if placement.ranges:
-        _write_data(model, placement, stage, verify_bytes=settings.verify_bytes)
+        _write_data(placement, stage, verify_bytes=options.verify_bytes)
     return []
 
 
@@ -141,7 +129,7 @@ def _encode_array(parameters: ParameterFile, record: Record, name: str) -> Messa
     return encode_tensor(Tensor(name, dtype, shape, Bytes(content)))
 
 
-def _write_data(model: Checkpoint, placement: Placement, stage: OutputTransaction, *, verify_bytes: bool) -> None:
+def _write_data(placement: Placement, stage: OutputTransaction, *, verify_bytes: bool) -> None:
     """Copy ranges of external data into the one file beside the model."""
     sources = {path: UsedFile(path, "parameters") for (path, _, _), _ in placement.ranges}
     refuse_inputs_as_outputs([UsedFile(placement.beside, "parameters")], sources.values())
@@ -165,7 +153,7 @@ def _compare_data(placement: Placement, written: ByteSource) -> None:
             place = first_difference(source, start, written, offset, stop - start)
         if place is not None:
             message = f"differs from byte {start + place:,} of {path}"
-            raise SelfCheckError(Fault(message, where=placement.beside, path=f"byte {offset + place}", hint=_BUG))
+            raise SelfCheckError(Fault(message, where=placement.beside, path=f"byte {offset + place}", hint=BUG))
 
 
 def check_written(path: str, graph: Graph, *, where: str, changed: Collection[str] = ()) -> None:
@@ -174,10 +162,9 @@ def check_written(path: str, graph: Graph, *, where: str, changed: Collection[st
     Raises:
         SelfCheckError: it does not read back as that graph.
     """
-    try:
+
+    def find() -> Iterator[Fault]:
         with open_source(path) as source:
-            faults = list(islice(find_differences(source, graph, changed), _REPORTED))
-    except InputError as error:
-        faults = list(error.faults)
-    if faults:
-        raise SelfCheckError([Fault(f.message, where=where, path=f.path, node=f.node, hint=_BUG) for f in faults])
+            yield from find_differences(source, graph, changed)
+
+    refuse_differences(find, where=where)
