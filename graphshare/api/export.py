@@ -46,7 +46,7 @@ from graphshare.verification.onnx_proof import Proof
 from graphshare.version import __version__
 
 
-class ExportReport(ShortRepr, msgspec.Struct, frozen=True):
+class ExportFacts(ShortRepr, msgspec.Struct, frozen=True):
     """What ``export`` made: the files, the model's inputs and outputs by name, and how many nodes and bytes.
 
     ``path`` is empty and ``bytes`` 0 for a model that was not written. ``renamed`` are inputs, parameters and outputs that
@@ -90,7 +90,7 @@ def export(
 ) -> Checkpoint:
     """Return a model for inference as an ONNX model, and prove in onnxruntime that it computes the same.
 
-    It is written to ``out``, if that is given; its ``report`` is an :class:`ExportReport`. The data of its parameters stays
+    It is written to ``out``, if that is given; its ``report`` is an :class:`ExportFacts`. The data of its parameters stays
     where it is until the model is saved.
 
     ``shapes`` and ``feeds`` are by variable name as for :func:`run`; every shape must follow from them and the parameters.
@@ -246,7 +246,7 @@ def _report(
     notes = list(instance.static.notes)
     if translated.custom:
         notes.append(f"written as nodes of a domain of their own, and not proved: {format_names(translated.custom)}")
-    report = ExportReport(
+    report = ExportFacts(
         staged.files[0] if staged is not None else "",
         staged.files if staged is not None else (),
         {name: _list_sizes(stated) for name, stated in input_types(exported.graph).items()},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from graphshare.api.export import ExportReport, export
+from graphshare.api.export import ExportFacts, export
 from graphshare.checkpoint.load import load
 from graphshare.cli import image_options, options
 from graphshare.cli.command import Command
@@ -122,7 +122,7 @@ def command(
     _say_exported(exported)
 
 
-def _say_exported(exported: ExportReport) -> None:
+def _say_exported(exported: ExportFacts) -> None:
     """Print what was written, what is other than in MXNet, and the proof."""
     warn(exported.notes)
     for old, new in exported.renamed.items():
