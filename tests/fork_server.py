@@ -44,13 +44,17 @@ class ForkServer:
         other.close()
 
     def run(
-        self, arguments: list[str], *, data: bytes, cwd: str, environment: dict[str, str], timeout: float
+        self, arguments: list[str], *, data: bytes | Path, cwd: str, environment: dict[str, str], timeout: float
     ) -> subprocess.CompletedProcess[bytes]:
-        """One run to its end. Raises TimeoutExpired, and ends the run, when it takes longer."""
-        given, out, said = (os.pipe() for _ in range(3))
-        with self.start(arguments, ends=(given[0], out[1], said[1]), cwd=cwd, environment=environment) as pid:
+        """One run to its end. Raises TimeoutExpired, and ends the run, when it takes longer.
+
+        Standard input is a pipe with ``data``, or the file of that path.
+        """
+        out, said = os.pipe(), os.pipe()
+        given, feed = (os.open(data, os.O_RDONLY), None) if isinstance(data, Path) else os.pipe()
+        with self.start(arguments, ends=(given, out[1], said[1]), cwd=cwd, environment=environment) as pid:
             read = [_Reader(out[0]), _Reader(said[0])]
-            writer = threading.Thread(target=_write, args=(given[1], data))
+            writer = threading.Thread(target=write_pipe, args=(feed, data))
             writer.start()
             late = threading.Timer(timeout, os.kill, (pid, signal.SIGKILL))
             late.start()
@@ -107,7 +111,10 @@ class _Reader(threading.Thread):
         return self._text
 
 
-def _write(end: int, data: bytes) -> None:
+def write_pipe(end: int | None, data: bytes | Path) -> None:
+    """Write ``data`` into a pipe and close it; nothing where standard input is a file."""
+    if end is None or isinstance(data, Path):
+        return
     with contextlib.suppress(BrokenPipeError), open(end, "wb") as stream:
         stream.write(data)
 
@@ -141,6 +148,7 @@ def _become(command: Any, ends: list[int]) -> None:
     for number, end in enumerate(ends[:3]):
         os.dup2(end, number)
         os.close(end)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115  (what the server has in its place knows that it cannot seek)
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import pty
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from tests import params_bytes
-from tests.fork_server import ForkServer
+from tests.fork_server import ForkServer, write_pipe
 from tests.symbols import Document
 
 ROOT = Path(__file__).parents[1]
@@ -31,16 +34,61 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def graphshare(
-    *arguments: str | os.PathLike[str], data: bytes = b"", cwd: Path | None = None, **more: str
+    *arguments: str | os.PathLike[str], data: bytes | Path = b"", cwd: Path | None = None, **more: str
 ) -> subprocess.CompletedProcess[bytes]:
-    """One run to its end; a run that hangs fails the test. With variables of its own it gets an interpreter of its own."""
+    """One run to its end; a run that hangs fails the test. With variables of its own it gets an interpreter of its own.
+
+    It reads ``data`` from a pipe, or has the file of that path as standard input.
+    """
     words = [os.fspath(argument) for argument in arguments]
     if sys.platform == "linux" and not more and not any("\0" in word for word in words):
         where = os.fspath(cwd or Path.cwd())
         return _server().run(words, data=data, cwd=where, environment=environment(), timeout=120)
-    return subprocess.run(
-        [*COMMAND, *arguments], input=data, capture_output=True, timeout=120, cwd=cwd, env=environment(**more), check=False
-    )
+    with contextlib.ExitStack() as stack:
+        source: dict[str, Any] = {"input": data}
+        if isinstance(data, Path):
+            source = {"stdin": stack.enter_context(data.open("rb"))}
+        return subprocess.run(
+            [*COMMAND, *arguments], **source, capture_output=True, timeout=120, cwd=cwd, env=environment(**more), check=False
+        )
+
+
+def in_process(
+    *arguments: str | os.PathLike[str], data: bytes | Path = b"", cwd: Path | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """One run in this process, ten times as fast as in its own: for many short ones, of commands that start no process."""
+    from graphshare.cli.main import run  # what imports this needs the command alone
+
+    words = [os.fspath(argument) for argument in arguments]
+    out, messages = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(patch.dict(os.environ, environment(), clear=True))
+        stack.callback(os.chdir, Path.cwd())
+        os.chdir(cwd or Path.cwd())
+        stack.enter_context(_standard_input(data))
+        stack.enter_context(contextlib.redirect_stdout(out))
+        stack.enter_context(contextlib.redirect_stderr(messages))
+        code = run(words)
+    return subprocess.CompletedProcess(words, code, *(stream.buffer.getvalue() for stream in (out, messages)))
+
+
+@contextlib.contextmanager
+def _standard_input(data: bytes | Path) -> Iterator[None]:
+    """Put a pipe with ``data``, or the file of that path, in the place of this process's standard input."""
+    kept, before = os.dup(0), sys.stdin
+    given, feed = (os.open(data, os.O_RDONLY), None) if isinstance(data, Path) else os.pipe()
+    writer = threading.Thread(target=write_pipe, args=(feed, data))
+    writer.start()
+    os.dup2(given, 0)
+    os.close(given)
+    try:
+        with open(0, closefd=False) as sys.stdin:
+            yield
+    finally:
+        sys.stdin = before
+        os.dup2(kept, 0)  # the pipe's end is closed: a writer that nobody reads from ends too
+        os.close(kept)
+        writer.join()
 
 
 def on_terminal(*arguments: str, cwd: Path, **more: str) -> tuple[int, str, str]:

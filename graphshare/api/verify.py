@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import Any
 
 from graphshare.api.models import Model, Names, Shapes, as_checkpoint, as_names, as_path, as_shapes
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import Fault, UsageError
-from graphshare.execute.engines.registry import NUMPY
+from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.execute.variable_values import as_arrays
 from graphshare.formats.model_format import Capability, require
 from graphshare.formats.params.array_files import read_arrays
 from graphshare.resources import resource_limits
-from graphshare.verification.inputs import Settings
+from graphshare.verification.inputs import VerifyOptions
+from graphshare.verification.pairing import Side
 from graphshare.verification.report import Report
-from graphshare.verification.sides import Side
 from graphshare.verification.verify import verify as verify_sides
 
 
@@ -41,7 +40,7 @@ def verify(
     layers: bool = False,
     values_only: bool = False,
     allow_unsupported: bool = False,
-    engine: Names = NUMPY,
+    engine: Names = (),
     strict_engine: bool = False,
     max_memory: int | str | None = None,
     time_limit: float | None = None,
@@ -52,8 +51,8 @@ def verify(
     folded model computes what its source does. With ``recorded``, a file or arrays by name, the outputs are those that were
     recorded (``run`` with ``all_outputs``, or MXNet's own by their names), for the recorded inputs.
 
-    Branches of an ONNX model, and two ONNX models, are computed in onnxruntime, each in a session of its own; the path of an
-    ONNX model is compared there with a graph of MXNet in ``against``.
+    Branches of an ONNX model, and ONNX models, are computed in onnxruntime, each in a session of its own. An ONNX model and an
+    MXNet graph are compared output by output, whichever is in ``against``.
 
     Structure, parameters and values are compared, with ``train_step`` also one step of SGD. The branches are those of the
     rewrites that made ``model``; for a model from a file they are named by ``prefixes`` or the ``map`` of the rewrite, else
@@ -62,8 +61,8 @@ def verify(
     the sizes of either. Other inputs are drawn with ``seed``, ``rounds`` times, and with ``params_seed`` so are parameters that
     no file holds. ``as_input`` are variables that are inputs, whatever they look like. ``layers`` compares every inner output
     too. ``expect_tied`` makes a copied parameter a failure. ``allow_unsupported`` accepts structure and parameters alone where
-    an operator has no kernel. ``engine`` computes both branches, each for itself, as in :func:`run`; several engines compute
-    everything and are compared with the first. ``max_memory`` and ``time_limit`` are those of :func:`run`.
+    an operator has no kernel. ``engine`` computes both branches, each for itself, as in :func:`run`, by default numpy; several
+    engines compute everything and are compared with the first. ``max_memory`` and ``time_limit`` are those of :func:`run`.
 
     The report is true if all holds; ``report.verdict`` is one line.
 
@@ -75,7 +74,7 @@ def verify(
     """
     by_branch = bool(as_names(prefixes) or map)
     _check_options(by_branch, against is not None, recorded is not None, rounds, train_step, expect_tied, values_only)
-    settings = Settings(
+    options = VerifyOptions(
         seed=seed,
         rounds=rounds,
         atol=atol,
@@ -92,18 +91,29 @@ def verify(
         engines=tuple(name for text in as_names(engine) for name in text.split(",")),
         strict_engine=strict_engine,
     )
-    other = None if against is None else as_checkpoint(against)
-    if is_onnx(model) and other is not None and other.graph.source.format == "mxnet":
-        with resource_limits(max_memory, time_limit):
-            return _verify_onnx(os.fspath(model), other, settings)
     source = as_checkpoint(model)
-    _refuse_for_onnx(source, recorded is not None, settings)
+    other = None if against is None else as_checkpoint(against)
+    wanted = {
+        "--recorded": Capability.RECORDED if recorded is not None else None,
+        "--train-step": Capability.TRAINING if train_step else None,
+        "--layers": Capability.LAYERS if layers else None,
+    }
+    faults: list[Fault] = []
+    for each in (source,) if other is None else (source, other):
+        for option, capability in wanted.items():
+            try:
+                if capability is not None:
+                    require(each.graph, capability, what=option, where=each.where)
+            except RefusedError as error:
+                faults += error.faults
+    if faults:
+        raise RefusedError(faults)
     with locate_refusals(source), resource_limits(max_memory, time_limit):
         arrays = read_arrays(os.fspath(recorded)) if isinstance(recorded, (str, os.PathLike)) else recorded
         return verify_sides(
             _side(source),
             None if other is None else _side(other),
-            settings,
+            options,
             recorded=None if arrays is None else as_arrays(arrays),
             recorded_name=os.fspath(recorded) if isinstance(recorded, (str, os.PathLike)) else "the recorded arrays",
             rewrite=source.rewrite,
@@ -112,40 +122,11 @@ def verify(
         )
 
 
-def is_onnx(model: Model) -> TypeGuard[StrPath]:
-    """Return whether a model is the path of an ONNX file."""
-    return isinstance(model, (str, os.PathLike)) and os.fspath(model).endswith(".onnx")
-
-
-def _verify_onnx(path: str, source: Checkpoint, settings: Settings) -> Report:
-    """Compare an ONNX model with a graph of MXNet. Raises UsageError for what has no meaning there."""
-    if settings.train_step or settings.layers:
-        message = "an ONNX model is compared with a graph output by output: --train-step and --layers do not go with it"
-        raise UsageError(Fault(message, where=path))
-    if settings.engines != (NUMPY,):
-        message = "onnxruntime computes an ONNX model, and numpy the graph that it is compared with"
-        raise UsageError(Fault(message, where=path, hint="leave --engine out"))
-    from graphshare.verification.onnx_against import verify_onnx  # start-up: few proofs are of ONNX models
-
-    with locate_refusals(source):
-        return verify_onnx(path, _side(source), settings)
-
-
-def _refuse_for_onnx(source: Checkpoint, by_record: bool, settings: Settings) -> None:
-    """Refuse what needs facts about operators. Raises RefusedError."""
-    if by_record:
-        require(source.graph, Capability.RECORDED, what="--recorded", where=source.where)
-    if settings.train_step:
-        require(source.graph, Capability.TRAINING, what="--train-step", where=source.where)
-    if settings.layers:
-        require(source.graph, Capability.LAYERS, what="--layers", where=source.where)
-
-
 def _check_options(
     by_branch: bool, by_file: bool, by_record: bool, rounds: int, train_step: bool, expect_tied: bool, values_only: bool
 ) -> None:
     """Refuse options that do not go together. Raises UsageError with all of them."""
-    faults = []
+    faults: list[Fault] = []
     if expect_tied and not train_step:
         faults.append(Fault("--expect tied needs --train-step"))
     if by_record and by_file:
@@ -167,7 +148,7 @@ def _check_options(
 def _side(source: Checkpoint) -> Side:
     """Return the graph with its parameter file. Raises RefusedError where the records have no names."""
     source.held  # noqa: B018  (refuses records without names)
-    return Side(source.graph, source.parameter_file)
+    return Side(source.graph, source.parameter_file, source.where)
 
 
 def failures(report: Report) -> list[Fault]:

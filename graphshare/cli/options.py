@@ -80,7 +80,6 @@ engine = _option(
 )
 engines = _option(
     "--engine",
-    default="numpy",
     metavar="NAME,...",
     help="What computes, as in numpy,onnxruntime for both [numpy].",
 )

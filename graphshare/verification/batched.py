@@ -16,30 +16,33 @@ from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.feeds import GivenShape, parameter_values
-from graphshare.execute.interpreter import Run
 from graphshare.execute.plan import UnsupportedError, unsupported_operators
-from graphshare.execute.prepare import assign_values
-from graphshare.formats.params.comparison import compare_arrays
+from graphshare.execute.prepare import Assignment, assign_values
 from graphshare.ir.compare import compare_structure
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import reachable
-from graphshare.ops.kernel import Array
 from graphshare.ops.unary.signature import IDENTITY
 from graphshare.rewrite.batched_graph import Batched, single_run
 from graphshare.text.format import format_count
-from graphshare.verification.inputs import Settings, add_notes
+from graphshare.verification.compare import (
+    EngineComparison,
+    Values,
+    compare_engines,
+    compare_runs,
+    tolerate_batch,
+    tolerate_other_program,
+)
+from graphshare.verification.inputs import VerifyOptions, add_notes, describe_assigned
+from graphshare.verification.pairing import Side
 from graphshare.verification.report import BranchReport, ParameterResult, Report
-from graphshare.verification.sides import Side
+from graphshare.verification.runners import GraphRunner, Runner, SliceRunner
 from graphshare.verification.stages import Stage, engine_stage, value_stage
-from graphshare.verification.values import EngineComparison, OutputComparison, Values, compare_programs, largest
 
 T = TypeVar("T")
 ALONE = "runs of their own"
-# One run of several samples sums in another order than several runs; what is near zero differs most for its size.
-_OF_LARGEST = 1e-5
 
 
-def verify_batched(batch: Batched, side: Side, settings: Settings, notes: dict[str, None]) -> Report:
+def verify_batched(batch: Batched, side: Side, options: VerifyOptions, notes: dict[str, None]) -> Report:
     """Compare each branch of a batch with the same graph run on that branch's inputs alone.
 
     Values may differ by ``rtol`` of themselves, or by 1e-5 of the largest in their output. ``notes`` tell the user what was
@@ -55,25 +58,26 @@ def verify_batched(batch: Batched, side: Side, settings: Settings, notes: dict[s
         return Report(tuple(BranchReport(ALONE, label or "(original)", (stage,)) for label in batch.labels))
     graphs = [single_run(batch, number)[0] for number in range(len(batch.labels))]
     stages = [_structure(graphs[0], graph) for graph in graphs]
-    bases = {name[len(label) :] for name in settings.as_input for label in batch.labels if name.startswith(label)}
-    as_input = [*settings.as_input, *(label + base for label in batch.labels for base in bases)]
+    bases = {name[len(label) :] for name in options.as_input for label in batch.labels if name.startswith(label)}
+    as_input = [*options.as_input, *(label + base for label in batch.labels for base in bases)]
     roles = assign_roles(side.graph, held=list_parameter_names(side.params), as_input=as_input)
     tied = [ParameterResult(n.name, n.name, "tied") for n in graphs[0].variables() if roles[n].is_parameter]
     parameters = Stage("parameters", "holds", f"{len(tied)} tied, 0 equal byte for byte")
     faults = unsupported_operators(reachable(batch.graph))
-    if faults and not settings.allow_unsupported:
+    if faults and not options.allow_unsupported:
         raise UnsupportedError(faults)
     skipped = Stage("values", "skipped", "not run", tuple(sorted(fault.message for fault in faults)))
     rounds: list[tuple[Values, ...]] = [()] * len(graphs)
     across: list[tuple[EngineComparison, ...]] = [()] * len(graphs)
     if not faults and all(stage.verdict == "holds" for stage in stages):
-        rounds, across = _Runs(batch, graphs, side, roles, settings, notes).run_all()
+        rounds, across = _Runs(batch, graphs, side, roles, options, notes).run_all()
     reports = []
     for label, stage, values, engines in zip(batch.labels, stages, rounds, across, strict=True):
         last = [value_stage(values) if values else skipped, *([engine_stage(engines)] if engines else [])]
         if stage.verdict == "holds":
             all_stages = (stage, parameters, *last)
-            compared = BranchReport(ALONE, label or "(original)", all_stages, values, None, tuple(tied), engines)
+            tolerance = tolerate_batch(options.atol, options.rtol) if values else None
+            compared = BranchReport(ALONE, label or "(original)", all_stages, values, None, tuple(tied), engines, tolerance)
         else:
             compared = BranchReport(ALONE, label or "(original)", (stage,), values)
         reports.append(compared)
@@ -127,21 +131,22 @@ class _Runs:
         graphs: Sequence[Graph],
         side: Side,
         roles: Mapping[Node, Role],
-        settings: Settings,
+        options: VerifyOptions,
         notes: dict[str, None],
     ) -> None:
         self._notes = notes
-        self._batch, self._graphs, self._roles, self._settings = batch, graphs, roles, settings
+        self._batch, self._graphs, self._roles, self._options = batch, graphs, roles, options
         variables = [[node for node in reachable(graph) if node.is_variable] for graph in graphs]
         self._inputs = [[node for node in nodes if not roles[node].is_parameter] for nodes in variables]
         owned = [node for node in variables[0] if roles[node].is_parameter]
         self._parameters = parameter_values(owned, side.params, lambda n: roles[n].kind is Kind.AUXILIARY)
-        self._fed = {node: settings.feeds[node.name] for node in owned if node.name in settings.feeds}
-        self._sizes = {node: settings.shapes[node.name] for node in owned if node.name in settings.shapes}
+        self._fed = {node: options.feeds[node.name] for node in owned if node.name in options.feeds}
+        self._sizes = {node: options.shapes[node.name] for node in owned if node.name in options.shapes}
         self._params = side.params
         self._twins = {node: first for nodes in self._inputs for node, first in zip(nodes, self._inputs[0], strict=True)}
-        feeds = [self._for_inputs(i, settings.feeds) for i in range(len(graphs))]
-        self._feeds = feeds
+        self._feeds = feeds = [self._for_inputs(i, options.feeds) for i in range(len(graphs))]
+        count = len(batch.graph.heads) // len(graphs)
+        self._parts = [slice(i * count, (i + 1) * count) for i in range(len(graphs))]
         self._refuse_unequal({node: array.shape for fed in feeds for node, array in fed.items()})
 
     def _for_inputs(self, number: int, given: Mapping[str, T]) -> dict[Node, T]:
@@ -156,67 +161,68 @@ class _Runs:
 
     def run_all(self) -> tuple[list[tuple[Values, ...]], list[tuple[EngineComparison, ...]]]:
         """Return for each branch the comparisons of all rounds in each engine, and of the engines with the first."""
-        executors = self._settings.create_executors()
-        rounds: list[list[Values]] = []
-        across: list[list[EngineComparison]] = []
-        for number in range(self._settings.rounds):
-            wanted: list[Array] = []
+        executors = self._options.create_executors()
+        values: list[list[Values]] = [[] for _ in self._graphs]
+        across: list[list[EngineComparison]] = [[] for _ in self._graphs]
+        own = tolerate_batch(self._options.atol, self._options.rtol)
+        other = tolerate_other_program(self._options.atol, self._options.rtol)
+        for number in range(self._options.rounds):
+            assigned = self._assign(number)
+            first: list[SliceRunner] = []
             for engine, executor in executors.items():
-                compared, outputs = self.round(number, engine, executor)
-                rounds.append(compared)
-                if wanted:
-                    across.append([self._compare_engines(i, wanted, outputs, engine) for i in range(len(self._graphs))])
-                wanted = wanted or outputs
+                whole = self._run_whole(assigned, engine, executor)
+                parts = [SliceRunner(whole, part.start, part.stop) for part in self._parts]
+                for i, (graph, each) in enumerate(zip(self._graphs, assigned, strict=True)):
+                    alone = GraphRunner(graph.heads, each.values, each.inference, self._roles, executor, engine=engine)
+                    names = [(f"{name} alone", name) for name in map(output_name, self._heads(i))]
+                    values[i].append(compare_runs(names, alone, parts[i], own))
+                    if first:
+                        across[i].append(compare_engines([(first[i], parts[i], self._heads(i))], other))
+                first = first or parts
         self._notes.update({note: None for executor in executors.values() for note in executor.notes})
-        nothing: list[tuple[EngineComparison, ...]] = [()] * len(self._graphs)
-        return list(zip(*rounds, strict=True)), list(zip(*across, strict=True)) or nothing
+        return [tuple(each) for each in values], [tuple(each) for each in across]
 
-    def _compare_engines(self, number: int, wanted: Sequence[Array], found: Sequence[Array], engine: str) -> EngineComparison:
-        """Return the comparison of a branch's outputs of the whole batch in an engine with those in the first."""
-        count = len(self._batch.graph.heads) // len(self._graphs)
-        part = slice(number * count, (number + 1) * count)
-        outputs = [
-            OutputComparison(
-                output_name(head), output_name(head), b.shape, str(b.dtype), compare_programs(b, a, self._settings)
-            )
-            for head, a, b in zip(self._batch.graph.heads[part], wanted[part], found[part], strict=True)
-        ]
-        return EngineComparison(self._settings.engines[0], engine, tuple(outputs), None)
+    def _heads(self, number: int) -> Sequence[Entry]:
+        return self._batch.graph.heads[self._parts[number]]
 
-    def round(self, number: int, engine: str, executor: Executor) -> tuple[list[Values], list[Array]]:
-        """Return the comparison of every branch, on one set of inputs, and the outputs of the whole batch."""
-        everything: dict[Node, Array] = {}
+    def _assign(self, number: int) -> list[Assignment]:
+        """Return the values of each branch in a round, of equal shapes."""
         first: dict[Node, tuple[int, ...]] = {}
-        alone: list[list[Array]] = []
+        everything: list[Assignment] = []
         for i, graph in enumerate(self._graphs):
             shapes: dict[Node, GivenShape] = {node: first[self._twins[node]] for node in self._inputs[i] if first}
-            shapes |= self._for_inputs(i, self._settings.shapes) | self._sizes
+            shapes |= self._for_inputs(i, self._options.shapes) | self._sizes
             assigned = assign_values(
                 graph,
                 self._roles,
                 {node: array for node, array in self._parameters.items() if node not in self._fed},
                 feeds={**self._feeds[i], **self._fed},
                 shapes={node: shape for node, shape in shapes.items() if node not in self._feeds[i]},
-                seed=self._settings.seed + number,
-                params_seed=self._settings.params_seed,
+                seed=self._options.seed + number,
+                params_seed=self._options.params_seed,
                 params=self._params,
             )
-            add_notes(self._notes, assigned, self._settings.seed, partial(self._describe, i))
+            add_notes(self._notes, describe_assigned(assigned, self._options.seed, partial(self._describe, i)))
             self._parameters.update({node: assigned.values[node] for node in assigned.parameters})
             first = first or {node: assigned.values[node].shape for node in self._inputs[0]}
-            everything.update(assigned.values)
-            alone.append(executor.run(graph.heads, assigned.values, assigned.inference, self._roles).outputs)
-        self._refuse_unequal({node: everything[node].shape for nodes in self._inputs for node in nodes})
-        graph = self._batch.graph
-        whole = infer(graph, {n: a.shape for n, a in everything.items()}, {n: str(a.dtype) for n, a in everything.items()})
-        run = executor.run(graph.heads, everything, whole, self._roles)
-        return [self._compare(i, run, outputs, engine) for i, outputs in enumerate(alone)], run.outputs
+            everything.append(assigned)
+        self._refuse_unequal(
+            {node: each.values[node].shape for nodes, each in zip(self._inputs, everything, strict=True) for node in nodes}
+        )
+        return everything
 
-    def _describe(self, number: int, node: Node) -> str:
+    def _run_whole(self, assigned: Sequence[Assignment], engine: str, executor: Executor) -> Runner:
+        """Return the run of the whole batch on the values of all branches."""
+        values = {node: array for each in assigned for node, array in each.values.items()}
+        graph = self._batch.graph
+        whole = infer(graph, {n: a.shape for n, a in values.items()}, {n: str(a.dtype) for n, a in values.items()})
+        return GraphRunner(graph.heads, values, whole, self._roles, executor, engine=engine)
+
+    def _describe(self, number: int, node: Node) -> list[str]:
         """Return the name of an input with the branch that it belongs to."""
         shared = len(self._inputs) > 1 and all(node in nodes for nodes in self._inputs)
         label = "all branches" if shared else self._batch.labels[number] or "original"
-        return f"{node.name!r} ({label})"
+        return [f"{node.name!r} ({label})"]
 
     def _refuse_unequal(self, shapes: Mapping[Node, tuple[int | None, ...]]) -> None:
         faults = [
@@ -226,14 +232,3 @@ class _Runs:
         ]
         if faults:
             raise RefusedError(faults)
-
-    def _compare(self, number: int, whole: Run, alone: Sequence[Array], engine: str) -> Values:
-        start = number * len(alone)
-        heads = self._batch.graph.heads[start : start + len(alone)]
-        outputs = []
-        for head, reference, got in zip(heads, alone, whole.outputs[start : start + len(alone)], strict=True):
-            atol = max(self._settings.atol, _OF_LARGEST * largest(reference))
-            result = compare_arrays(got, reference, atol=atol, rtol=self._settings.rtol)
-            name = output_name(head)
-            outputs.append(OutputComparison(f"{name} alone", name, got.shape, str(got.dtype), result))
-        return Values(tuple(outputs), None, whole.peak_bytes, engine=engine)

@@ -1,4 +1,4 @@
-"""What ``verify`` is given, and the values that both branches run on: equal inputs, and each branch with its own parameters.
+"""The options of ``verify``, and the values that both branches run on: equal inputs, and each branch with its own parameters.
 
 Feeds and shapes hold for the branch of their variable, and for branches that have none of their own. Where two branches have
 different ones, both run at the sizes of either, each time on the same values.
@@ -6,7 +6,7 @@ different ones, both run at the sizes of either, each time on the same values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -35,12 +35,12 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_shape
 from graphshare.text.names import did_you_mean
-from graphshare.verification.sides import NodePair, Sides, Twins
+from graphshare.verification.pairing import NodePair, Sides, Twins
 
 AT_THE_SIZES = "at the sizes of "
 
 
-class Settings(msgspec.Struct, frozen=True):
+class VerifyOptions(msgspec.Struct, frozen=True):
     """What a user chooses for a proof.
 
     Values are compared for inputs drawn with ``seed``, ``rounds`` times, with tolerances as in numpy's isclose. ``feeds`` and
@@ -112,15 +112,15 @@ class BranchInputs:
         parameters: Sequence[ParameterPair],
         sides: Sides,
         twins: Twins,
-        settings: Settings,
+        options: VerifyOptions,
     ) -> None:
-        self.pair, self.sides, self.settings = pair, sides, settings
-        self._variables, self._twins = variables, twins
+        self.pair, self.sides, self.options = pair, sides, options
+        self._variables, self.twins = variables, twins
         self._parts = tuple(
             Graph(tuple(post_order(entry.node for entry in heads)), heads, graph.attrs, graph.source)
             for heads, graph in zip((pair.left, pair.right), sides.graphs, strict=True)
         )
-        self.setups = _plan_setups(pair, variables, twins, settings)
+        self.setups = _plan_setups(pair, variables, twins, options)
         self._fed = {a for setup in self.setups for a in setup.feeds}
         self.parameters = [
             msgspec.structs.replace(p, how="fed", detail="") if p.how == "missing" and p.left in self._fed else p
@@ -134,7 +134,7 @@ class BranchInputs:
             RefusedError: a branch cannot run at the sizes of one of the two; shapes or values are missing.
         """
         unfed = [p for p in self.parameters if p.left not in self._fed]
-        files = _load_parameters(unfed, self.sides, may_miss=self.settings.params_seed is not None)
+        files = _load_parameters(unfed, self.sides, may_miss=self.options.params_seed is not None)
         if len(self.setups) > 1:
             self._check_sizes(files)
         to_right = dict(self._variables)
@@ -150,7 +150,7 @@ class BranchInputs:
             found.append(self._copy_inputs(assigned, files[1], setup))
             drawn.append(assigned.inputs)
         firsts = list(zip(found, drawn, strict=True))
-        for number in range(1, self.settings.rounds):
+        for number in range(1, self.options.rounds):
             found += [self._draw_again(first, inputs, number) for first, inputs in firsts]
         return found
 
@@ -162,12 +162,11 @@ class BranchInputs:
             parameters,
             feeds=setup.feeds,
             shapes=setup.shapes,
-            seed=self.settings.seed,
-            params_seed=self.settings.params_seed,
+            seed=self.options.seed,
+            params_seed=self.options.params_seed,
             params=self.sides.files[0],
         )
-        start = "" if setup.branch is None else f"{AT_THE_SIZES}{_name_branch(setup.branch)}: "
-        add_notes(notes, assigned, self.settings.seed, self._twins.describe, start)
+        add_notes(notes, describe_assigned(assigned, self.options.seed, self.twins.describe), setup.branch)
         return assigned
 
     def _copy_inputs(self, assigned: Assignment, parameters: Mapping[Node, Array], setup: Setup) -> RoundValues:
@@ -176,11 +175,11 @@ class BranchInputs:
         right = {b: left[a] if a in self._fed else parameters.get(b, left[a]) for a, b in self._variables}
         shapes = {node: array.shape for node, array in right.items()}
         inferred = infer(self._parts[1], shapes, {node: str(array.dtype) for node, array in right.items()})
-        return RoundValues(left, right, assigned.inference, inferred, setup.branch, self.settings.seed)
+        return RoundValues(left, right, assigned.inference, inferred, setup.branch, self.options.seed)
 
     def _draw_again(self, first: RoundValues, inputs: Sequence[Node], number: int) -> RoundValues:
         """Return the values of round ``number``: those of the first, ``inputs`` drawn anew, of the same shapes and dtypes."""
-        seed = self.settings.seed + number
+        seed = self.options.seed + number
         kept = first.left.keys() - set(inputs)
         drawn = draw_inputs(self._parts[0].nodes, kept, first.inference, self.sides.roles, seed=seed)
         copied = {b: drawn[a] for a, b in self._variables if a in drawn}
@@ -193,7 +192,7 @@ class BranchInputs:
         to_right = dict(self._variables)
         labels = (self.pair.reference, self.pair.label)
         for owner, setup in enumerate(self.setups):
-            sizes = _format_sizes(setup, self._twins)
+            sizes = _format_sizes(setup, self.twins)
             for side in (owner, 1 - owner):  # its own sizes first: a branch that cannot take those is the reason
                 feeds = {to_right[a] if side else a: array for a, array in setup.feeds.items()}
                 shapes = {to_right[a] if side else a: shape for a, shape in setup.shapes.items()}
@@ -208,7 +207,7 @@ class BranchInputs:
             raise RefusedError(faults)
 
 
-def _plan_setups(pair: HeadPairs, variables: Iterable[NodePair], twins: Twins, settings: Settings) -> list[Setup]:
+def _plan_setups(pair: HeadPairs, variables: Iterable[NodePair], twins: Twins, options: VerifyOptions) -> list[Setup]:
     """Return the feeds and shapes of the reference and of the branch; one where they are the same."""
     setups = []
     for label in (pair.reference, pair.label):
@@ -216,11 +215,11 @@ def _plan_setups(pair: HeadPairs, variables: Iterable[NodePair], twins: Twins, s
         for a, _ in variables:
             names = twins.names(a)
             order = [names[label], *(name for name in names.values() if name != names[label])]
-            name = next((name for name in order if name in settings.feeds or name in settings.shapes), names[label])
-            if name in settings.feeds:
-                feeds[a] = settings.feeds[name]
-            if name in settings.shapes:
-                shapes[a] = settings.shapes[name]
+            name = next((name for name in order if name in options.feeds or name in options.shapes), names[label])
+            if name in options.feeds:
+                feeds[a] = options.feeds[name]
+            if name in options.shapes:
+                shapes[a] = options.shapes[name]
         setups.append(Setup(label, feeds, shapes))
     first, second = setups
     if first.shapes == second.shapes and all(_is_same(first.feeds.get(a), second.feeds.get(a)) for a, _ in variables):
@@ -243,28 +242,40 @@ def _name_branch(label: str) -> str:
     return f"branch {label!r}" if label else "the original"
 
 
-def add_notes(
-    notes: dict[str, None], assigned: Assignment, seed: int, describe: Callable[[Node], str], start: str = ""
-) -> None:
-    """Add to ``notes``, each once, what was converted, chosen and made up for inputs.
-
-    ``describe`` returns the name of a variable with its branch; ``start`` says at whose sizes, and is left out where the note
-    holds for a pair of branches that have the same sizes.
-    """
-    found = [*describe_conversions(assigned), *describe_sizes(assigned)]
-    for nodes, source in ((assigned.inputs, f"seeded ({seed})"), (assigned.zeros, "zeros")):
+def describe_assigned(assigned: Assignment, seed: int, describe: Callable[[Node], Sequence[str]]) -> Iterator[str]:
+    """Yield notes on what was converted, chosen and made up for inputs; ``describe`` returns the names of a variable."""
+    yield from describe_conversions(assigned)
+    yield from describe_sizes(assigned)
+    for nodes, source in ((assigned.inputs, describe_seed(seed)), (assigned.zeros, "zeros")):
         for node in nodes:
-            value, names = assigned.values[node], describe(node)
-            found.append(f"{names} {'are' if ', ' in names else 'is'} {source}, {value.shape} {value.dtype}")
-    for note in found:
+            yield describe_input(describe(node), source, assigned.values[node])
+
+
+def describe_input(names: Sequence[str], source: str, value: Array) -> str:
+    """Return a note on the value of an input, which may have several names, and where it is from."""
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {source}, {value.shape} {value.dtype}"
+
+
+def describe_seed(seed: int) -> str:
+    """Return what an input is that was drawn."""
+    return f"seeded ({seed})"
+
+
+def add_notes(notes: dict[str, None], lines: Iterable[str], branch: str | None = None) -> None:
+    """Add ``lines`` to ``notes``, each once; with a ``branch`` they hold at its sizes.
+
+    That is left out where the note also holds for a pair of branches that have the same sizes.
+    """
+    start = "" if branch is None else f"{AT_THE_SIZES}{_name_branch(branch)}: "
+    for line in lines:
         if not start:
-            for longer in [each for each in notes if each.startswith(AT_THE_SIZES) and each.endswith(f": {note}")]:
+            for longer in [each for each in notes if each.startswith(AT_THE_SIZES) and each.endswith(f": {line}")]:
                 del notes[longer]
-        if note not in notes:
-            notes[start + note] = None
+        if line not in notes:
+            notes[start + line] = None
 
 
-def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], settings: Settings, notes: dict[str, None]) -> None:
+def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: VerifyOptions, notes: dict[str, None]) -> None:
     """Refuse options with a name that belongs to no variable; add a note on variables that nothing compared needs.
 
     ``parts`` are what is compared of ``graphs``. Raises RefusedError with all such names.
@@ -272,7 +283,7 @@ def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], settings: Setti
     needed = {node.name for part in parts for node in part.variables()}
     known = {node.name for graph in graphs for node in graph.variables()}
     known |= {implied.name for graph in graphs for implied in implied_variables(graph)} | needed
-    given = (("--feed", settings.feeds), ("--shape", settings.shapes), ("--as-input", settings.as_input))
+    given = (("--feed", options.feeds), ("--shape", options.shapes), ("--as-input", options.as_input))
     faults = [
         Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, known))
         for option, names in given

@@ -10,9 +10,9 @@ from graphshare.reports.model import Report as Findings
 from graphshare.text.format import format_count
 from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
+from graphshare.verification.compare import EngineComparison, Tolerance, Values
 from graphshare.verification.stages import Stage
 from graphshare.verification.training import Training
-from graphshare.verification.values import EngineComparison, Values
 
 _RULES = {
     stage: RuleInfo(f"verify-{stage}", f"verify-{stage}", Level.ERROR, summary)
@@ -40,7 +40,8 @@ class ParameterResult(msgspec.Struct, frozen=True):
 class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
     """What was found of one branch beside the reference; ``rounds`` has the values of each run, ``training`` the step's.
 
-    Each engine has rounds of its own; ``engines`` compares the outputs of all with those of the first.
+    Each engine has rounds of its own; ``engines`` compares the outputs of all with those of the first. ``tolerance`` is
+    the rule by which values were compared, None where they were not.
     """
 
     reference: str
@@ -50,6 +51,7 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
     training: Training | None = None
     parameters: tuple[ParameterResult, ...] = ()
     engines: tuple[EngineComparison, ...] = ()
+    tolerance: Tolerance | None = None
 
     def __bool__(self) -> bool:
         return bool(self.stages) and all(stage.verdict != "fails" for stage in self.stages)

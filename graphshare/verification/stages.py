@@ -13,8 +13,8 @@ from graphshare.formats.params.comparison import Comparison
 from graphshare.formats.params.lookup import ParameterPair
 from graphshare.ir.compare import Pairing
 from graphshare.text.format import format_count
+from graphshare.verification.compare import EngineComparison, InnerComparison, Values
 from graphshare.verification.training import TrainedPair, Training
-from graphshare.verification.values import EngineComparison, InnerComparison, Values
 
 _LISTED = 20
 Verdict = Literal["holds", "fails", "skipped"]

@@ -23,7 +23,7 @@ from graphshare.formats.params.lookup import ParameterPair
 from graphshare.ir.compare import Pairing
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Array, Shape
-from graphshare.verification.inputs import RoundValues, Settings
+from graphshare.verification.inputs import RoundValues, VerifyOptions
 
 _OTHER_SEED = 7919  # far from the seeds of rounds, so that inputs of the second branch are never those of another round
 
@@ -59,7 +59,7 @@ class TrainedOutput(msgspec.Struct, frozen=True):
 
 
 class Training(msgspec.Struct, frozen=True):
-    """What one step of SGD did, of Module's own settings but for ``rescale``."""
+    """What one step of SGD did, of Module's own options but for ``rescale``."""
 
     rescale: float
     pairs: tuple[TrainedPair, ...]
@@ -87,7 +87,7 @@ def train_branches(
     parameters: Sequence[ParameterPair],
     values: Sequence[RoundValues],
     roles: Mapping[Node, Role],
-    settings: Settings,
+    options: VerifyOptions,
 ) -> Training:
     """Train one step on equal inputs, and one on inputs of its own for the second branch: fed or seeded.
 
@@ -98,10 +98,10 @@ def train_branches(
     left, equal = first.left, {**first.right, **first.left}
     of_its_own = [(a, b) for a, b in inputs if a is not b]
     kept = {n: v for n, v in own.left.items() if n not in {a for a, _ in of_its_own}}
-    drawn = draw_inputs(own.inference.nodes, kept, own.inference, roles, seed=settings.seed + _OTHER_SEED)
+    drawn = draw_inputs(own.inference.nodes, kept, own.inference, roles, seed=options.seed + _OTHER_SEED)
     different = dict(equal)
     for a, b in of_its_own:
-        is_fed = own is not first and b.name in settings.feeds
+        is_fed = own is not first and b.name in options.feeds
         different[b] = own.left[a] if is_fed or roles[a].is_label or roles[a].is_state else drawn[a]
     shapes = first.inference.shapes
     return compare_training(
@@ -112,8 +112,8 @@ def train_branches(
         equal,
         different,
         rescale=batch_rescale(first_data([a for a, _ in inputs], left, roles), left),
-        atol=settings.atol,
-        rtol=settings.rtol,
+        atol=options.atol,
+        rtol=options.rtol,
         shapes={**first.right_inference.shapes, **shapes},
         own_shapes={**own.right_inference.shapes, **shapes},
     )

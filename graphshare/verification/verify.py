@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.implied import implied_variables
+from graphshare.analysis.name_lists import output_name
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import EXTRA, has_runtime
+from graphshare.execute.engines.registry import NUMPY, ONNXRUNTIME
+from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import UnsupportedError, unsupported_operators
 from graphshare.execute.prepare import describe_upgrade, upgrade_part
+from graphshare.formats.model_format import Capability, find_format, require
 from graphshare.formats.params.lookup import compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import Entry, Graph, Rewrite
@@ -21,11 +25,19 @@ from graphshare.ops.kernel import Array
 from graphshare.rewrite.batched_graph import Batched, find_batch
 from graphshare.rewrite.upgrade import upgrade
 from graphshare.verification.batched import verify_batched
-from graphshare.verification.inputs import BranchInputs, RoundValues, Settings, check_names
-from graphshare.verification.pairs import pair_branches, pair_by_rewrite, pair_files
-from graphshare.verification.recorded import compare_by_name, verify_recorded
+from graphshare.verification.by_name import compare_graphs, verify_by_name, verify_recorded
+from graphshare.verification.compare import (
+    EngineComparison,
+    Values,
+    compare_engines,
+    compare_runs,
+    tolerate_by_element,
+    tolerate_other_program,
+)
+from graphshare.verification.inputs import BranchInputs, RoundValues, VerifyOptions, check_names
+from graphshare.verification.pairing import Side, Sides, Twins, pair_branches, pair_by_rewrite, pair_files
 from graphshare.verification.report import BranchReport, ParameterResult, Report
-from graphshare.verification.sides import Side, Sides, Twins
+from graphshare.verification.runners import GraphRunner, Round, Runner, has_kernels
 from graphshare.verification.stages import (
     Stage,
     engine_stage,
@@ -35,8 +47,7 @@ from graphshare.verification.stages import (
     training_stage,
     value_stage,
 )
-from graphshare.verification.training import Training, train_branches
-from graphshare.verification.values import EngineComparison, Values, compare_engines, compare_values
+from graphshare.verification.training import train_branches
 
 NO_RUNTIME = f"onnxruntime, which computes ONNX models, is not installed: {EXTRA.format('it')}"
 
@@ -44,7 +55,7 @@ NO_RUNTIME = f"onnxruntime, which computes ONNX models, is not installed: {EXTRA
 def verify(
     left: Side,
     right: Side | None,
-    settings: Settings,
+    options: VerifyOptions,
     *,
     recorded: Mapping[str, Array] | None = None,
     recorded_name: str = "",
@@ -54,7 +65,7 @@ def verify(
 ) -> Report:
     """Compare the branches of ``left``, or its graph with that of ``right``: structure, parameters, values, training.
 
-    With ``values_only`` only the outputs of ``left`` are compared with those of ``right``: :func:`compare_by_name`.
+    With ``values_only`` only the outputs of ``left`` are compared with those of ``right``: :func:`compare_graphs`.
     With ``recorded`` (arrays by name, whose origin is ``recorded_name``) only values are compared: :func:`verify_recorded`.
 
     Branches are told apart by ``map_file``, by ``prefixes``, by the ``rewrite`` that made them, or by the names of the outputs;
@@ -64,41 +75,55 @@ def verify(
         RefusedError: branches cannot be told apart; shapes are missing or contradict each other, a parameter is missing, or a
             branch cannot run at the sizes of another.
         UnsupportedError: operators without a kernel, unless that is allowed; all are listed.
-        UsageError: the branches are one batch, and ``train_step`` or ``layers`` is set.
+        UsageError: the branches are one batch, and ``train_step`` or ``layers`` is set; engines that cannot compute the graphs.
     """
+    options = _choose_engines([left] if right is None else [left, right], options)
     if recorded is not None:
-        check_names([left.graph], [left.graph], settings, {})
-        return verify_recorded(left, recorded, settings, name=recorded_name)
-    if right is not None and settings.values_only:
-        check_names([left.graph, right.graph], [left.graph, right.graph], settings, {})
-        if left.graph.source.format != "mxnet":
-            from graphshare.verification.onnx_by_name import compare_models  # start-up: few proofs are of ONNX models
-
-            return compare_models(left, right, settings)
-        return compare_by_name(right, left, settings, name="the other graph")
+        check_names([left.graph], [left.graph], options, {})
+        return verify_recorded(left, recorded, options, name=recorded_name)
+    if right is not None and (options.values_only or find_format(left.graph) is not find_format(right.graph)):
+        check_names([left.graph, right.graph], [left.graph, right.graph], options, {})
+        return verify_by_name(left, right, options)
     if right is not None:
-        return _verify_pairs(pair_files(left.graph, right.graph), left, right, settings)
+        return _verify_pairs(pair_files(left.graph, right.graph), left, right, options)
     batch = find_batch(left.graph) if not map_file else None
     if batch is None or set(prefixes) not in (set(), {label for label in batch.labels if label}):
-        return _verify_pairs(_find_pairs(left.graph, rewrite, prefixes, map_file), left, left, settings)
-    return _verify_batch(batch, left, settings)
+        return _verify_pairs(_find_pairs(left.graph, rewrite, prefixes, map_file), left, left, options)
+    return _verify_batch(batch, left, options)
 
 
-def _verify_batch(batch: Batched, side: Side, settings: Settings) -> Report:
+def _choose_engines(sides: Sequence[Side], options: VerifyOptions) -> VerifyOptions:
+    """Return options with the engines that compute graphs with kernels: numpy, unless there are others.
+
+    Raises:
+        RefusedError: onnxruntime computes all graphs, and the options have another engine.
+        UsageError: onnxruntime computes one of two graphs, and there are several engines for the other.
+    """
+    by_kernels = [has_kernels(side.graph) for side in sides]
+    if not any(by_kernels) and (options.engines not in ((), (ONNXRUNTIME,)) or options.strict_engine):
+        what = "--strict-engine" if options.strict_engine else f"--engine {','.join(options.engines)}"
+        require(sides[0].graph, Capability.RUN, what=what, where=sides[0].where)
+    if not all(by_kernels) and any(by_kernels) and len(options.engines) > 1:
+        message = "a graph that is compared with a model in onnxruntime is computed by one engine"
+        raise UsageError(Fault(message, hint="give --engine one name"))
+    return msgspec.structs.replace(options, engines=options.engines or (NUMPY,))
+
+
+def _verify_batch(batch: Batched, side: Side, options: VerifyOptions) -> Report:
     """Compare the branches of a batch with runs of their own. Raises UsageError for what has no meaning in one run."""
     faults = []
-    if settings.train_step:
+    if options.train_step:
         hint = "leave --train-step out; `graphshare run --sgd-steps` trains such a graph"
         faults.append(Fault("branches of a batch are one run on one set of parameters, which cannot drift", hint=hint))
-    if settings.layers:
+    if options.layers:
         message = "branches of a batch are one run, so --layers has no inner outputs of each to compare"
         faults.append(Fault(message, hint="leave --layers out"))
     if faults:
         raise UsageError(faults)
     notes: dict[str, None] = {}
     upgraded, _ = _upgrade(side, side.graph.heads, notes)
-    check_names([upgraded.graph], [side.graph], settings, notes)
-    return verify_batched(find_batch(upgraded.graph) or batch, upgraded, settings, notes)
+    check_names([upgraded.graph], [side.graph], options, notes)
+    return verify_batched(find_batch(upgraded.graph) or batch, upgraded, options, notes)
 
 
 def _find_pairs(graph: Graph, rewrite: Rewrite | None, prefixes: Sequence[str], map_file: str | None) -> list[HeadPairs]:
@@ -108,33 +133,33 @@ def _find_pairs(graph: Graph, rewrite: Rewrite | None, prefixes: Sequence[str], 
     return pair_branches(graph, prefixes, map_file)
 
 
-def _verify_pairs(heads: Sequence[HeadPairs], left: Side, right: Side, settings: Settings) -> Report:
+def _verify_pairs(heads: Sequence[HeadPairs], left: Side, right: Side, options: VerifyOptions) -> Report:
     notes: dict[str, None] = {}
     graphs = [left.graph] if left is right else [left.graph, right.graph]
     heads, left, right = _upgrade_pairs(heads, left, right, notes)
-    check_names([left.graph, right.graph], graphs, settings, notes)
+    check_names([left.graph, right.graph], graphs, options, notes)
     pairings = [compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS) for pair in heads]
-    if left is not right and not settings.layers and not all(pairings):
+    if left is not right and not options.layers and not all(pairings):
         notes["the structures differ, so outputs are not compared; --values-only compares them by name"] = None
     twins = Twins((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))
-    sides = Sides(left, right, twins.expand(settings.as_input))
-    executors = settings.create_executors()
+    sides = Sides(left, right, twins.expand(options.as_input))
+    executors = options.create_executors()
     reports = []
     for pair, pairing in zip(heads, pairings, strict=True):
-        report = _verify_branch(pair, pairing, sides, twins, settings, executors, notes)
-        if settings.layers and not pairing and left is not right:
-            report = _add_layers_by_name(report, left, right, settings, notes)
+        report = _verify_branch(pair, pairing, sides, twins, options, executors, notes)
+        if options.layers and not pairing and left is not right:
+            report = _add_layers_by_name(report, left, right, options, notes)
         reports.append(report)
     notes.update({note: None for executor in executors.values() for note in executor.notes})
     return Report(tuple(reports), tuple(notes))
 
 
 def _add_layers_by_name(
-    report: BranchReport, left: Side, right: Side, settings: Settings, notes: dict[str, None]
+    report: BranchReport, left: Side, right: Side, options: VerifyOptions, notes: dict[str, None]
 ) -> BranchReport:
     """Return the report of two files of different structure with the comparison of the outputs that have equal names."""
     try:
-        by_name = compare_by_name(left, right, settings)
+        by_name = compare_graphs(left, right, options)
     except RefusedError as error:
         stage = Stage("layers", "skipped", "not run", tuple(str(fault) for fault in error.faults))
         return msgspec.structs.replace(report, stages=(*report.stages, stage))
@@ -170,7 +195,7 @@ def _upgrade(side: Side, wanted: Sequence[Entry], notes: dict[str, None]) -> tup
         implied = sum(1 for _ in implied_variables(part))
         part = upgrade(part, keep_amp_cast=True).graph
     notes.update(dict.fromkeys(describe_upgrade(implied)))
-    return Side(part, side.params), list(part.heads)
+    return Side(part, side.params, side.where), list(part.heads)
 
 
 def _verify_branch(
@@ -178,87 +203,100 @@ def _verify_branch(
     pairing: Pairing,
     sides: Sides,
     twins: Twins,
-    settings: Settings,
+    options: VerifyOptions,
     executors: Mapping[str, Executor],
     notes: dict[str, None],
 ) -> BranchReport:
-    stages = [structure_stage(pairing)]
+    structure = structure_stage(pairing)
     if not pairing:
-        return BranchReport(pair.reference, pair.label, tuple(stages))
+        return BranchReport(pair.reference, pair.label, (structure,))
     variables = [(a, b) for a, b in pairing.pairs if a.is_variable]
     owned = [(a, b) for a, b in variables if sides.is_parameter(a, b)]
     compared = compare_parameters(owned, sides.is_auxiliary, *sides.records)
-    values = BranchInputs(pair, variables, compared, sides, twins, settings)
-    stages.append(parameter_stage(values.parameters, sides.records[0] is None))
-    parameters = tuple(ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in values.parameters)
-    if sides.graphs[0].source.format != "mxnet":
-        rounds = _run_sessions(pairing, values, twins, notes) if has_runtime() else ()
-        stages.append(value_stage(rounds) if rounds else Stage("values", "skipped", "not run", (NO_RUNTIME,)))
-        return BranchReport(pair.reference, pair.label, tuple(stages), rounds, parameters=parameters)
-    faults = unsupported_operators([a for a, _ in pairing.pairs])
-    if faults and not settings.allow_unsupported:
-        raise UnsupportedError(faults)
-    if faults:
-        stages.append(Stage("values", "skipped", "not run", tuple(sorted({fault.message for fault in faults}))))
+    inputs = BranchInputs(pair, variables, compared, sides, twins, options)
+    stages = [structure, parameter_stage(inputs.parameters, sides.records[0] is None)]
+    parameters = tuple(ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in inputs.parameters)
+    kernels = has_kernels(sides.graphs[0])
+    assigned: list[RoundValues] = []
+    reasons = _find_obstacles(pairing, options, kernels=kernels)
+    if kernels and not reasons:
+        try:
+            assigned = inputs.rounds(notes)
+        except RefusedError as error:
+            if stages[-1].verdict != "fails":
+                raise
+            reasons = [str(fault) for fault in error.faults]
+    if reasons:
+        stages.append(Stage("values", "skipped", "not run", tuple(reasons)))
         return BranchReport(pair.reference, pair.label, tuple(stages), parameters=parameters)
-    try:
-        assigned = values.rounds(notes)
-    except RefusedError as error:
-        if stages[-1].verdict != "fails":
-            raise
-        stages.append(Stage("values", "skipped", "not run", tuple(str(fault) for fault in error.faults)))
-        return BranchReport(pair.reference, pair.label, tuple(stages), parameters=parameters)
-    done = _run_branches(pairing, values, assigned, executors, notes)
-    stages += done.stages
-    return BranchReport(pair.reference, pair.label, tuple(stages), done.rounds, done.training, parameters, done.engines)
+    if kernels:
+        rounds, engines = _compare_rounds(inputs, pairing, _plan_rounds(inputs, assigned, executors))
+    else:
+        from graphshare.verification.declared_inputs import draw_rounds  # start-up: few proofs are of ONNX models
 
-
-def _run_sessions(pairing: Pairing, values: BranchInputs, twins: Twins, notes: dict[str, None]) -> tuple[Values, ...]:
-    from graphshare.verification.onnx_values import compare_in_sessions  # start-up: few proofs are of ONNX models
-
-    return compare_in_sessions(pairing, values, twins, notes)
-
-
-class Compared(msgspec.Struct, frozen=True, eq=False):
-    """The last stages of a branch, and what they rest on."""
-
-    stages: list[Stage]
-    rounds: tuple[Values, ...]
-    training: Training | None
-    engines: tuple[EngineComparison, ...]
-
-
-def _run_branches(
-    pairing: Pairing,
-    values: BranchInputs,
-    assigned: Sequence[RoundValues],
-    executors: Mapping[str, Executor],
-    notes: dict[str, None],
-) -> Compared:
-    """Compare the values of all rounds and, if asked for, a step of training; return the stages with what they rest on."""
-    pair, settings, sides = values.pair, values.settings, values.sides
-    by_engine: dict[str, list[Values]] = {name: [] for name in executors}
-    across: list[EngineComparison] = []
-    for each in assigned:
-        computed = {}
-        for name, executor in executors.items():
-            compared, computed[name] = compare_values(pair, pairing, each, executor, sides.roles, settings, name)
-            by_engine[name].append(compared)
-        across += compare_engines(pair, each, computed, executors, sides.roles, settings)
-    rounds = tuple(compared for of in by_engine.values() for compared in of)
-    stages = [
-        value_stage(rounds),
-        *([layer_stage(rounds)] if settings.layers else []),
-        *([engine_stage(across)] if across else []),
-    ]
+        rounds, engines = _compare_rounds(inputs, pairing, draw_rounds(inputs, variables, notes))
+    stages.append(value_stage(rounds))
+    stages += [layer_stage(rounds)] if options.layers else []
+    stages += [engine_stage(engines)] if engines else []
     training = None
-    if settings.train_step and any(stage.verdict == "fails" for stage in stages):
+    if options.train_step and any(stage.verdict == "fails" for stage in stages):
         stages.append(Stage("training", "skipped", "the branches differ before they are trained"))
-    elif settings.train_step:
-        inputs = [(a, b) for a, b in pairing.pairs if a.is_variable and not sides.is_parameter(a, b)]
-        first = assigned[: len(values.setups)]
-        training = train_branches(pair, pairing, inputs, values.parameters, first, sides.roles, settings)
-        stages.append(training_stage(training, expect_tied=settings.expect_tied))
+    elif options.train_step:
+        drawn = [(a, b) for a, b in variables if not sides.is_parameter(a, b)]
+        first = assigned[: len(inputs.setups)]
+        training = train_branches(pair, pairing, drawn, inputs.parameters, first, sides.roles, options)
+        stages.append(training_stage(training, expect_tied=options.expect_tied))
         if any(executor.engine is not None for executor in executors.values()):
             notes["training is computed with numpy"] = None
-    return Compared(stages, rounds, training, tuple(across))
+    tolerance = tolerate_by_element(options.atol, options.rtol)
+    return BranchReport(pair.reference, pair.label, tuple(stages), rounds, training, parameters, engines, tolerance)
+
+
+def _find_obstacles(pairing: Pairing, options: VerifyOptions, *, kernels: bool) -> list[str]:
+    """Return why values cannot be compared. Raises UnsupportedError for operators without a kernel, unless that is allowed."""
+    if not kernels:
+        return [] if has_runtime() else [NO_RUNTIME]
+    faults = unsupported_operators([a for a, _ in pairing.pairs])
+    if faults and not options.allow_unsupported:
+        raise UnsupportedError(faults)
+    return sorted({fault.message for fault in faults})
+
+
+def _plan_rounds(inputs: BranchInputs, assigned: Sequence[RoundValues], executors: Mapping[str, Executor]) -> Iterator[Round]:
+    """Yield both branches in each engine, for all rounds and sizes."""
+    pair, roles = inputs.pair, inputs.sides.roles
+    for values in assigned:
+        if inputs.options.layers:
+            check_memory(values.inference.nodes, pair.left, values.inference, values.left, keeps_all=True)
+        runners: dict[str, tuple[Runner, Runner]] = {}
+        for engine, executor in executors.items():
+            left, right = (
+                GraphRunner(heads, own, inference, roles, executor, engine=engine, seed=values.seed)
+                for heads, own, inference in (
+                    (pair.left, values.left, values.inference),
+                    (pair.right, values.right, values.right_inference),
+                )
+            )
+            runners[engine] = left, right
+        yield Round(runners, values.sizes_of)
+
+
+def _compare_rounds(
+    inputs: BranchInputs, pairing: Pairing, rounds: Iterable[Round]
+) -> tuple[tuple[Values, ...], tuple[EngineComparison, ...]]:
+    """Return the comparison of both branches in each engine, and that of each engine with the first."""
+    pair, options = inputs.pair, inputs.options
+    names = [(output_name(a), output_name(b)) for a, b in zip(pair.left, pair.right, strict=True)]
+    own = tolerate_by_element(options.atol, options.rtol)
+    across = tolerate_other_program(options.atol, options.rtol)
+    by_engine: dict[str, list[Values]] = {}
+    engines: list[EngineComparison] = []
+    for each in rounds:
+        for engine, (left, right) in each.runners.items():
+            values = compare_runs(names, left, right, own, nodes=pairing.pairs, layers=options.layers, sizes_of=each.sizes_of)
+            by_engine.setdefault(engine, []).append(values)
+        (first_left, first_right), *others = each.runners.values()
+        for left, right in others:
+            branches = [(first_left, left, pair.left), (first_right, right, pair.right)]
+            engines.append(compare_engines(branches, across, sizes_of=each.sizes_of))
+    return tuple(values for rounds in by_engine.values() for values in rounds), tuple(engines)

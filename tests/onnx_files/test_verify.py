@@ -11,7 +11,9 @@ from onnx import helper, numpy_helper
 
 import graphshare as gs
 from graphshare.execute.engines import onnx_session
+from graphshare.verification.compare import Tolerance
 from tests.onnx_files.made import MADE
+from tests.processes import ROOT
 
 
 def write(folder: Path, name: str, model: onnx.ModelProto | None = None) -> Path:
@@ -44,7 +46,7 @@ def test_a_rewritten_model_is_compared_before_it_is_saved(tmp_path: Path) -> Non
     report = gs.verify(model, rounds=2, seed=5)
     assert report
     assert [len(branch.rounds) for branch in report.branches] == [2, 2]
-    assert "'data' (original), 'b_data' (b_), 'c_data' (c_) is seeded (5), (1, 2) float32" in " ".join(report.notes)
+    assert "'data' (original), 'b_data' (b_), 'c_data' (c_) are seeded (5), (1, 2) float32" in " ".join(report.notes)
 
 
 def test_the_first_value_that_differs_is_named(tmp_path: Path) -> None:
@@ -104,3 +106,71 @@ def test_without_onnxruntime_values_are_not_compared(tmp_path: Path, monkeypatch
     report = gs.verify(siamese(tmp_path, "dense", "tie"))
     assert report.verdict == "EQUAL: b_ and the original, values not compared"
     assert "pip install 'graphshare[onnx]'" in report.branches[0].stages[-1].details[0]
+
+
+def free(name: str, outputs: tuple[str, ...] = ("y", "z"), inputs: str = "x") -> onnx.ModelProto:
+    """A model of two outputs, the negative and the square of an input whose batch is free."""
+    nodes = [helper.make_node("Neg", [inputs], [outputs[0]]), helper.make_node("Mul", [inputs, inputs], [outputs[1]])]
+    ends = [helper.make_tensor_value_info(end, 1, ["N", 3]) for end in (inputs, *outputs)]
+    return helper.make_model(helper.make_graph(nodes, name, ends[:1], ends[1:]), ir_version=8,
+                             opset_imports=[helper.make_opsetid("", 17)])  # fmt: skip
+
+
+def test_names_pair_inputs_and_outputs_and_their_order_does_where_names_differ(tmp_path: Path) -> None:
+    path, model = write(tmp_path, "first", free("first")), free("second")
+    model.graph.output.reverse()
+    swapped = write(tmp_path, "second", model)
+    report = gs.verify(path, against=swapped, values_only=True)
+    assert [(o.reference, o.output) for o in report.branches[0].rounds[0].outputs] == [("y", "y"), ("z", "z")]
+    assert report.verdict.endswith("bit for bit")
+    renamed = write(tmp_path, "third", free("third", ("p", "q"), "data"))
+    report = gs.verify(path, against=renamed, values_only=True, shapes={"data": (5, 3)})
+    assert report
+    assert [(o.reference, o.output, o.shape) for o in report.branches[0].rounds[0].outputs] == [
+        ("y", "p", (5, 3)),
+        ("z", "q", (5, 3)),
+    ]
+
+
+def test_what_is_not_an_input_is_not_fed(tmp_path: Path) -> None:
+    model = siamese(tmp_path, "dense", "tie")
+    with pytest.raises(gs.GraphshareError, match="--feed 'w' is not an input of the model, which holds its value"):
+        gs.verify(model, feeds={"w": np.zeros((2, 2), np.float32)})
+
+
+@pytest.mark.parametrize(("engine", "strict"), [("numpy", False), ("numpy,onnxruntime", False), ((), True)])
+def test_engines_that_cannot_compute_it_are_refused(engine: str, strict: bool, tmp_path: Path) -> None:
+    model = siamese(tmp_path, "dense", "tie")
+    assert gs.verify(model, engine="onnxruntime")
+    option = "--strict-engine" if strict else f"--engine {engine}"
+    with pytest.raises(gs.GraphshareError, match=f"{option} is for MXNet graphs, and this is an ONNX model"):
+        gs.verify(model, engine=engine, strict_engine=strict)
+
+
+def test_the_report_has_the_tolerance(tmp_path: Path) -> None:
+    path = write(tmp_path, "dense")
+    (branch,) = gs.verify(siamese(tmp_path, "dense", "tie"), atol=1e-3).branches
+    assert branch.tolerance == Tolerance(1e-3, 1e-5)
+    (branch,) = gs.verify(path, against=path, values_only=True).branches
+    assert branch.tolerance == Tolerance(1e-8, 1e-5)
+
+
+def test_branches_of_an_exported_model_have_one_shape(tmp_path: Path) -> None:
+    """A shape holds for every branch, whichever side is an ONNX model, and for its own branch where there are two."""
+    siam = gs.duplicate(gs.load(ROOT / "fixtures" / "lenet"), "b_", mode="tie")
+    one = {"data": (1, 1, 28, 28), "b_data": (1, 1, 28, 28)}
+    gs.export(siam, tmp_path / "siam.onnx", shapes=one, dynamic_batch=True)
+    model = gs.load(tmp_path / "siam.onnx")
+    for left, right in ((model, siam), (siam, model), (siam, siam), (model, model)):
+        report = gs.verify(left, against=right, shapes={"data": (3, 1, 28, 28)}, values_only=True)
+        assert report, report.verdict
+        assert [output.shape[0] for output in report.branches[0].rounds[0].outputs] == [3, 3]
+    own = {"data": (3, 1, 28, 28), "b_data": (2, 1, 28, 28)}
+    report = gs.verify(siam, against=siam, shapes=own, values_only=True)
+    assert [output.shape[0] for output in report.branches[0].rounds[0].outputs] == [3, 2]
+    (branch,) = gs.verify(siam, against=model, shapes=one, atol=0, rtol=1e-4).branches
+    assert branch.tolerance == Tolerance(0, 1e-4, of_largest=1e-4)
+    assert branch.stages[0].summary == "an ONNX model has other nodes"
+    with pytest.raises(gs.GraphshareError, match="is computed by one engine"):
+        gs.verify(siam, against=model, shapes=one, engine="numpy,onnxruntime")
+    assert gs.verify(siam, against=model, shapes=one, engine="onnxruntime")

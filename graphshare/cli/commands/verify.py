@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from graphshare.api.verify import is_onnx, verify
+from graphshare.api.verify import verify
 from graphshare.checkpoint.load import load
-from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli import image_options, options
 from graphshare.cli.command import Command
 from graphshare.cli.console import put, put_json, say
@@ -85,7 +84,7 @@ def command(
     layers: bool,
     values_only: bool,
     allow_unsupported: bool,
-    engine: str,
+    engine: str | None,
     strict_engine: bool,
     images: ImageSettings | None,
     format_: str | None,
@@ -114,15 +113,15 @@ def command(
 
     Branches of an ONNX model, and two ONNX models, are computed in onnxruntime, each in a session of its own. Inputs are drawn
     by their declared dtypes and shapes: one sample, and sizes that the model leaves open at 8, 64 or 224, the first that it
-    computes. An ONNX model --against a graph of MXNet is run on the same inputs as that graph, and numbers may differ by --rtol
-    of the largest in their output.
+    computes. An ONNX model and a graph of MXNet, whichever is --against, are run on the same inputs, and numbers may differ by
+    --rtol of the largest in their output.
 
     More than --max-memory, by default more than is available, is refused before anything runs. --time-limit ends the command
     with exit code 2: there is no answer.
     """
     if against is None and against_params is not None:
         raise UsageError(Fault("--against-params needs --against"))
-    model: Checkpoint | str = graph if is_onnx(graph) else load(graph, epoch=epoch, params=params)
+    model = load(graph, epoch=epoch, params=params)
     values = load_feeds(parse_feeds(feeds), images)
     report = verify(
         model,
@@ -143,12 +142,12 @@ def command(
         layers=layers,
         values_only=values_only,
         allow_unsupported=allow_unsupported,
-        engine=engine,
+        engine=engine or (),
         strict_engine=strict_engine,
     )
     for note in describe_images(values):
         say(note)
-    _print(report, format_, model if isinstance(model, str) else model.where)
+    _print(report, format_, model.where)
     return 0 if report else 1
 
 

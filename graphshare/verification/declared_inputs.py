@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from graphshare.errors import Fault, RefusedError
+from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.execute.engines.onnx_session import Session
+from graphshare.execute.engines.registry import ONNXRUNTIME
 from graphshare.execute.feeds import GivenShape
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_shape
+from graphshare.verification.inputs import BranchInputs, add_notes, describe_input, describe_seed
+from graphshare.verification.pairing import NodePair
+from graphshare.verification.runners import Round, SessionPart, SessionRunner
 
 OPEN_SIZES = (8, 64, 224)
 """What sizes that a model leaves open are tried at in turn; that of a batch is 1."""
@@ -18,17 +22,68 @@ _DTYPES = {"float": "float32", "double": "float64", "float16": "float16", "bool"
 _DTYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 
+def draw_rounds(inputs: BranchInputs, variables: Sequence[NodePair], notes: dict[str, None]) -> Iterator[Round]:
+    """Yield both branches in sessions of their own for all rounds and sizes; add to ``notes`` what was drawn.
+
+    Raises:
+        RefusedError: inputs cannot be drawn.
+        InputError: onnxruntime refuses a branch.
+    """
+    pair, sides, options = inputs.pair, inputs.sides, inputs.options
+    left, right = (SessionPart(side, heads) for side, heads in zip(sides.members, (pair.left, pair.right), strict=True))
+    twins = {a.name: b.name for a, b in variables}
+    labels = {a.name: inputs.twins.describe(a) for a, _ in variables}
+    for number in range(options.rounds):
+        for setup in inputs.setups:
+            feeds = {node.name: array for node, array in setup.feeds.items()}
+            shapes = {node.name: shape for node, shape in setup.shapes.items()}
+            values, runner = run_drawn(left, feeds, shapes, options.seed + number)
+            if not number:
+                drawn = {name: value for name, value in values.items() if name not in feeds}
+                source = describe_seed(options.seed)
+                lines = (describe_input(labels.get(name, [repr(name)]), source, value) for name, value in drawn.items())
+                add_notes(notes, lines, setup.branch)
+            others = {twins.get(name, name): value for name, value in values.items()}
+            yield Round({ONNXRUNTIME: (runner, SessionRunner(right, others))}, setup.branch)
+
+
+def run_drawn(
+    part: SessionPart, feeds: Mapping[str, Array], shapes: Mapping[str, GivenShape], seed: int
+) -> tuple[dict[str, Array], SessionRunner]:
+    """Return a value for each input, and the run on them: at the first of ``OPEN_SIZES`` that onnxruntime computes.
+
+    Raises:
+        RefusedError: as :class:`InputDrawer`.
+    """
+    drawer = InputDrawer(part.session, feeds, shapes, seed)
+    *smaller, last = OPEN_SIZES if drawer.has_open_sizes else OPEN_SIZES[:1]
+    for size in smaller:
+        values = drawer.draw(size)
+        try:
+            return values, SessionRunner(part, values, part.session.run(values))
+        except InputError:
+            continue
+    values = drawer.draw(last)
+    return values, SessionRunner(part, values)
+
+
 class InputDrawer:
     """Draws inputs for a session. ``feeds`` and ``shapes`` are by the names of its inputs.
 
     Raises:
-        RefusedError: an input has no dtype that can be drawn, or a shape that does not fit what the model declares; all such
-            inputs are listed.
+        RefusedError: a name is not that of an input; an input has no dtype that can be drawn, or a shape that does not fit what
+            the model declares; all are listed.
     """
 
     def __init__(self, session: Session, feeds: Mapping[str, Array], shapes: Mapping[str, GivenShape], seed: int) -> None:
         self._session, self._feeds, self._shapes, self._seed = session, feeds, shapes, seed
-        faults = [fault for name in session.inputs for fault in self._find_faults(name)]
+        faults = [
+            Fault(f"{option} {name!r} is not an input of the model, which holds its value")
+            for option, names in (("--feed", feeds), ("--shape", shapes))
+            for name in names
+            if name not in session.inputs
+        ]
+        faults += [fault for name in session.inputs for fault in self._find_faults(name)]
         if faults:
             raise RefusedError(faults)
 
@@ -49,14 +104,6 @@ class InputDrawer:
                 sizes = (self._choose(name, place, size) for place in range(len(self._sizes(name))))
                 drawn[name] = _draw(rng, tuple(sizes), dtype)
         return drawn
-
-    def describe(self, values: Mapping[str, Array]) -> list[tuple[str, str]]:
-        """Return the name of each input that was drawn, and how."""
-        return [
-            (name, f"is seeded ({self._seed}), {value.shape} {value.dtype}")
-            for name, value in values.items()
-            if name not in self._feeds
-        ]
 
     def _find_faults(self, name: str) -> list[Fault]:
         dtype, declared = self._session.dtypes[name], self._session.inputs[name]

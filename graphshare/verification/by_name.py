@@ -1,0 +1,299 @@
+"""``verify`` by names, whatever the structure: against recorded outputs, another graph, or a model of another format.
+
+The reference is run, or was recorded; what is compared gets its inputs, and outputs are paired by their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from graphshare.analysis.implied import implied_variables
+from graphshare.analysis.name_lists import internals, output_name
+from graphshare.analysis.targets import resolve_targets
+from graphshare.checkpoint.parameter_plan import list_parameter_names
+from graphshare.errors import Fault, RefusedError
+from graphshare.execute.engines.executor import Executor
+from graphshare.execute.engines.registry import create_executor
+from graphshare.execute.feeds import GivenShape
+from graphshare.execute.prepare import Prepared, prepare, unique_names
+from graphshare.formats.model_format import find_format
+from graphshare.ir.graph import Entry, Graph
+from graphshare.ir.walk import post_order
+from graphshare.ops.kernel import Array
+from graphshare.text.format import format_count, format_names
+from graphshare.text.names import did_you_mean
+from graphshare.verification.compare import compare_runs, tolerate_by_element, tolerate_other_program
+from graphshare.verification.inputs import VerifyOptions, add_notes, describe_input, describe_seed
+from graphshare.verification.pairing import Side, pair_names, pair_twins
+from graphshare.verification.report import BranchReport, Report
+from graphshare.verification.runners import ABSENT, GraphRunner, RecordRunner, SessionPart, SessionRunner, has_kernels
+from graphshare.verification.stages import Stage, layer_stage, value_stage
+
+T = TypeVar("T")
+THIS = "this graph"
+OTHER = "the other model"
+_NAMED = 6
+
+
+def verify_by_name(side: Side, other: Side, options: VerifyOptions) -> Report:
+    """Compare the outputs of two graphs of any format by their names.
+
+    Raises:
+        RefusedError: as :func:`compare_graphs`, :func:`compare_models` or :func:`compare_formats`.
+        UsageError: onnxruntime is not installed, and computes one of them.
+    """
+    if has_kernels(side.graph) and has_kernels(other.graph):
+        return compare_graphs(other, side, options, name="the other graph")
+    if has_kernels(side.graph):
+        return compare_formats(other, side, options)
+    return compare_formats(side, other, options) if has_kernels(other.graph) else compare_models(side, other, options)
+
+
+def verify_recorded(side: Side, recorded: Mapping[str, Array], options: VerifyOptions, *, name: str) -> Report:
+    """Run the graph on the recorded inputs and compare its heads, with ``layers`` every inner output, with ``recorded``.
+
+    An array with the name of an input is fed, unless ``feeds`` has another. One with the name of a parameter is fed where the
+    parameter file does not hold it, and compared with the file's where it does. Every head must be recorded; inner outputs
+    that are not are counted. Values may differ by ``rtol`` of themselves or of the largest in their output: another program
+    sums in another order. ``name`` is what messages call the record.
+
+    Raises:
+        RefusedError: shapes do not fit, values are missing, names that belong to no variable; all of a kind are listed.
+        UnsupportedError: operators without a kernel; all are listed.
+    """
+    held = list_parameter_names(side.params) or ()
+    variables = _list_variables(side.graph)
+    inputs = {key: array for key, array in recorded.items() if key in variables and key not in held}
+    options = _spread(options, side.graph, inputs)
+    fed = inputs.keys() - options.feeds.keys()
+    executors = options.create_executors()
+    ready = _prepare(side, options, feeds={**inputs, **options.feeds})
+    branches = [_compare_with_record(ready, recorded, fed, options, name, *each) for each in executors.items()]
+    rest = [key for key in recorded if key not in {*ready.names, *variables}]
+    notes = [*ready.notes, *(note for executor in executors.values() for note in executor.notes)]
+    if rest and options.layers:
+        notes.append(f"{name} has arrays with names that the graph does not have: {format_names(rest, _NAMED)}")
+    elif rest:
+        notes.append(f"{name} has {format_count(len(rest), 'array')} beside the outputs; --layers compares inner outputs")
+    return Report(tuple(branches), tuple(notes))
+
+
+def _compare_with_record(
+    ready: Prepared,
+    recorded: Mapping[str, Array],
+    fed: Collection[str],
+    options: VerifyOptions,
+    title: str,
+    engine: str,
+    executor: Executor,
+) -> BranchReport:
+    """Return the comparison of one engine's outputs with what was recorded; ``fed`` are recorded inputs."""
+    runner = _make_runner(ready, executor, engine, options.seed)
+    computed = list(zip(ready.names, ready.part.heads, runner.run(), strict=True))
+    heads = [(name, value) for name, _, value in computed if name in ready.wanted]
+    nodes = post_order(entry.node for entry in ready.part.heads)
+    compared = {(n, 0): (n.name, ready.values[n]) for n in nodes if n.is_variable and n.name in recorded.keys() - fed}
+    inner = {(e.node, e.index): (name, value) for name, e, value in computed if not e.node.is_variable}
+    compared |= {place: named for place, named in inner.items() if named[0] in recorded}
+    names = {place: name for place, (name, _) in compared.items()}
+    reference = RecordRunner(
+        title, [recorded.get(name, ABSENT) for name, _ in heads], {p: recorded[n] for p, n in names.items()}, names
+    )
+    own = RecordRunner(THIS, [value for _, value in heads], {p: value for p, (_, value) in compared.items()}, names)
+    own.engine, own.peak_bytes = engine, runner.peak_bytes
+    tolerance = tolerate_other_program(options.atol, options.rtol)
+    pairs = [(node, node) for node in nodes]
+    values = compare_runs([(name, name) for name, _ in heads], reference, own, tolerance, nodes=pairs, layers=options.layers)
+    stages = [value_stage([values])]
+    if options.layers:
+        stages.append(layer_stage([values], missing=len(inner.keys() - names.keys())))
+    this = THIS if len(options.engines) == 1 else f"{THIS} in {engine}"
+    return BranchReport(title, this, tuple(stages), (values,), tolerance=tolerance)
+
+
+def compare_graphs(left: Side, right: Side, options: VerifyOptions, *, name: str = "the original") -> Report:
+    """Compare the outputs of ``right`` with those of ``left``, heads and inner ones, by their names; inputs are equal by name.
+
+    The graphs may differ in structure. ``name`` is what messages call ``left``. Without ``layers`` only the heads of ``right``
+    are compared, also with what is an inner output of ``left``; other heads of ``left`` are mentioned in a note.
+
+    Raises:
+        RefusedError: as :func:`verify_recorded`.
+    """
+    own, other = (_keep_names(_spread(options, side.graph), _list_variables(side.graph)) for side in (left, right))
+    heads = [output_name(entry) for entry in right.graph.heads]
+    known = {output for output, _ in internals(left.graph.nodes)}
+    ready = _prepare(left, own, targets=() if options.layers else [head for head in heads if head in known])
+    outputs = _make_runner(ready, create_executor(options.engines[0]), options.engines[0], options.seed).run()
+    held = list_parameter_names(left.params) or ()
+    values = {node.name: array for node, array in ready.values.items() if node.name not in held}
+    report = verify_recorded(right, {**values, **dict(zip(ready.names, outputs, strict=True))}, other, name=name)
+    rest = [output for entry in left.graph.heads if (output := output_name(entry)) not in heads]
+    more = [f"outputs of {name} that are not compared: {format_names(rest, _NAMED)}"] if rest and not options.layers else []
+    return msgspec.structs.replace(report, notes=tuple(dict.fromkeys((*ready.notes, *report.notes, *more))))
+
+
+def compare_models(side: Side, other: Side, options: VerifyOptions) -> Report:
+    """Run two models in onnxruntime on equal inputs, and compare their outputs.
+
+    Inputs and outputs are paired by name, or in their order where the names differ.
+
+    Raises:
+        UsageError: onnxruntime is not installed.
+        RefusedError: the models have different numbers of inputs or outputs; inputs cannot be drawn, or are not computed.
+    """
+    from graphshare.verification.declared_inputs import run_drawn  # start-up: few proofs are of ONNX models
+
+    names = [output_name(entry) for entry in side.graph.heads]
+    outputs = pair_names(names, [output_name(entry) for entry in other.graph.heads], "output")
+    left = SessionPart(side, side.graph.heads)
+    right = SessionPart(other, _order_heads(other.graph, list(outputs.values())))
+    inputs = pair_names(list(left.session.inputs), list(right.session.inputs), "input")
+    options = msgspec.structs.replace(
+        options, feeds=_by_left_name(options.feeds, inputs), shapes=_by_left_name(options.shapes, inputs)
+    )
+    options = _spread(options, side.graph)
+    tolerance = tolerate_by_element(options.atol, options.rtol)
+    notes: dict[str, None] = {}
+    rounds = []
+    for number in range(options.rounds):
+        values, reference = run_drawn(left, options.feeds, options.shapes, options.seed + number)
+        drawn = [(name, value) for name, value in values.items() if name not in options.feeds and not number]
+        add_notes(notes, (describe_input([repr(name)], describe_seed(options.seed), value) for name, value in drawn))
+        runner = SessionRunner(right, {inputs[name]: value for name, value in values.items()})
+        rounds.append(compare_runs(list(outputs.items()), reference, runner, tolerance))
+    return Report((BranchReport("", OTHER, (value_stage(rounds),), tuple(rounds), tolerance=tolerance),), tuple(notes))
+
+
+def compare_formats(model: Side, graph: Side, options: VerifyOptions) -> Report:
+    """Run ``model`` in onnxruntime and ``graph``, which has another format, in the executor, and compare the outputs.
+
+    Inputs are equal by name. Their shapes are those of the model where it states them. Outputs are paired by name or, where the
+    names differ, in their order.
+
+    Raises:
+        UsageError: onnxruntime is not installed.
+        RefusedError: the model's inputs or outputs are not the graph's; shapes or values are missing.
+    """
+    targets, heads = _pair_outputs(model, graph)
+    part = SessionPart(model, heads)
+    known = _list_variables(graph.graph)
+    faults = [
+        Fault(f"the model's input {name!r} is not a variable of the graph", where=model.where, hint=did_you_mean(name, known))
+        for name in part.session.inputs
+        if name not in known
+    ]
+    if faults:
+        raise RefusedError(faults)
+    options = _spread(options, graph.graph)
+    declared = {
+        name: tuple(size if isinstance(size, int) else None for size in shape)
+        for name, shape in part.session.inputs.items()
+        if name not in options.feeds
+    }
+    (engine, executor), *_ = options.create_executors().items()
+    tolerance = tolerate_other_program(options.atol, options.rtol)
+    names = [output_name(entry) for entry in heads]
+    rounds = []
+    notes: dict[str, None] = {}
+    for number in range(options.rounds):
+        seed = options.seed + number
+        ready = _prepare(graph, options, shapes={**declared, **options.shapes}, targets=targets, seed=seed)
+        notes.update(dict.fromkeys((*ready.notes, *executor.notes)))
+        reference = _make_runner(ready, executor, engine, seed)
+        runner = SessionRunner(part, {node.name: array for node, array in ready.values.items()})
+        rounds.append(compare_runs(list(zip(ready.names, names, strict=True)), reference, runner, tolerance))
+    stages = (Stage("structure", "skipped", f"{find_format(model.graph).title} has other nodes"), value_stage(rounds))
+    branch = BranchReport("the graph", model.where or OTHER, stages, tuple(rounds), tolerance=tolerance)
+    return Report((branch,), tuple(notes))
+
+
+def _by_left_name(values: Mapping[str, T], inputs: Mapping[str, str]) -> dict[str, T]:
+    """Return ``values`` by the names of the left model, which ``inputs`` maps to those of the right one."""
+    others = {b: a for a, b in inputs.items() if b not in inputs}
+    own = {name: value for name, value in values.items() if name not in others}
+    return {**{others[name]: value for name, value in values.items() if name in others}, **own}
+
+
+def _pair_outputs(model: Side, graph: Side) -> tuple[Sequence[str], Sequence[Entry]]:
+    """Return the outputs of ``graph`` that ``model`` has, none where those are its heads, and the model's in that order.
+
+    Raises:
+        RefusedError: the model has outputs that the graph does not have, and not as many as the graph.
+    """
+    names = [output_name(entry) for entry in model.graph.heads]
+    own = unique_names([output_name(entry) for entry in graph.graph.heads])
+    if set(names) == set(own):
+        return (), _order_heads(model.graph, own)
+    if all(_names_output(graph.graph, name) for name in names):
+        return names, model.graph.heads
+    if len(names) == len(own):
+        return (), model.graph.heads
+    message = f"the model has {format_count(len(names), 'output')} ({format_names(names, 4)})"
+    raise RefusedError(Fault(f"{message} and the graph {len(own)} ({format_names(own, 4)})"))
+
+
+def _names_output(graph: Graph, name: str) -> bool:
+    try:
+        return len(resolve_targets([name], graph.nodes, option="--upto")) == 1
+    except RefusedError:
+        return False
+
+
+def _order_heads(graph: Graph, names: Sequence[str]) -> list[Entry]:
+    """Return the heads of a graph in the order of their ``names``."""
+    heads = {output_name(entry): entry for entry in graph.heads}
+    return [heads[name] for name in names]
+
+
+def _spread(options: VerifyOptions, graph: Graph, own: Collection[str] = ()) -> VerifyOptions:
+    """Return options whose feeds and shapes hold for all branches of a graph; variables in ``own`` have a value."""
+    if not options.feeds and not options.shapes:
+        return options
+    twins = pair_twins(graph)
+    own = {*own, *options.feeds, *options.shapes}
+    feeds, shapes = twins.spread(options.feeds, own), twins.spread(options.shapes, own)
+    return msgspec.structs.replace(options, feeds=feeds, shapes=shapes)
+
+
+def _keep_names(options: VerifyOptions, names: Collection[str]) -> VerifyOptions:
+    """Return options with the feeds and shapes of these variables alone."""
+    feeds, shapes = ({name: value for name, value in each.items() if name in names} for each in (options.feeds, options.shapes))
+    return msgspec.structs.replace(options, feeds=feeds, shapes=shapes)
+
+
+def _list_variables(graph: Graph) -> set[str]:
+    return {node.name for node in graph.variables()} | {implied.name for implied in implied_variables(graph)}
+
+
+def _prepare(
+    side: Side,
+    options: VerifyOptions,
+    *,
+    feeds: Mapping[str, Array] | None = None,
+    shapes: Mapping[str, GivenShape] | None = None,
+    targets: Sequence[str] = (),
+    seed: int | None = None,
+) -> Prepared:
+    """Return the graph of ``targets`` or the heads, with ``layers`` of every output. What is given replaces the options'."""
+    try:
+        return prepare(
+            side.graph,
+            params=side.params,
+            feeds=options.feeds if feeds is None else feeds,
+            shapes=options.shapes if shapes is None else shapes,
+            targets=targets,
+            seed=options.seed if seed is None else seed,
+            params_seed=options.params_seed,
+            all_outputs=options.layers,
+            as_input=options.as_input,
+        )
+    except RefusedError as error:
+        raise error.with_location(side.where) from error.__cause__
+
+
+def _make_runner(ready: Prepared, executor: Executor, engine: str, seed: int) -> GraphRunner:
+    return GraphRunner(ready.part.heads, ready.values, ready.inference, ready.roles, executor, engine=engine, seed=seed)

@@ -1,0 +1,223 @@
+"""The one comparison of computed values: how far numbers may be apart, outputs pair by pair, and the first difference inside.
+
+What equal means of two arrays is written in :mod:`graphshare.formats.params.comparison`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from graphshare.analysis.name_lists import output_name
+from graphshare.formats.mxnet.document import VARIABLE_OP, operator_text
+from graphshare.formats.params.comparison import Comparison, compare_arrays
+from graphshare.ir.graph import Entry, Node
+from graphshare.ir.walk import post_order
+from graphshare.ops.kernel import Array
+from graphshare.verification.runners import ABSENT, Runner
+
+_ARRAYS = (np.ndarray, np.generic)
+_APART = float("inf")
+_SAME = Comparison(True, True, 0.0, 0.0)
+
+
+class Tolerance(msgspec.Struct, frozen=True):
+    """How far a number may be from the reference's: ``rtol`` of that number, and ``atol`` or ``of_largest`` more.
+
+    ``of_largest`` is relative to the largest finite number of the reference's array, and holds for floats.
+    """
+
+    atol: float = 0.0
+    rtol: float = 0.0
+    of_largest: float = 0.0
+
+
+def tolerate_by_element(atol: float, rtol: float) -> Tolerance:
+    """Return the tolerance of branches, and of two files of one structure: that of numpy's isclose."""
+    return Tolerance(atol, rtol)
+
+
+def tolerate_other_program(atol: float, rtol: float) -> Tolerance:
+    """Return the tolerance of what two programs computed: each sums in an order of its own."""
+    return Tolerance(atol, rtol, of_largest=rtol)
+
+
+def tolerate_batch(atol: float, rtol: float) -> Tolerance:
+    """Return the tolerance of a batch and runs of each sample, which sum in another order: near zero differs most."""
+    return Tolerance(atol, rtol, of_largest=1e-5)
+
+
+class OutputComparison(msgspec.Struct, frozen=True):
+    """One output of the reference and its twin."""
+
+    reference: str
+    output: str
+    shape: tuple[int, ...]
+    dtype: str
+    comparison: Comparison
+
+
+class InnerComparison(msgspec.Struct, frozen=True):
+    """Output ``output`` of a pair of nodes inside the branches, with the operator (``null`` for a variable)."""
+
+    reference: str
+    node: str
+    op: str
+    output: int
+    comparison: Comparison
+
+
+class Values(msgspec.Struct, frozen=True):
+    """The result of one run of both branches.
+
+    ``first`` is the first difference in topological order, None when there is none. ``layers`` are the inner outputs in that
+    order, where they were asked for. ``sizes_of`` is the branch that the sizes and feeds are from, None if all have the same.
+    ``engine`` is what computed both.
+    """
+
+    outputs: tuple[OutputComparison, ...]
+    first: InnerComparison | None
+    peak_bytes: int
+    sizes_of: str | None
+    layers: tuple[InnerComparison, ...]
+    engine: str
+
+    def __bool__(self) -> bool:
+        return bool(self.outputs) and all(output.comparison for output in self.outputs)
+
+
+class EngineComparison(msgspec.Struct, frozen=True):
+    """The outputs of both branches in ``engine`` beside those in ``reference``, on one set of inputs.
+
+    ``first`` is the first node, in topological order, whose outputs differ, where those of a branch do.
+    """
+
+    reference: str
+    engine: str
+    outputs: tuple[OutputComparison, ...]
+    first: InnerComparison | None
+    sizes_of: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.outputs) and all(output.comparison for output in self.outputs)
+
+
+def compare_runs(
+    names: Sequence[tuple[str, str]],
+    reference: Runner,
+    runner: Runner,
+    tolerance: Tolerance,
+    *,
+    nodes: Sequence[tuple[Node, Node]] = (),
+    layers: bool = False,
+    sizes_of: str | None = None,
+) -> Values:
+    """Compare the outputs of two runners in their order, and those of ``nodes`` inside where an output differs.
+
+    ``names`` are what the outputs are called on both sides, ``nodes`` pairs of nodes that compute the same. With ``layers``
+    all inner outputs are compared.
+    """
+    pairs = list(zip(names, reference.run(), runner.run(), strict=True))
+    outputs = tuple(
+        OutputComparison(a, b, *describe_value(value), compare_values(value, wanted, tolerance, reference.title))
+        for (a, b), wanted, value in pairs
+    )
+    first: InnerComparison | None = None
+    inner: list[InnerComparison] = []
+    if layers or not all(output.comparison for output in outputs):
+        first = next(_find_variables(nodes, reference, runner, tolerance), None)
+        inner = _compare_inner(reference, runner, {b: a for a, b in nodes}, tolerance, to_first=not layers)
+        first = first or next((output for output in inner if not output.comparison), None)
+    peak = max(reference.peak_bytes, runner.peak_bytes)
+    return Values(outputs, first, peak, sizes_of, tuple(inner) if layers else (), runner.engine)
+
+
+def compare_engines(
+    branches: Sequence[tuple[Runner, Runner, Sequence[Entry]]], tolerance: Tolerance, *, sizes_of: str | None = None
+) -> EngineComparison:
+    """Compare what two engines computed of each branch: a run in the first, one in the other, and the heads of both."""
+    parts = []
+    for reference, runner, heads in branches:
+        names = [(name, name) for name in map(output_name, heads)]
+        nodes = [(node, node) for node in post_order(entry.node for entry in heads)]
+        parts.append(compare_runs(names, reference, runner, tolerance, nodes=nodes))
+    outputs = tuple(output for part in parts for output in part.outputs)
+    first = next((part.first for part in parts if part.first is not None), None)
+    reference, runner, _ = branches[0]
+    return EngineComparison(reference.engine, runner.engine, outputs, first, sizes_of)
+
+
+def _find_variables(
+    nodes: Sequence[tuple[Node, Node]], reference: Runner, runner: Runner, tolerance: Tolerance
+) -> Iterator[InnerComparison]:
+    """Yield the variables whose values differ."""
+    for a, b in nodes:
+        if a in reference.variables and b in runner.variables:
+            result = compare_values(runner.variables[b], reference.variables[a], tolerance)
+            if not result:
+                yield InnerComparison(a.name, b.name, VARIABLE_OP, 0, result)
+
+
+def _compare_inner(
+    reference: Runner, runner: Runner, partners: Mapping[Node, Node], tolerance: Tolerance, *, to_first: bool
+) -> list[InnerComparison]:
+    """Return the comparison of the outputs inside of two runs; with ``to_first`` up to the first that differs.
+
+    ``partners`` has the node of the reference that a node is compared with.
+    """
+    if not partners:
+        return []
+    kept: dict[tuple[Node, int], Any] = {}
+    compared: list[InnerComparison] = []
+
+    def keep(node: Node, index: int, value: Any) -> None:
+        kept[node, index] = value.copy() if isinstance(value, _ARRAYS) else value
+
+    def look(node: Node, index: int, value: Any) -> None:
+        partner = partners.get(node)
+        if partner is None or (partner, index) not in kept or (to_first and compared and not compared[-1].comparison):
+            return
+        result = compare_values(value, kept.pop((partner, index)), tolerance)
+        compared.append(InnerComparison(reference.label(partner, index), node.name, operator_text(node), index, result))
+
+    reference.watch(keep)
+    runner.watch(look)
+    return compared
+
+
+def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "") -> Comparison:
+    """Compare two values: arrays, lists of them (sequences), or nothing (optional values); ``title`` is the reference's."""
+    if wanted is ABSENT:
+        return Comparison(False, False, _APART, _APART, f"{title} does not have it")
+    if isinstance(value, list) and isinstance(wanted, list):
+        if len(value) != len(wanted):
+            return Comparison(False, False, _APART, _APART, f"sequences of {len(value)} and {len(wanted)}")
+        each = [compare_values(a, b, tolerance) for a, b in zip(value, wanted, strict=True)]
+        return next((c for c in each if not c), max(each, key=lambda c: (not c.identical, c.max_abs), default=_SAME))
+    if isinstance(value, _ARRAYS) and isinstance(wanted, _ARRAYS):
+        if value.dtype.kind != "O":
+            value, wanted = np.asarray(value), np.asarray(wanted)
+            atol = max(tolerance.atol, tolerance.of_largest * find_largest(wanted)) if tolerance.of_largest else tolerance.atol
+            return compare_arrays(value, wanted, atol=atol, rtol=tolerance.rtol)
+        if value.shape != wanted.shape:
+            return Comparison(False, False, _APART, _APART, f"shapes {value.shape} and {wanted.shape}")
+    same = bool(np.array_equal(value, wanted))
+    return _SAME if same else Comparison(False, False, _APART, _APART, "texts or kinds of values differ")
+
+
+def find_largest(array: Array) -> float:
+    """Return the largest finite magnitude in an array of floats; 0 for other dtypes, which must be equal."""
+    if array.dtype.kind != "f" or not array.size:
+        return 0.0
+    finite = np.abs(array[np.isfinite(array)])
+    return float(finite.max()) if finite.size else 0.0
+
+
+def describe_value(value: Any) -> tuple[tuple[int, ...], str]:
+    """Return shape and dtype of a value; the length of a sequence."""
+    if isinstance(value, _ARRAYS):
+        return tuple(value.shape), str(value.dtype)
+    return ((len(value),), "sequence") if isinstance(value, list) else ((), type(value).__name__)

@@ -1,0 +1,187 @@
+"""Which values belong together: heads and variables of branches or of two graphs, and names of inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_all, pair_by_prefix
+from graphshare.analysis.roles import Kind, Role, assign_roles
+from graphshare.checkpoint.map_file import read_map
+from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.formats.params.lookup import RecordsByName
+from graphshare.formats.params.records import ParameterFile
+from graphshare.ir.compare import compare_structure
+from graphshare.ir.graph import Entry, Graph, Node, Rewrite
+from graphshare.ops.batch_norm.signature import BARRIER_KEYS
+from graphshare.text.format import format_count, format_names
+
+NodePair = tuple[Node, Node]
+T = TypeVar("T")
+
+
+class Side(msgspec.Struct, frozen=True, eq=False):
+    """A graph with its parameter file; ``where`` is what messages call it."""
+
+    graph: Graph
+    params: ParameterFile | None
+    where: str = ""
+
+
+def pair_branches(graph: Graph, prefixes: Sequence[str], map_file: str | None) -> list[HeadPairs]:
+    """Return the branches of a grouped graph: by ``map_file``, by ``prefixes``, or by the names of the outputs.
+
+    Raises:
+        InputError: the map cannot be read or is of another graph.
+        RefusedError: heads have no counterpart, or the branches cannot be told apart.
+    """
+    if map_file:
+        return _pair_by_map(graph, map_file)
+    return pair_by_prefix(graph, prefixes or find_prefixes(graph))
+
+
+def pair_by_rewrite(rewrite: Rewrite) -> list[HeadPairs]:
+    """Pair the heads of a rewrite's branches: those that came from one source node; the first branch is the reference.
+
+    Raises:
+        RefusedError: there is one branch only.
+        InputError: a branch has no head that came from a node of the first.
+    """
+    first, *others = rewrite.branches
+    if not others:
+        raise RefusedError(Fault("there is only one branch", hint="`graphshare duplicate` adds one"))
+    reference = {image: node for node, image in first.images.items()}
+    return [
+        _pair_images(rewrite.graph, reference, branch.images, first.label, branch.label, "the rewrite") for branch in others
+    ]
+
+
+def pair_files(left: Graph, right: Graph) -> list[HeadPairs]:
+    """Pair all heads of two graphs, in order. Raises RefusedError when their numbers differ."""
+    return [pair_all(left, right)]
+
+
+def _pair_by_map(graph: Graph, path: str) -> list[HeadPairs]:
+    """Heads whose nodes came from one source node belong together; the first branch of the map is the reference."""
+    images: dict[str, dict[tuple[int, int], Node]] = {}
+    for entry in read_map(path).entries:
+        if entry.target is None or entry.target.id is None or entry.source.id is None:
+            continue
+        if not 0 <= entry.target.id < len(graph.nodes):
+            raise InputError(Fault(f"speaks of node {entry.target.id}, which the graph does not have", where=path))
+        images.setdefault(entry.branch, {})[entry.graph, entry.source.id] = graph.nodes[entry.target.id]
+    labels = list(images)
+    if len(labels) < 2:
+        raise InputError(
+            Fault("has one branch only", where=path, hint="give the map that `graphshare duplicate --map-out` wrote")
+        )
+    reference = {node: source for source, node in images[labels[0]].items()}
+    return [_pair_images(graph, reference, images[label], labels[0], label, path) for label in labels[1:]]
+
+
+Origin = TypeVar("Origin")
+
+
+def _pair_images(
+    graph: Graph,
+    reference: Mapping[Node, Origin],
+    images: Mapping[Origin, Node],
+    name: str,
+    label: str,
+    path: str,
+) -> HeadPairs:
+    origins = {node: source for source, node in images.items()}
+    back = {source: node for node, source in reference.items()}
+    heads = [entry for entry in graph.heads if entry.node in origins and origins[entry.node] in back]
+    twins = [Entry(back[origins[entry.node]], entry.index, entry.version) for entry in heads]
+    pairs = {(entry.node, entry.index): (twin, entry) for twin, entry in zip(twins, heads, strict=True)}.values()
+    if all(twin.node is entry.node for twin, entry in pairs):
+        raise InputError(Fault(f"pairs no head of branch {label!r} with one of {name!r}", where=path))
+    return HeadPairs(name, label, tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
+
+
+def pair_names(left: Sequence[str], right: Sequence[str], noun: str) -> dict[str, str]:
+    """Return the names of ``right`` for those of ``left``: equal ones, or in their order where the names differ.
+
+    Raises:
+        RefusedError: there are not as many on both sides; ``noun`` is what they name.
+    """
+    if len(left) != len(right):
+        counts = f"{format_count(len(left), noun)} ({format_names(left, 4)}) and {len(right)} ({format_names(right, 4)})"
+        raise RefusedError(Fault(f"the models have {counts}", hint="`graphshare extract` cuts out what both have"))
+    return dict(zip(left, left if set(left) == set(right) else right, strict=True))
+
+
+class Twins:
+    """The variables of all branches that have the place of one variable of the reference, by branch."""
+
+    def __init__(self, branches: Iterable[tuple[HeadPairs, Iterable[NodePair]]]) -> None:
+        self._members: dict[Node, dict[str, Node]] = {}
+        for pair, nodes in branches:
+            for a, b in nodes:
+                if a.is_variable:
+                    self._members.setdefault(a, {pair.reference: a})[pair.label] = b
+
+    def names(self, node: Node) -> dict[str, str]:
+        """Return the names of a reference's variable in all branches, by branch, the reference first."""
+        return {label: twin.name for label, twin in self._members.get(node, {"": node}).items()}
+
+    def expand(self, names: Collection[str]) -> set[str]:
+        """Return ``names`` with those of all their twins."""
+        classes = (set(self.names(node).values()) for node in self._members) if names else ()
+        return set(names).union(*(members for members in classes if not members.isdisjoint(names)))
+
+    def describe(self, node: Node) -> list[str]:
+        """Return the names of a variable, each with the branch that it belongs to."""
+        names = self.names(node)
+        if len(names) > 1 and len({id(twin) for twin in self._members[node].values()}) == 1:
+            return [f"{node.name!r} (all branches)"]
+        return [f"{name!r} ({label or 'original'})" for label, name in names.items()]
+
+    def spread(self, values: Mapping[str, T], own: Collection[str] = ()) -> dict[str, T]:
+        """Return ``values`` by name, each for twins too that have none; those in ``own`` have one elsewhere."""
+        spread = dict(values)
+        for node in self._members:
+            names = self.names(node).values()
+            first = next((name for name in names if name in values), None)
+            if first is not None:
+                spread.update({name: values[first] for name in names if name not in values and name not in own})
+        return spread
+
+
+class Sides:
+    """The graphs, records and roles of the reference and of the branch that is compared with it, often in one file.
+
+    ``as_input`` are the names of variables that are inputs, whatever they look like.
+    """
+
+    def __init__(self, left: Side, right: Side, as_input: Collection[str] = ()) -> None:
+        self.members = (left, right)
+        self.graphs = (left.graph, right.graph)
+        self.files = (left.params, right.params)
+        first = RecordsByName(left.params) if left.params is not None else None
+        second = first if left is right else RecordsByName(right.params) if right.params is not None else None
+        self.records: tuple[RecordsByName | None, RecordsByName | None] = (first, second)
+        self.roles: dict[Node, Role] = {}
+        for graph, records in zip(self.graphs, self.records, strict=True):
+            held = None if records is None else frozenset(records.names())
+            self.roles.update(assign_roles(graph, held=held, as_input=as_input))
+
+    def is_auxiliary(self, node: Node) -> bool:
+        """Whether a variable is an auxiliary state."""
+        return self.roles[node].kind is Kind.AUXILIARY
+
+    def is_parameter(self, a: Node, b: Node) -> bool:
+        """Whether a variable or its twin is a parameter."""
+        return self.roles[a].is_parameter or self.roles[b].is_parameter
+
+
+def pair_twins(graph: Graph) -> Twins:
+    """Return the variables with the same place in the branches that the names of outputs tell; none in other graphs."""
+    try:
+        pairs = pair_by_prefix(graph, find_prefixes(graph))
+    except RefusedError:
+        return Twins(())
+    return Twins((pair, compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS).pairs) for pair in pairs)

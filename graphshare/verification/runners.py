@@ -1,0 +1,193 @@
+"""What gives values to compare: a graph in the executor, an ONNX model in onnxruntime, a part of another run, a record."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from graphshare.analysis.name_lists import visible_outputs
+from graphshare.analysis.roles import Role
+from graphshare.analysis.shapes import Inference
+from graphshare.errors import InputError, RefusedError
+from graphshare.execute.engines.executor import Executor
+from graphshare.execute.engines.registry import NUMPY, ONNXRUNTIME
+from graphshare.execute.variable_values import random_stream
+from graphshare.formats.model_format import Capability, find_format
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
+from graphshare.ir.walk import post_order
+from graphshare.ops.kernel import Array
+from graphshare.verification.pairing import Side
+
+if TYPE_CHECKING:
+    from graphshare.execute.engines.onnx_session import Session
+
+ABSENT = object()
+"""What a record has for a value that was not recorded."""
+
+Look = Callable[[Node, int, Any], None]
+
+
+class Runner(ABC):
+    """Computes one side of a comparison, for inputs that it was made with.
+
+    ``title`` is what messages call it, ``engine`` what computes it, and ``variables`` are values of variables to compare.
+    ``peak_bytes`` is the most memory that its computed values took.
+    """
+
+    title: str = ""
+    engine: str = NUMPY
+    variables: Mapping[Node, Any] = EMPTY
+    peak_bytes: int = 0
+
+    @abstractmethod
+    def run(self) -> Sequence[Any]:
+        """Return the outputs; they are computed once."""
+
+    @abstractmethod
+    def watch(self, look: Look) -> None:
+        """Call ``look`` with each node, the index of an output and its value, in topological order; the value may not stay."""
+
+    def label(self, node: Node, index: int) -> str:
+        """Return what an inner output is called as a reference."""
+        return node.name
+
+
+class GraphRunner(Runner):
+    """``heads`` of a graph in an executor, for values of its variables; ``seed`` is that of operators which draw numbers."""
+
+    def __init__(
+        self,
+        heads: Sequence[Entry],
+        values: Mapping[Node, Array],
+        inference: Inference,
+        roles: Mapping[Node, Role],
+        executor: Executor,
+        *,
+        engine: str = NUMPY,
+        seed: int | None = None,
+    ) -> None:
+        self.variables, self.engine = values, engine
+        self._heads, self._inference, self._roles, self._executor, self._seed = heads, inference, roles, executor, seed
+        self._outputs: list[Array] | None = None
+
+    def run(self) -> Sequence[Any]:
+        if self._outputs is None:
+            done = self._executor.run(self._heads, self.variables, self._inference, self._roles, rng=self._draw())
+            self._outputs, self.peak_bytes = done.outputs, done.peak_bytes
+        return self._outputs
+
+    def watch(self, look: Look) -> None:
+        def watch(node: Node, outputs: Sequence[Array]) -> None:
+            for entry, value in zip(visible_outputs(node), outputs, strict=False):
+                look(node, entry.index, value)
+
+        self._executor.run(self._heads, self.variables, self._inference, self._roles, rng=self._draw(), watch=watch)
+
+    def _draw(self) -> Any:
+        return None if self._seed is None else random_stream(self._seed)
+
+
+class SessionPart:
+    """The part of a graph that ``heads`` need in a session of onnxruntime, where equal nodes are computed each for itself.
+
+    Raises:
+        UsageError: onnxruntime is not installed.
+        InputError: it refuses the part.
+        RefusedError: the part has external data in several directories.
+    """
+
+    def __init__(self, side: Side, heads: Sequence[Entry]) -> None:
+        nodes = tuple(post_order(entry.node for entry in heads))
+        self.graph = Graph(nodes, tuple(heads), side.graph.attrs, side.graph.source)
+        self.where, self._params = side.where, side.params
+        self.session = self.open(heads)
+
+    def open(self, heads: Sequence[Entry]) -> Session:
+        """Return a session in which ``heads`` of the part are the outputs."""
+        from graphshare.checkpoint.save_onnx import encode_for_session  # start-up: few proofs are of ONNX models
+        from graphshare.execute.engines.onnx_session import Session
+
+        part = Graph(self.graph.nodes, tuple(heads), self.graph.attrs, self.graph.source)
+        model, folder = encode_for_session(part, self._params)
+        return Session(model, folder, merge_equal=False, awake=False)
+
+
+class SessionRunner(Runner):
+    """A part in onnxruntime, for ``feeds`` by name; ``outputs`` if they were computed already."""
+
+    engine = ONNXRUNTIME
+
+    def __init__(self, part: SessionPart, feeds: Mapping[str, Array], outputs: Sequence[Any] | None = None) -> None:
+        self._part, self._feeds, self._outputs = part, feeds, outputs
+
+    def run(self) -> Sequence[Any]:
+        """Return the outputs. Raises RefusedError with the options that give other inputs where onnxruntime fails."""
+        if self._outputs is None:
+            try:
+                self._outputs = self._part.session.run(self._feeds)
+            except InputError as error:
+                hint = "give sizes that the model computes with --shape NAME=SIZES, or values with --feed NAME=FILE"
+                faults = [msgspec.structs.replace(fault, hint=hint) for fault in error.faults]
+                raise RefusedError(faults).with_location(self._part.where) from None
+        return self._outputs
+
+    def watch(self, look: Look) -> None:
+        operators = (node for node in self._part.graph.nodes if not node.is_variable)
+        entries = [entry for node in operators for entry in visible_outputs(node)]
+        try:
+            values = self._part.open(entries).run(self._feeds)
+        except InputError:
+            return  # a value that is used in place cannot be an output
+        for entry, value in zip(entries, values, strict=True):
+            look(entry.node, entry.index, value)
+
+
+class SliceRunner(Runner):
+    """The outputs from ``start`` to ``end`` of another run: those of one branch of a batch."""
+
+    def __init__(self, whole: Runner, start: int, end: int) -> None:
+        self.engine = whole.engine
+        self._whole, self._part = whole, slice(start, end)
+
+    def run(self) -> Sequence[Any]:
+        outputs = self._whole.run()[self._part]
+        self.peak_bytes = self._whole.peak_bytes
+        return outputs
+
+    def watch(self, look: Look) -> None:
+        """Call nothing: inside of a batch there are no values of one branch."""
+
+
+class RecordRunner(Runner):
+    """Values that are there: ``outputs``, and ``inner`` ones with their ``names``; of a record, or of a run that is done."""
+
+    def __init__(
+        self, title: str, outputs: Sequence[Any], inner: Mapping[tuple[Node, int], Any], names: Mapping[tuple[Node, int], str]
+    ) -> None:
+        self.title = title
+        self._outputs, self._inner, self._names = outputs, inner, names
+
+    def run(self) -> Sequence[Any]:
+        return self._outputs
+
+    def watch(self, look: Look) -> None:
+        for (node, index), value in self._inner.items():
+            look(node, index, value)
+
+    def label(self, node: Node, index: int) -> str:
+        return self._names[node, index]
+
+
+class Round(msgspec.Struct, frozen=True, eq=False):
+    """One set of inputs, at the sizes of the branch ``sizes_of``: by engine the reference and what is compared with it."""
+
+    runners: Mapping[str, tuple[Runner, Runner]]
+    sizes_of: str | None = None
+
+
+def has_kernels(graph: Graph) -> bool:
+    """Return whether the executor computes a graph; onnxruntime computes others."""
+    return find_format(graph).supports(Capability.RUN)

@@ -1,0 +1,224 @@
+"""``verify`` of ONNX models compares what is written, not only what drawn inputs reach: bodies, functions, operator sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import AttributeProto, ModelProto, NodeProto, helper
+
+import graphshare as gs
+from tests.processes import done, in_process
+from tests.seam.meaningless import MEANINGLESS, place_rich
+from tests.seam.placed import PLACES, apply_add, body_of, fix_input, place, tensor, write
+
+pytest.importorskip("onnxruntime")
+
+
+def wrong(reason: str) -> pytest.MarkDecorator:
+    return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
+
+
+def check_unequal(left: Path, right: Path) -> None:
+    """Check that structure or parameters fail, in either order of the files."""
+    for first, second in ((left, right), (right, left)):
+        run = in_process("verify", first, "--against", second)
+        assert run.returncode == 1, (run.stdout + run.stderr).decode()
+        assert run.stdout.splitlines()[-1].startswith((b"NOT EQUAL: structure of", b"NOT EQUAL: parameters of")), run.stdout
+
+
+def check_equal(left: Path, right: Path) -> None:
+    for first, second in ((left, right), (right, left)):
+        run = in_process("verify", first, "--against", second)
+        assert run.returncode == 0, (run.stdout + run.stderr).decode()
+        assert run.stdout.splitlines()[-1].startswith(b"EQUAL: "), run.stdout
+        assert run.stdout.splitlines()[-1].endswith(b", bit for bit")
+
+
+def place_unreached(where: str, nodes: list[NodeProto], tensors: tuple[onnx.TensorProto, ...] = ()) -> ModelProto:
+    """Return the placed nodes in a branch that is not taken, or in a Loop of no steps."""
+    model = place(where, nodes, tensors)
+    if "If" in where:
+        fix_input(model, "flag", False)
+    if "Loop" in where:
+        fix_input(model, "count", np.int64(0 if where == "Loop" else 2))
+    return model
+
+
+UNREACHED = ("If", "If in Loop", "Loop")
+_REASON = "verify says EQUAL: variables of bodies are compared by name"
+
+
+@pytest.mark.parametrize("where", [pytest.param(where, marks=wrong(_REASON)) for where in UNREACHED])
+@pytest.mark.parametrize("values", [(1, 3), (1, float("nan"))], ids=["number", "nan"])
+def test_initializers_of_bodies_are_compared(where: str, values: tuple[float, float], tmp_path: Path) -> None:
+    models = [place_unreached(where, apply_add(), (tensor("weight", *numbers),)) for numbers in ((1, 2), values)]
+    check_unequal(*(write(tmp_path / f"{name}.onnx", model) for name, model in zip("ab", models, strict=True)))
+
+
+def apply_constant(**value: Any) -> list[NodeProto]:
+    return [
+        helper.make_node("Constant", [], ["fixed"], **value),
+        helper.make_node("Add", ["left", "fixed"], ["answer"]),
+    ]
+
+
+@pytest.mark.parametrize("where", UNREACHED)
+def test_constants_of_bodies_are_compared(where: str, tmp_path: Path) -> None:
+    models = [place_unreached(where, apply_constant(value=tensor("", 1, last))) for last in (2, 3)]
+    check_unequal(*(write(tmp_path / f"{name}.onnx", model) for name, model in zip("ab", models, strict=True)))
+
+
+@pytest.mark.parametrize("where", UNREACHED)
+def test_operators_of_bodies_are_compared(where: str, tmp_path: Path) -> None:
+    models = [place_unreached(where, [helper.make_node(op, ["left", "right"], ["answer"])]) for op in ("Add", "Sub")]
+    check_unequal(*(write(tmp_path / f"{name}.onnx", model) for name, model in zip("ab", models, strict=True)))
+
+
+@pytest.mark.parametrize("mode", ["tie", "copy"])
+@pytest.mark.parametrize("where", [pytest.param(where, marks=wrong(_REASON)) for where in UNREACHED])
+def test_initializers_of_bodies_are_compared_between_branches(where: str, mode: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "model.onnx", place_unreached(where, apply_add(), (tensor("weight", 1, 2),)))
+    siam = tmp_path / "siam.onnx"
+    gs.save(gs.duplicate(gs.load(path), "b_", mode=mode), siam)
+    assert done(in_process("verify", siam)).stdout.splitlines()[-1] == b"EQUAL: b_ and the original, bit for bit"
+    model = onnx.load(siam)
+    node = next(node for node in model.graph.node if node.output[0] == "b_result")
+    inner = body_of(node)
+    while not inner.initializer:
+        inner = body_of(inner.node[0])
+    inner.initializer[0].CopyFrom(tensor(inner.initializer[0].name, 1, 3))
+    run = in_process("verify", write(siam, model), "--prefix", "b_")
+    assert run.returncode == 1, run.stdout.decode()
+    assert run.stdout.splitlines()[-1].startswith(b"NOT EQUAL: ")
+
+
+def set_operator(model: ModelProto) -> None:
+    model.functions[0].node[1].op_type = "Sub"
+
+
+def set_tensor(model: ModelProto) -> None:
+    model.functions[0].node[0].attribute[0].t.CopyFrom(tensor("", 1, 3))
+
+
+def set_default(model: ModelProto) -> None:
+    model.functions[0].attribute_proto[0].f = 0.75
+
+
+def set_version(model: ModelProto) -> None:
+    model.functions[0].opset_import[0].version = 17
+
+
+def exchange_inputs(model: ModelProto) -> None:
+    model.functions[0].input.reverse()
+
+
+def call_unreached() -> ModelProto:
+    """Return an If that calls a function where it is not taken; the function has a formal attribute with a default."""
+    call = helper.make_node("Composed", ["left", "right"], ["answer"], domain="own")
+    model = place_unreached("If", [call])
+    leak = helper.make_node("LeakyRelu", ["sum"], ["answer"])
+    leak.attribute.append(AttributeProto(name="alpha", ref_attr_name="slope", type=AttributeProto.FLOAT))
+    nodes = [
+        helper.make_node("Constant", [], ["fixed"], value=tensor("", 1, 2)),
+        helper.make_node("Add", ["left", "fixed"], ["moved"]),
+        helper.make_node("Mul", ["moved", "right"], ["sum"]),
+        leak,
+    ]
+    imports = [helper.make_opsetid("", 18)]
+    function = helper.make_function("own", "Composed", ["left", "right"], ["answer"], nodes, imports)
+    function.attribute_proto.append(helper.make_attribute("slope", 0.5))
+    model.functions.append(function)
+    return model
+
+
+def call_within() -> ModelProto:
+    """Return the same where another function calls it."""
+    model = call_unreached()
+    call = helper.make_node("Composed", ["left", "right"], ["answer"], domain="own")
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    model.functions.append(helper.make_function("own", "Caller", ["left", "right"], ["answer"], [call], imports))
+    body_of(model.graph.node[0]).node[0].op_type = "Caller"
+    return model
+
+
+@pytest.mark.parametrize("build", [call_unreached, call_within])
+@pytest.mark.parametrize("edit", [set_operator, set_tensor, set_default, set_version, exchange_inputs])
+@wrong("verify says EQUAL: functions are compared by name")
+def test_functions_are_compared(build: Callable[[], ModelProto], edit: Callable[[ModelProto], None], tmp_path: Path) -> None:
+    model = build()
+    left = write(tmp_path / "a.onnx", model)
+    edit(model)
+    check_unequal(left, write(tmp_path / "b.onnx", model))
+
+
+@wrong("verify says EQUAL: operator sets are not compared")
+@pytest.mark.parametrize("where", ["graph", "If"])
+def test_operator_sets_are_compared(where: str, tmp_path: Path) -> None:
+    model = place_unreached(where, [helper.make_node("Relu", ["left"], ["answer"])])
+    left = write(tmp_path / "a.onnx", model)
+    model.opset_import[0].version = 17
+    check_unequal(left, write(tmp_path / "b.onnx", model))
+
+
+@wrong("verify says EQUAL: operator sets are not compared")
+def test_versions_of_functions_are_compared(tmp_path: Path) -> None:
+    model = call_unreached()
+    left = write(tmp_path / "a.onnx", model)
+    next(opset for opset in model.opset_import if opset.domain == "own").version = 2
+    check_unequal(left, write(tmp_path / "b.onnx", model))
+
+
+# Names are no difference, wherever they stand.
+
+
+def rename_inside(model: ModelProto) -> None:
+    """Give every value inside of bodies another name; what is read from around them keeps its name."""
+    pending = [body_of(model.graph.node[0])]
+    while pending:
+        graph = pending.pop()
+        for message in (*graph.input, *graph.output, *graph.initializer):
+            message.name = f"inner {message.name}"
+        for node in graph.node:
+            node.input[:] = [name if name in ("left", "right", "flag") else f"inner {name}" for name in node.input]
+            node.output[:] = [f"inner {name}" for name in node.output]
+            pending += [body_of(node)] if node.op_type == "If" else []
+
+
+@pytest.mark.parametrize(
+    "where", [pytest.param(where, marks=wrong("verify says NOT EQUAL: names decide in bodies")) for where in PLACES[1:5]]
+)
+def test_names_in_bodies_are_no_difference(where: str, tmp_path: Path) -> None:
+    nodes = [helper.make_node("Mul", ["left", "weight"], ["product"]), helper.make_node("Relu", ["product"], ["answer"])]
+    model = place(where, nodes, (tensor("weight", 1, 2),))
+    left = write(tmp_path / "a.onnx", model)
+    rename_inside(model)
+    check_equal(left, write(tmp_path / "b.onnx", model))
+
+
+# In a function they hold already, since functions are not compared at all.
+_BY_BYTES = ("documentation", "names of tensors in Constants", "numbers of a Constant one by one", "an absent input at the end")
+
+
+def _meaningless_cases() -> list[Any]:
+    cases = []
+    for where in PLACES:
+        for what in MEANINGLESS:
+            marks = []
+            if what in _BY_BYTES and where != "function":
+                marks = [wrong("verify says NOT EQUAL: bytes of attributes and numbers of absent inputs are compared")]
+            elif (where, what) == ("If", "order of lists"):
+                marks = [wrong("verify says NOT EQUAL: bodies are paired by position, not by attribute")]
+            cases.append(pytest.param(where, what, marks=marks))
+    return cases
+
+
+@pytest.mark.parametrize(("where", "what"), _meaningless_cases())
+def test_what_has_no_meaning_is_no_difference(where: str, what: str, tmp_path: Path) -> None:
+    before, after = place_rich(where), place_rich(where)
+    MEANINGLESS[what](after)
+    check_equal(write(tmp_path / "a.onnx", before), write(tmp_path / "b.onnx", after))
