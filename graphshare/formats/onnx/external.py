@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.formats.onnx.compose import ExternalRange, add_external, encode_tensor
+from graphshare.formats.onnx.messages import ExternalRange, add_external, encode_tensor
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.stored import Span, TensorPlace, find_stored
 from graphshare.formats.onnx.wire import encode_text, scan
