@@ -44,19 +44,22 @@ class Capability(Enum):
     EXTERNAL_DATA = "a choice for external data"
 
 
+WeightPlace = Literal["embed", "external", "params"]
+"""Where weights go that no ONNX file holds: into the model, into one file beside it, or they stay in their parameter file."""
 CopiedWeights = Literal["share", "copy"]
 """What copies of an initializer do: point at the one range of their data, or have a range of their own."""
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
-    """How a model is written: ``weights`` of copies and ``no_copy``, which refuses to copy, are about external data.
+    """How a model is written: where ``weights`` go that no file of its format holds, and how external data is.
 
-    ``verify_bytes`` compares copies of data with their source.
+    ``copies`` of an initializer share its data or not, ``no_copy`` refuses to copy it, ``verify_bytes`` compares copies.
     """
 
-    weights: CopiedWeights = "share"
+    copies: CopiedWeights = "share"
     no_copy: bool = False
     verify_bytes: bool = False
+    weights: WeightPlace = "embed"
 
 
 class NamedModel(msgspec.Struct, frozen=True):

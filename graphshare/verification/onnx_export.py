@@ -14,10 +14,9 @@ from graphshare.execute.interpreter import run_plan
 from graphshare.execute.plan import make_plan
 from graphshare.execute.prepare import Prepared, prepare
 from graphshare.execute.static_shapes import StaticPart
-from graphshare.export_onnx.file import StagedModel
-from graphshare.formats.onnx.encode import encode_model
-from graphshare.ir.graph import Entry, Node
-from graphshare.ir.onnx import ExternalData, OnnxModel, ValueInfo
+from graphshare.formats.onnx.staging import ModelBytes
+from graphshare.formats.onnx.stored import outputs_of
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.kernel import Array
 from graphshare.verification.onnx_branches import find_branches, prove_branches
 from graphshare.verification.onnx_checker import check_model
@@ -28,7 +27,7 @@ def prove_export(
     source: Checkpoint,
     static: StaticPart,
     names: Mapping[tuple[Node, int], str],
-    staged: StagedModel,
+    staged: ModelBytes,
     feeds: Mapping[str, Array],
     as_input: Collection[str],
     seed: int,
@@ -49,8 +48,7 @@ def prove_export(
     inputs = {n: x for n, x in ready.values.items() if not (n in static.roles and static.roles[n].is_parameter)}
     fed = {names[node, 0]: array for node, array in inputs.items()}
     data = staged.read()
-    has_external = any(isinstance(tensor.data, ExternalData) for tensor in staged.proof.graph.initializers)
-    check_model(data, {node.name for node in part.nodes if not node.is_variable}, staged.folder if has_external else "")
+    check_model(data, {node.name for node in part.nodes if not node.is_variable}, staged.folder if staged.has_external else "")
     runtime = Session(data, staged.folder)
     wanted = run_plan(make_plan(ready.part.heads), ready.values, shapes=ready.inference.shapes).outputs
     outputs = compare_outputs([output_name(entry) for entry in part.heads], runtime.run(fed), wanted, tolerance)
@@ -87,23 +85,19 @@ def _prepare(
     )
 
 
-def _join(model: OnnxModel) -> bytes:
-    return b"".join(encode_model(model).pieces())
-
-
 def _find_first(
     static: StaticPart,
     names: Mapping[tuple[Node, int], str],
-    staged: StagedModel,
+    staged: ModelBytes,
     ready: Prepared,
     feeds: Mapping[str, Array],
     tolerance: float | None,
 ) -> str:
     """Return MXNet's name of the first inner output, in topological order, that differs; empty where none does."""
-    entries, values = _list_inner(static, names, staged.proof)
-    graph = msgspec.structs.replace(staged.proof.graph, outputs=tuple(values))
-    runtime = Session(_join(msgspec.structs.replace(staged.proof, graph=graph)), staged.folder)
-    found = dict(zip(((entry.node, entry.index) for entry in entries), runtime.run(feeds), strict=True))
+    inner = _list_inner(static, names, staged.graph)
+    graph = msgspec.structs.replace(staged.graph, heads=tuple(inner.values()))
+    runtime = Session(staged.read(graph), staged.folder)
+    found = dict(zip(inner, runtime.run(feeds), strict=True))
     first: list[str] = []
 
     def look(node: Node, outputs: Sequence[Array]) -> None:
@@ -117,17 +111,11 @@ def _find_first(
     return first[0] if first else ""
 
 
-def _list_inner(
-    static: StaticPart, names: Mapping[tuple[Node, int], str], model: OnnxModel
-) -> tuple[list[Entry], list[ValueInfo]]:
+def _list_inner(static: StaticPart, names: Mapping[tuple[Node, int], str], model: Graph) -> dict[tuple[Node, int], Entry]:
     """Return the outputs of operators that the model has as values, each once."""
-    made = {output for node in model.graph.nodes for output in node.outputs}
-    entries: list[Entry] = []
-    values: dict[str, ValueInfo] = {}
+    computed = {name: Entry(node, i) for node in model.nodes if node.op for i, name in enumerate(outputs_of(node))}
+    inner: dict[tuple[Node, int], Entry] = {}
     for (node, index), name in names.items():
-        shapes, types = static.inference.shapes[node], static.inference.types[node]
-        if node.is_variable or name not in made or name in values or index >= len(shapes):
-            continue
-        entries.append(Entry(node, index))
-        values[name] = ValueInfo(name, types[index] or "float32", tuple(size or 0 for size in shapes[index] or ()))
-    return entries, list(values.values())
+        if not node.is_variable and index < len(static.inference.shapes[node]) and name in computed:
+            inner[node, index] = computed.pop(name)
+    return inner

@@ -78,7 +78,7 @@ class OnnxFormat(ModelFormat):
     ) -> list[bytes]:
         from graphshare.formats.onnx.staging import stage_onnx
 
-        return stage_onnx(graph, parameters, target, stage, options)
+        return stage_onnx(graph, parameters, target, stage, options).to_stdout
 
     def list_as_read(self, graph: Graph) -> Sequence[Node]:
         from graphshare.formats.onnx.write import list_as_read
