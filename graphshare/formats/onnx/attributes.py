@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from graphshare.formats.onnx.stored import OnnxFile, RawValue, Span
+from graphshare.formats.onnx.stored import OnnxFile, RawValue, Span, TensorPlace
 from graphshare.formats.onnx.tensors import dtype_name, locate_tensor
 from graphshare.formats.onnx.wire import BYTES, Field, WireError, expect, floats_at, integer_at, integers_at, scan, text_at
 from graphshare.ir.graph import EMPTY, Graph
@@ -17,7 +17,7 @@ _LONGEST = 16  # numbers of a list in a text
 _CACHED = 256  # bytes of attributes that are shared when they repeat
 
 ReadGraph = Callable[[int, int], Graph]
-Attributes = tuple[Mapping[str, str], Mapping[str, Any], tuple[Graph, ...]]
+Attributes = tuple[Mapping[str, str], Mapping[str, Any], tuple[Graph, ...], tuple[TensorPlace, ...]]
 
 
 class AttributeReader:
@@ -25,10 +25,14 @@ class AttributeReader:
 
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
-        self._known: dict[bytes, Attributes] = {b"": (EMPTY, EMPTY, ())}
+        self._known: dict[bytes, Attributes] = {b"": (EMPTY, EMPTY, (), ())}
+        self._outer: list[TensorPlace] = []
 
     def read(self, fields: Sequence[Field], read_graph: ReadGraph) -> Attributes:
-        """Return texts, raw values and subgraphs of the attributes in ``fields``. Raises WireError."""
+        """Return texts, raw values and subgraphs of the attributes in ``fields``, and where tensors in them have data outside.
+
+        Raises WireError.
+        """
         data = self._file.data
         key = None
         if sum(field[4] - field[3] for field in fields) <= _CACHED:
@@ -38,9 +42,12 @@ class AttributeReader:
         texts: dict[str, str] = {}
         values: dict[str, Any] = {}
         graphs: list[Graph] = []
+        outer: list[TensorPlace] = []
         for field in fields:
             expect(field, BYTES, "an attribute")
             name, text, inner = self._read_attribute(field[3], field[4], read_graph)
+            outer += self._outer
+            self._outer = []
             if name in texts:
                 raise WireError(f"attribute {name!r} occurs twice", field[2])
             texts[name] = text
@@ -48,7 +55,7 @@ class AttributeReader:
                 graphs += inner
             else:
                 values[name] = RawValue(Span(self._file, field[3], field[4]))
-        result = (texts, values, tuple(graphs))
+        result = (texts, values, tuple(graphs), tuple(outer))
         if key is not None and not graphs:
             self._known[key] = result
         return result
@@ -71,7 +78,7 @@ class AttributeReader:
                     numbers += self._list_numbers(field)
             elif which in (2, 3, 4, 5, 9, 10, 14, 15, 21, 22, 23):
                 is_list |= which in (9, 10, 15, 23)
-                if len(parts) <= _LONGEST:
+                if len(parts) <= _LONGEST or which in (5, 10):
                     parts.append(self._describe(field))
         shown = numbers or parts
         if is_list or len(shown) > 1:
@@ -97,5 +104,6 @@ class AttributeReader:
             return f"@{text}" if which == 21 else text
         if which in (5, 10):
             place = locate_tensor(self._file, field[3], field[4])
+            self._outer += [place] if place.path else []
             return f"{dtype_name(place.code)} tensor {place.shape}"
         return {14: "type", 15: "type", 22: "sparse tensor", 23: "sparse tensor"}[which]

@@ -56,7 +56,7 @@ def make_operator(op: str, outputs: Sequence[str], values: Attributes = EMPTY, *
     graphs = [value for value in values.values() if isinstance(value, Graph)]
     fields = [field for field in scan(span.file.data, span.start, span.end) if field[0] == _ATTRIBUTE]
     bodies = iter(graphs)
-    texts, raw, _ = AttributeReader(span.file).read(fields, lambda start, end: next(bodies))
+    texts, raw, *_ = AttributeReader(span.file).read(fields, lambda start, end: next(bodies))
     stored = Stored(node=span, outputs=tuple(outputs), label=label)
     details = NodeDetails(domain, tuple(outputs), raw, (), label, stored=stored)
     name = next(filter(None, outputs), "") or label

@@ -224,9 +224,14 @@ class _GraphReader:
         if not op:
             raise WireError(f"node {name!r} has no operator", field[2])
         entries, absent = self._find_inputs(inputs, scope, name, field)
-        texts, values, graphs = self._attributes.read(attributes, self._subgraph_reader(scope, entries))
+        texts, values, graphs, outer = self._attributes.read(attributes, self._subgraph_reader(scope, entries))
         stored = Stored(
-            list_messages(outputs, by_output), Span(self._file, field[3], field[4]), tuple(inputs), tuple(outputs), label
+            list_messages(outputs, by_output),
+            Span(self._file, field[3], field[4]),
+            tuple(inputs),
+            tuple(outputs),
+            label,
+            outer=outer,
         )
         details = NodeDetails(domain, tuple(outputs), values, absent, label, stored=stored)
         node = Node(op, name, texts, tuple(entries), len(outputs), subgraphs=graphs, details=details)

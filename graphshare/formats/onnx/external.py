@@ -10,9 +10,10 @@ import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.model_format import CopiedWeights, WeightPlace
+from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner_data
 from graphshare.formats.onnx.messages import ExternalRange, add_external, encode_tensor
 from graphshare.formats.onnx.protobuf import Message
-from graphshare.formats.onnx.stored import Span, TensorPlace, find_stored
+from graphshare.formats.onnx.stored import FileRange, Span, TensorPlace, find_stored
 from graphshare.formats.onnx.wire import encode_text, scan
 from graphshare.formats.onnx.write import TensorEncoder
 from graphshare.formats.params.arrays import ArrayReader
@@ -28,19 +29,6 @@ _PAGE = 4096
 _LARGE = 1 << 20  # bytes from which on data that is copied begins at a page, so that it can be mapped
 _ALIGNMENT = 64
 _OTHER_WAYS = "--weights external writes them to one file beside the model, --weights embed into it"
-
-
-class FileRange(msgspec.Struct, frozen=True):
-    """Bytes ``start`` to ``end`` of the file ``path``."""
-
-    path: str
-    start: int
-    end: int
-
-    @property
-    def size(self) -> int:
-        """The number of bytes."""
-        return self.end - self.start
 
 
 class RecordData(msgspec.Struct, frozen=True, eq=False):
@@ -101,7 +89,12 @@ class Placement:
             if record is not None:
                 self._place_record(node, record, weights)
             elif place is not None and place.path:
-                self._place_range(node, place, copies, placed, used)
+                moved = self._place_range(place, copies, placed, used)
+                self._places |= {} if moved is None else {node: moved}
+        self._inner: dict[FileRange, ExternalRange] = {}
+        for tensor in list_inner_tensors(graph):
+            moved = self._place_range(tensor.place, "share", placed, used)
+            self._inner |= {} if moved is None else {FileRange(tensor.place.path, tensor.place.start, tensor.place.end): moved}
         self.beside = f"{target}.data" if self.outside else ""
         faults = [location for location in self._parameters.values() if isinstance(location, Fault)]
         if faults:
@@ -116,7 +109,12 @@ class Placement:
     @property
     def has_external(self) -> bool:
         """Whether data gets a place outside of the model."""
-        return bool(self._places)
+        return bool(self._places or self._inner)
+
+    def move_inner(self, graph: Graph) -> Graph:
+        """Return a graph in which tensors inside operators and functions name the new places of their data."""
+        beside = os.path.basename(self.beside)
+        return move_inner_data(graph, {old: (new[0] or beside, new[1], new[2]) for old, new in self._inner.items()})
 
     @contextmanager
     def open_records(self) -> Iterator[ArrayReader | None]:
@@ -160,20 +158,19 @@ class Placement:
                     self._places[node] = (location, record.data_offset, record.data_offset + record.dense_size)
 
     def _place_range(
-        self, node: Node, place: TensorPlace, copies: CopiedWeights, placed: dict[FileRange, int], used: set[FileRange]
-    ) -> None:
-        """Place external data of an ONNX file: it stays where it can be reached, else it is copied."""
+        self, place: TensorPlace, copies: CopiedWeights, placed: dict[FileRange, int], used: set[FileRange]
+    ) -> ExternalRange | None:
+        """Return the new place of external data of an ONNX file: it stays where it can be reached, else it is copied."""
         where = FileRange(place.path, place.start, place.end)
         location = self._find_location(place.path)
         is_copy = copies == "copy" and where in used
         used.add(where)
         if location is not None and not is_copy:
-            if location != dict(place.external).get("location"):
-                self._places[node] = (location, place.start, place.end)
-            return
+            is_new = location != dict(place.external).get("location")
+            return (location, place.start, place.end) if is_new else None
         if where not in placed or is_copy:
             placed[where], _ = self._append(where, where.size, _PAGE if where.size >= _LARGE else _ALIGNMENT)
-        self._places[node] = ("", placed[where], placed[where] + where.size)
+        return "", placed[where], placed[where] + where.size
 
     def _append(self, data: FileRange | Record, size: int, alignment: int) -> tuple[int, int]:
         """Add data to the file beside the model, and return where it begins and ends there."""
@@ -265,16 +262,24 @@ def _move_data(node: Node, name: str, where: ExternalRange) -> Message | None:
 
 
 class MissingData(msgspec.Struct, frozen=True, eq=False):
-    """An initializer whose external data is not there, and why."""
+    """A tensor whose external data is not there, and why: an initializer, or one inside an operator.
 
-    node: Node
+    ``owner`` says which. ``node`` is None for an operator of a function.
+    """
+
+    owner: str
+    node: Node | None
     reason: str
 
 
 def find_missing_data(graph: Graph) -> Iterator[MissingData]:
-    """Yield the initializers whose external data is missing or too short."""
+    """Yield the tensors whose external data is missing or too short."""
     sizes: dict[str, int | None] = {}
-    for node, place in list_external(graph):
+    tensors: list[tuple[str, Node | None, TensorPlace]] = [
+        *((f"initializer {node.name!r}", node, place) for node, place in list_external(graph)),
+        *((f"a tensor of operator {tensor.name!r}", tensor.node, tensor.place) for tensor in list_inner_tensors(graph)),
+    ]
+    for owner, node, place in tensors:
         if place.path not in sizes:
             try:
                 sizes[place.path] = describe_file(place.path).size
@@ -282,6 +287,6 @@ def find_missing_data(graph: Graph) -> Iterator[MissingData]:
                 sizes[place.path] = None
         size, name = sizes[place.path], redact(place.path)
         if size is None:
-            yield MissingData(node, f"{name} does not exist")
+            yield MissingData(owner, node, f"{name} does not exist")
         elif size < place.end:
-            yield MissingData(node, f"{name} has {size:,} bytes, and the data ends at byte {place.end:,}")
+            yield MissingData(owner, node, f"{name} has {size:,} bytes, and the data ends at byte {place.end:,}")

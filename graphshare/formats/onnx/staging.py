@@ -14,9 +14,9 @@ from graphshare.formats.byte_source import ByteSource
 from graphshare.formats.model_format import BUG, WriteOptions, refuse_differences
 from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.differences import find_differences
-from graphshare.formats.onnx.external import FileRange, Placement, list_external
+from graphshare.formats.onnx.external import Placement, list_external
 from graphshare.formats.onnx.protobuf import Blob
-from graphshare.formats.onnx.stored import OnnxSource
+from graphshare.formats.onnx.stored import FileRange, OnnxSource
 from graphshare.formats.onnx.value_types import infer_types, list_untyped
 from graphshare.formats.onnx.write import encode_graph_file
 from graphshare.formats.open_source import open_source
@@ -66,7 +66,8 @@ class ModelBytes(msgspec.Struct, frozen=True, eq=False):
             with open_source(self.staged) as source:
                 return source.read_at(0, source.size)
         with self.placement.open_records() as reader:
-            data = encode_graph_file(graph or self.graph, self.placement.make_encoder(reader, self.beside))
+            wanted = self.graph if graph is None else self.placement.move_inner(graph)
+            data = encode_graph_file(wanted, self.placement.make_encoder(reader, self.beside))
             if data.size > LARGEST:
                 raise RefusedError(Fault(f"the model has {format_bytes(data.size)}, and 2 GiB is the most"))
             return b"".join(data.pieces())
@@ -86,7 +87,7 @@ def keep_in_memory(graph: Graph, parameters: ParameterFile | None) -> ModelBytes
     if placement.outside:
         hint = "write the model first: its data is then beside it"
         raise RefusedError(Fault("the model has external data in several directories", hint=hint))
-    return ModelBytes(graph, placement, folder)
+    return ModelBytes(placement.move_inner(graph), placement, folder)
 
 
 class StagedOnnx(msgspec.Struct, frozen=True, eq=False):
@@ -114,6 +115,7 @@ def stage_onnx(
     """
     place = "" if target == "-" else target
     placement = Placement(graph, place, parameters, weights=options.weights, copies=options.copies, no_copy=options.no_copy)
+    graph = placement.move_inner(graph)
     if target == "-" and placement.outside:
         hint = "name a file with -o; the data goes beside it"
         raise RefusedError(Fault("the model has external data, which stdout has no place for", hint=hint))

@@ -59,6 +59,7 @@ class MemoryFile(OnnxFile):
         self.data = data
         self.size = len(data)
         self.identity = ()
+        self.held = data
 
 
 class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -135,6 +136,19 @@ class TensorPlace(msgspec.Struct, frozen=True, gc=False):
     external: tuple[tuple[str, str], ...] = ()
 
 
+class FileRange(msgspec.Struct, frozen=True):
+    """Bytes ``start`` to ``end`` of the file ``path``."""
+
+    path: str
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+        return self.end - self.start
+
+
 class ValueMessages(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What a file says of the outputs of a node, by index.
 
@@ -152,7 +166,8 @@ NO_MESSAGES = ValueMessages()
 class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What the file holds of a node.
 
-    An operator has its NodeProto ``node`` with the names in it as they were read: ``inputs``, ``outputs`` and ``label``. A
+    An operator has its NodeProto ``node`` with the names in it as they were read: ``inputs``, ``outputs`` and ``label``, and
+    the places of tensors in its attributes whose data is in another file (``outer``), without those in its bodies. A
     variable has a ``tensor`` (an initializer; ``is_sparse`` for a SparseTensorProto) or the ``input`` that declares it, or
     both. ``values`` is what the file says of the outputs of either.
 
@@ -170,6 +185,7 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     is_sparse: bool = False
     data_in_record: bool = False
     input: NamedMessage | None = None
+    outer: tuple[TensorPlace, ...] = ()
 
 
 OPSET, METADATA, TRAINING, FUNCTION = 8, 14, 20, 25
