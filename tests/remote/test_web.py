@@ -20,7 +20,9 @@ from graphshare.errors import InputError
 from graphshare.formats.params.convert import convert_params
 from graphshare.formats.params.registry import read_index
 from graphshare.formats.remote import patience, ranges
+from graphshare.formats.remote.listing import find_files
 from tests import params_bytes as build
+from tests.onnx_files.made import MADE
 from tests.processes import ROOT, environment
 from tests.remote import web_server
 from tests.remote.web_server import WebServer
@@ -182,6 +184,45 @@ def test_a_server_that_says_nothing_is_left(
     site.faults += [lambda handler: time.sleep(0.1) or True] * 8
     assert inspect(f"{site.url}/lenet-symbol.json") == 2
     assert "Timeout" in capsys.readouterr().err
+
+
+OUTSIDE = (
+    "%2e%2e/private/w.bin",
+    ".%2e/private/w.bin",
+    "..%2fprivate%2fw.bin",
+    ".\t./private/w.bin",
+    "%252e%252e/private/w.bin",
+)
+
+
+@pytest.mark.parametrize("location", [*OUTSIDE, "%2e%2e%5cprivate%5cw.bin", "a/%2e%2e/.%2e/private/w.bin"])
+def test_external_data_at_a_url_stays_in_the_folder(
+    location: str, site: WebServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in ("private", "models"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "private" / "w.bin").write_bytes(bytes(1 << 16))
+    model = MADE["external"]()
+    model.graph.initializer[0].external_data[0].value = location
+    (tmp_path / "models" / "net.onnx").write_bytes(model.SerializeToString())
+    assert main.run(["inspect", site.url.replace("//", "//me:secret@") + "/models/net.onnx"]) == 2
+    assert "which is not in the model's directory" in capsys.readouterr().err
+    assert {path for _, path, _ in site.requests} == {"/models/net.onnx"}
+
+
+@pytest.mark.parametrize(
+    "link", ["%2e%2e/", ".%2e/", "..%2fprivate%2fa-symbol.json", "%252e%252e%252fprivate%252fa-symbol.json"]
+)
+def test_links_of_a_page_stay_in_the_folder(link: str, site: WebServer, lenet: Path) -> None:
+    (lenet / "models").mkdir()
+
+    def send_links(handler: web_server.Handler) -> bool:
+        handler.answer(200, f'<a href="{link}">x</a> <a href="b-symbol.json">b</a>'.encode())
+        return True
+
+    site.faults.append(send_links)
+    assert [file.path for file in find_files(f"{site.url}/models/")] == [f"{site.url}/models/b-symbol.json"]
+    assert [path for _, path, _ in site.requests] == ["/models/"]
 
 
 def test_findings_at_urls_are_known_by_them(site: WebServer, lenet: Path, tmp_path: Path) -> None:

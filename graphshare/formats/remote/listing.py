@@ -16,7 +16,7 @@ from graphshare.formats.byte_source import ListedFile
 from graphshare.formats.remote.filesystem import Place, translate_errors
 from graphshare.formats.remote.ranges import choose_fetch
 from graphshare.formats.remote.source import RemoteFile, describe_version, read_url
-from graphshare.text.urls import join_url, split_url
+from graphshare.text.urls import join_url, leaves_folder, split_url
 
 _LINK = re.compile(rb"""<a\s[^>]*?href\s*=\s*["']([^"'?#]+)["']""", re.IGNORECASE)
 _MAX_PAGE = 16 << 20  # bytes of a page of links
@@ -109,7 +109,7 @@ def _list_links(folder: str) -> list[str]:
     page = read_url(f"{base}{tail}", _MAX_PAGE)
     found = dict.fromkeys(urljoin(base, unescape(link.decode("utf-8", "replace"))) for link in _LINK.findall(page))
     names = [url[len(base) :] for url in found if url.startswith(base)]
-    return [f"{base}{name}{tail}" for name in names if name and "/" not in name[:-1]]
+    return [f"{base}{name}{tail}" for name in names if name and "/" not in name[:-1] and not leaves_folder(name)]
 
 
 def _follow_links(folder: str, depth: int | None) -> list[ListedFile]:
