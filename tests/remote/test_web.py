@@ -20,8 +20,9 @@ from graphshare.errors import InputError
 from graphshare.formats.params.convert import convert_params
 from graphshare.formats.params.registry import read_index
 from graphshare.formats.remote import patience, ranges
-from graphshare.formats.remote.listing import find_files
+from graphshare.formats.remote.listing import find_files, find_links
 from tests import params_bytes as build
+from tests.effort import ends
 from tests.onnx_files.made import MADE
 from tests.processes import ROOT, environment
 from tests.remote import web_server
@@ -223,6 +224,70 @@ def test_links_of_a_page_stay_in_the_folder(link: str, site: WebServer, lenet: P
     site.faults.append(send_links)
     assert [file.path for file in find_files(f"{site.url}/models/")] == [f"{site.url}/models/b-symbol.json"]
     assert [path for _, path, _ in site.requests] == ["/models/"]
+
+
+def test_links_of_a_page_are_found_as_servers_write_them() -> None:
+    page = b"""<A class="x"
+      HREF = 'a'>a</A><a title="x"href="b">b</a> <a data-href="no">no</a><abbr href="no"> <a href=""> <a>href="no"</a>
+      <a href="c?x"><a href="d#e"><a href="f" href="no"><!-- <a --> <a href="g"""
+    assert list(find_links(page)) == [b"a", b"b", b"f"]
+
+
+@pytest.mark.parametrize(
+    "piece", [b"<a ", b"<a href", b"<a href ", b"<a href=", b"<a href=x'", b" href =x'", b" ", b"<a href='&#9"]
+)
+@ends()
+def test_pages_that_hang_a_backtracking_search(piece: bytes) -> None:
+    assert list(find_links(b"<a " + piece * ((4 << 20) // len(piece)) + b"> <a href='b'>"))[-1] == b"b"
+
+
+def send_page(page: bytes) -> web_server.Fault:
+    def send(handler: web_server.Handler) -> bool:
+        handler.answer(200, page)
+        return True
+
+    return send
+
+
+def test_a_page_of_links_is_bounded(site: WebServer) -> None:
+    site.faults.append(send_page(b"<a href='b'>" + b" " * (4 << 20)))
+    with pytest.raises(InputError, match=r"has 4\.2 MB, and at most 4\.2 MB are read"):
+        find_files(f"{site.url}/models/")
+
+
+def test_links_that_are_no_names_are_left_out(site: WebServer) -> None:
+    site.faults.append(send_page(b"<a href='&#%s;'> <a href='%s'> <a href='//[x/'> <a href='b'>" % (b"9" * 5000, b"x" * 3000)))
+    assert [file.path for file in find_files(f"{site.url}/models/")] == [f"{site.url}/models/b"]
+
+
+def test_folders_that_come_slowly_are_left(site: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SILENCE", "PER_PAGE"):
+        monkeypatch.setattr(patience, name, 0.05)
+
+    def send_slowly(handler: web_server.Handler) -> bool:
+        time.sleep(0.04)
+        site.faults.append(send_slowly)
+        handler.answer(200, b"".join(b"<a href='%d/'>" % i for i in range(100)))
+        return True
+
+    monkeypatch.setattr(patience, "PER_PAGE", 0.001)
+    site.faults.append(send_slowly)
+    with pytest.raises(InputError, match="its folders come too slowly"):
+        find_files(f"{site.url}/models/")
+    assert len(site.requests) < 20
+
+
+def test_the_time_limit_holds_over_listings(site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def wait(handler: web_server.Handler) -> bool:
+        if handler.path == "/":
+            time.sleep(1)
+        else:
+            site.faults.append(wait)
+        return handler.path == "/"
+
+    site.faults.append(wait)
+    assert main.run(["verify", f"{site.url}/lenet", "--prefix", "sha-", "--time-limit", "0.3"]) == 2
+    assert "the time limit of 0.3 s has passed" in capsys.readouterr().err
 
 
 def test_findings_at_urls_are_known_by_them(site: WebServer, lenet: Path, tmp_path: Path) -> None:
