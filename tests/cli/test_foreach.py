@@ -221,11 +221,11 @@ def test_a_torn_last_line_is_dropped(models: Path, inline: list[Task], tmp_path:
     manifest = tmp_path / "run.jsonl"
     list(gs.foreach("models/*", ["check", "{}"], manifest=manifest))
     whole = manifest.read_bytes()
-    for cut in (1, len(whole.splitlines()[-1])):
+    for cut, again in ((1, []), (2, ["models/nin-symbol.json"]), (len(whole.splitlines()[-1]), ["models/nin-symbol.json"])):
         manifest.write_bytes(whole[:-cut])
         inline.clear()
         list(gs.foreach("models/*", ["check", "{}"], manifest=manifest))
-        assert [task.model.graph for task in inline] == ["models/nin-symbol.json"]
+        assert [task.model.graph for task in inline] == again
         assert [line["source"] for line in lines(manifest)] == [line["source"] for line in map(json.loads, whole.splitlines())]
 
 
@@ -240,13 +240,29 @@ def test_any_file_name_is_a_line_of_the_manifest(models: Path, inline: list[Task
 
 
 def test_a_file_that_is_not_a_manifest_is_left_alone(models: Path, tmp_path: Path) -> None:
-    for text in ("notes\n", '{"source": "a"}\n[1]\n', "notes"):
+    line = '{"source":"a","command":["check"],"result":"done"}\n'
+    others = ('{"source":"a","target":"b"}', '{"source":"a"}\n', '{"source":', "{", '{"source":"a","result":"done"}\n',
+              f"{line}{{}}", f'{line}{{"source":"b"}}', f"{line}notes", f"{line}\n{line}")  # fmt: skip
+    for text in ("notes\n", '{"source": "a"}\n[1]\n', "notes", *others):
         (tmp_path / "notes.txt").write_text(text)
         with pytest.raises(InputError, match="is not one of a manifest"):
             gs.foreach("models/*", ["check", "{}"], manifest="notes.txt")
         assert (tmp_path / "notes.txt").read_text() == text
     with pytest.raises(OutputError):
         gs.foreach("models/*", ["check", "{}"], manifest="nowhere/run.jsonl")
+
+
+def test_a_line_that_the_disk_has_no_room_for_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest, write = Manifest(str(tmp_path / "run.jsonl")), os.write
+    result = Result(source="a", command=("check", "{}"), result="done")
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:9]))
+    with pytest.raises(OutputError, match="the disk is full"):
+        manifest.append(result)
+    monkeypatch.undo()
+    assert (tmp_path / "run.jsonl").read_bytes() == b""
+    manifest.append(result)
+    manifest.close()
+    Manifest(str(tmp_path / "run.jsonl")).close()
 
 
 def test_one_run_at_a_time_writes_a_manifest(models: Path) -> None:
