@@ -12,7 +12,7 @@ from graphshare.fleet.listing import list_models
 from graphshare.fleet.manifest import Manifest
 from graphshare.fleet.records import FleetModel, Killed, Result, Run, Task
 from graphshare.fleet.slots import run_in_slots
-from graphshare.fleet.tasks import Template, make_task, refuse_collisions, refuse_template
+from graphshare.fleet.tasks import Template, make_task, refuse_collisions, refuse_escapes, refuse_template
 from graphshare.fleet.work import make_unfinished
 from graphshare.formats.staged_file import may_overwrite
 from graphshare.resources import parse_size
@@ -83,7 +83,7 @@ def foreach(
 
     Raises:
         InputError: a pattern matches no model, or the manifest cannot be read.
-        RefusedError: two models would be written to one place, or one in place of an input.
+        RefusedError: two models would be written to one place, one in place of an input, or one outside of the outputs' folder.
         UsageError: the command does not name the model, or options contradict each other.
     """
     settings = msgspec.structs.replace(settings, out=local_path(settings.out))
@@ -91,6 +91,7 @@ def foreach(
     refuse_template(template, settings.out)
     size = parse_size(settings.max_memory) if isinstance(settings.max_memory, str) else settings.max_memory
     models = list_models(patterns)
+    refuse_escapes(template, models, settings.out)
     refuse_collisions(template, models, settings.out)
     manifest = Manifest(settings.manifest) if settings.manifest else None
 

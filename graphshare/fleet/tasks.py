@@ -12,6 +12,7 @@ from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.fleet.listing import iter_sources, name_of, stem_of
 from graphshare.fleet.records import FleetModel, Task
 from graphshare.formats.paths import base_name, join, real_path, split
+from graphshare.text.urls import is_url, leaves_folder
 
 Content = Literal["graph", "params", "map"]
 _MOST = 5  # collisions that are listed
@@ -72,6 +73,30 @@ def _place(content: str, model: FleetModel, out: str) -> str:
         folder = os.path.dirname(relative)
         return join(out, os.path.join(folder, base_name(model.params))) if model.params else ""
     return join(out, stem_of(relative) + ("-map.json" if content == "map" else content))
+
+
+def leads_outside(relative: str, *, on_windows: bool) -> bool:
+    """Return whether a relative path may lead out of the folder to which it is joined, or means another one on Windows."""
+    if on_windows and ("\\" in relative or any(part[1:2] == ":" for part in relative.split("/"))):
+        return True
+    return relative.startswith("/") or ".." in relative.split("/")
+
+
+def refuse_escapes(template: Template, models: Iterable[FleetModel], out: str) -> None:
+    """Refuse models whose outputs would not stay below ``out``. Raises RefusedError; the first are listed."""
+    if not template.outputs:
+        return
+    on_windows = os.name == "nt" and not is_url(out)
+    faults: list[Fault] = []
+    for model in models:
+        relative = model.relative if is_url(model.graph) else model.relative.replace(os.sep, "/")
+        if leads_outside(relative, on_windows=on_windows) or (is_url(out) and leaves_folder(relative)):
+            hint = "name its folder as it is, without wildcards in place of the two dots"
+            faults.append(Fault(f"its outputs would not stay below {out}", where=model.graph, hint=hint))
+            if len(faults) == _MOST:
+                break
+    if faults:
+        raise RefusedError(faults)
 
 
 def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str) -> None:
