@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import struct
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -160,6 +162,34 @@ def test_headers_inside_of_an_archive_are_compared_with_its_directory(site: WebS
         for place in (str(tmp_path), site.url):
             with pytest.raises(gs.GraphshareError, match=f'{file}.npz: record 1 "arg:w1": cannot be read: {reason}'):
                 gs.list_params(f"{place}/{file}.npz")
+
+
+@pytest.mark.parametrize("size", ["9" * 20, "9" * 5000, "\u0663" * 3, "*"])
+def test_a_range_of_a_size_that_no_file_has(
+    size: str, site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def send_range(handler: web_server.Handler) -> bool:
+        handler.wfile.write(
+            f"HTTP/1.1 206 OK\r\nContent-Length: 9\r\nContent-Range: bytes 0-8/{size}\r\n\r\n123456789".encode()
+        )
+        return True
+
+    site.faults.append(send_range)
+    assert inspect(f"{site.url}/lenet-symbol.json") == 2
+    assert (
+        capsys.readouterr().err == f"error: {site.url}/lenet-symbol.json: the server sent another range than it was asked for\n"
+    )
+
+
+@pytest.mark.parametrize("size", ["9" * 8000, "\u00b2"])
+def test_a_length_of_too_many_digits_is_none(size: str) -> None:
+    pieces = [b"x", b""]
+
+    async def read(size: int) -> bytes:
+        return pieces.pop(0)
+
+    response = SimpleNamespace(headers={"Content-Length": size}, content=SimpleNamespace(read=read))
+    assert asyncio.run(ranges._read_whole(response, "http://h/x")) == b"x"
 
 
 def test_requests_that_fail_are_repeated(site: WebServer, lenet: Path) -> None:
