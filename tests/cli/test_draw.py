@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tests.processes import ROOT, done, files_in, graphshare, refused
+from tests.processes import ROOT, done, files_in, graphshare, refused, write_json
+from tests.symbols import document, operator, variable
 
 LENET = str(ROOT / "fixtures" / "lenet-symbol.json")
 
@@ -38,3 +39,14 @@ def test_the_map_of_a_rewrite_highlights(tmp_path: Path) -> None:
     assert text.count('class="operator highlight') == 13
     refused(graphshare("draw", LENET, "--highlight", "m", cwd=tmp_path), "m: names no node")
     refused(graphshare("draw", LENET, "--highlight", os.devnull), "is not a map")
+
+
+def test_a_line_names_3_shapes_and_only_hints_at_more(tmp_path: Path) -> None:
+    for indices, label in (("(0, 1, 3)", r" 1 \n 2 \n 7 "), ("(0, 1, 3, 6)", r" 1 \n 2 \n 3 \n … ")):
+        count = indices.count(",") + 1
+        nodes = [variable("x"), operator("_split_v2", "parts", [0], attrs={"indices": indices, "axis": "0"})]
+        attrs = {"num_args": str(count), "dim": "0"}
+        nodes.append(operator("Concat", "whole", [(1, part, 0) for part in range(count)], attrs=attrs))
+        write_json(tmp_path / "parts.json", document(nodes, [2]))
+        drawn = done(graphshare("draw", "parts.json", "--shape", "x=10", cwd=tmp_path)).stdout.decode()
+        assert f'  n0 -> n1 [class="data", label="{label}"];' in drawn.splitlines()

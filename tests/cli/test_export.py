@@ -180,6 +180,13 @@ def test_free_sizes(folder: Path) -> None:
     assert not (folder / "x.onnx").exists()
 
 
+def test_an_array_in_an_attribute_is_the_same_for_all_sizes(tmp_path: Path) -> None:
+    write_json(tmp_path / "ones.json", document([variable("data"), operator("ones_like", "ones", [0])], [1]))
+    done(graphshare("export", "ones.json", "--shape", "data=4,3", "--dynamic-batch", "-o", "ones.onnx", cwd=tmp_path))
+    (ones,) = run_model(tmp_path / "ones.onnx", data=np.zeros((7, 3), "float32"))
+    np.testing.assert_array_equal(ones, np.ones((7, 3), "float32"))
+
+
 def test_a_batch_whose_samples_mix_is_refused_by_name(tmp_path: Path) -> None:
     nodes = [variable("data"), operator("SoftmaxActivation", "soft", [0]), operator("mean", "all", [1], axis="0")]
     write_json(tmp_path / "mixing.json", document(nodes, [2]))
@@ -216,6 +223,13 @@ def test_the_hint_leaves_a_part_that_can_be_exported(unsupported: Path) -> None:
     done(graphshare(*arguments, "-o", "part", cwd=unsupported))
     model = load(unsupported / "part")
     assert export(model, unsupported / "part.onnx", shapes=SHAPE).proof
+
+
+def test_without_a_part_that_can_be_exported_there_is_no_hint(tmp_path: Path) -> None:
+    write_json(tmp_path / "lq.json", document([variable("data"), operator("_linalg_gelqf", "lq", [0])], [(1, 0, 0), (1, 1, 0)]))
+    text = refused(graphshare("export", "lq.json", "--shape", "data=2,3", "-o", "x.onnx", cwd=tmp_path))
+    reason = "operator _linalg_gelqf cannot be exported: ONNX has no decomposition into orthogonal matrices"
+    assert text == f'error: lq.json (node "lq"): {reason}\n'
 
 
 def test_a_domain_of_their_own_for_the_others(unsupported: Path) -> None:

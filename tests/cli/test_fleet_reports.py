@@ -18,6 +18,7 @@ from graphshare.fleet.spool import Spool
 from graphshare.fleet.summary import Summary
 from graphshare.formats.schema import explain
 from tests.cli.test_foreach import inline, models
+from tests.processes import graphshare
 
 __all__ = ["inline", "models"]  # fixtures
 
@@ -139,6 +140,20 @@ def test_the_summary_keeps_the_first_failures_only() -> None:
         summary.add(result(i, "failed" if i % 2 else "done", error="x", was_skipped=i < 4))
     assert (summary.done, summary.failed, summary.skipped, summary.total, summary.exit_code) == (15, 15, 4, 30, 2)
     assert len(summary.first) == 10
+
+
+def test_the_first_10_failures_are_printed_and_the_rest_counted(tmp_path: Path) -> None:
+    names = [f"m{number:02}.json" for number in range(12)]
+    command = ("foreach", "*.json", "--jobs", "1", "--", "inspect", "{}")
+    for count, rest in ((10, []), (12, ["and 2 more; --report json or a manifest has all of them"])):
+        for name in names[:count]:
+            (tmp_path / name).write_text("[]")
+        run = graphshare(*command, cwd=tmp_path)
+        lines = run.stdout.decode().splitlines()
+        assert run.returncode == 2
+        assert [line.partition(": ")[0] for line in lines[:10]] == [f"failed {name}" for name in names[:10]]
+        assert [line for line in lines if " more" in line] == rest
+        assert lines[-1] == f"{count} models: 0 done, {count} failed"
 
 
 def test_progress_on_a_terminal_and_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

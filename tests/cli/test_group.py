@@ -333,3 +333,13 @@ def test_two_batches_wait_for_no_common_barrier(tmp_path: Path) -> None:
     refused(graphshare("group", "a.json", "b.json", "-o", "x.json", cwd=tmp_path), "the key of _contrib_SyncBatchNorm 'bn'")
     done(graphshare("group", "a.json", "b.json", "--on-collision", "prefix", "-o", "x.json", cwd=tmp_path))
     assert [n["attrs"]["key"] for n in nodes_of(tmp_path / "x.json") if n["op"] != "null"] == ["bn", "b-bn"]
+
+
+def test_prefixes_after_the_name_of_the_file_are_numbered(tmp_path: Path) -> None:
+    write_json(tmp_path / "head-symbol.json", document([variable("data"), operator("relu", "act", [0])], [1]))
+    command = ("group", *["head-symbol.json"] * 4, "--on-collision", "prefix", "-o", "all.json")
+    said = done(graphshare(*command, cwd=tmp_path)).stderr.decode()
+    assert "outputs: act_output, head-act_output, head-2-act_output, head-3-act_output\n" in said
+    written = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
+    names = [node["name"] for node in written["nodes"]]
+    assert names[::2] == ["data", "head-data", "head-2-data", "head-3-data"]

@@ -155,6 +155,17 @@ def test_names_and_shapes_that_do_not_fit(folder: Path) -> None:
     refused(graphshare(*base, "--feed", "data.npy", cwd=folder), "--feed NAME=data.npy")
 
 
+def test_scores_for_proposals_come_in_pairs(tmp_path: Path) -> None:
+    inputs = [variable("scores"), variable("deltas"), variable("info")]
+    attrs = {"rpn_post_nms_top_n": "2", "scales": "(8,)", "ratios": "(1,)"}
+    write_json(tmp_path / "rpn.json", document([*inputs, operator("_contrib_Proposal", "rpn", [0, 1, 2], attrs=attrs)], [3]))
+    shapes = ("--shape", "scores=1,3,4,4", "--shape", "deltas=1,6,4,4", "--shape", "info=1,3")
+    reason = "3 scores are not one of background and one of foreground for each anchor"
+    refused(graphshare("run", "rpn.json", *shapes, "--random", "0", cwd=tmp_path), 'node "rpn"', reason)
+    shown = done(graphshare("inspect", "rpn.json", "--shape", "info=1,3", cwd=tmp_path)).stdout.decode()  # of no known scores
+    assert "\noutputs           rpn_output ?x5\n" in shown
+
+
 def test_files_that_are_no_arrays(folder: Path) -> None:
     np.save(folder / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
     np.savez(folder / "objects.npz", data=np.array([{}], dtype=object))

@@ -248,6 +248,13 @@ def test_two_variables_of_one_name(tmp_path: Path) -> None:
     refused(graphshare("share", "one", "--doctor", "tie", "-o", "x", cwd=tmp_path), "nothing to repair")
 
 
+def test_four_variables_of_one_name_are_numbered_in_turn(tmp_path: Path) -> None:
+    nodes = [*map(variable, ("x", "x", "x", "x_2", "x")), operator("add_n", "sum", range(5), attrs={"num_args": "5"})]
+    write_json(tmp_path / "net.json", document(nodes, [5]))
+    done(graphshare("share", "net.json", "--doctor", "separate", "-o", "out.json", cwd=tmp_path))
+    assert [node["name"] for node in nodes_of(tmp_path / "out.json")] == ["x", "x_1", "x_3", "x_2", "x_4", "sum"]
+
+
 def test_rename_by_pattern_and_back(folder: Path) -> None:
     done(graphshare("rename", "net", "--match", "*/fc_*", "--to", "fc_{2}.{1}", "--map-out", "m.json", "-o", "new", cwd=folder))
     assert keys_of(folder / "new-0000.params")[0] == "arg:fc_weight.left"
@@ -357,6 +364,18 @@ def test_rules_explain(folder: Path) -> None:
         assert (found["kind"], found["effect"], found["result"]) == (kind, effect, result)
     refused(graphshare("rules", "explain", "rihgt/fc", *options, cwd=folder), "did you mean 'right/fc'")
     refused(graphshare("rules", "explain", "a/w", "--override", "a=b", "--override", "b=a", cwd=folder), "cycle: a -> b -> a")
+
+
+def test_rules_explain_prefixes_step_by_step(folder: Path) -> None:
+    rules = write_rules(folder, {"strip": "old_"}, {"prefix": "new_"}, {"variable_scope": "net"})
+    said = done(graphshare("rules", "explain", "old_w", "--rules", rules, cwd=folder)).stdout.decode()
+    assert said.splitlines() == [
+        "old_w (parameter)",
+        "  1. old_w -> w  by strip 'old_' (rules.json: $.rules[0])",
+        "  2. w -> new_w  by prefix 'new_' (rules.json: $.rules[1])",
+        "  3. new_w -> net/new_w  by variable scope 'net' (rules.json: $.rules[2])",
+        "  net/new_w",
+    ]
 
 
 def test_rules_check(folder: Path) -> None:

@@ -171,6 +171,23 @@ def test_many_files_show_how_many_are_checked(folder: Path) -> None:
     assert re.search(r"\rchecking  [█░]+ +\d+%  [\d,]+ files/s  \d+:\d\d left", shown)
 
 
+def test_a_bar_is_for_terminals_that_move_their_cursor(folder: Path) -> None:
+    """The clock of the command goes on by two seconds at each look, so that small work takes long."""
+    clock = "import itertools, time\nseconds = itertools.count(0.0, 2.0)\ntime.monotonic = lambda: next(seconds)\n"
+    (folder / "sitecustomize.py").write_text(clock)
+    path = os.pathsep.join(map(str, (folder, ROOT)))
+    command = ("duplicate", "lenet", "--prefix", "b-", "-o", "out")
+    shown, code = at_terminal(*command, cwd=folder, PYTHONPATH=path)
+    assert code == 0
+    drawn = re.findall(r"\r([a-z ]+)  [█░]{24} +\d+%  [\d.]+ (?:nodes|kB)/s  \d:\d\d left\x1b\[K", shown)
+    assert list(dict.fromkeys(drawn)) == ["duplicating", "writing", "copying parameters"]
+    assert shown.index("branch (original)") > shown.rindex("\r\x1b[K")
+    dumb, code = at_terminal(*command, cwd=folder, PYTHONPATH=path, TERM="dumb")
+    piped = done(graphshare(*command, cwd=folder, PYTHONPATH=path)).stderr.decode()
+    assert (code, dumb.replace("\r\n", "\n")) == (0, piped)
+    assert piped.startswith("branch (original): 31 nodes, inputs data, softmax_label\nbranch b-: ")
+
+
 def test_the_bar_waits_for_a_second_and_shows_no_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 0.0, 0.5, 0.95, 0.96, 1.2])
     monkeypatch.setattr("graphshare.cli.progress.monotonic", lambda: next(clock))

@@ -186,3 +186,16 @@ def test_masks_of_dropout_are_shared_by_twins(folder: Path) -> None:
     arguments = ("--shape", "data=4,6", "--random-params", "1", "--train-step")
     answer = done(graphshare("verify", "two.json", *arguments, cwd=folder)).stdout.decode()
     assert "ok   training    0 tied, 1 copied: will drift" in answer
+
+
+def test_verify_lists_20_parameters_that_drift_and_counts_the_rest(folder: Path) -> None:
+    names = [f"w{number}_weight" for number in range(22)]
+    nodes = [variable("data"), *map(variable, names), operator("add_n", "sum", range(1, 23), attrs={"num_args": "22"})]
+    nodes += [operator("elemwise_mul", "product", [0, 23]), operator("MakeLoss", "loss", [24])]
+    write_json(folder / "many.json", document(nodes, [25]))
+    done(graphshare("duplicate", "many.json", "--prefix", "sha-", "-o", "two.json", cwd=folder))
+    arguments = ("--shape", "data=3", "--random-params", "0", "--train-step")
+    lines = done(graphshare("verify", "two.json", *arguments, cwd=folder)).stdout.decode().splitlines()
+    drifting = [line.split(":")[0].strip() for line in lines if ": copied: will drift, " in line]
+    assert drifting == [f"'{name}' and 'sha-{name}'" for name in names[:20]]
+    assert lines[-2] == "       and 2 more that drift (--format json lists all)"

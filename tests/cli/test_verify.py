@@ -73,6 +73,23 @@ def test_both_modes_hold(siam: Path) -> None:
     assert len(found["branches"][0]["rounds"]) == 2
 
 
+def test_the_report_as_text_names_both_sides_of_each_branch(tmp_path: Path) -> None:
+    for mode, name in (("copy", "siam"), ("batch", "joined")):
+        done(graphshare("duplicate", FIXTURES / "blog", "--prefix", "sha-", "--mode", mode, "-o", name, cwd=tmp_path))
+    run = done(graphshare("verify", "siam", "--shape", "data=1,1,3,3", cwd=tmp_path))
+    assert run.stdout.decode().splitlines() == [
+        "(original) and sha-",
+        "  ok   structure   4 pairs of nodes, 2 operators, the same but for names",
+        "  ok   parameters  0 tied, 1 equal byte for byte",
+        "  ok   values      1 output compared, 1 bit for bit, max abs 0",
+        "EQUAL: sha- and the original, bit for bit",
+    ]
+    run = done(graphshare("verify", "joined", "--shape", "data=1,1,3,3", cwd=tmp_path))
+    headline, structure, *_ = run.stdout.decode().splitlines()
+    assert headline == "runs of their own and (original)"
+    assert structure == "  ok   structure   one run of 3 operators for all branches"
+
+
 def test_the_blog_gives_42_in_both_branches(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([[[[1, 2, 3]] * 3]], "float32"))
     done(graphshare("duplicate", FIXTURES / "blog", "--prefix", "sha-", "-o", "siam", cwd=tmp_path))

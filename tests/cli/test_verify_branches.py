@@ -216,6 +216,20 @@ def test_older_generations_are_upgraded_as_run_upgrades_them(tmp_path: Path) -> 
         done(graphshare(*printed, "--shape", "data=2,5", cwd=tmp_path))
 
 
+def test_casts_of_an_older_generation_are_part_of_what_is_compared(tmp_path: Path) -> None:
+    """They are not removed where an operator without a kernel leaves structure and parameters alone to compare."""
+    for dtype in ("float16", "float32"):
+        nodes = [variable("x"), operator("amp_cast", "cast", [0], attrs={"dtype": dtype}), variable("gamma"), variable("beta")]
+        nodes += [operator("BatchNorm", "bn", [1, 2, 3]), operator("_contrib_fft", "fft", [4])]
+        write_json(tmp_path / f"{dtype}.json", document(nodes, [5], version=None))
+    arguments = ("verify", "float16.json", "--allow-unsupported", "--against")
+    same = done(graphshare(*arguments, "float16.json", cwd=tmp_path)).stdout.decode().splitlines()
+    assert same[1] == "  ok   structure   8 pairs of nodes, 3 operators, the same but for names"
+    other = graphshare(*arguments, "float32.json", cwd=tmp_path)
+    assert other.returncode == 1
+    assert "'cast' and 'cast': attributes dtype 'float16' and 'float32'" in other.stdout.decode()
+
+
 def test_a_map_of_a_file_that_implies_variables_pairs_the_heads(tmp_path: Path) -> None:
     nodes = [variable(name) for name in ("data", "bn_gamma", "bn_beta")]
     attrs = {"eps": "0.001", "fix_gamma": "False"}

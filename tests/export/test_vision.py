@@ -118,6 +118,12 @@ def test_dropout_that_is_always_active_is_refused() -> None:
     assert "it has the mode always" in refusal("Dropout", {"mode": "always"}, normal(2, 3))
 
 
+def test_an_image_of_one_channel_keeps_its_light() -> None:
+    image = normal(4, 5, 1)
+    (output,), _ = compare("_image_adjust_lighting", {"alpha": "(1, 2, 3)"}, image)
+    np.testing.assert_array_equal(output, image)
+
+
 @pytest.mark.parametrize("op", ["softmax", "softmin", "log_softmax"])
 @pytest.mark.parametrize("out", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])

@@ -144,6 +144,21 @@ def test_the_headers_of_a_large_archive_are_requested_together(site: WebServer, 
         assert sum(site.sent) < 100_000
 
 
+def test_headers_inside_of_an_archive_are_compared_with_its_directory(site: WebServer, tmp_path: Path) -> None:
+    np.savez(tmp_path / "good.npz", **{f"arg:w{number}": np.full(100_000, number, "uint8") for number in range(3)})
+    good = (tmp_path / "good.npz").read_bytes()
+    name = good.index(b"arg:w1.npy")
+    (tmp_path / "name.npz").write_bytes(good[:name] + b"arg:w9.npy" + good[name + 10 :])
+    (tmp_path / "mark.npz").write_bytes(good[: name - 30] + b"PK\3\5" + good[name - 26 :])
+    listing = gs.list_params(f"{site.url}/good.npz")
+    assert [array.key for array in listing.arrays] == ["arg:w0", "arg:w1", "arg:w2"]
+    assert len(site.requests) == 4  # the ends of the file, and the headers of the two arrays that are not at its start
+    for file, reason in (("name", "File name in directory 'arg:w1.npy'"), ("mark", "Bad magic number for file header")):
+        for place in (str(tmp_path), site.url):
+            with pytest.raises(gs.GraphshareError, match=f'{file}.npz: record 1 "arg:w1": cannot be read: {reason}'):
+                gs.list_params(f"{place}/{file}.npz")
+
+
 def test_requests_that_fail_are_repeated(site: WebServer, lenet: Path) -> None:
     site.faults += [web_server.unavailable, web_server.reset_in_body]
     assert gs.load(f"{site.url}/lenet-symbol.json").graph.nodes

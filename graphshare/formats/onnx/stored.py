@@ -218,11 +218,12 @@ class OnnxSource(Source, frozen=True, eq=False):
 
     def name_faults(self, graph: Graph) -> Iterator[tuple[str, Node]]:
         """Yield the names that two values have."""
-        owners: dict[str, Node] = {}
+        taken: set[str] = set()
         for node in graph.nodes:
-            for name in outputs_of(node):
-                if name and owners.setdefault(name, node) is not node:
+            for name in filter(None, outputs_of(node)):
+                if name in taken:
                     yield f"two values would be called {name!r}, and a name stands for one value", node
+                taken.add(name)
 
     def remarks(self) -> Iterator[str]:
         """Yield what a written model has otherwise than its file, or does not follow."""

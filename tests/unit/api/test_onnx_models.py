@@ -85,6 +85,18 @@ def run(path: Path, x: np.ndarray) -> list[np.ndarray]:
     return session.run(None, {node.name: x for node in session.get_inputs()})
 
 
+@pytest.mark.parametrize("producer", ["", "pytorch"])
+def test_a_model_is_known_by_its_first_fields_whatever_its_name(tmp_path: Path, producer: str) -> None:
+    model = make_model()
+    model.producer_name = producer
+    (tmp_path / "weights").write_bytes(model.SerializeToString())
+    assert gs.inspect(tmp_path / "weights").generation == "ONNX (IR 8, operator set ai.onnx 18)"
+    model.producer_name = "a\1b"  # the start of some other message
+    (tmp_path / "other").write_bytes(model.SerializeToString())
+    with pytest.raises(gs.GraphshareError, match="other: is not a symbol file: it starts with 08 08 12 03 61 01 62"):
+        gs.inspect(tmp_path / "other")
+
+
 @pytest.mark.parametrize("mode", ["tie", "copy"])
 def test_branches_compute_the_same(path: Path, tmp_path: Path, mode: str) -> None:
     result = gs.duplicate(gs.load(path), ["b-", "c-"], mode=mode)
@@ -235,6 +247,35 @@ def test_names_of_two_values_are_all_listed(tmp_path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), tmp_path / "m.onnx")
     with pytest.raises(RefusedError, match="two values would be called 'p-b'"):
         gs.duplicate(tmp_path / "m.onnx", "p-")
+
+
+def save_split(path: Path, outputs: list[str], *more: onnx.NodeProto) -> Path:
+    """Write a model that splits its input x in two; its ``Split`` is known as the first of ``outputs``."""
+    nodes = [helper.make_node("Split", ["x"], outputs, axis=1, num_outputs=2), *more]
+    graph = helper.make_graph(nodes, "g", [value("x")], [value(output, None) for node in nodes for output in node.output])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), path)
+    return path
+
+
+def test_a_group_does_not_give_two_values_one_name(tmp_path: Path) -> None:
+    one, other = save_split(tmp_path / "one.onnx", ["a", "p-d"]), save_split(tmp_path / "other.onnx", ["c", "d"])
+    with pytest.raises(gs.GraphshareError) as error:
+        gs.group([one, other], prefixes=["", "p-"])
+    (fault,) = error.value.faults
+    assert fault.message == "two values would be called 'p-d', and a name stands for one value"
+    assert (fault.node, fault.hint) == ("p-c", "choose another prefix, or rename one of them first")
+
+
+@pytest.mark.parametrize(
+    ("name", "new", "node"), [("r", "b", "b"), ("b", "r", "r"), ("x", "b", "a"), ("a", "b", "b"), ("b", "a", "a")]
+)
+def test_a_rename_does_not_give_two_values_one_name(tmp_path: Path, name: str, new: str, node: str) -> None:
+    path = save_split(tmp_path / "m.onnx", ["a", "b"], helper.make_node("Relu", ["x"], ["r"]))
+    with pytest.raises(gs.GraphshareError) as error:
+        gs.rename(path, names={name: new})
+    (fault,) = error.value.faults
+    assert fault.message == f"two values would be called {new!r}, and a name stands for one value"
+    assert fault.node == node
 
 
 def test_a_map_names_any_value_and_has_an_inverse(path: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from graphshare import GraphshareError
 from graphshare.builder import Session, initializers, placeholder, variable
 from graphshare.builder import operators as op
 from graphshare.errors import RefusedError
@@ -117,6 +118,14 @@ def test_unknown_names_foreign_variables_and_bad_values_are_refused() -> None:
             session.value(name)
     session.set_value("free", [[1.0]])
     assert session.var("free").shape == (1, 1)
+
+
+def test_xavier_says_which_shapes_it_fills() -> None:
+    with Session() as session:
+        variable("row", (2,), initializer=initializers.xavier())
+        reason = r"cannot fill \(2,\): xavier needs two axes or more, and the shape is \(2,\)$"
+        with pytest.raises(GraphshareError, match=reason):
+            session.value("row")
 
 
 def test_a_fraction_cannot_be_fed_to_an_integer_input() -> None:
