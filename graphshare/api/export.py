@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
@@ -38,9 +38,9 @@ from graphshare.formats.paths import base_name, extend
 from graphshare.resources import resource_limits
 from graphshare.text.format import format_names
 from graphshare.text.short_repr import ShortRepr
+from graphshare.verification.compare import tolerate_export
 from graphshare.verification.onnx_checker import require_judges
-from graphshare.verification.onnx_export import prove_export
-from graphshare.verification.onnx_proof import Proof
+from graphshare.verification.onnx_export import ExportReport, prove_export
 from graphshare.version import __version__
 
 
@@ -63,7 +63,7 @@ class Exported(ShortRepr, msgspec.Struct, frozen=True):
     dropped: tuple[str, ...]
     embedded: tuple[str, ...]
     notes: tuple[str, ...]
-    proof: Proof | None
+    proof: ExportReport | None
 
 
 def export(
@@ -127,7 +127,8 @@ def export(
             staged = stage_model(graph, path, stage, opset=opset, weights=weights, metadata=metadata, version=__version__)
             proof = None
             if verify and not instances[0].translated.custom:
-                proof = _prove(source, instances, staged, arrays, inputs, seed, tolerance)
+                parts = [(instance.static, instance.translated.names) for instance in instances]
+                proof = prove_export(source, parts, staged, arrays, inputs, seed, tolerate_export(tolerance))
                 if not proof:
                     raise DisprovedError(Fault(proof.verdict, where=path, hint="nothing was written"))
             stage.commit()
@@ -158,25 +159,6 @@ def _refuse_random(instance: Instance) -> None:
     ]
     if faults:
         raise RefusedError(faults)
-
-
-def _prove(
-    source: Checkpoint,
-    instances: Sequence[Instance],
-    staged: StagedModel,
-    feeds: Mapping[str, Any],
-    as_input: Sequence[str],
-    seed: int,
-    tolerance: float | None,
-) -> Proof:
-    """Prove the model at the sizes of each instance; feeds have those of the first."""
-    names = instances[0].translated.names
-    proof = prove_export(source, instances[0].static, names, staged, feeds, as_input, seed, tolerance)
-    for other in instances[1:]:
-        found = prove_export(source, other.static, other.translated.names, staged, {}, as_input, seed, tolerance)
-        outputs, first = (*proof.outputs, *found.outputs), proof.first or found.first
-        proof = msgspec.structs.replace(proof, outputs=outputs, first=first)
-    return proof
 
 
 def place_model(out: str, source: Checkpoint) -> str:
@@ -217,7 +199,7 @@ def _describe_source(source: Checkpoint) -> dict[str, str]:
     return {f"graphshare.{key}": value for key, value in metadata.items()}
 
 
-def _describe(instance: Instance, staged: StagedModel, opset: int, proof: Proof | None) -> Exported:
+def _describe(instance: Instance, staged: StagedModel, opset: int, proof: ExportReport | None) -> Exported:
     translated = instance.translated
     graph = translated.graph
     notes = list(instance.static.notes)

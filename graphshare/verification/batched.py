@@ -35,7 +35,7 @@ from graphshare.verification.compare import (
 from graphshare.verification.inputs import VerifyOptions, add_notes, describe_assigned
 from graphshare.verification.pairing import Side
 from graphshare.verification.report import BranchReport, ParameterResult, Report
-from graphshare.verification.runners import GraphRunner, Runner, SliceRunner
+from graphshare.verification.runners import GraphRunner, PartRunner, Runner
 from graphshare.verification.stages import Stage, engine_stage, value_stage
 
 T = TypeVar("T")
@@ -146,7 +146,7 @@ class _Runs:
         self._twins = {node: first for nodes in self._inputs for node, first in zip(nodes, self._inputs[0], strict=True)}
         self._feeds = feeds = [self._for_inputs(i, options.feeds) for i in range(len(graphs))]
         count = len(batch.graph.heads) // len(graphs)
-        self._parts = [slice(i * count, (i + 1) * count) for i in range(len(graphs))]
+        self._parts = [range(i * count, (i + 1) * count) for i in range(len(graphs))]
         self._refuse_unequal({node: array.shape for fed in feeds for node, array in fed.items()})
 
     def _for_inputs(self, number: int, given: Mapping[str, T]) -> dict[Node, T]:
@@ -168,10 +168,10 @@ class _Runs:
         other = tolerate_other_program(self._options.atol, self._options.rtol)
         for number in range(self._options.rounds):
             assigned = self._assign(number)
-            first: list[SliceRunner] = []
+            first: list[PartRunner] = []
             for engine, executor in executors.items():
                 whole = self._run_whole(assigned, engine, executor)
-                parts = [SliceRunner(whole, part.start, part.stop) for part in self._parts]
+                parts = [PartRunner(whole, part) for part in self._parts]
                 for i, (graph, each) in enumerate(zip(self._graphs, assigned, strict=True)):
                     alone = GraphRunner(graph.heads, each.values, each.inference, self._roles, executor, engine=engine)
                     names = [(f"{name} alone", name) for name in map(output_name, self._heads(i))]
@@ -183,7 +183,7 @@ class _Runs:
         return [tuple(each) for each in values], [tuple(each) for each in across]
 
     def _heads(self, number: int) -> Sequence[Entry]:
-        return self._batch.graph.heads[self._parts[number]]
+        return [self._batch.graph.heads[place] for place in self._parts[number]]
 
     def _assign(self, number: int) -> list[Assignment]:
         """Return the values of each branch in a round, of equal shapes."""
