@@ -60,16 +60,16 @@ def in_process(
     from graphshare.cli.main import run  # what imports this needs the command alone
 
     words = [os.fspath(argument) for argument in arguments]
-    out, said = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    out, messages = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with contextlib.ExitStack() as stack:
         stack.enter_context(patch.dict(os.environ, environment(), clear=True))
         stack.callback(os.chdir, Path.cwd())
         os.chdir(cwd or Path.cwd())
         stack.enter_context(_standard_input(data))
         stack.enter_context(contextlib.redirect_stdout(out))
-        stack.enter_context(contextlib.redirect_stderr(said))
+        stack.enter_context(contextlib.redirect_stderr(messages))
         code = run(words)
-    return subprocess.CompletedProcess(words, code, *(stream.buffer.getvalue() for stream in (out, said)))
+    return subprocess.CompletedProcess(words, code, *(stream.buffer.getvalue() for stream in (out, messages)))
 
 
 @contextlib.contextmanager

@@ -30,6 +30,11 @@ def knobs(*attributes: AttributeProto, inputs: Sequence[str] = ("left", "right")
     return [node]
 
 
+def apply_add() -> list[NodeProto]:
+    """Return an operator that reads the initializer ``weight``."""
+    return [helper.make_node("Add", ["left", "weight"], ["answer"])]
+
+
 def make_model(
     graph: GraphProto,
     functions: Sequence[onnx.FunctionProto] = (),
@@ -70,6 +75,12 @@ def place(where: str, nodes: Sequence[NodeProto], tensors: Iterable[TensorProto]
     outer = helper.make_node("Loop", ["count", "", "left"], ["result"], "outer", body=body)
     inputs.append(declare("count", (), INT64))
     return make_model(helper.make_graph([outer], "main", inputs, [declare("result")]))
+
+
+def fix_input(model: ModelProto, name: str, value: object) -> None:
+    """Put an initializer in the place of an input, so that no seed decides what is reached."""
+    model.graph.input.remove(next(declared for declared in model.graph.input if declared.name == name))
+    model.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
 
 
 def body_of(node: NodeProto) -> GraphProto:

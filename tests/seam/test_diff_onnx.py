@@ -15,7 +15,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
 import graphshare as gs
 from tests.processes import in_process
 from tests.seam.meaningless import MEANINGLESS, Edit, graph_of, place_rich
-from tests.seam.placed import BODIES, DOMAIN, FLOAT, OTHER, PLACES, body_of, declare, knobs, place, tensor, write
+from tests.seam.placed import BODIES, DOMAIN, FLOAT, OTHER, PLACES, apply_add, body_of, declare, knobs, place, tensor, write
 
 Change = tuple[ModelProto, ModelProto]
 
@@ -214,7 +214,6 @@ def test_a_change_of_one_operator_is_seen(where: str, what: str, tmp_path: Path)
     check_change(tmp_path, change, "answer", "fixed", "more", "left", "result", "Composed")
 
 
-_ADD = apply("Add", "left", "weight")
 TENSORS: dict[str, tuple[TensorProto, TensorProto]] = {
     "value": (tensor("weight", 1, 2), tensor("weight", 1, 3)),
     "dtype": (tensor("weight", 1, 2), tensor("weight", 1, 2, dtype="float64")),
@@ -232,7 +231,7 @@ TENSORS: dict[str, tuple[TensorProto, TensorProto]] = {
 )
 def test_a_change_of_an_initializer_is_seen(where: str, what: str, tmp_path: Path) -> None:
     before, after = TENSORS[what]
-    check_change(tmp_path, (place(where, _ADD, [before]), place(where, _ADD, [after])), "weight", "result")
+    check_change(tmp_path, (place(where, apply_add(), [before]), place(where, apply_add(), [after])), "weight", "result")
 
 
 @pytest.mark.parametrize("where", ["graph", pytest.param("If", marks=unseen("initializers of bodies are not compared"))])
@@ -242,7 +241,7 @@ def test_a_change_of_a_sparse_initializer_is_seen(where: str, after: onnx.Sparse
     for value in (sparse(), after):
         value = copy.deepcopy(value)
         value.values.name = "weight"
-        model = place(where, _ADD, [tensor("weight", 1, 2)])
+        model = place(where, apply_add(), [tensor("weight", 1, 2)])
         graph = graph_of(model)
         del graph.initializer[:]
         graph.sparse_initializer.append(value)
@@ -254,7 +253,7 @@ def test_a_change_of_a_sparse_initializer_is_seen(where: str, after: onnx.Sparse
 
 
 def simple() -> ModelProto:
-    return place("graph", _ADD, [tensor("weight", 1, 2)])
+    return place("graph", apply_add(), [tensor("weight", 1, 2)])
 
 
 def calling() -> ModelProto:
@@ -277,7 +276,7 @@ def choosing() -> ModelProto:
 
 
 def annotated(where: str = "weight") -> ModelProto:
-    model = place("graph", _ADD, [tensor("weight", 1, 2), tensor("scale", 0.5), tensor("finer", 0.25)])
+    model = place("graph", apply_add(), [tensor("weight", 1, 2), tensor("scale", 0.5), tensor("finer", 0.25)])
     annotate(model.graph, where)
     return model
 

@@ -109,12 +109,12 @@ class Place:
     def scrub(self, text: bytes, spelled: Spelled) -> str:
         """Return a text with one word for every name of the model, its file and its parameter file."""
         folders = "|".join(re.escape(where) for where in (self.folder.as_uri(), str(self.folder), self.url))
-        found = text.decode().replace("<stdin>", "FILE").replace(f'"{spelled.word}"', '"FILE"')
-        found = re.sub(rf"((?:{folders})/(?:mxnet|onnx)/)?\bsiam(-symbol\.json|\.onnx|\.bin)(\.gz)?\b", "FILE", found)
-        found = re.sub(rf"(?:{folders})/(?:mxnet|onnx)/siam-0000\.params", "PARAMS", found)
-        found = re.sub(rf"(?:{folders})/(?:mxnet|onnx)/siam\b|(?<=digraph \")siam(?=\")", "FILE", found)
-        found = re.sub(r'"size":\d+,("sha256":"\w+","modified":\d+|"etag":"\\"[^"]+"")', "IDENTITY", found)
-        return re.sub(r'"[a-z_]*seconds": ?(\{[^}]*\}|[-\d.e]+)|\bin [\d.]+ s\b', "TIME", found)
+        cleaned = text.decode().replace("<stdin>", "FILE").replace(f'"{spelled.word}"', '"FILE"')
+        cleaned = re.sub(rf"((?:{folders})/(?:mxnet|onnx)/)?\bsiam(-symbol\.json|\.onnx|\.bin)(\.gz)?\b", "FILE", cleaned)
+        cleaned = re.sub(rf"(?:{folders})/(?:mxnet|onnx)/siam-0000\.params", "PARAMS", cleaned)
+        cleaned = re.sub(rf"(?:{folders})/(?:mxnet|onnx)/siam\b|(?<=digraph \")siam(?=\")", "FILE", cleaned)
+        cleaned = re.sub(r'"size":\d+,("sha256":"\w+","modified":\d+|"etag":"\\"[^"]+"")', "IDENTITY", cleaned)
+        return re.sub(r'"[a-z_]*seconds": ?(\{[^}]*\}|[-\d.e]+)|\bin [\d.]+ s\b', "TIME", cleaned)
 
     def _answer_by_path(self, command: str, model: str) -> Answer:
         return self.answer(command, self.spell(model, "path"), model)

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import AttributeProto, ModelProto, NodeProto, helper, numpy_helper
+from onnx import AttributeProto, ModelProto, NodeProto, helper
 
 import graphshare as gs
 from tests.processes import done, in_process
 from tests.seam.meaningless import MEANINGLESS, place_rich
-from tests.seam.placed import PLACES, body_of, place, tensor, write
+from tests.seam.placed import PLACES, apply_add, body_of, fix_input, place, tensor, write
 
 pytest.importorskip("onnxruntime")
 
@@ -39,12 +39,6 @@ def check_equal(left: Path, right: Path) -> None:
         assert run.stdout.splitlines()[-1].endswith(b", bit for bit")
 
 
-def fix_input(model: ModelProto, name: str, value: object) -> None:
-    """Put an initializer in the place of an input, so that no seed decides what is reached."""
-    model.graph.input.remove(next(declared for declared in model.graph.input if declared.name == name))
-    model.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
-
-
 def place_unreached(where: str, nodes: list[NodeProto], tensors: tuple[onnx.TensorProto, ...] = ()) -> ModelProto:
     """Return the placed nodes in a branch that is not taken, or in a Loop of no steps."""
     model = place(where, nodes, tensors)
@@ -56,14 +50,13 @@ def place_unreached(where: str, nodes: list[NodeProto], tensors: tuple[onnx.Tens
 
 
 UNREACHED = ("If", "If in Loop", "Loop")
-_ADD = [helper.make_node("Add", ["left", "weight"], ["answer"])]
 _REASON = "verify says EQUAL: variables of bodies are compared by name"
 
 
 @pytest.mark.parametrize("where", [pytest.param(where, marks=wrong(_REASON)) for where in UNREACHED])
 @pytest.mark.parametrize("values", [(1, 3), (1, float("nan"))], ids=["number", "nan"])
 def test_initializers_of_bodies_are_compared(where: str, values: tuple[float, float], tmp_path: Path) -> None:
-    models = [place_unreached(where, _ADD, (tensor("weight", *numbers),)) for numbers in ((1, 2), values)]
+    models = [place_unreached(where, apply_add(), (tensor("weight", *numbers),)) for numbers in ((1, 2), values)]
     check_unequal(*(write(tmp_path / f"{name}.onnx", model) for name, model in zip("ab", models, strict=True)))
 
 
@@ -89,7 +82,7 @@ def test_operators_of_bodies_are_compared(where: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["tie", "copy"])
 @pytest.mark.parametrize("where", [pytest.param(where, marks=wrong(_REASON)) for where in UNREACHED])
 def test_initializers_of_bodies_are_compared_between_branches(where: str, mode: str, tmp_path: Path) -> None:
-    path = write(tmp_path / "model.onnx", place_unreached(where, _ADD, (tensor("weight", 1, 2),)))
+    path = write(tmp_path / "model.onnx", place_unreached(where, apply_add(), (tensor("weight", 1, 2),)))
     siam = tmp_path / "siam.onnx"
     gs.save(gs.duplicate(gs.load(path), "b_", mode=mode), siam)
     assert done(in_process("verify", siam)).stdout.splitlines()[-1] == b"EQUAL: b_ and the original, bit for bit"
