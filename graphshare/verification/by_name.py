@@ -251,12 +251,7 @@ def _order_heads(graph: Graph, names: Sequence[str]) -> list[Entry]:
 
 def _spread(options: VerifyOptions, graph: Graph, own: Collection[str] = ()) -> VerifyOptions:
     """Return options whose feeds and shapes hold for all branches of a graph; variables in ``own`` have a value."""
-    if not options.feeds and not options.shapes:
-        return options
-    twins = pair_twins(graph)
-    own = {*own, *options.feeds, *options.shapes}
-    feeds, shapes = twins.spread(options.feeds, own), twins.spread(options.shapes, own)
-    return msgspec.structs.replace(options, feeds=feeds, shapes=shapes)
+    return options.spread(pair_twins(graph), own) if options.feeds or options.shapes else options
 
 
 def _keep_names(options: VerifyOptions, names: Collection[str]) -> VerifyOptions:

@@ -76,6 +76,14 @@ class VerifyOptions(msgspec.Struct, frozen=True):
             name: create_executor(name, strict=self.strict_engine, forwards=self.rounds, alone=False) for name in self.engines
         }
 
+    def spread(self, twins: Twins, own: Collection[str] = ()) -> VerifyOptions:
+        """Return options whose feeds and shapes hold for twins that have none; variables in ``own`` have a value elsewhere."""
+        givers = twins.find_givers({**self.feeds, **self.shapes})
+        taken = [(name, giver) for name, giver in givers.items() if name not in own]
+        feeds = {name: self.feeds[giver] for name, giver in taken if giver in self.feeds}
+        shapes = {name: self.shapes[giver] for name, giver in taken if giver in self.shapes}
+        return msgspec.structs.replace(self, feeds={**self.feeds, **feeds}, shapes={**self.shapes, **shapes})
+
 
 class Setup(msgspec.Struct, frozen=True, eq=False):
     """The feeds and shapes of one branch, by variables of the reference; ``branch`` is None if both branches have the same."""
@@ -209,17 +217,12 @@ class BranchInputs:
 
 def _plan_setups(pair: HeadPairs, variables: Iterable[NodePair], twins: Twins, options: VerifyOptions) -> list[Setup]:
     """Return the feeds and shapes of the reference and of the branch; one where they are the same."""
+    options = options.spread(twins)
     setups = []
     for label in (pair.reference, pair.label):
-        feeds, shapes = {}, {}
-        for a, _ in variables:
-            names = twins.names(a)
-            order = [names[label], *(name for name in names.values() if name != names[label])]
-            name = next((name for name in order if name in options.feeds or name in options.shapes), names[label])
-            if name in options.feeds:
-                feeds[a] = options.feeds[name]
-            if name in options.shapes:
-                shapes[a] = options.shapes[name]
+        names = {a: twins.names(a)[label] for a, _ in variables}
+        feeds = {a: options.feeds[name] for a, name in names.items() if name in options.feeds}
+        shapes = {a: options.shapes[name] for a, name in names.items() if name in options.shapes}
         setups.append(Setup(label, feeds, shapes))
     first, second = setups
     if first.shapes == second.shapes and all(_is_same(first.feeds.get(a), second.feeds.get(a)) for a, _ in variables):
