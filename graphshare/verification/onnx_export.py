@@ -15,17 +15,16 @@ from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_by_prefi
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind
 from graphshare.checkpoint.model import Checkpoint
+from graphshare.checkpoint.save_onnx import ModelBytes
 from graphshare.errors import RefusedError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import Session
 from graphshare.execute.prepare import Prepared, prepare
 from graphshare.execute.static_shapes import StaticPart
-from graphshare.export_onnx.file import StagedModel
-from graphshare.formats.onnx.encode import encode_model
+from graphshare.formats.onnx.stored import outputs_of
 from graphshare.formats.params.lookup import RecordsByName, compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
 from graphshare.ir.graph import Entry, Node
-from graphshare.ir.onnx import ExternalData, OnnxModel, ValueInfo
 from graphshare.ops.batch_norm.signature import BARRIER_KEYS
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
@@ -115,7 +114,7 @@ def _list_differing(branch: BranchReport) -> list[str]:
 def prove_export(
     source: Checkpoint,
     parts: Sequence[tuple[StaticPart, Names]],
-    staged: StagedModel,
+    staged: ModelBytes,
     feeds: Mapping[str, Array],
     as_input: Collection[str],
     seed: int,
@@ -134,7 +133,8 @@ def prove_export(
     rounds = []
     branches: tuple[BranchReport, ...] = ()
     data = staged.read()
-    _check(staged, data, parts[0][0])
+    operators = {node.name for node in parts[0][0].part.nodes if not node.is_variable}
+    check_model(data, operators, staged.folder if staged.has_external else "")
     session = Session(data, staged.folder)
     for number, (static, names) in enumerate(parts):
         ready = _prepare(source, static, {} if number else feeds, as_input, seed)
@@ -142,17 +142,11 @@ def prove_export(
         model = _StagedSession(session, staged, static, names)
         runner = SessionRunner(model, {names[node, 0]: array for node, array in inputs.items()})
         rounds.append(_compare_with_graph(static, ready, runner, tolerance))
-        if not number and rounds[0] and (pairs := list(_find_branches(source, static))):
+        if not number and rounds[0] and (pairs := list(_find_branches(source, static, inputs))):
             apart = _StagedSession(Session(data, staged.folder, merge_equal=False), staged, static, names)
             branches = tuple(_prove_branches(pairs, apart, static, names, inputs))
     report = BranchReport("the graph", "the model", (value_stage(rounds),), tuple(rounds), tolerance=tolerance)
     return ExportReport(branches, model=report, runtime=session.version)
-
-
-def _check(staged: StagedModel, data: bytes, static: StaticPart) -> None:
-    has_external = any(isinstance(tensor.data, ExternalData) for tensor in staged.proof.graph.initializers)
-    operators = {node.name for node in static.part.nodes if not node.is_variable}
-    check_model(data, operators, staged.folder if has_external else "")
 
 
 def _prepare(
@@ -188,30 +182,26 @@ def _compare_with_graph(static: StaticPart, ready: Prepared, runner: SessionRunn
 class _StagedSession(OpenModel):
     """A staged model, whose inner outputs are called by the nodes of the graph that it is the translation of."""
 
-    def __init__(self, session: Session, staged: StagedModel, static: StaticPart, names: Names) -> None:
+    def __init__(self, session: Session, staged: ModelBytes, static: StaticPart, names: Names) -> None:
         self.session = session
         self._staged, self._static, self._names = staged, static, names
 
     def open_inner(self) -> tuple[Sequence[Entry], Session]:
-        entries, values = self._list_inner()
-        graph = msgspec.structs.replace(self._staged.proof.graph, outputs=tuple(values))
-        model: OnnxModel = msgspec.structs.replace(self._staged.proof, graph=graph)
-        return entries, Session(b"".join(encode_model(model).pieces()), self._staged.folder)
+        inner = self._list_inner()
+        graph = msgspec.structs.replace(self._staged.graph, heads=tuple(entry for _, entry in inner))
+        return [place for place, _ in inner], Session(self._staged.read(graph), self._staged.folder)
 
-    def _list_inner(self) -> tuple[list[Entry], list[ValueInfo]]:
-        """Return the outputs of operators that the model has as values, each once, in topological order."""
-        computed = {output for node in self._staged.proof.graph.nodes for output in node.outputs}
-        order = {node: number for number, node in enumerate(self._static.inference.nodes)}
-        inference = self._static.inference
-        entries: list[Entry] = []
-        values: dict[str, ValueInfo] = {}
+    def _list_inner(self) -> list[tuple[Entry, Entry]]:
+        """Return the outputs of operators that the model has as values, each once, in topological order of the graph."""
+        model, inference = self._staged.graph, self._static.inference
+        computed = {name: Entry(node, i) for node in model.nodes if node.op for i, name in enumerate(outputs_of(node))}
+        order = {node: number for number, node in enumerate(inference.nodes)}
+        inner = []
         for node, index in sorted((place for place in self._names if place[0] in order), key=lambda p: (order[p[0]], p[1])):
-            name, shapes, types = self._names[node, index], inference.shapes[node], inference.types[node]
-            if node.is_variable or name not in computed or name in values or index >= len(shapes):
-                continue
-            entries.append(Entry(node, index))
-            values[name] = ValueInfo(name, types[index] or "float32", tuple(size or 0 for size in shapes[index] or ()))
-        return entries, list(values.values())
+            name = self._names[node, index]
+            if not node.is_variable and index < len(inference.shapes[node]) and name in computed:
+                inner.append((Entry(node, index), computed.pop(name)))
+        return inner
 
 
 def _prove_branches(
@@ -235,8 +225,11 @@ def _prove_branches(
         yield BranchReport(pair.reference or "(original)", pair.label, (value_stage([values]),), (values,), tolerance=EXACT)
 
 
-def _find_branches(source: Checkpoint, static: StaticPart) -> Iterator[tuple[HeadPairs, Pairing]]:
-    """Yield the branches that must compute the same, by the names of outputs: one graph but for names, on equal parameters."""
+def _find_branches(source: Checkpoint, static: StaticPart, inputs: Mapping[Node, Array]) -> Iterator[tuple[HeadPairs, Pairing]]:
+    """Yield the branches that must compute the same, by the names of outputs.
+
+    They are one graph but for names, on equal parameters, and have inputs of the same shapes.
+    """
     try:
         pairs = pair_by_prefix(static.part, find_prefixes(static.part))
     except RefusedError:
@@ -246,5 +239,6 @@ def _find_branches(source: Checkpoint, static: StaticPart) -> Iterator[tuple[Hea
         pairing = compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS)
         owned = [(a, b) for a, b in pairing.pairs if a.is_variable and static.roles[a].is_parameter]
         compared = compare_parameters(owned, lambda node: static.roles[node].kind is Kind.AUXILIARY, records, records)
-        if pairing and all(parameter.how in ("tied", "equal") for parameter in compared):
+        is_twin = pairing and all(parameter.how in ("tied", "equal") for parameter in compared)
+        if is_twin and all(inputs[a].shape == inputs[b].shape for a, b in pairing.pairs if a in inputs and b in inputs):
             yield pair, pairing
