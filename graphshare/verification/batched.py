@@ -34,9 +34,8 @@ from graphshare.verification.compare import (
 )
 from graphshare.verification.inputs import VerifyOptions, add_notes, describe_assigned
 from graphshare.verification.pairing import NodePair, Side, Twins
-from graphshare.verification.report import BranchReport, ParameterResult, Report
+from graphshare.verification.report import BranchReport, ParameterResult, Report, Stage, engine_stage, value_stage
 from graphshare.verification.runners import GraphRunner, PartRunner, Runner
-from graphshare.verification.stages import Stage, engine_stage, value_stage
 
 ALONE = "runs of their own"
 

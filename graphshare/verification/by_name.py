@@ -28,9 +28,8 @@ from graphshare.text.names import did_you_mean
 from graphshare.verification.compare import compare_runs, tolerate_by_element, tolerate_other_program
 from graphshare.verification.inputs import VerifyOptions, add_notes, describe_input, describe_seed
 from graphshare.verification.pairing import Side, pair_names, pair_twins
-from graphshare.verification.report import BranchReport, Report
+from graphshare.verification.report import BranchReport, Report, Stage, layer_stage, value_stage
 from graphshare.verification.runners import ABSENT, GraphRunner, RecordRunner, SessionPart, SessionRunner, has_kernels
-from graphshare.verification.stages import Stage, layer_stage, value_stage
 
 T = TypeVar("T")
 THIS = "this graph"

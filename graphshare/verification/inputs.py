@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 
 from graphshare.analysis.branches import HeadPairs
-from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.roles import Role
 from graphshare.analysis.shapes import Inference, infer
 from graphshare.errors import Fault, RefusedError
@@ -34,7 +33,6 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_shape
-from graphshare.text.names import did_you_mean
 from graphshare.verification.pairing import NodePair, Sides, Twins
 
 AT_THE_SIZES = "at the sizes of "
@@ -276,28 +274,6 @@ def add_notes(notes: dict[str, None], lines: Iterable[str], branch: str | None =
                 del notes[longer]
         if line not in notes:
             notes[start + line] = None
-
-
-def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: VerifyOptions, notes: dict[str, None]) -> None:
-    """Refuse options with a name that belongs to no variable; add a note on variables that nothing compared needs.
-
-    ``parts`` are what is compared of ``graphs``. Raises RefusedError with all such names.
-    """
-    needed = {node.name for part in parts for node in part.variables()}
-    known = {node.name for graph in graphs for node in graph.variables()}
-    known |= {implied.name for graph in graphs for implied in implied_variables(graph)} | needed
-    given = (("--feed", options.feeds), ("--shape", options.shapes), ("--as-input", options.as_input))
-    faults = [
-        Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, known))
-        for option, names in given
-        for name in names
-        if name not in known
-    ]
-    if faults:
-        raise RefusedError(faults)
-    for option, names in given:
-        if idle := [name for name in names if name not in needed]:
-            notes[f"{option}: nothing that is compared needs {', '.join(idle)}"] = None
 
 
 def _load_parameters(

@@ -30,9 +30,8 @@ from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.compare import EXACT, OutputComparison, Tolerance, Values, compare_runs
 from graphshare.verification.onnx_checker import check_model
-from graphshare.verification.report import BranchReport, Report
+from graphshare.verification.report import BranchReport, Report, value_stage
 from graphshare.verification.runners import GraphRunner, OpenModel, PartRunner, SessionRunner
-from graphshare.verification.stages import value_stage
 
 Names = Mapping[tuple[Node, int], str]
 """The model's names of a graph's variables and outputs."""
