@@ -12,8 +12,7 @@ from graphshare.formats.mxnet.document import VARIABLE_OP
 from graphshare.formats.params.comparison import Comparison
 from graphshare.formats.params.lookup import How, ParameterPair
 from graphshare.ir.compare import Pairing
-from graphshare.reports.model import Finding, Level, RuleInfo
-from graphshare.reports.model import Report as Findings
+from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
 from graphshare.text.format import format_count
 from graphshare.text.html import Table, format_html
 from graphshare.text.short_repr import ShortRepr
@@ -265,7 +264,7 @@ def _words(pair: TrainedPair) -> str:
     return f"{pair.reference!r} and {pair.parameter!r}: {what}: will drift, {apart}"
 
 
-def report_of(report: Report, where: str) -> Findings:
+def report_of(report: Report, where: str) -> FindingsReport:
     """The report of the proof for the graph file ``where``, the verdict last."""
     findings = [
         _finding(stage.name, f"{stage.name} of {branch.branch}: {stage.summary}", stage.details, where)
@@ -275,7 +274,7 @@ def report_of(report: Report, where: str) -> Findings:
     ]
     # Where all holds, that is what a job wants to see: a note, which fails nothing.
     findings.append(_finding("verdict", report.verdict, (), where, Level.NOTE if report else Level.ERROR))
-    return Findings(command="verify", files=(where,), findings=tuple(findings), rules=tuple(_RULES.values()))
+    return FindingsReport(command="verify", files=(where,), findings=tuple(findings), rules=tuple(_RULES.values()))
 
 
 def _finding(stage: str, summary: str, details: tuple[str, ...], where: str, level: Level = Level.ERROR) -> Finding:
