@@ -1,7 +1,7 @@
 """The contents of a report: findings with a code, a level and a place, the rules of the codes, and the checked files.
 
-Commands make a :class:`FindingsReport` and :func:`graphshare.reports.formats.render` writes it. Only the counted findings decide
-the exit code.
+Commands make a :class:`FindingsReport`, and :func:`graphshare.reports.formats.render` writes it. Only the counted findings
+decide the exit code.
 """
 
 from __future__ import annotations

@@ -144,21 +144,21 @@ class BranchInputs:
         if len(self.setups) > 1:
             self._check_sizes(files)
         to_right = dict(self._variables)
-        found: list[RoundValues] = []
+        planned: list[RoundValues] = []
         drawn: list[Sequence[Node]] = []
         for setup in self.setups:
             assigned = self._assign(setup, files[0], notes)
-            if not found and assigned.parameters:  # what is drawn once holds for all sizes and rounds
+            if not planned and assigned.parameters:  # what is drawn once holds for all sizes and rounds
                 files[0].update((node, assigned.values[node]) for node in assigned.parameters)
                 files[1].update((to_right[node], assigned.values[node]) for node in assigned.parameters)
                 if len(self.setups) > 1:
                     self._check_sizes(files)
-            found.append(self._copy_inputs(assigned, files[1], setup))
+            planned.append(self._copy_inputs(assigned, files[1], setup))
             drawn.append(assigned.inputs)
-        firsts = list(zip(found, drawn, strict=True))
+        firsts = list(zip(planned, drawn, strict=True))
         for number in range(1, self.options.rounds):
-            found += [self._draw_again(first, inputs, number) for first, inputs in firsts]
-        return found
+            planned += [self._draw_again(first, inputs, number) for first, inputs in firsts]
+        return planned
 
     def _assign(self, setup: Setup, parameters: Mapping[Node, Array], notes: dict[str, None]) -> Assignment:
         """Return the values of the reference in the first round."""
@@ -205,8 +205,8 @@ class BranchInputs:
                 try:
                     infer_variables(self._parts[side], self._parts[side].nodes, files[side], feeds, shapes)
                 except RefusedError as error:
-                    of = "" if side == owner else f" the sizes of {_name_branch(labels[owner])},"
-                    start = f"{_name_branch(labels[side])} cannot run at{of} {sizes}"
+                    whose = "" if side == owner else f" the sizes of {_name_branch(labels[owner])},"
+                    start = f"{_name_branch(labels[side])} cannot run at{whose} {sizes}"
                     faults += [msgspec.structs.replace(fault, message=f"{start}: {fault.message}") for fault in error.faults]
                     break
         if faults:

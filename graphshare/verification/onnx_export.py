@@ -153,16 +153,16 @@ def _prepare(
 ) -> Prepared:
     """Return the part with a value for each of its variables, at the shapes of ``static``."""
     variables = {node.name for node in static.part.variables()}
-    given = {name: array for name, array in feeds.items() if name in variables}
+    own = {name: array for name, array in feeds.items() if name in variables}
     shapes = {
         node.name: tuple(static.inference.shapes[node][0] or ())
         for node in static.part.variables()
-        if not static.roles[node].is_parameter and node.name not in given
+        if not static.roles[node].is_parameter and node.name not in own
     }
     return prepare(
         static.part,
         params=source.parameter_file,
-        feeds=given,
+        feeds=own,
         shapes=shapes,
         targets=(),
         seed=seed,

@@ -135,10 +135,10 @@ def structure_stage(pairing: Pairing) -> Stage:
     return Stage("structure", "fails", format_count(len(details), "difference"), details)
 
 
-def parameter_stage(found: Sequence[ParameterPair], no_file: bool) -> Stage:
+def parameter_stage(pairs: Sequence[ParameterPair], no_file: bool) -> Stage:
     """Return stage 2: each pair of parameters; with ``no_file`` their values are unknown."""
-    count = {how: sum(pair.how == how for pair in found) for how in ("tied", "equal", "different", "missing", "fed")}
-    wrong = tuple(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in found if p.how in ("different", "missing"))
+    count = {how: sum(pair.how == how for pair in pairs) for how in ("tied", "equal", "different", "missing", "fed")}
+    wrong = tuple(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in pairs if p.how in ("different", "missing"))
     summary = f"{count['tied']} tied, {count['equal']} equal byte for byte"
     summary += f", {count['fed']} fed" if count["fed"] else ""
     if not wrong:

@@ -120,16 +120,16 @@ def _check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: Verif
     needed = {node.name for part in parts for node in part.variables()}
     known = {node.name for graph in graphs for node in graph.variables()}
     known |= {implied.name for graph in graphs for implied in implied_variables(graph)} | needed
-    given = (("--feed", options.feeds), ("--shape", options.shapes), ("--as-input", options.as_input))
+    named = (("--feed", options.feeds), ("--shape", options.shapes), ("--as-input", options.as_input))
     faults = [
         Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, known))
-        for option, names in given
+        for option, names in named
         for name in names
         if name not in known
     ]
     if faults:
         raise RefusedError(faults)
-    for option, names in given:
+    for option, names in named:
         if idle := [name for name in names if name not in needed]:
             notes[f"{option}: nothing that is compared needs {', '.join(idle)}"] = None
 
@@ -200,27 +200,28 @@ def _upgrade_pairs(
     """Return the pairs and the parts of both graphs that they need, upgraded where ``run`` upgrades them."""
     lefts, rights = [e for pair in heads for e in pair.left], [e for pair in heads for e in pair.right]
     if left is right:
-        left, entries = _upgrade(left, [*lefts, *rights], notes)
-        right, lefts, rights = left, entries[: len(lefts)], entries[len(lefts) :]
+        left, images = _upgrade(left, [*lefts, *rights], notes)
+        right, right_images = left, images
     else:
-        left, lefts = _upgrade(left, lefts, notes)
-        right, rights = _upgrade(right, rights, notes)
-    upgraded = []
-    for pair in heads:
-        count = len(pair.left)
-        upgraded.append(msgspec.structs.replace(pair, left=tuple(lefts[:count]), right=tuple(rights[:count])))
-        lefts, rights = lefts[count:], rights[count:]
+        left, images = _upgrade(left, lefts, notes)
+        right, right_images = _upgrade(right, rights, notes)
+    upgraded = [
+        msgspec.structs.replace(
+            pair, left=tuple(images[entry] for entry in pair.left), right=tuple(right_images[entry] for entry in pair.right)
+        )
+        for pair in heads
+    ]
     return upgraded, left, right
 
 
-def _upgrade(side: Side, wanted: Sequence[Entry], notes: dict[str, None]) -> tuple[Side, list[Entry]]:
-    """Return the part of a graph that ``wanted`` needs, and these entries in it; implied variables are nodes."""
+def _upgrade(side: Side, wanted: Sequence[Entry], notes: dict[str, None]) -> tuple[Side, dict[Entry, Entry]]:
+    """Return the part of a graph that ``wanted`` needs, and the images of these entries; implied variables are nodes."""
     part, _, implied = upgrade_part(side.graph, wanted)
     if any(implied_variables(part)):  # an operator without a kernel kept it as it is
         implied = sum(1 for _ in implied_variables(part))
         part = upgrade(part, keep_amp_cast=True).graph
     notes.update(dict.fromkeys(describe_upgrade(implied)))
-    return Side(part, side.params, side.where), list(part.heads)
+    return Side(part, side.params, side.where), dict(zip(wanted, part.heads, strict=True))
 
 
 def _verify_branch(
