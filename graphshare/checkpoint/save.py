@@ -27,7 +27,7 @@ from graphshare.formats.staged_file import output_error
 from graphshare.ir.graph import Graph
 from graphshare.progress import task
 
-Weights = Literal["share", "copy"]
+CopiedWeights = Literal["share", "copy"]
 
 
 def save(
@@ -38,7 +38,7 @@ def save(
     map: StrPath | None = None,
     in_place: bool = False,
     verify_bytes: bool = False,
-    weights: Weights = "share",
+    weights: CopiedWeights = "share",
     no_copy: bool = False,
 ) -> Outputs:
     """Write a model to ``out`` with its parameters and the map of its rewrites; all of them or none.
@@ -69,7 +69,7 @@ def write_outputs(
     *,
     arrays: Mapping[str, Any] | None = None,
     verify_bytes: bool = False,
-    weights: Weights = "share",
+    weights: CopiedWeights = "share",
     no_copy: bool = False,
 ) -> None:
     """Write what ``outputs`` names of ``model``, and ``arrays`` by name, in one transaction.
@@ -104,11 +104,11 @@ def write_outputs(
 
 
 def _stage_onnx(
-    model: Checkpoint, target: str, stage: OutputTransaction, weights: Weights, no_copy: bool, verify_bytes: bool
+    model: Checkpoint, target: str, stage: OutputTransaction, weights: CopiedWeights, no_copy: bool, verify_bytes: bool
 ) -> list[bytes]:
-    from graphshare.checkpoint.save_onnx import Settings, stage_onnx  # start-up: symbol files need no other format
+    from graphshare.checkpoint.save_onnx import OnnxOptions, stage_onnx  # start-up: symbol files need no other format
 
-    return stage_onnx(model, target, stage, Settings(weights, no_copy, verify_bytes))
+    return stage_onnx(model, target, stage, OnnxOptions("embed", weights, no_copy, verify_bytes)).to_stdout
 
 
 def _stage_graph(graph: Graph, target: str, stage: OutputTransaction) -> list[bytes]:

@@ -1,9 +1,10 @@
-"""Save a model that was read from ONNX files: the file itself and data that has to move, checked before they are in place."""
+"""Save a model as ONNX: the file itself and data that has to move, checked before they are in place."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from hashlib import sha256
 from itertools import islice
 
 import msgspec
@@ -12,65 +13,145 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.byte_source import ByteSource
+from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.differences import find_differences
-from graphshare.formats.onnx.encode import encode_tensor
-from graphshare.formats.onnx.external import Placement, Weights, list_external
-from graphshare.formats.onnx.protobuf import Message
+from graphshare.formats.onnx.external import CopiedWeights, FileRange, Placement, WeightPlace, list_external
+from graphshare.formats.onnx.protobuf import Blob
 from graphshare.formats.onnx.stored import OnnxSource
 from graphshare.formats.onnx.value_types import infer_types, list_untyped
-from graphshare.formats.onnx.write import TensorEncoder, encode_graph_file
+from graphshare.formats.onnx.write import encode_graph_file
 from graphshare.formats.open_source import open_source
 from graphshare.formats.output_paths import UsedFile, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.byte_ranges import copy_ranges, first_difference, write_all
 from graphshare.formats.params.records import ParameterFile, Record
-from graphshare.ir.graph import Graph, Node
-from graphshare.ir.onnx import Bytes, Data, Tensor
+from graphshare.formats.paths import base_name
+from graphshare.formats.staged_file import StagedFile
+from graphshare.ir.graph import EMPTY, Graph
 from graphshare.progress import task
 from graphshare.text.format import format_bytes
 from graphshare.text.urls import is_url
 
 LARGEST = (1 << 31) - 1
 """The largest message that protobuf takes, in bytes."""
+_CHUNK = 1 << 22
 _REPORTED = 20
+_EXPORTED = "--weights external puts them beside the model, --weights params leaves them in their file"
+_REWRITTEN = "--mode tie keeps one copy of the weights; onnx.save_model moves them to external data"
 _BUG = "this is a bug of graphshare; nothing was written, please report it"
 
 
-class Settings(msgspec.Struct, frozen=True):
-    """How external data is written: ``weights`` of copies, ``no_copy`` refuses to copy it, ``verify_bytes`` compares copies."""
+class OnnxOptions(msgspec.Struct, frozen=True):
+    """How a model is written: where ``weights`` go that no ONNX file holds, and how external data of ONNX files is.
 
-    weights: Weights = "share"
+    ``copies`` of an initializer share its data or not, ``no_copy`` refuses to copy it, ``verify_bytes`` compares copies.
+    """
+
+    weights: WeightPlace = "embed"
+    copies: CopiedWeights = "share"
     no_copy: bool = False
     verify_bytes: bool = False
 
 
-def stage_onnx(model: Checkpoint, target: str, stage: OutputTransaction, settings: Settings) -> list[bytes]:
-    """Write the model's file, and data that it cannot reach where it is, beside their targets; check the file.
+class ModelBytes(msgspec.Struct, frozen=True, eq=False):
+    """A model that can be computed before it is saved, or without that: its external data is in ``folder``.
 
-    What goes to stdout is returned instead.
+    ``staged`` is a file that holds these very bytes; empty where there is none. ``beside`` is the name that the file of its
+    weights has for now.
+    """
+
+    graph: Graph
+    placement: Placement
+    folder: str = ""
+    staged: str = ""
+    beside: str = ""
+
+    @property
+    def has_external(self) -> bool:
+        """Whether data of the model is in other files."""
+        return self.placement.has_external
+
+    def read(self, graph: Graph | None = None) -> bytes:
+        """Return the bytes of the model, or of ``graph``, which has other outputs.
+
+        Raises:
+            RefusedError: they are more than protobuf allows.
+        """
+        if self.staged and graph is None:
+            with open_source(self.staged) as source:
+                return source.read_at(0, source.size)
+        with self.placement.open_records() as reader:
+            data = encode_graph_file(graph or self.graph, self.placement.make_encoder(reader, self.beside))
+            if data.size > LARGEST:
+                raise RefusedError(Fault(f"the model has {format_bytes(data.size)}, and 2 GiB is the most"))
+            return b"".join(data.pieces())
+
+
+def keep_in_memory(graph: Graph, parameters: ParameterFile | None) -> ModelBytes:
+    """Return a model that is not saved, with all of its data but external data of its ONNX file, unless that is at a URL.
 
     Raises:
-        RefusedError: the file would be larger than protobuf allows; external data would have to be copied and must not, or
-            would replace an input.
+        RefusedError: its external data is in several directories.
+    """
+    folder = graph.source.file.folder if isinstance(graph.source, OnnxSource) else ""
+    is_remote = is_url(folder)
+    embedded = _list_remote(graph, parameters) if is_remote else EMPTY
+    folder = "" if is_remote else folder
+    placement = Placement(graph, os.path.join(folder, "model.onnx"), parameters, embedded=embedded)
+    if placement.outside:
+        hint = "write the model first: its data is then beside it"
+        raise RefusedError(Fault("the model has external data in several directories", hint=hint))
+    return ModelBytes(graph, placement, folder)
+
+
+class StagedOnnx(msgspec.Struct, frozen=True, eq=False):
+    """A model whose files are written beside their places, or what goes to stdout instead.
+
+    ``size`` counts the bytes of the model's own file, ``embedded`` are parameters that could not stay in their file.
+    """
+
+    model: ModelBytes
+    files: tuple[str, ...]
+    size: int
+    embedded: tuple[str, ...]
+    to_stdout: list[bytes]
+
+
+def stage_onnx(model: Checkpoint, target: str, stage: OutputTransaction, options: OnnxOptions) -> StagedOnnx:
+    """Write the model's file, and data that it cannot reach where it is, beside their targets; check the file.
+
+    Raises:
+        RefusedError: the file would be larger than protobuf allows; data cannot stay where it is, would have to be copied and
+            must not, or would replace an input.
         SelfCheckError: it does not read back as the graph that it was made from.
     """
-    graph = model.graph
-    placement = Placement(graph, "" if target == "-" else target, settings.weights, no_copy=settings.no_copy)
-    if target == "-" and placement.ranges:
+    graph, place = model.graph, "" if target == "-" else target
+    placement = Placement(
+        graph, place, model.parameter_file, weights=options.weights, copies=options.copies, no_copy=options.no_copy
+    )
+    if target == "-" and placement.outside:
         hint = "name a file with -o; the data goes beside it"
         raise RefusedError(Fault("the model has external data, which stdout has no place for", hint=hint))
-    arrays = _list_arrays(model.parameter_file)
-    encode = _make_encoder(placement, model.parameter_file, arrays)
-    data = encode_graph_file(graph, encode, infer_types(graph, list_untyped(graph)))
-    if data.size > LARGEST:
-        hint = "--mode tie keeps one copy of the weights; onnx.save_model moves them to external data"
-        raise RefusedError(Fault(f"the model would take {format_bytes(data.size)}, and 2 GiB is the most", hint=hint))
-    if target == "-":
-        return [bytes(piece) for piece in data.pieces()]
-    _write_model(data, graph, target, stage, arrays)
-    if placement.ranges:
-        _write_data(model, placement, stage, verify_bytes=settings.verify_bytes)
-    return []
+    if placement.files and isinstance(graph.source, OnnxSource):
+        hashes = {f"graphshare.sha256.{base_name(file)}": hash_file(file) for file in placement.files}
+        graph = msgspec.structs.replace(graph, source=add_metadata(graph.source, hashes))
+    with placement.open_records() as reader:
+        data = encode_graph_file(graph, placement.make_encoder(reader), infer_types(graph, list_untyped(graph)))
+        if data.size > LARGEST:
+            message = f"the model would take {format_bytes(data.size)}, and 2 GiB is the most"
+            raise RefusedError(Fault(message, hint=_EXPORTED if placement.records else _REWRITTEN))
+        if target == "-":
+            pieces = [bytes(piece) for piece in data.pieces()]
+            return StagedOnnx(ModelBytes(graph, placement), (), data.size, (), pieces)
+        out = stage.open(target, last=True)
+        folder = "." if out.direct else os.path.dirname(out.name) or "."
+        staged = "" if out.direct or placement.outside else out.name
+        replaced = {name for name, record in placement.records.items() if record.origin is None or record.origin.file is None}
+        _write_model(data, graph, out, target, replaced)
+        beside = _write_data(placement, reader, stage, options) if placement.outside else ""
+    files = (target, placement.beside) if placement.beside else (target,)
+    written = ModelBytes(graph, placement, folder, staged, beside)
+    return StagedOnnx(written, files, data.size, tuple(placement.embedded), [])
 
 
 def encode_for_session(graph: Graph, parameters: ParameterFile | None) -> tuple[bytes, str]:
@@ -79,20 +160,8 @@ def encode_for_session(graph: Graph, parameters: ParameterFile | None) -> tuple[
     Raises:
         RefusedError: its external data is in several directories, or the bytes would be more than protobuf allows.
     """
-    folder = graph.source.file.folder if isinstance(graph.source, OnnxSource) else ""
-    arrays = _list_arrays(parameters)
-    is_remote = is_url(folder)
-    if is_remote:
-        arrays = _list_remote(graph, parameters) | arrays
-        folder = ""
-    placement = Placement(graph, os.path.join(folder, "model.onnx"))
-    if placement.ranges and not is_remote:
-        hint = "write the model first: its data is then beside it"
-        raise RefusedError(Fault("the model has external data in several directories", hint=hint))
-    data = encode_graph_file(graph, _make_encoder(placement, parameters, arrays))
-    if data.size > LARGEST:
-        raise RefusedError(Fault(f"the model has {format_bytes(data.size)}, and 2 GiB is the most"))
-    return b"".join(data.pieces()), folder
+    model = keep_in_memory(graph, parameters)
+    return model.read(), model.folder
 
 
 def _list_remote(graph: Graph, parameters: ParameterFile | None) -> dict[str, Record]:
@@ -107,18 +176,7 @@ def _list_remote(graph: Graph, parameters: ParameterFile | None) -> dict[str, Re
     return {name: records[name] for name in places}
 
 
-def _make_encoder(placement: Placement, parameters: ParameterFile | None, arrays: Mapping[str, Record]) -> TensorEncoder:
-    def encode(node: Node, name: str) -> Message | None:
-        record = arrays.get(node.name) if arrays else None
-        if record is None or parameters is None:
-            return placement.encode(node, name)
-        return _encode_array(parameters, record, name)
-
-    return encode
-
-
-def _write_model(data: Data, graph: Graph, target: str, stage: OutputTransaction, changed: Collection[str]) -> None:
-    out = stage.open(target, last=True)
+def _write_model(data: Blob, graph: Graph, out: StagedFile, target: str, changed: Collection[str]) -> None:
     with task("writing", data.size, "B") as advance:
         for piece in data.pieces():
             write_all(out, piece)
@@ -128,43 +186,39 @@ def _write_model(data: Data, graph: Graph, target: str, stage: OutputTransaction
         check_written(out.name, graph, where=target, changed=changed)
 
 
-def _list_arrays(parameters: ParameterFile | None) -> dict[str, Record]:
-    """Return the parameters that were given as arrays since the model was loaded, by name."""
-    records = parameters.records if parameters is not None else ()
-    return {r.key or "": r for r in records if r.origin is not None and r.origin.array is not None}
-
-
-def _encode_array(parameters: ParameterFile, record: Record, name: str) -> Message:
-    shape, dtype = record.shape_and_dtype()
-    with ArrayReader(parameters) as reader:
-        content = b"".join(reader.chunks(record))
-    return encode_tensor(Tensor(name, dtype, shape, Bytes(content)))
-
-
-def _write_data(model: Checkpoint, placement: Placement, stage: OutputTransaction, *, verify_bytes: bool) -> None:
-    """Copy ranges of external data into the one file beside the model."""
-    sources = {path: UsedFile(path, "parameters") for (path, _, _), _ in placement.ranges}
+def _write_data(placement: Placement, reader: ArrayReader | None, stage: OutputTransaction, options: OnnxOptions) -> str:
+    """Write the file beside the model, and return the name that it has until it is in place."""
+    sources = {data.path: UsedFile(data.path, "parameters") for data, _ in placement.outside if isinstance(data, FileRange)}
     refuse_inputs_as_outputs([UsedFile(placement.beside, "parameters")], sources.values())
     out = stage.open(placement.beside)
     end = 0
     with task("copying", placement.size, "B") as advance:
-        for (path, start, stop), offset in placement.ranges:
+        for data, offset in placement.outside:
             write_all(out, bytes(offset - end))
-            with open_source(path) as source:
-                copy_ranges(source, [(start, stop - start)], out, advance=advance)
-            end = offset + stop - start
+            if isinstance(data, FileRange):
+                with open_source(data.path) as source:
+                    copy_ranges(source, [(data.start, data.size)], out, advance=advance)
+                end = offset + data.size
+            elif reader is not None:
+                for piece in reader.chunks(data):
+                    write_all(out, piece)
+                    advance(len(piece))
+                end = offset + data.dense_size
     out.flush()
-    if verify_bytes and not out.direct:
+    if options.verify_bytes and not out.direct:
         with open_source(out.name) as written:
             _compare_data(placement, written)
+    return os.path.basename(out.name)
 
 
 def _compare_data(placement: Placement, written: ByteSource) -> None:
-    for (path, start, stop), offset in placement.ranges:
-        with open_source(path) as source:
-            place = first_difference(source, start, written, offset, stop - start)
+    for data, offset in placement.outside:
+        if not isinstance(data, FileRange):
+            continue
+        with open_source(data.path) as source:
+            place = first_difference(source, data.start, written, offset, data.size)
         if place is not None:
-            message = f"differs from byte {start + place:,} of {path}"
+            message = f"differs from byte {data.start + place:,} of {data.path}"
             raise SelfCheckError(Fault(message, where=placement.beside, path=f"byte {offset + place}", hint=_BUG))
 
 
@@ -181,3 +235,12 @@ def check_written(path: str, graph: Graph, *, where: str, changed: Collection[st
         faults = list(error.faults)
     if faults:
         raise SelfCheckError([Fault(f.message, where=where, path=f.path, node=f.node, hint=_BUG) for f in faults])
+
+
+def hash_file(path: str) -> str:
+    """Return the sha256 of a file in hexadecimal digits."""
+    digest = sha256()
+    with open_source(path) as source:
+        for start in range(0, source.size, _CHUNK):
+            digest.update(source.read_at(start, min(_CHUNK, source.size - start)))
+    return digest.hexdigest()

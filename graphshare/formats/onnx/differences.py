@@ -9,6 +9,7 @@ from graphshare.errors import Fault
 from graphshare.formats.byte_source import ByteSource
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.stored import OnnxFile, find_stored, outputs_of
+from graphshare.formats.onnx.tensors import data_size
 from graphshare.ir.graph import Entry, Graph, Node
 
 _Facts = tuple[object, ...]
@@ -55,4 +56,4 @@ def _describe_variable(node: Node) -> _Facts:
     place = find_stored(node.details).place
     if node.details is None or not node.details.holds_value or place is None:
         return "input" if node.details is None or not node.details.holds_value else "initializer", (), 0, 0
-    return "initializer", place.shape, place.code, place.end - place.start
+    return "initializer", place.shape, place.code, place.end - place.start if place.pieces else data_size(place)

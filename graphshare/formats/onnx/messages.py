@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
-from graphshare.formats.onnx.protobuf import Message
+from graphshare.formats.onnx.protobuf import Blob, Message
 from graphshare.formats.onnx.stored import NamedMessage, Span
 from graphshare.formats.onnx.wire import encode_text, scan, text_at
-from graphshare.ir.onnx import Data
 
 
-def rename_message(message: NamedMessage, name: str) -> Data | Message:
+def rename_message(message: NamedMessage, name: str) -> Blob | Message:
     """Return a message under another name; its own bytes where it has that name."""
     if message.name == name:
         return message.span
@@ -23,7 +22,7 @@ def rename_message(message: NamedMessage, name: str) -> Data | Message:
     return renamed
 
 
-def rename_sparse(message: NamedMessage, name: str) -> Data | Message:
+def rename_sparse(message: NamedMessage, name: str) -> Blob | Message:
     """Return a SparseTensorProto under another name, which is that of its values."""
     if message.name == name:
         return message.span
@@ -42,7 +41,7 @@ def rename_sparse(message: NamedMessage, name: str) -> Data | Message:
     return renamed
 
 
-def rename_annotation(message: NamedMessage, name: str, new_names: Mapping[str, Sequence[str]]) -> Data | Message:
+def rename_annotation(message: NamedMessage, name: str, new_names: Mapping[str, Sequence[str]]) -> Blob | Message:
     """Return a TensorAnnotation for the value ``name``.
 
     The values that it refers to have their new names; of several that with the prefix of ``name``.

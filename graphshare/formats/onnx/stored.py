@@ -47,8 +47,20 @@ class OnnxFile:
                 yield source.read_at(place, min(_CHUNK, end - place))
 
 
+class MemoryFile(OnnxFile):
+    """The bytes of a message that no file has."""
+
+    def __init__(self, data: bytes) -> None:
+        self.folder = self.path = ""
+        self.seeks_data = False
+        self.sizes = {}
+        self.data = data
+        self.size = len(data)
+        self.identity = ()
+
+
 class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """Bytes ``start`` to ``end`` of ``file``, read when they are wanted; data of a tensor in terms of the encoder."""
+    """Bytes ``start`` to ``end`` of ``file``, read when they are wanted."""
 
     file: OnnxFile
     start: int
@@ -141,6 +153,9 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     An operator has its NodeProto ``node`` with the names in it as they were read: ``inputs``, ``outputs`` and ``label``. A
     variable has a ``tensor`` (an initializer; ``is_sparse`` for a SparseTensorProto) or the ``input`` that declares it, or
     both. ``values`` is what the file says of the outputs of either.
+
+    Nodes that no file had are stored in the same way, in memory: an operator without its inputs, and a ``tensor`` without its
+    data where ``data_in_record``: that is in the model's parameter file.
     """
 
     values: ValueMessages = NO_MESSAGES
@@ -151,10 +166,11 @@ class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     tensor: NamedMessage | None = None
     place: TensorPlace | None = None
     is_sparse: bool = False
+    data_in_record: bool = False
     input: NamedMessage | None = None
 
 
-OPSET, TRAINING, FUNCTION = 8, 20, 25
+OPSET, METADATA, TRAINING, FUNCTION = 8, 14, 20, 25
 """Field numbers of a ModelProto."""
 
 
