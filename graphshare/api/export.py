@@ -26,13 +26,12 @@ from graphshare.api.onnx_translation import (
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import input_files, place_result
-from graphshare.checkpoint.save_onnx import ModelBytes, OnnxOptions, StagedOnnx, keep_in_memory, stage_onnx
 from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError
 from graphshare.execute.variable_values import as_arrays
 from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
 from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.model_format import Capability, require
-from graphshare.formats.onnx.external import WeightPlace
+from graphshare.formats.model_format import Capability, WeightPlace, WriteOptions, require
+from graphshare.formats.onnx.staging import ModelBytes, StagedOnnx, keep_in_memory, stage_onnx
 from graphshare.formats.onnx.types import TensorType, input_types, output_types
 from graphshare.formats.output_paths import UsedFile, is_directory, is_stem, name_of_file, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
@@ -152,7 +151,7 @@ def export(
             proof = prove(keep_in_memory(exported.graph, exported.parameter_file)) if proves else None
             return _report(exported, instances[0], opset, proof)
         with OutputTransaction() as stage:
-            staged = stage_onnx(exported, path, stage, OnnxOptions(weights))
+            staged = stage_onnx(exported.graph, exported.parameter_file, path, stage, WriteOptions(weights=weights))
             proof = prove(staged.model)
             stage.commit()
     return _report(exported, instances[0], opset, proof, staged)

@@ -14,18 +14,17 @@ import numpy as np
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.compose import (
-    Dimensions,
     ValueScope,
     declare_outputs,
     make_initializer,
     make_input,
     make_operator,
-    name_outside,
 )
+from graphshare.formats.onnx.messages import Dimensions
 from graphshare.formats.onnx.stored import find_stored, outputs_of
 from graphshare.formats.onnx.tensors import dtype_name
 from graphshare.formats.onnx.types import TensorType, input_types, output_types
-from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.onnx import Tensor
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
@@ -90,8 +89,8 @@ class _Generalization:
         """Return the graph with symbolic sizes. Raises RefusedError."""
         row = [v.graph for v in self.variants]
         inputs = self._inputs(row, self.scope)
-        initializers = [self.scope.define(n) for n in self.first.variables() if n.details is not None and n.details.holds_value]
-        operators = self._operators(row, self.scope)
+        initializers = [self.scope.define(n) for n in self.first.variables() if n.details.holds_value]
+        operators = self._operators(row, self.scope, [EMPTY] * len(row))
         outputs = self._outputs(row, self.scope)
         if self.faults:
             raise RefusedError(self.faults)
@@ -100,11 +99,11 @@ class _Generalization:
         nodes, heads = declare_outputs((*inputs, *kept, *self.added.values(), *self.computed, *operators), outputs)
         return msgspec.structs.replace(self.first, nodes=nodes, heads=heads)
 
-    def _body(self, row: Sequence[Graph]) -> Graph:
-        """Return the body of a node for all sizes."""
+    def _body(self, row: Sequence[Graph], captured: Sequence[Mapping[Node, str]]) -> Graph:
+        """Return the body of a node for all sizes; ``captured`` are the names of what it captures."""
         scope = ValueScope(is_body=True)
         inputs = self._inputs(row, scope)
-        operators = self._operators(row, scope)
+        operators = self._operators(row, scope, captured)
         return scope.make_body((*inputs, *operators), self._outputs(row, scope), row[0].source)
 
     def _inputs(self, row: Sequence[Graph], scope: ValueScope) -> list[Node]:
@@ -116,24 +115,25 @@ class _Generalization:
         typed = [self._type(name, types) for name, types in map(_join_types, sizes)]
         return [(scope.find(name), dtype, shape) for name, dtype, shape in typed]
 
-    def _operators(self, row: Sequence[Graph], scope: ValueScope) -> list[Node]:
+    def _operators(self, row: Sequence[Graph], scope: ValueScope, captured: Sequence[Mapping[Node, str]]) -> list[Node]:
         """Return the operators of the graph, or body of a node, for all sizes."""
         operators = [[node for node in graph.nodes if node.op] for graph in row]
         if len({len(nodes) for nodes in operators}) != 1:
             raise RefusedError(Fault("the graph has other nodes for other sizes, so its sizes cannot be chosen by the caller"))
-        return [self._node(nodes, scope) for nodes in zip(*operators, strict=True)]
+        return [self._node(nodes, scope, captured) for nodes in zip(*operators, strict=True)]
 
-    def _node(self, row: Sequence[Node], scope: ValueScope) -> Node:
+    def _node(self, row: Sequence[Node], scope: ValueScope, captured: Sequence[Mapping[Node, str]]) -> Node:
         """Return one node with its inputs for all sizes."""
         first = row[0]
-        inputs = [_input_names(node) for node in row]
+        inputs = [_input_names(node, names) for node, names in zip(row, captured, strict=True)]
         if any(_form(n) != _form(first) for n in row):
             self._refuse(first, "is another node for other sizes")
             return scope.connect(first, inputs[0])
-        details = [node.details for node in row if node.details is not None]
+        details = [node.details for node in row]
         if any(other.values != details[0].values for other in details):
             self._refuse(first, "has attributes that depend on the sizes")
-        bodies = [self._body(bodies) for bodies in zip(*(n.subgraphs for n in row), strict=True)]
+        inner = [_captured_names(node, names) for node, names in zip(row, captured, strict=True)]
+        bodies = [self._body(bodies, inner) for bodies in zip(*(n.subgraphs for n in row), strict=True)]
         names = [self._input(first, names) for names in zip(*inputs, strict=True)]
         return scope.connect(msgspec.structs.replace(first, subgraphs=tuple(bodies)), names)
 
@@ -246,26 +246,33 @@ def _join_types(row: Sequence[tuple[str, TensorType]]) -> tuple[str, list[Tensor
 
 def _label(node: Node) -> str:
     """Return the operator's own name, by which users know it."""
-    return node.details.label if node.details is not None else node.name
+    return node.details.label
 
 
-def _input_names(node: Node) -> list[str]:
-    """Return the names of the values that a node reads itself, as its file has them: empty where an input is left out."""
+def _input_names(node: Node, captured: Mapping[Node, str]) -> list[str]:
+    """Return the names of the values that a node reads itself: empty where an input is left out."""
     count = len(node.inputs) - sum(len(body.captures) for body in node.subgraphs)
-    names = [name_outside(e.node) if _is_capture(e.node) else outputs_of(e.node)[e.index] for e in node.inputs[:count]]
-    for position in node.details.absent if node.details is not None else ():
+    names = [_name(entry, captured) for entry in node.inputs[:count]]
+    for position in node.details.absent:
         names.insert(position, "")
     return names
 
 
-def _is_capture(node: Node) -> bool:
-    stored = find_stored(node.details)
-    return not node.op and stored.tensor is None and stored.input is None
+def _captured_names(node: Node, captured: Mapping[Node, str]) -> dict[Node, str]:
+    """Return the names of the values that the captures of a node's bodies stand for."""
+    captures = [variable for body in node.subgraphs for variable in body.captures]
+    entries = node.inputs[len(node.inputs) - len(captures) :]
+    return {variable: _name(entry, captured) for variable, entry in zip(captures, entries, strict=True)}
+
+
+def _name(entry: Entry, captured: Mapping[Node, str]) -> str:
+    """Return the name of a value; of a capture in a body that of the value around it."""
+    return captured.get(entry.node) or outputs_of(entry.node)[entry.index]
 
 
 def _form(node: Node) -> tuple[object, ...]:
     """Return what a node has for all sizes."""
-    return node.op, outputs_of(node), len(_input_names(node)), node.attrs.keys()
+    return node.op, outputs_of(node), len(_input_names(node, EMPTY)), node.attrs.keys()
 
 
 def _list_constants(graph: Graph) -> Iterator[tuple[Node, Tensor]]:

@@ -13,7 +13,8 @@ from graphshare.export_onnx.opsets import IR_VERSIONS, list_versions
 from graphshare.export_onnx.refusals import add_hint
 from graphshare.export_onnx.scope import Scope
 from graphshare.export_onnx.writer import GraphWriter, UniqueNames
-from graphshare.formats.onnx.compose import Dimensions, declare_outputs, make_input, make_source
+from graphshare.formats.onnx.compose import declare_outputs, make_input, make_source
+from graphshare.formats.onnx.messages import Dimensions
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.onnx import DTYPE_CODES, Tensor
 from graphshare.ir.walk import post_order

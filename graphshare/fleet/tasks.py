@@ -9,8 +9,9 @@ from typing import Literal
 import msgspec
 
 from graphshare.errors import Fault, RefusedError, UsageError
-from graphshare.fleet.listing import iter_sources, name_of, stem_of
+from graphshare.fleet.listing import iter_sources
 from graphshare.fleet.records import FleetModel, Task
+from graphshare.formats.model_names import name_of, stem_of
 from graphshare.formats.paths import base_name, join, real_path, split
 from graphshare.text.urls import is_url, leaves_folder
 

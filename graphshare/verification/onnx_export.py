@@ -15,12 +15,12 @@ from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_by_prefi
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.save_onnx import ModelBytes
 from graphshare.errors import RefusedError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import Session
 from graphshare.execute.prepare import Prepared, prepare
 from graphshare.execute.static_shapes import StaticPart
+from graphshare.formats.onnx.staging import ModelBytes
 from graphshare.formats.onnx.stored import outputs_of
 from graphshare.formats.params.lookup import RecordsByName, compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure

@@ -125,8 +125,8 @@ class SessionPart(OpenModel):
 
     def open(self, heads: Sequence[Entry]) -> Session:
         """Return a session in which ``heads`` of the part are the outputs."""
-        from graphshare.checkpoint.save_onnx import encode_for_session  # start-up: few proofs are of ONNX models
         from graphshare.execute.engines.onnx_session import Session
+        from graphshare.formats.onnx.staging import encode_for_session  # start-up: few proofs are of ONNX models
 
         part = Graph(self.graph.nodes, tuple(heads), self.graph.attrs, self.graph.source)
         model, folder = encode_for_session(part, self._params)

@@ -66,7 +66,7 @@ os.replace = interrupting(os.replace)
 
 def test_signals_in_quick_succession_leave_no_temporary_file(folder: Path) -> None:
     change = """
-from graphshare.checkpoint import save
+from graphshare.formats.mxnet import staging as save
 def check_written(*arguments, **more):
     try:
         os.kill(os.getpid(), signal.SIGINT)
@@ -124,7 +124,7 @@ command.say_faults = lambda error: os.kill(os.getpid(), signal.SIGINT)
 def test_a_hangup_that_is_ignored_stays_ignored(folder: Path) -> None:
     change = """
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
-from graphshare.checkpoint import save
+from graphshare.formats.mxnet import staging as save
 real = save.check_written
 def check_written(*arguments, **more):
     os.kill(os.getpid(), signal.SIGHUP)

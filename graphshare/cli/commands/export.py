@@ -15,7 +15,7 @@ from graphshare.cli.summary import format_name_list
 from graphshare.execute.feeds import load_feeds, parse_dynamic, parse_feeds, parse_shapes
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.formats.images.settings import ImageSettings
-from graphshare.formats.onnx.external import WeightPlace
+from graphshare.formats.model_format import WeightPlace
 from graphshare.text.format import escape_control, format_bytes, format_count
 
 EXAMPLES = {

@@ -10,7 +10,7 @@ import numpy as np
 from graphshare.execute.engines.engine import NodesRefusedError, Part
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.export_onnx.translate import UntranslatedError, translate_graph
-from graphshare.formats.onnx.compose import encode_tensor
+from graphshare.formats.onnx.messages import encode_tensor
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Node

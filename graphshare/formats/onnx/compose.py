@@ -1,19 +1,22 @@
-"""Make nodes of ONNX graphs that no file had: their messages are in memory, and all else is as if they had been read.
-
-The messages and field numbers are those of onnx.proto (IR versions 7 to 11).
-"""
+"""Make nodes of ONNX graphs that no file had: their messages are in memory, and all else is as if they had been read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from msgspec.structs import replace
 
 from graphshare.formats.onnx.attributes import AttributeReader
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
-from graphshare.formats.onnx.messages import describe_value
-from graphshare.formats.onnx.protobuf import Blob, Message
+from graphshare.formats.onnx.messages import (
+    Dimensions,
+    describe_tensor,
+    describe_type,
+    describe_value,
+    encode_attribute,
+    encode_pair,
+)
+from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.stored import (
     METADATA,
     OPSET,
@@ -28,28 +31,13 @@ from graphshare.formats.onnx.stored import (
     outputs_of,
 )
 from graphshare.formats.onnx.tensors import locate_tensor
-from graphshare.formats.onnx.wire import encode_text, scan
+from graphshare.formats.onnx.wire import scan
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeDetails, Source
-from graphshare.ir.onnx import DTYPE_CODES, Attributes, Float, Tensor
+from graphshare.ir.onnx import DTYPE_CODES, Attributes, Tensor
 from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import post_order
 
-# AttributeProto: where a value stands, and the number of its type.
-_FLOAT, _INTEGER, _TEXT, _TENSOR, _GRAPH, _FLOATS, _INTEGERS, _TEXTS = (
-    (2, 1),
-    (3, 2),
-    (4, 3),
-    (5, 4),
-    (6, 5),
-    (7, 6),
-    (8, 7),
-    (9, 8),
-)
 _GRAPH_NAME, _ATTRIBUTE = 2, 5
-Dimensions = Sequence[int | str]
-"""Sizes; a text is one that the caller of a model chooses, by its name."""
-ExternalRange = tuple[str, int, int]
-"""A file, as the model names it, and begin and end of the data in it."""
 
 
 def make_operator(op: str, outputs: Sequence[str], values: Attributes = EMPTY, *, label: str = "", domain: str = "") -> Node:
@@ -62,7 +50,7 @@ def make_operator(op: str, outputs: Sequence[str], values: Attributes = EMPTY, *
     message.add_text(3, label)
     message.add_text(4, op)
     for name, value in values.items():
-        message.add_message(_ATTRIBUTE, _encode_attribute(name, value))
+        message.add_message(_ATTRIBUTE, encode_attribute(name, value))
     message.add_text(7, domain)
     span = _keep(message)
     graphs = [value for value in values.values() if isinstance(value, Graph)]
@@ -80,7 +68,7 @@ def make_initializer(name: str, tensor: Tensor, rank: int) -> Node:
 
     The data of a tensor without content is in the record of its name in the model's parameter file.
     """
-    message = _describe_tensor(name, tensor.dtype, tensor.shape)
+    message = describe_tensor(name, tensor.dtype, tensor.shape)
     if tensor.content is not None:
         message.add_bytes(9, tensor.content)
     span = _keep(message)
@@ -88,13 +76,13 @@ def make_initializer(name: str, tensor: Tensor, rank: int) -> Node:
     place = TensorPlace(tensor.shape, code) if tensor.content is None else locate_tensor(span.file, span.start, span.end)
     named = NamedMessage(span, name, TENSOR_NAME, *_find_field(span, TENSOR_NAME), rank)
     stored = Stored(tensor=named, place=place, data_in_record=tensor.content is None)
-    return Node("", name, num_outputs=1, details=NodeDetails(outputs=(name,), holds_value=True, stored=stored))
+    return Node("", name, num_outputs=1, details=NodeDetails("", (name,), holds_value=True, stored=stored))
 
 
 def make_input(name: str, dtype: str, shape: Dimensions) -> Node:
     """Return a variable that the caller of a model gives a value to."""
     stored = Stored(input=_declare(name, dtype, shape))
-    return Node("", name, num_outputs=1, details=NodeDetails(outputs=(name,), stored=stored))
+    return Node("", name, num_outputs=1, details=NodeDetails("", (name,), holds_value=False, stored=stored))
 
 
 def declare_outputs(
@@ -110,7 +98,7 @@ def declare_outputs(
     def change(node: Node) -> Node:
         if node not in declared:
             return node
-        details = node.details or NodeDetails()
+        details = node.details
         stored = replace(find_stored(details), values=ValueMessages(results=declared[node]))
         return replace(node, details=replace(details, stored=stored))
 
@@ -130,7 +118,7 @@ class ValueScope:
         """Return the value of this name."""
         entry = self.values.get(name) or self._captures.get(name)
         if entry is None and self._is_body:
-            details = NodeDetails(outputs=(name,))
+            details = NodeDetails("", (name,), holds_value=False)
             entry = self._captures[name] = Entry(Node("", f"capture {len(self._captures)}", num_outputs=1, details=details))
         return self.values[name] if entry is None else entry
 
@@ -146,10 +134,10 @@ class ValueScope:
 
         An empty input is left out. ``names`` are the new names of values that are known by others.
         """
-        captured = [name_outside(variable) for body in node.subgraphs for variable in body.captures]
+        captured = [_name_outside(variable) for body in node.subgraphs for variable in body.captures]
         entries = [self.find(names.get(name, name)) for name in (*inputs, *captured) if name]
         absent = tuple([position for position, name in enumerate(inputs) if not name])
-        details = replace(node.details or NodeDetails(), absent=absent)
+        details = replace(node.details, absent=absent)
         return self.define(replace(node, inputs=tuple(entries), details=details))
 
     def make_body(self, nodes: Sequence[Node], outputs: Sequence[tuple[Entry, str, Dimensions]], source: Source) -> Graph:
@@ -165,7 +153,7 @@ class ValueScope:
         return Graph(declared, heads, source=source, captures=captures)
 
 
-def name_outside(capture: Node) -> str:
+def _name_outside(capture: Node) -> str:
     """Return the name of the value around a body that a capture stands for."""
     assert capture.details is not None
     return capture.details.outputs[0]
@@ -222,95 +210,14 @@ def add_metadata(source: OnnxSource, metadata: Mapping[str, str]) -> OnnxSource:
     fields = list(source.fields)
     for key, value in metadata.items():
         message = Message()
-        message.add_message(METADATA, _encode_pair(key, value))
+        message.add_message(METADATA, encode_pair(key, value))
         fields.append((METADATA, _keep(message)))
     return replace(source, fields=tuple(fields))
 
 
-def encode_tensor(name: str, dtype: str, shape: Sequence[int], data: Blob | ExternalRange) -> Message:
-    """Return a TensorProto: its data raw, or a reference to another file."""
-    message = _describe_tensor(name, dtype, shape)
-    if isinstance(data, tuple):
-        add_external(message, data)
-    else:
-        message.add_data(9, data)
-    return message
-
-
-def add_external(message: Message, data: ExternalRange) -> None:
-    """Add to a TensorProto where its data is."""
-    location, start, end = data
-    for key, value in {"location": location, "offset": str(start), "length": str(end - start)}.items():
-        message.add_message(13, _encode_pair(key, value))
-    message.add_integer(14, 1)
-
-
-def _describe_tensor(name: str, dtype: str, shape: Sequence[int]) -> Message:
-    message = Message()
-    for size in shape:
-        message.add_integer(1, size)
-    message.add_integer(2, DTYPE_CODES[dtype])
-    if name:
-        message.add_bytes(TENSOR_NAME, encode_text(name))
-    return message
-
-
-def _encode_attribute(name: str, value: Any) -> Message:
-    """Return an AttributeProto. A graph in it is empty: that of the node's subgraph is written in its place."""
-    message = Message()
-    message.add_text(1, name)
-    if isinstance(value, (bool, int)):
-        message.add_integer(_INTEGER[0], int(value))
-        kind = _INTEGER
-    elif isinstance(value, float):
-        message.add_float(_FLOAT[0], value)
-        kind = _FLOAT
-    elif isinstance(value, str):
-        message.add_bytes(_TEXT[0], value.encode())
-        kind = _TEXT
-    elif isinstance(value, Tensor):
-        tensor = _describe_tensor("", value.dtype, value.shape)
-        tensor.add_bytes(9, value.content or b"")
-        message.add_message(_TENSOR[0], tensor)
-        kind = _TENSOR
-    elif isinstance(value, Graph):
-        message.add_message(_GRAPH[0], Message())
-        kind = _GRAPH
-    else:
-        kind = _encode_list(message, value)
-    message.add_integer(20, kind[1])
-    return message
-
-
-def _encode_list(message: Message, values: Float | Sequence[int] | Sequence[str]) -> tuple[int, int]:
-    if isinstance(values, Float):
-        for number in values.values:
-            message.add_float(_FLOATS[0], number)
-        return _FLOATS
-    if values and all(isinstance(value, str) for value in values):
-        message.add_texts(_TEXTS[0], map(str, values))
-        return _TEXTS
-    for value in values:
-        message.add_integer(_INTEGERS[0], int(value))
-    return _INTEGERS
-
-
 def _declare(name: str, dtype: str, shape: Dimensions) -> NamedMessage:
-    """Return a ValueInfoProto."""
-    dimensions = Message()
-    for size in shape:
-        dimension = Message()
-        if isinstance(size, str):
-            dimension.add_text(2, size)
-        else:
-            dimension.add_integer(1, size)
-        dimensions.add_message(1, dimension)
-    tensor = Message()
-    tensor.add_integer(1, DTYPE_CODES[dtype])
-    tensor.add_message(2, dimensions)
-    kind = Message()
-    kind.add_message(1, tensor)
-    span = _keep(describe_value(name, b"".join(kind.pieces())))
+    """Return a ValueInfoProto in memory."""
+    span = _keep(describe_value(name, describe_type(dtype, shape)))
     return NamedMessage(span, name, 1, *_find_field(span, 1), 0)
 
 
@@ -324,10 +231,3 @@ def _keep(message: Message) -> Span:
     """Return a message as bytes in memory."""
     data = b"".join(message.pieces())
     return Span(MemoryFile(data), 0, len(data))
-
-
-def _encode_pair(key: str, value: str) -> Message:
-    pair = Message()
-    pair.add_text(1, key)
-    pair.add_text(2, value)
-    return pair

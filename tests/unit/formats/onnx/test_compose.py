@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from graphshare.formats.onnx.compose import encode_tensor
+from graphshare.formats.onnx.messages import encode_tensor
 from graphshare.formats.onnx.protobuf import Message, encode_varint, pack_float
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import Graph, Node
