@@ -21,7 +21,7 @@ from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.model_format import find_format
 from graphshare.formats.output_paths import STDIN
 from graphshare.progress import task
-from graphshare.reports.model import Finding, Report
+from graphshare.reports.model import Finding, FindingsReport
 from graphshare.text.urls import redact
 
 _CHUNK = 16  # files that a process gets at once
@@ -113,7 +113,7 @@ def check(
     fix: bool = False,
     baseline: str | None = None,
     stage: OutputTransaction | None = None,
-) -> Report:
+) -> FindingsReport:
     """Run the rules on all targets, ``jobs`` at a time, and on models in memory, and return the report.
 
     With ``fix``, fixable findings are fixed in place first, in all files or none. With a ``stage`` the fixed files are put back
@@ -135,7 +135,7 @@ def check(
     known = 0
     if baseline is not None:
         findings, known = drop_known(findings, read_baseline(baseline), baseline)
-    return Report(
+    return FindingsReport(
         command="check",
         files=tuple(STDIN if result.target.graph == "-" else redact(result.target.graph) for result in results),
         findings=tuple(findings),

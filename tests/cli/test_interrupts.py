@@ -94,6 +94,23 @@ sys.meta_path.insert(0, Finder())
     assert (run.returncode, run.stderr) == (130, b"error: interrupted; nothing was changed\n")
 
 
+def test_an_interrupt_of_the_first_import_has_no_traceback(folder: Path) -> None:
+    script = f"""
+import _signal, os, sys
+_signal.signal(_signal.SIGINT, _signal.default_int_handler)
+sys.path.insert(0, {str(ROOT)!r})
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] not in ("graphshare", "__future__"):
+            os.kill(os.getpid(), _signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from graphshare.__main__ import main
+main()
+"""
+    run = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, timeout=60, env=environment(), check=False)
+    assert (run.returncode, run.stderr) == (130, b"error: interrupted; nothing was changed\n")
+
+
 def test_an_interrupt_of_a_message_has_no_traceback(folder: Path) -> None:
     change = """
 from graphshare.cli import main as command

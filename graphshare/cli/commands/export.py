@@ -116,8 +116,10 @@ def command(
         tolerance=tolerance,
     ).report
     if format_ == "json":
-        verdict = exported.proof.verdict if exported.proof is not None else None
-        put_json({"proved": bool(exported.proof), "verdict": verdict, **msgspec.to_builtins(exported)})
+        proof = exported.proof
+        facts = msgspec.to_builtins(msgspec.structs.replace(exported, proof=None))
+        facts["proof"] = None if proof is None else proof.describe()
+        put_json({"proved": bool(proof), "verdict": None if proof is None else proof.verdict, **facts})
         return
     _say_exported(exported)
 
