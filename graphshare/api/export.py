@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
@@ -26,13 +26,12 @@ from graphshare.api.onnx_translation import (
 from graphshare.checkpoint.load import StrPath, locate_refusals
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import input_files, place_result
-from graphshare.checkpoint.save_onnx import ModelBytes, OnnxOptions, StagedOnnx, keep_in_memory, stage_onnx
 from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError
 from graphshare.execute.variable_values import as_arrays
 from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
 from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.model_format import Capability, require
-from graphshare.formats.onnx.external import WeightPlace
+from graphshare.formats.model_format import Capability, WeightPlace, WriteOptions, require
+from graphshare.formats.onnx.staging import ModelBytes, StagedOnnx, keep_in_memory, stage_onnx
 from graphshare.formats.onnx.types import TensorType, input_types, output_types
 from graphshare.formats.output_paths import UsedFile, is_directory, is_stem, name_of_file, refuse_inputs_as_outputs
 from graphshare.formats.params.arrays import ArrayReader
@@ -40,9 +39,9 @@ from graphshare.formats.paths import base_name, extend
 from graphshare.resources import resource_limits
 from graphshare.text.format import format_names
 from graphshare.text.short_repr import ShortRepr
+from graphshare.verification.compare import tolerate_export
 from graphshare.verification.onnx_checker import require_judges
-from graphshare.verification.onnx_export import prove_export
-from graphshare.verification.onnx_proof import Proof
+from graphshare.verification.onnx_export import ExportReport, prove_export
 from graphshare.version import __version__
 
 
@@ -65,7 +64,7 @@ class ExportFacts(ShortRepr, msgspec.Struct, frozen=True):
     dropped: tuple[str, ...]
     embedded: tuple[str, ...]
     notes: tuple[str, ...]
-    proof: Proof | None
+    proof: ExportReport | None
 
 
 def export(
@@ -139,14 +138,20 @@ def export(
             raise RefusedError(faults)
         exported = Checkpoint(translated.graph, list_parameters(instances[0], source.parameter_file), path or source.where)
 
-        def prove(model: ModelBytes) -> Proof | None:
-            return _prove(source, instances, model, arrays, inputs, seed, tolerance, path) if proves else None
+        def prove(model: ModelBytes) -> ExportReport | None:
+            if not proves:
+                return None
+            parts = [(instance.static, instance.translated.names) for instance in instances]
+            proof = prove_export(source, parts, model, arrays, inputs, seed, tolerate_export(tolerance))
+            if not proof:
+                raise DisprovedError(Fault(proof.verdict, where=path, hint="nothing was written"))
+            return proof
 
         if not path:
             proof = prove(keep_in_memory(exported.graph, exported.parameter_file)) if proves else None
             return _report(exported, instances[0], opset, proof)
         with OutputTransaction() as stage:
-            staged = stage_onnx(exported, path, stage, OnnxOptions(weights))
+            staged = stage_onnx(exported.graph, exported.parameter_file, path, stage, WriteOptions(weights=weights))
             proof = prove(staged.model)
             stage.commit()
     return _report(exported, instances[0], opset, proof, staged)
@@ -176,28 +181,6 @@ def _refuse_random(instance: Instance) -> None:
     ]
     if faults:
         raise RefusedError(faults)
-
-
-def _prove(
-    source: Checkpoint,
-    instances: Sequence[Instance],
-    staged: ModelBytes,
-    feeds: Mapping[str, Any],
-    as_input: Sequence[str],
-    seed: int,
-    tolerance: float | None,
-    path: str,
-) -> Proof:
-    """Prove the model at the sizes of each instance; feeds have those of the first. Raises DisprovedError."""
-    names = instances[0].translated.names
-    proof = prove_export(source, instances[0].static, names, staged, feeds, as_input, seed, tolerance)
-    for other in instances[1:]:
-        found = prove_export(source, other.static, other.translated.names, staged, {}, as_input, seed, tolerance)
-        outputs, first = (*proof.outputs, *found.outputs), proof.first or found.first
-        proof = msgspec.structs.replace(proof, outputs=outputs, first=first)
-    if not proof:
-        raise DisprovedError(Fault(proof.verdict, where=path, hint="nothing was written"))
-    return proof
 
 
 def place_model(out: str, source: Checkpoint) -> str:
@@ -239,7 +222,7 @@ def _describe_source(source: Checkpoint) -> dict[str, str]:
 
 
 def _report(
-    exported: Checkpoint, instance: Instance, opset: int, proof: Proof | None, staged: StagedOnnx | None = None
+    exported: Checkpoint, instance: Instance, opset: int, proof: ExportReport | None, staged: StagedOnnx | None = None
 ) -> Checkpoint:
     """Return the model with its report."""
     translated = instance.translated

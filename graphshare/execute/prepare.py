@@ -22,6 +22,7 @@ from graphshare.execute.feeds import GivenShape, for_variables, parameter_values
 from graphshare.execute.memory import check_memory
 from graphshare.execute.plan import UnsupportedError, make_plan, missing_kernels, unsupported_operators
 from graphshare.execute.variable_values import check_shapes, convert_feed, draw_inputs, draw_parameters, unknown_shapes
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.walk import post_order
@@ -190,7 +191,7 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
     """
     nodes = post_order(entry.node for entry in wanted)
     part = Graph(tuple(nodes), tuple(wanted), graph.attrs, graph.source.after_rewrite())
-    if graph.source.format != "mxnet":
+    if not find_format(graph).supports(Capability.UPGRADE):
         return part, {}, 0
     implied = sum(1 for _ in implied_variables(part))
     if missing_kernels(nodes) or (not implied and (graph.version or 0) >= UPGRADED_BEFORE and not unsupported_operators(nodes)):

@@ -89,7 +89,7 @@ class _Generalization:
         """Return the graph with symbolic sizes. Raises RefusedError."""
         row = [v.graph for v in self.variants]
         inputs = self._inputs(row, self.scope)
-        initializers = [self.scope.define(n) for n in self.first.variables() if n.details is not None and n.details.holds_value]
+        initializers = [self.scope.define(n) for n in self.first.variables() if n.details.holds_value]
         operators = self._operators(row, self.scope, [EMPTY] * len(row))
         outputs = self._outputs(row, self.scope)
         if self.faults:
@@ -129,7 +129,7 @@ class _Generalization:
         if any(_form(n) != _form(first) for n in row):
             self._refuse(first, "is another node for other sizes")
             return scope.connect(first, inputs[0])
-        details = [node.details for node in row if node.details is not None]
+        details = [node.details for node in row]
         if any(other.values != details[0].values for other in details):
             self._refuse(first, "has attributes that depend on the sizes")
         inner = [_captured_names(node, names) for node, names in zip(row, captured, strict=True)]
@@ -246,14 +246,14 @@ def _join_types(row: Sequence[tuple[str, TensorType]]) -> tuple[str, list[Tensor
 
 def _label(node: Node) -> str:
     """Return the operator's own name, by which users know it."""
-    return node.details.label if node.details is not None else node.name
+    return node.details.label
 
 
 def _input_names(node: Node, captured: Mapping[Node, str]) -> list[str]:
     """Return the names of the values that a node reads itself: empty where an input is left out."""
     count = len(node.inputs) - sum(len(body.captures) for body in node.subgraphs)
     names = [_name(entry, captured) for entry in node.inputs[:count]]
-    for position in node.details.absent if node.details is not None else ():
+    for position in node.details.absent:
         names.insert(position, "")
     return names
 

@@ -52,7 +52,7 @@ def list_operators(graph: Graph) -> list[tuple[Node, NodeDetails]]:
     stack: list[Graph] = [graph]
     while stack:
         current = stack.pop()
-        operators += [(node, node.details) for node in current.nodes if node.op and node.details is not None]
+        operators += [(node, node.details) for node in current.nodes if node.op]
         for node in current.nodes:
             stack += node.subgraphs
     return operators

@@ -11,8 +11,8 @@ from graphshare.errors import Fault, UsageError
 from graphshare.fleet.listing import list_models
 from graphshare.fleet.manifest import Manifest
 from graphshare.fleet.records import FleetModel, Killed, Result, Run, Task
-from graphshare.fleet.slots import run_in_slots
-from graphshare.fleet.tasks import Template, make_task, refuse_collisions, refuse_template
+from graphshare.fleet.slots import refuse_in_import, run_in_slots
+from graphshare.fleet.tasks import Template, make_task, note_exports, refuse_collisions, refuse_escapes, refuse_template
 from graphshare.fleet.work import make_unfinished
 from graphshare.formats.staged_file import may_overwrite
 from graphshare.resources import parse_size
@@ -44,8 +44,9 @@ class FleetRun:
 
     ``template`` is the command that is run, ``out`` the folder of the outputs.
 
-    Nothing runs before the first result is asked for. :meth:`close` ends the run before its end; models that run are left
-    without outputs, and another run with the same manifest goes on with them.
+    Nothing runs before the first result is asked for. :meth:`close`, the end of a ``with`` block and the deletion of the
+    iterator end the run early; models that run are left without outputs, and another run with the same manifest goes on with
+    them.
     """
 
     def __init__(
@@ -67,6 +68,15 @@ class FleetRun:
             self.close()
             raise
 
+    def __enter__(self) -> FleetRun:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
     def close(self) -> None:
         """End the run and its workers, and let another one have the manifest."""
         self._results.close()
@@ -83,14 +93,17 @@ def foreach(
 
     Raises:
         InputError: a pattern matches no model, or the manifest cannot be read.
-        RefusedError: two models would be written to one place, or one in place of an input.
-        UsageError: the command does not name the model, or options contradict each other.
+        RefusedError: two models would be written to one place, one in place of an input, or one outside of the outputs' folder.
+        UsageError: the command does not name the model, options contradict each other, or the script cannot be imported.
     """
+    refuse_in_import()
     settings = msgspec.structs.replace(settings, out=local_path(settings.out))
     _refuse_settings(settings, patterns)
     refuse_template(template, settings.out)
     size = parse_size(settings.max_memory) if isinstance(settings.max_memory, str) else settings.max_memory
     models = list_models(patterns)
+    template = note_exports(template, models) if template.outputs else template
+    refuse_escapes(template, models, settings.out)
     refuse_collisions(template, models, settings.out)
     manifest = Manifest(settings.manifest) if settings.manifest else None
 

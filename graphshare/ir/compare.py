@@ -134,7 +134,7 @@ def _describe_content(a: Node, b: Node, exempt: Exempt, *, attributes: bool) -> 
 
 def _details_key(node: Node) -> tuple[object, ...]:
     details = node.details
-    return () if details is None else (details.domain, details.values, details.absent)
+    return (details.domain, details.values, details.absent)
 
 
 def _is_same_subgraph(a: Graph, b: Graph) -> bool:

@@ -140,15 +140,15 @@ class Twins:
             return [f"{node.name!r} (all branches)"]
         return [f"{name!r} ({label or 'original'})" for label, name in names.items()]
 
-    def spread(self, values: Mapping[str, T], own: Collection[str] = ()) -> dict[str, T]:
-        """Return ``values`` by name, each for twins too that have none; those in ``own`` have one elsewhere."""
-        spread = dict(values)
+    def find_givers(self, names: Collection[str]) -> dict[str, str]:
+        """Return the twin in ``names`` whose value a variable takes that is not in ``names``, for each that has one."""
+        givers = {}
         for node in self._members:
-            names = self.names(node).values()
-            first = next((name for name in names if name in values), None)
-            if first is not None:
-                spread.update({name: values[first] for name in names if name not in values and name not in own})
-        return spread
+            twins = self.names(node).values()
+            giver = next((name for name in twins if name in names), None)
+            if giver is not None:
+                givers.update({name: giver for name in twins if name not in names})
+        return givers
 
 
 class Sides:

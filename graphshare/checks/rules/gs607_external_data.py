@@ -12,7 +12,7 @@ from graphshare.reports.model import Level
 
 def find(context: CheckContext) -> Iterator[Violation]:
     """Yield each initializer whose file of data does not exist or is too short."""
-    from graphshare.checks.onnx_facts import find_missing_data  # start-up: symbol files need no other format
+    from graphshare.formats.onnx.external import find_missing_data  # start-up: symbol files need no other format
 
     if context.has_graph:
         for found in find_missing_data(context.graph):

@@ -15,7 +15,7 @@ from graphshare.cli.summary import format_name_list
 from graphshare.execute.feeds import load_feeds, parse_dynamic, parse_feeds, parse_shapes
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.formats.images.settings import ImageSettings
-from graphshare.formats.onnx.external import WeightPlace
+from graphshare.formats.model_format import WeightPlace
 from graphshare.text.format import escape_control, format_bytes, format_count
 
 EXAMPLES = {
@@ -116,8 +116,10 @@ def command(
         tolerance=tolerance,
     ).report
     if format_ == "json":
-        verdict = exported.proof.verdict if exported.proof is not None else None
-        put_json({"proved": bool(exported.proof), "verdict": verdict, **msgspec.to_builtins(exported)})
+        proof = exported.proof
+        facts = msgspec.to_builtins(msgspec.structs.replace(exported, proof=None))
+        facts["proof"] = None if proof is None else proof.describe()
+        put_json({"proved": bool(proof), "verdict": None if proof is None else proof.verdict, **facts})
         return
     _say_exported(exported)
 

@@ -93,13 +93,13 @@ def make_initializer(name: str, tensor: Tensor, rank: int) -> Node:
     place = TensorPlace(tensor.shape, code) if tensor.content is None else locate_tensor(span.file, span.start, span.end)
     named = NamedMessage(span, name, TENSOR_NAME, *_find_field(span, TENSOR_NAME), rank)
     stored = Stored(tensor=named, place=place, data_in_record=tensor.content is None)
-    return Node("", name, num_outputs=1, details=NodeDetails(outputs=(name,), holds_value=True, stored=stored))
+    return Node("", name, num_outputs=1, details=NodeDetails("", (name,), holds_value=True, stored=stored))
 
 
 def make_input(name: str, dtype: str, shape: Dimensions) -> Node:
     """Return a variable that the caller of a model gives a value to."""
     stored = Stored(input=_declare(name, dtype, shape))
-    return Node("", name, num_outputs=1, details=NodeDetails(outputs=(name,), stored=stored))
+    return Node("", name, num_outputs=1, details=NodeDetails("", (name,), holds_value=False, stored=stored))
 
 
 def declare_outputs(
@@ -115,7 +115,7 @@ def declare_outputs(
     def change(node: Node) -> Node:
         if node not in declared:
             return node
-        details = node.details or NodeDetails()
+        details = node.details
         stored = replace(find_stored(details), values=ValueMessages(results=declared[node]))
         return replace(node, details=replace(details, stored=stored))
 
@@ -135,7 +135,7 @@ class ValueScope:
         """Return the value of this name."""
         entry = self.values.get(name) or self._captures.get(name)
         if entry is None and self._is_body:
-            details = NodeDetails(outputs=(name,))
+            details = NodeDetails("", (name,), holds_value=False)
             entry = self._captures[name] = Entry(Node("", f"capture {len(self._captures)}", num_outputs=1, details=details))
         return self.values[name] if entry is None else entry
 
@@ -154,7 +154,7 @@ class ValueScope:
         captured = [_name_outside(variable) for body in node.subgraphs for variable in body.captures]
         entries = [self.find(names.get(name, name)) for name in (*inputs, *captured) if name]
         absent = tuple([position for position, name in enumerate(inputs) if not name])
-        details = replace(node.details or NodeDetails(), absent=absent)
+        details = replace(node.details, absent=absent)
         return self.define(replace(node, inputs=tuple(entries), details=details))
 
     def make_body(self, nodes: Sequence[Node], outputs: Sequence[tuple[Entry, str, Dimensions]], source: Source) -> Graph:

@@ -123,7 +123,7 @@ class _Scope:
         around = self.outer.find(name)
         if around is None:
             return None
-        variable = Node("", f"capture {len(self.captures)}", num_outputs=1, details=NodeDetails(outputs=(name,)))
+        variable = Node("", f"capture {len(self.captures)}", num_outputs=1, details=NodeDetails("", (name,), holds_value=False))
         self.captures[name] = Entry(variable)
         self.captured.append(around)
         return self.captures[name]
@@ -188,7 +188,7 @@ class _GraphReader:
             stored = Stored(
                 list_messages((name,), by_output), tensor=tensor, place=place, is_sparse=name in sparse, input=inputs.get(name)
             )
-            details = NodeDetails(outputs=(name,), holds_value=tensor is not None, stored=stored)
+            details = NodeDetails("", (name,), holds_value=tensor is not None, stored=stored)
             node = Node("", name, num_outputs=1, details=details)
             scope.values[name] = Entry(node)
             nodes.append(node)

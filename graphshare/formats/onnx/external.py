@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal
 
 import msgspec
 
-from graphshare.errors import Fault, RefusedError
+from graphshare.errors import Fault, InputError, RefusedError
+from graphshare.formats.model_format import CopiedWeights, WeightPlace
 from graphshare.formats.onnx.messages import ExternalRange, add_external, encode_tensor
 from graphshare.formats.onnx.protobuf import Message
 from graphshare.formats.onnx.stored import Span, TensorPlace, find_stored
@@ -17,15 +17,10 @@ from graphshare.formats.onnx.wire import encode_text, scan
 from graphshare.formats.onnx.write import TensorEncoder
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.records import ParameterFile, Record
-from graphshare.formats.paths import split
+from graphshare.formats.paths import describe_file, split
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.text.format import format_bytes, format_names
-from graphshare.text.urls import is_url
-
-WeightPlace = Literal["embed", "external", "params"]
-"""Where weights go that no ONNX file holds: into the model, into one file beside it, or they stay in their parameter file."""
-CopiedWeights = Literal["share", "copy"]
-"""What copies of an initializer do: point at the one range of their data, or have a range of their own."""
+from graphshare.text.urls import is_url, redact
 
 _NAME, _EXTERNAL, _LOCATION = 8, 13, 14
 _LEAST = 1024  # bytes from which on a tensor is worth a place outside; shapes and axes must be in the model
@@ -267,3 +262,26 @@ def _move_data(node: Node, name: str, where: ExternalRange) -> Message | None:
         if number > _NAME:
             message.add_encoded(Span(span.file, begin, end))
     return message
+
+
+class MissingData(msgspec.Struct, frozen=True, eq=False):
+    """An initializer whose external data is not there, and why."""
+
+    node: Node
+    reason: str
+
+
+def find_missing_data(graph: Graph) -> Iterator[MissingData]:
+    """Yield the initializers whose external data is missing or too short."""
+    sizes: dict[str, int | None] = {}
+    for node, place in list_external(graph):
+        if place.path not in sizes:
+            try:
+                sizes[place.path] = describe_file(place.path).size
+            except (OSError, InputError):
+                sizes[place.path] = None
+        size, name = sizes[place.path], redact(place.path)
+        if size is None:
+            yield MissingData(node, f"{name} does not exist")
+        elif size < place.end:
+            yield MissingData(node, f"{name} has {size:,} bytes, and the data ends at byte {place.end:,}")

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import msgspec
 
-from graphshare.formats.byte_source import ByteSource, Identity, SourceBytes
+from graphshare.formats.byte_source import ByteSource, HeldBytes, Identity, SourceBytes
 from graphshare.formats.onnx.wire import Data
 from graphshare.formats.open_source import reopen_source
 from graphshare.formats.paths import split
@@ -20,6 +20,7 @@ _LARGE = 1 << 24  # bytes from which on a file is not read as a whole
 class OnnxFile:
     """The bytes of an ONNX file. A small file is in memory; of a large one only what is looked at.
 
+    ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip.
     ``folder`` is the directory in which external data lies; without ``seeks_data`` it need not be there. ``sizes``
     has the bytes of the files in it, by path.
     """
@@ -31,8 +32,9 @@ class OnnxFile:
         self.path = source.name
         self.size = source.size
         self.identity: Identity = source.identity
+        self.held = source.content if isinstance(source, HeldBytes) else b""
         self.data: Data
-        if source.size < _LARGE:
+        if source.size < _LARGE or self.held:
             self.data = source.read_at(0, source.size)
         else:
             self.data = SourceBytes(reopen_source(source.name, source.identity))
@@ -175,7 +177,7 @@ OPSET, METADATA, TRAINING, FUNCTION = 8, 14, 20, 25
 
 def outputs_of(node: Node) -> tuple[str, ...]:
     """Return the names of a node's outputs; a variable is its own output."""
-    return node.details.outputs if node.details is not None and node.op else (node.name,)
+    return node.details.outputs if node.op else (node.name,)
 
 
 class OnnxSource(Source, frozen=True, eq=False):
@@ -189,8 +191,6 @@ class OnnxSource(Source, frozen=True, eq=False):
     """
 
     format: ClassVar[str] = "onnx"
-    suffix: ClassVar[str] = ".onnx"
-    holds_parameters: ClassVar[bool] = True
 
     file: OnnxFile
     span: Span
@@ -253,7 +253,6 @@ class OnnxSource(Source, frozen=True, eq=False):
         return f"ONNX (IR {self.ir_version}, operator set {sets or 'missing'})"
 
 
-def find_stored(details: NodeDetails | None) -> Stored:
+def find_stored(details: NodeDetails) -> Stored:
     """Return what a file holds of a node; nothing for a node that no file had."""
-    stored = None if details is None else details.stored
-    return stored if isinstance(stored, Stored) else Stored()
+    return details.stored if isinstance(details.stored, Stored) else Stored()

@@ -130,7 +130,7 @@ class _GraphWriter:
             is_untouched(self._graph)
             and not self._renamed
             and all(self._encode_tensor(node, node.name) is None for node in self._nodes if not node.op)
-            and all(node.details is not None and node.details.outputs == (name,) for node, name in self._captured.items())
+            and all(node.details.outputs == (name,) for node, name in self._captured.items())
             and all(writer.is_as_read() for node in self._nodes if node.subgraphs for writer in self._bodies(node))
         )
 
@@ -173,7 +173,7 @@ class _GraphWriter:
 
     def _encode_node(self, node: Node) -> Blob | Message:
         stored, details = find_stored(node.details), node.details
-        if details is None or stored.node is None:
+        if stored.node is None:
             raise RefusedError(Fault(f"operator {node.op} comes from no ONNX file", node=node.name))
         bodies = list(self._bodies(node)) if node.subgraphs else []
         count = len(node.inputs) - sum(len(graph.captures) for graph in node.subgraphs)

@@ -95,7 +95,7 @@ class ArrayReader:
             return self  # each file that the records are from is opened when it is first read
         from graphshare.formats.params.registry import find_format  # start-up: graphs alone need no parameter format
 
-        self._source: ByteSource = reopen_source(self.file.path, self.file.identity)
+        self._source: ByteSource = reopen_source(self.file.path, self.file.identity, self.file.held)
         try:
             self._chunks: Chunks = find_format(self.file.format).read(self._source)
         except BaseException:

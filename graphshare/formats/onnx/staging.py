@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
-from itertools import islice
+from collections.abc import Collection, Iterator
 
 import msgspec
 
-from graphshare.checkpoint.model import Checkpoint
-from graphshare.errors import Fault, InputError, RefusedError, SelfCheckError
+from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.byte_source import ByteSource
+from graphshare.formats.model_format import BUG, WriteOptions, refuse_differences
 from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.differences import find_differences
-from graphshare.formats.onnx.external import CopiedWeights, FileRange, Placement, WeightPlace, list_external
+from graphshare.formats.onnx.external import FileRange, Placement, list_external
 from graphshare.formats.onnx.protobuf import Blob
 from graphshare.formats.onnx.stored import OnnxSource
 from graphshare.formats.onnx.value_types import infer_types, list_untyped
@@ -34,22 +33,8 @@ from graphshare.text.urls import is_url
 LARGEST = (1 << 31) - 1
 """The largest message that protobuf takes, in bytes."""
 _CHUNK = 1 << 22
-_REPORTED = 20
 _EXPORTED = "--weights external puts them beside the model, --weights params leaves them in their file"
 _REWRITTEN = "--mode tie keeps one copy of the weights; onnx.save_model moves them to external data"
-_BUG = "this is a bug of graphshare; nothing was written, please report it"
-
-
-class OnnxOptions(msgspec.Struct, frozen=True):
-    """How a model is written: where ``weights`` go that no ONNX file holds, and how external data of ONNX files is.
-
-    ``copies`` of an initializer share its data or not, ``no_copy`` refuses to copy it, ``verify_bytes`` compares copies.
-    """
-
-    weights: WeightPlace = "embed"
-    copies: CopiedWeights = "share"
-    no_copy: bool = False
-    verify_bytes: bool = False
 
 
 class ModelBytes(msgspec.Struct, frozen=True, eq=False):
@@ -116,7 +101,9 @@ class StagedOnnx(msgspec.Struct, frozen=True, eq=False):
     to_stdout: list[bytes]
 
 
-def stage_onnx(model: Checkpoint, target: str, stage: OutputTransaction, options: OnnxOptions) -> StagedOnnx:
+def stage_onnx(
+    graph: Graph, parameters: ParameterFile | None, target: str, stage: OutputTransaction, options: WriteOptions
+) -> StagedOnnx:
     """Write the model's file, and data that it cannot reach where it is, beside their targets; check the file.
 
     Raises:
@@ -124,10 +111,8 @@ def stage_onnx(model: Checkpoint, target: str, stage: OutputTransaction, options
             must not, or would replace an input.
         SelfCheckError: it does not read back as the graph that it was made from.
     """
-    graph, place = model.graph, "" if target == "-" else target
-    placement = Placement(
-        graph, place, model.parameter_file, weights=options.weights, copies=options.copies, no_copy=options.no_copy
-    )
+    place = "" if target == "-" else target
+    placement = Placement(graph, place, parameters, weights=options.weights, copies=options.copies, no_copy=options.no_copy)
     if target == "-" and placement.outside:
         hint = "name a file with -o; the data goes beside it"
         raise RefusedError(Fault("the model has external data, which stdout has no place for", hint=hint))
@@ -185,7 +170,7 @@ def _write_model(data: Blob, graph: Graph, out: StagedFile, target: str, changed
         check_written(out.name, graph, where=target, changed=changed)
 
 
-def _write_data(placement: Placement, reader: ArrayReader | None, stage: OutputTransaction, options: OnnxOptions) -> str:
+def _write_data(placement: Placement, reader: ArrayReader | None, stage: OutputTransaction, options: WriteOptions) -> str:
     """Write the file beside the model, and return the name that it has until it is in place."""
     sources = {data.path: UsedFile(data.path, "parameters") for data, _ in placement.outside if isinstance(data, FileRange)}
     refuse_inputs_as_outputs([UsedFile(placement.beside, "parameters")], sources.values())
@@ -218,7 +203,7 @@ def _compare_data(placement: Placement, written: ByteSource) -> None:
             place = first_difference(source, data.start, written, offset, data.size)
         if place is not None:
             message = f"differs from byte {data.start + place:,} of {data.path}"
-            raise SelfCheckError(Fault(message, where=placement.beside, path=f"byte {offset + place}", hint=_BUG))
+            raise SelfCheckError(Fault(message, where=placement.beside, path=f"byte {offset + place}", hint=BUG))
 
 
 def check_written(path: str, graph: Graph, *, where: str, changed: Collection[str] = ()) -> None:
@@ -227,13 +212,12 @@ def check_written(path: str, graph: Graph, *, where: str, changed: Collection[st
     Raises:
         SelfCheckError: it does not read back as that graph.
     """
-    try:
+
+    def find() -> Iterator[Fault]:
         with open_source(path) as source:
-            faults = list(islice(find_differences(source, graph, changed), _REPORTED))
-    except InputError as error:
-        faults = list(error.faults)
-    if faults:
-        raise SelfCheckError([Fault(f.message, where=where, path=f.path, node=f.node, hint=_BUG) for f in faults])
+            yield from find_differences(source, graph, changed)
+
+    refuse_differences(find, where=where)
 
 
 def hash_file(path: str) -> str:
