@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -23,6 +24,7 @@ from graphshare.formats.onnx.stored import (
     MemoryFile,
     NamedMessage,
     OnnxSource,
+    RawValue,
     Span,
     Stored,
     TensorPlace,
@@ -38,6 +40,7 @@ from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import post_order
 
 _GRAPH_NAME, _ATTRIBUTE = 2, 5
+_CACHED = 256  # bytes of attributes that are cached when they repeat
 
 
 def make_operator(op: str, outputs: Sequence[str], values: Attributes = EMPTY, *, label: str = "", domain: str = "") -> Node:
@@ -49,18 +52,32 @@ def make_operator(op: str, outputs: Sequence[str], values: Attributes = EMPTY, *
     message.add_texts(2, outputs)
     message.add_text(3, label)
     message.add_text(4, op)
+    attributes = Message()
     for name, value in values.items():
-        message.add_message(_ATTRIBUTE, encode_attribute(name, value))
+        attributes.add_message(_ATTRIBUTE, encode_attribute(name, value))
+    encoded = _keep(attributes)
+    message.add_encoded(encoded)
     message.add_text(7, domain)
-    span = _keep(message)
     graphs = [value for value in values.values() if isinstance(value, Graph)]
-    fields = [field for field in scan(span.file.data, span.start, span.end) if field[0] == _ATTRIBUTE]
-    bodies = iter(graphs)
-    texts, raw, *_ = AttributeReader(span.file).read(fields, lambda start, end: next(bodies))
-    stored = Stored(node=span, outputs=tuple(outputs), label=label)
+    texts, raw = _read_attributes(encoded, graphs) if graphs or encoded.size > _CACHED else _read_again(encoded.read())
+    stored = Stored(node=_keep(message), outputs=tuple(outputs), label=label)
     details = NodeDetails(domain, tuple(outputs), raw, (), label, stored=stored)
     name = next(filter(None, outputs), "") or label
     return Node(op, name, texts, (), len(outputs), subgraphs=tuple(graphs), details=details)
+
+
+def _read_attributes(encoded: Span, graphs: Iterable[Graph] = ()) -> tuple[Mapping[str, str], Mapping[str, RawValue]]:
+    """Return the texts and values of attributes, of which ``graphs`` are the subgraphs."""
+    bodies = iter(graphs)
+    fields = list(scan(encoded.file.data, encoded.start, encoded.end))
+    texts, values, *_ = AttributeReader(encoded.file).read(fields, lambda start, end: next(bodies))
+    return texts, values
+
+
+@lru_cache(maxsize=512)
+def _read_again(encoded: bytes) -> tuple[Mapping[str, str], Mapping[str, RawValue]]:
+    """Return the texts and values of attributes; most nodes have those of another one."""
+    return _read_attributes(Span(MemoryFile(encoded), 0, len(encoded)))
 
 
 def make_initializer(name: str, tensor: Tensor, rank: int) -> Node:

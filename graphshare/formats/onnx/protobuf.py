@@ -107,4 +107,5 @@ def pack_float(value: float) -> bytes:
 
 
 def _tag(field: int, kind: int) -> bytes:
-    return encode_varint(field << 3 | kind)
+    tag = field << 3 | kind
+    return _SMALL[tag] if tag < 0x80 else encode_varint(tag)  # as nearly always, and a call takes time

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
-from hashlib import sha256
 
 import msgspec
 
@@ -225,6 +224,8 @@ def check_written(path: str, graph: Graph, *, where: str, changed: Collection[st
 
 def hash_file(path: str) -> str:
     """Return the sha256 of a file in hexadecimal digits."""
+    from hashlib import sha256  # start-up: it takes 3 MB, and few models point into a parameter file
+
     digest = sha256()
     with open_source(path) as source:
         for start in range(0, source.size, _CHUNK):

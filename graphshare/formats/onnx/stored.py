@@ -52,14 +52,13 @@ class OnnxFile:
 class MemoryFile(OnnxFile):
     """The bytes of a message that no file has."""
 
+    folder = path = ""
+    seeks_data = False
+    identity = ()
+
     def __init__(self, data: bytes) -> None:
-        self.folder = self.path = ""
-        self.seeks_data = False
-        self.sizes = {}
-        self.data = data
-        self.size = len(data)
-        self.identity = ()
-        self.held = data
+        self.data = self.held = data
+        self.size, self.sizes = len(data), {}
 
 
 class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
