@@ -30,7 +30,7 @@ from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError
 from graphshare.execute.variable_values import as_arrays
 from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
 from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.model_format import Capability, WeightPlace, WriteOptions, require
+from graphshare.formats.model_format import Capability, SaveOptions, WeightPlace, require
 from graphshare.formats.onnx.staging import ModelBytes, StagedOnnx, keep_in_memory, stage_onnx
 from graphshare.formats.onnx.types import TensorType, input_types, output_types
 from graphshare.formats.output_paths import UsedFile, is_directory, is_stem, name_of_file, refuse_inputs_as_outputs
@@ -151,7 +151,7 @@ def export(
             proof = prove(keep_in_memory(exported.graph, exported.parameter_file)) if proves else None
             return _report(exported, instances[0], opset, proof)
         with OutputTransaction() as stage:
-            staged = stage_onnx(exported.graph, exported.parameter_file, path, stage, WriteOptions(weights=weights))
+            staged = stage_onnx(exported.graph, exported.parameter_file, path, stage, SaveOptions(weights=weights))
             proof = prove(staged.model)
             stage.commit()
     return _report(exported, instances[0], opset, proof, staged)

@@ -17,14 +17,14 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.outputs import Outputs, check_outputs, resolve_outputs
 from graphshare.errors import Fault, OutputError, UsageError
 from graphshare.formats.atomic import OutputTransaction
-from graphshare.formats.model_format import Capability, CopiedWeights, WriteOptions, find_format, require
+from graphshare.formats.model_format import Capability, CopiedWeights, SaveOptions, find_format, require
 from graphshare.formats.output_paths import STDOUT, Content, UsedFile, refuse_inputs_as_outputs
 from graphshare.formats.params.records import ParameterFile
 from graphshare.formats.paths import base_name
 from graphshare.formats.staged_file import output_error
 from graphshare.ir.graph import Graph
 
-_NO_OPTIONS = WriteOptions()
+_NO_OPTIONS = SaveOptions()
 
 
 def save(
@@ -63,12 +63,12 @@ def save(
 
 def choose_options(
     model: Checkpoint, weights: CopiedWeights | None, *, no_copy: bool = False, verify_bytes: bool = False
-) -> WriteOptions:
+) -> SaveOptions:
     """Return how a model is written. Raises RefusedError for options about external data that its format does not have."""
     for option, is_set in (("--weights", weights is not None), ("--no-copy", no_copy)):
         if is_set:
             require(model.graph, Capability.EXTERNAL_DATA, what=option, where=model.where)
-    return WriteOptions(weights or "share", no_copy, verify_bytes)
+    return SaveOptions(weights or "share", no_copy, verify_bytes)
 
 
 def write_outputs(
@@ -76,7 +76,7 @@ def write_outputs(
     model: Checkpoint,
     *,
     arrays: Mapping[str, Any] | None = None,
-    options: WriteOptions = _NO_OPTIONS,
+    options: SaveOptions = _NO_OPTIONS,
 ) -> None:
     """Write what ``outputs`` names of ``model``, and ``arrays`` by name, in one transaction.
 

@@ -21,7 +21,7 @@ from graphshare.text.urls import is_url, local_path
 Outcomes = Iterator[tuple[Task, Result | Killed]]
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a fleet is run: the folder of the outputs, where and how many at a time, what is done again, and limits per model.
 
     ``prepare`` is called once in each worker process. ``time_limit`` is in seconds, ``max_memory`` in bytes or a text such as
@@ -85,7 +85,7 @@ class FleetRun:
 
 
 def foreach(
-    patterns: Sequence[str], template: Template, run: Run, settings: Settings, *, prepare: Callable[[], None]
+    patterns: Sequence[str], template: Template, run: Run, settings: FleetOptions, *, prepare: Callable[[], None]
 ) -> FleetRun:
     """List the models that match ``patterns``, refuse what cannot be right for all of them, and return the run.
 
@@ -121,7 +121,7 @@ def foreach(
     return FleetRun(template, settings.out, len(models), _run(map(make, models), run, prepare, settings, manifest), manifest)
 
 
-def _refuse_settings(settings: Settings, patterns: Sequence[str]) -> None:
+def _refuse_settings(settings: FleetOptions, patterns: Sequence[str]) -> None:
     faults = []
     if settings.retry and not settings.manifest:
         faults.append(Fault("--retry reads which models have failed from a manifest", hint="name it with --manifest FILE"))
@@ -140,7 +140,7 @@ def _refuse_settings(settings: Settings, patterns: Sequence[str]) -> None:
 
 
 def _run(
-    tasks: Iterator[Task], run: Run, prepare: Callable[[], None], settings: Settings, manifest: Manifest | None
+    tasks: Iterator[Task], run: Run, prepare: Callable[[], None], settings: FleetOptions, manifest: Manifest | None
 ) -> Generator[Result, None, None]:
     """Yield the earlier results of unchanged models, then those of the others; what killed its worker is run again, alone."""
     skipped: list[Result] = []
@@ -183,7 +183,7 @@ def _append(manifest: Manifest | None, result: Result) -> None:
 
 
 def _run_alone(
-    task: Task, run: Run, prepare: Callable[[], None], settings: Settings, manifest: Manifest | None
+    task: Task, run: Run, prepare: Callable[[], None], settings: FleetOptions, manifest: Manifest | None
 ) -> Generator[Result, None, None]:
     """Run a task that has killed its worker once more, with nothing beside it."""
     outcomes = _start(iter([task]), run, prepare, settings, 1)
@@ -198,7 +198,7 @@ def _run_alone(
 
 
 def _start(
-    tasks: Iterator[Task], run: Run, prepare: Callable[[], None], settings: Settings, jobs: int
+    tasks: Iterator[Task], run: Run, prepare: Callable[[], None], settings: FleetOptions, jobs: int
 ) -> Generator[tuple[Task, Result | Killed], None, None]:
     if settings.scheduler:
         from graphshare.fleet.cluster import run_on_cluster  # few runs need a cluster

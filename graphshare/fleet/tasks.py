@@ -11,7 +11,7 @@ import msgspec
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.fleet.listing import iter_sources
 from graphshare.fleet.records import FleetModel, Task
-from graphshare.formats.model_names import name_of, stem_of
+from graphshare.formats.model_names import leads_stem, name_of, stem_of
 from graphshare.formats.paths import base_name, join, real_path, split
 from graphshare.text.urls import is_url, leaves_folder
 
@@ -47,8 +47,8 @@ def make_task(template: Template, model: FleetModel, out: str) -> Task:
     """Return the task of one model; ``out`` is the folder of the outputs."""
     stem = stem_of(model.graph)
     subject = {"graph": model.graph, "params": model.params or model.graph, "stem": stem}[template.subject]
-    if model.graph.endswith(".onnx"):
-        subject = model.graph  # a stem is that of a symbol file, which may lie beside it
+    if not leads_stem(model.graph):
+        subject = model.graph  # the stem may mean a file beside it
     values = {"{}": subject, "{stem}": stem, "{name}": name_of(model.graph)}
     places = [(option, place) for option, content in template.outputs if (place := _place(template, content, model, out))]
     at = template.words.index("--") if "--" in template.words else len(template.words)
@@ -86,14 +86,14 @@ def _place(template: Template, content: str, model: FleetModel, out: str) -> str
         folder = os.path.dirname(relative)
         return join(out, os.path.join(folder, base_name(model.params))) if model.params else ""
     if content == "map":
-        is_export = template.has_exports and relative.endswith(".onnx")
+        is_export = template.has_exports and not leads_stem(relative)
         return join(out, (relative if is_export else stem_of(relative)) + "-map.json")
     return join(out, stem_of(relative) + content)
 
 
 def note_exports(template: Template, models: Sequence[FleetModel]) -> Template:
     """Return the template with a note if ONNX models have the stems of symbol files."""
-    has_exports = any(model.graph.endswith(".onnx") for model in models) and bool(_find_doubles(models))
+    has_exports = not all(leads_stem(model.graph) for model in models) and bool(_find_doubles(models))
     return msgspec.structs.replace(template, has_exports=has_exports)
 
 

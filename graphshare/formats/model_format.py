@@ -50,7 +50,7 @@ CopiedWeights = Literal["share", "copy"]
 """What copies of an initializer do: point at the one range of their data, or have a range of their own."""
 
 
-class WriteOptions(msgspec.Struct, frozen=True):
+class SaveOptions(msgspec.Struct, frozen=True):
     """How a model is written: where ``weights`` go that no file of its format holds, and how external data is.
 
     ``copies`` of an initializer share its data or not, ``no_copy`` refuses to copy it, ``verify_bytes`` compares copies.
@@ -145,7 +145,7 @@ class ModelFormat(ABC):
         parameters: ParameterFile | None,
         target: str,
         stage: OutputTransaction,
-        options: WriteOptions,
+        options: SaveOptions,
     ) -> list[bytes]:
         """Write the file of ``graph`` beside ``target``, and read it back; what goes to stdout is returned instead.
 

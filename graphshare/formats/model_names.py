@@ -57,6 +57,12 @@ def stem_of(path: str) -> str:
     return plain
 
 
+def leads_stem(path: str) -> bool:
+    """Return whether a stem means this file, whatever other files have the same stem: it is of the first format."""
+    first = next(iter(FORMAT_NAMES.values()))
+    return path.endswith(first.endings)
+
+
 def name_of(path: str) -> str:
     """Return the last name of a model's stem."""
     return base_name(stem_of(path))

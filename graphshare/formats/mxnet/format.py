@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from graphshare.errors import Fault
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.model_file import ModelFile
-from graphshare.formats.model_format import Capability, ModelFormat, NamedModel, WriteOptions
+from graphshare.formats.model_format import Capability, ModelFormat, NamedModel, SaveOptions
 from graphshare.formats.model_names import PACKED
 from graphshare.formats.mxnet.checkpoint_names import split_params
 from graphshare.formats.mxnet.document import begins_like_json
@@ -60,7 +60,7 @@ class MxnetFormat(ModelFormat):
         parameters: ParameterFile | None,
         target: str,
         stage: OutputTransaction,
-        options: WriteOptions,
+        options: SaveOptions,
     ) -> list[bytes]:
         from graphshare.formats.mxnet.staging import stage_graph  # start-up: what only reads needs no writer
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 from graphshare.errors import InputError
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.model_file import ModelFile
-from graphshare.formats.model_format import Capability, ModelFormat, WriteOptions
+from graphshare.formats.model_format import Capability, ModelFormat, SaveOptions
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 
@@ -74,7 +74,7 @@ class OnnxFormat(ModelFormat):
         parameters: ParameterFile | None,
         target: str,
         stage: OutputTransaction,
-        options: WriteOptions,
+        options: SaveOptions,
     ) -> list[bytes]:
         from graphshare.formats.onnx.staging import stage_onnx
 

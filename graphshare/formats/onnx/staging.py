@@ -10,7 +10,7 @@ import msgspec
 from graphshare.errors import Fault, RefusedError, SelfCheckError
 from graphshare.formats.atomic import OutputTransaction
 from graphshare.formats.byte_source import ByteSource
-from graphshare.formats.model_format import BUG, WriteOptions, refuse_differences
+from graphshare.formats.model_format import BUG, SaveOptions, refuse_differences
 from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.differences import find_differences
 from graphshare.formats.onnx.external import Placement, list_external
@@ -103,7 +103,7 @@ class StagedOnnx(msgspec.Struct, frozen=True, eq=False):
 
 
 def stage_onnx(
-    graph: Graph, parameters: ParameterFile | None, target: str, stage: OutputTransaction, options: WriteOptions
+    graph: Graph, parameters: ParameterFile | None, target: str, stage: OutputTransaction, options: SaveOptions
 ) -> StagedOnnx:
     """Write the model's file, and data that it cannot reach where it is, beside their targets; check the file.
 
@@ -172,7 +172,7 @@ def _write_model(data: Blob, graph: Graph, out: StagedFile, target: str, changed
         check_written(out.name, graph, where=target, changed=changed)
 
 
-def _write_data(placement: Placement, reader: ArrayReader | None, stage: OutputTransaction, options: WriteOptions) -> str:
+def _write_data(placement: Placement, reader: ArrayReader | None, stage: OutputTransaction, options: SaveOptions) -> str:
     """Write the file beside the model, and return the name that it has until it is in place."""
     sources = {data.path: UsedFile(data.path, "parameters") for data, _ in placement.outside if isinstance(data, FileRange)}
     refuse_inputs_as_outputs([UsedFile(placement.beside, "parameters")], sources.values())
