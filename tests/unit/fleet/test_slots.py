@@ -77,8 +77,6 @@ def test_a_model_beyond_its_limits_has_failed(tmp_path: Path, monkeypatch: pytes
     names = ("a", "hangs", "sleeps", "takes", "z")
     options = FleetOptions(time_limit=0.3, max_memory="500M")
     results = {Path(r.source).stem: r for r in fleet(tmp_path, *names, settings=options)}
-        Path(r.source).stem: r for r in fleet(tmp_path, *names, settings=FleetOptions(time_limit=0.3, max_memory="500M"))
-    }
     assert {name for name, result in results.items() if result} == {"a", "z"}
     assert "the time limit of 0.3 s has passed; nothing was written" in results["sleeps"].error
     assert "the time limit of 0.3 s has passed, and the worker process was ended" in results["hangs"].error
