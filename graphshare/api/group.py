@@ -11,6 +11,7 @@ from graphshare.checkpoint.chain import follow_group
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameter_plan import check_belongs, notes_on
 from graphshare.errors import Fault, GraphshareError, UsageError
+from graphshare.formats.model_format import Capability, find_format
 from graphshare.rewrite.group.connections import find_forgotten_inputs
 from graphshare.rewrite.group.plan import Grouping, Member, OnCollision, plan_group, plan_joined
 from graphshare.text.format import format_count, format_names
@@ -50,7 +51,7 @@ def group(
     if prefixes and len(prefixes) != len(sources):
         hint = "give --prefix once for each graph, in their order; '' for none"
         raise UsageError(Fault(f"there are {len(prefixes)} --prefix for {format_count(len(sources), 'graph')}", hint=hint))
-    if len({source.graph.source.format for source in sources}) > 1:
+    if len({_is_exportable(source) for source in sources}) > 1:
         sources = _export_members(sources, shapes or {}, as_names(as_input))
     for source in sources:
         check_belongs(source.parameter_file, source.graph)
@@ -73,6 +74,10 @@ def group(
     return follow_group(sources, report.rewrite, plans, report=report, notes=notes)
 
 
+def _is_exportable(source: Checkpoint) -> bool:
+    return find_format(source.graph).supports(Capability.EXPORT)
+
+
 def _export_members(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequence[str]) -> list[Checkpoint]:
     """Return the models, those of MXNet exported for the operator set of the first ONNX model.
 
@@ -82,12 +87,12 @@ def _export_members(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Seq
     """
     from graphshare.api.export import export  # start-up: most groups are of one format
     from graphshare.export_onnx.opsets import DEFAULT
-    from graphshare.formats.onnx.stored import OnnxSource
 
-    opset = next((s.graph.source.opsets.get("", DEFAULT) for s in sources if isinstance(s.graph.source, OnnxSource)), DEFAULT)
+    versions = [find_format(source.graph).operator_set(source.graph) for source in sources]
+    opset = next((version for version in versions if version is not None), DEFAULT)
     members = []
     for source in sources:
-        if isinstance(source.graph.source, OnnxSource):
+        if not _is_exportable(source):
             members.append(source)
             continue
         own = {node.name for node in source.graph.variables()}
