@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from graphshare.analysis.bodies import draws_numbers
+from graphshare.analysis.twins import spread_inputs
 from graphshare.api.fold import fold as fold_model
 from graphshare.api.models import Model, Names, Shape, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.api.onnx_translation import (
@@ -120,14 +121,22 @@ def export(
         require_judges()
     if fold:
         source = fold_model(source)
-    arrays, inputs = as_arrays(feeds), as_names(as_input)
+    inputs, targets = as_names(as_input), as_names(upto)
+    with locate_refusals(source):
+        arrays, sizes, spread_notes = spread_inputs(
+            source.graph,
+            as_arrays(feeds),
+            as_shapes(shapes),
+            targets=targets,
+            option="--upto",
+            held=source.held,
+            as_input=inputs,
+        )
     types = {name: str(array.dtype) for name, array in arrays.items()}
-    given = {**{name: array.shape for name, array in arrays.items()}, **as_shapes(shapes)}
+    given = {**{name: array.shape for name, array in arrays.items()}, **sizes}
     with locate_refusals(source), resource_limits(max_memory, time_limit), _open_weights(source) as reader:
         name, domain = _name(source), custom_domain
-        request = Request(
-            source, reader, types, as_names(upto), inputs, opset, name, domain, __version__, _describe_source(source)
-        )
+        request = Request(source, reader, types, targets, inputs, opset, name, domain, __version__, _describe_source(source))
         instances = _translate(request, given, dynamic or {}, dynamic_batch)
         translated = instances[0].translated
         proves = verify and not translated.custom
@@ -149,12 +158,12 @@ def export(
 
         if not path:
             proof = prove(keep_in_memory(exported.graph, exported.parameter_file)) if proves else None
-            return _report(exported, instances[0], opset, proof)
+            return _report(exported, instances[0], opset, spread_notes, proof)
         with OutputTransaction() as stage:
             staged = stage_onnx(exported.graph, exported.parameter_file, path, stage, SaveOptions(weights=weights))
             proof = prove(staged.model)
             stage.commit()
-    return _report(exported, instances[0], opset, proof, staged)
+    return _report(exported, instances[0], opset, spread_notes, proof, staged)
 
 
 def _translate(request: Request, shapes: Mapping[str, Shape], dynamic: DynamicShapes, dynamic_batch: bool) -> list[Instance]:
@@ -222,11 +231,16 @@ def _describe_source(source: Checkpoint) -> dict[str, str]:
 
 
 def _report(
-    exported: Checkpoint, instance: Instance, opset: int, proof: ExportReport | None, staged: StagedOnnx | None = None
+    exported: Checkpoint,
+    instance: Instance,
+    opset: int,
+    notes: Sequence[str],
+    proof: ExportReport | None,
+    staged: StagedOnnx | None = None,
 ) -> Checkpoint:
     """Return the model with its report."""
     translated = instance.translated
-    notes = list(instance.static.notes)
+    notes = [*notes, *instance.static.notes]
     if translated.custom:
         notes.append(f"written as nodes of a domain of their own, and not proved: {format_names(translated.custom)}")
     report = ExportFacts(

@@ -51,7 +51,7 @@ def group(
     if prefixes and len(prefixes) != len(sources):
         hint = "give --prefix once for each graph, in their order; '' for none"
         raise UsageError(Fault(f"there are {len(prefixes)} --prefix for {format_count(len(sources), 'graph')}", hint=hint))
-    if len({find_format(source.graph) for source in sources}) > 1:
+    if len({_is_exportable(source) for source in sources}) > 1:
         sources = _export_members(sources, shapes or {}, as_names(as_input))
     for source in sources:
         check_belongs(source.parameter_file, source.graph)
@@ -74,6 +74,10 @@ def group(
     return follow_group(sources, report.rewrite, plans, report=report, notes=notes)
 
 
+def _is_exportable(source: Checkpoint) -> bool:
+    return find_format(source.graph).supports(Capability.EXPORT)
+
+
 def _export_members(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequence[str]) -> list[Checkpoint]:
     """Return the models, those of MXNet exported for the operator set of the first ONNX model.
 
@@ -83,14 +87,12 @@ def _export_members(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Seq
     """
     from graphshare.api.export import export  # start-up: most groups are of one format
     from graphshare.export_onnx.opsets import DEFAULT
-    from graphshare.formats.onnx.stored import find_opset
 
-    exportable = [find_format(source.graph).supports(Capability.EXPORT) for source in sources]
-    opsets = (find_opset(s.graph) for s, is_exportable in zip(sources, exportable, strict=True) if not is_exportable)
-    opset = next(opsets) or DEFAULT
+    versions = [find_format(source.graph).operator_set(source.graph) for source in sources]
+    opset = next((version for version in versions if version is not None), DEFAULT)
     members = []
-    for source, is_exportable in zip(sources, exportable, strict=True):
-        if not is_exportable:
+    for source in sources:
+        if not _is_exportable(source):
             members.append(source)
             continue
         own = {node.name for node in source.graph.variables()}

@@ -79,7 +79,7 @@ def read_context(target: Target, options: CheckOptions) -> CheckContext:
         format_, file = recognize_format(opened)
         if target.option:
             format_.require(Capability.PARAMETER_FILE, what=target.option, where=path)
-        params = "" if format_.holds_parameters else target.params
+        params = target.params if format_.supports(Capability.PARAMETER_FILE) else ""
         data = format_.read_text(file) if format_.is_text else b""
         reading = None if format_.is_text else read_file(format_, file)
     return CheckContext(path, data, params_path=params, given_shapes=options.shapes, format_=format_, reading=reading)

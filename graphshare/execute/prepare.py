@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -276,9 +276,9 @@ def describe_conversions(assigned: Assignment) -> list[str]:
     ]
 
 
-def describe_sizes(assigned: Assignment) -> list[str]:
-    """Return a note for each input whose size was chosen."""
-    return [f"{node.name!r} could have other sizes; --shape {node.name}=... sets them" for node in assigned.sized]
+def describe_sizes(sized: Iterable[Node]) -> list[str]:
+    """Return a note for each of the inputs whose size was chosen."""
+    return [f"{node.name!r} could have other sizes; --shape {node.name}=... sets them" for node in sized]
 
 
 def _by_variable(
@@ -307,7 +307,7 @@ def _choose_sizes(assigned: Assignment, part: Graph, nodes: Sequence[Node], shap
 def _describe(assigned: Assignment, seed: int | None, params_seed: int | None) -> list[str]:
     """Return notes on what was converted, chosen and made up."""
     values = assigned.values
-    notes = [*describe_conversions(assigned), *describe_sizes(assigned)]
+    notes = [*describe_conversions(assigned), *describe_sizes(assigned.sized)]
     for text, nodes in (
         (f"parameters drawn from seed {params_seed}", assigned.parameters),
         (f"inputs drawn from seed {seed or 0}", assigned.inputs),

@@ -176,6 +176,10 @@ class ModelFormat(ABC):
         """Return the generation of a graph's file and the version that it states, in words."""
         return self.describe(graph)
 
+    def operator_set(self, graph: Graph) -> int | None:
+        """Return the version of ONNX's operator set that a graph is of; None for a graph of other operators."""
+        return None
+
     def list_types(self, graph: Graph) -> Mapping[str, object]:
         """Return the types that the file states of inputs and outputs, by name."""
         return {}

@@ -12,6 +12,7 @@ from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import Kind, Role, assign_roles
 from graphshare.analysis.shapes import infer
+from graphshare.analysis.twins import NodePair, Twins
 from graphshare.checkpoint.parameter_plan import list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
@@ -33,7 +34,7 @@ from graphshare.verification.compare import (
     tolerate_other_program,
 )
 from graphshare.verification.inputs import VerifyOptions, add_notes, describe_assigned
-from graphshare.verification.pairing import NodePair, Side, Twins
+from graphshare.verification.pairing import Side
 from graphshare.verification.report import BranchReport, ParameterResult, Report, Stage, engine_stage, value_stage
 from graphshare.verification.runners import GraphRunner, PartRunner, Runner
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from graphshare.analysis.twins import NodePair
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.execute.engines.onnx_session import Session
 from graphshare.execute.engines.registry import ONNXRUNTIME
@@ -13,7 +14,6 @@ from graphshare.execute.feeds import GivenShape
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_shape
 from graphshare.verification.inputs import BranchInputs, add_notes, describe_input, describe_seed
-from graphshare.verification.pairing import NodePair
 from graphshare.verification.runners import Round, SessionPart, SessionRunner
 
 OPEN_SIZES = (8, 64, 224)

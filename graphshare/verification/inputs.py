@@ -14,6 +14,7 @@ import numpy as np
 from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.roles import Role
 from graphshare.analysis.shapes import Inference, infer
+from graphshare.analysis.twins import NodePair, Twins
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import NUMPY, create_executor
@@ -33,7 +34,7 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_shape
-from graphshare.verification.pairing import NodePair, Sides, Twins
+from graphshare.verification.pairing import Sides
 
 AT_THE_SIZES = "at the sizes of "
 
@@ -76,11 +77,8 @@ class VerifyOptions(msgspec.Struct, frozen=True):
 
     def spread(self, twins: Twins, own: Collection[str] = ()) -> VerifyOptions:
         """Return options whose feeds and shapes hold for twins that have none; variables in ``own`` have a value elsewhere."""
-        givers = twins.find_givers({**self.feeds, **self.shapes})
-        taken = [(name, giver) for name, giver in givers.items() if name not in own]
-        feeds = {name: self.feeds[giver] for name, giver in taken if giver in self.feeds}
-        shapes = {name: self.shapes[giver] for name, giver in taken if giver in self.shapes}
-        return msgspec.structs.replace(self, feeds={**self.feeds, **feeds}, shapes={**self.shapes, **shapes})
+        feeds, shapes = twins.spread(self.feeds, self.shapes, own)
+        return msgspec.structs.replace(self, feeds=feeds, shapes=shapes)
 
 
 class Setup(msgspec.Struct, frozen=True, eq=False):
@@ -246,7 +244,7 @@ def _name_branch(label: str) -> str:
 def describe_assigned(assigned: Assignment, seed: int, describe: Callable[[Node], Sequence[str]]) -> Iterator[str]:
     """Yield notes on what was converted, chosen and made up for inputs; ``describe`` returns the names of a variable."""
     yield from describe_conversions(assigned)
-    yield from describe_sizes(assigned)
+    yield from describe_sizes(assigned.sized)
     for nodes, source in ((assigned.inputs, describe_seed(seed)), (assigned.zeros, "zeros")):
         for node in nodes:
             yield describe_input(describe(node), source, assigned.values[node])

@@ -9,6 +9,7 @@ import msgspec
 from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.implied import implied_variables
 from graphshare.analysis.name_lists import output_name
+from graphshare.analysis.twins import Twins
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.onnx_session import EXTRA, has_runtime
@@ -36,7 +37,7 @@ from graphshare.verification.compare import (
     tolerate_other_program,
 )
 from graphshare.verification.inputs import BranchInputs, RoundValues, VerifyOptions
-from graphshare.verification.pairing import Side, Sides, Twins, pair_branches, pair_by_rewrite, pair_files
+from graphshare.verification.pairing import Side, Sides, pair_branches, pair_by_rewrite, pair_files
 from graphshare.verification.report import (
     BranchReport,
     ParameterResult,

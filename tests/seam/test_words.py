@@ -144,9 +144,6 @@ SHAPES: dict[str, tuple[dict[str, tuple[int, ...]], dict[str, int]]] = {
 }
 """Shapes, and the batch of each branch that follows."""
 
-_DEMANDED = wrong("the shape of every branch is demanded or made up")
-BY_SHAPE = [pytest.param(what, marks=[] if what == "of all" else _DEMANDED) for what in SHAPES]
-
 
 def _words(shapes: dict[str, tuple[int, ...]]) -> list[str]:
     return [word for name, shape in shapes.items() for word in ("--shape", f"{name}={','.join(map(str, shape))}")]
@@ -166,7 +163,7 @@ def test_a_shape_in_verify_holds_for_every_branch(what: str, siam: Path) -> None
     assert [branch["branch"] for branch in report["branches"]] == ["b-", "c-"]
 
 
-@pytest.mark.parametrize("what", BY_SHAPE)
+@pytest.mark.parametrize("what", SHAPES)
 def test_a_shape_in_run_holds_for_every_branch(what: str, siam: Path) -> None:
     shapes, batches = SHAPES[what]
     run = in_process("run", siam, *_words(shapes), "--random", "0", "-o", siam.with_name("out.npz"))
@@ -175,7 +172,7 @@ def test_a_shape_in_run_holds_for_every_branch(what: str, siam: Path) -> None:
     assert {name: outputs[name].shape for name in outputs} == _expect(batches)
 
 
-@pytest.mark.parametrize("what", BY_SHAPE)
+@pytest.mark.parametrize("what", SHAPES)
 def test_a_shape_in_export_holds_for_every_branch(what: str, siam: Path) -> None:
     shapes, batches = SHAPES[what]
     target = siam.with_name("siam.onnx")
@@ -191,7 +188,6 @@ def _expect(batches: dict[str, int]) -> dict[str, tuple[int, int]]:
     return {f"{prefix}softmax_output": (batch, 10) for prefix, batch in batches.items()}
 
 
-@_DEMANDED
 def test_a_shape_in_the_library_holds_for_every_branch(tmp_path: Path) -> None:
     model = gs.duplicate(FIXTURES / "lenet", ["b-", "c-"])
     shapes, batches = SHAPES["of a copy, its own"]
@@ -200,7 +196,6 @@ def test_a_shape_in_the_library_holds_for_every_branch(tmp_path: Path) -> None:
     gs.export(model, tmp_path / "siam.onnx", shapes=shapes)
 
 
-@_DEMANDED
 def test_a_shape_with_an_open_size_holds_for_every_branch(siam: Path) -> None:
     run = in_process("export", siam, "--shape", "data=2,1,?,?", "-o", siam.with_name("siam.onnx"))
     assert run.returncode == 0, run.stderr.decode()

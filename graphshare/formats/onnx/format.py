@@ -93,6 +93,11 @@ class OnnxFormat(ModelFormat):
 
         return graph.source.describe() if isinstance(graph.source, OnnxSource) else ""
 
+    def operator_set(self, graph: Graph) -> int | None:
+        from graphshare.formats.onnx.stored import OnnxSource
+
+        return graph.source.opsets.get("") if isinstance(graph.source, OnnxSource) else None
+
     def list_types(self, graph: Graph) -> Mapping[str, object]:
         from graphshare.formats.onnx.types import list_types
 

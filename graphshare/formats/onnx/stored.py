@@ -272,8 +272,3 @@ class OnnxSource(Source, frozen=True, eq=False):
 def find_stored(details: NodeDetails) -> Stored:
     """Return what a file holds of a node; nothing for a node that no file had."""
     return details.stored if isinstance(details.stored, Stored) else Stored()
-
-
-def find_opset(graph: Graph) -> int | None:
-    """Return the version of ONNX's own operator set that a graph's file imports; None where it imports none."""
-    return graph.source.opsets.get("") if isinstance(graph.source, OnnxSource) else None
